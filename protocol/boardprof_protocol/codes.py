@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers that both sides must agree on. The C header is generated from this module."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+
+__all__ = [
+    "HELLO_MAGIC",
+    "PROTOCOL_VERSION",
+    "BuiltIn",
+    "CounterStatus",
+    "ErrorCode",
+    "FrameKind",
+    "MeasureFlag",
+    "ResetCause",
+    "WelcomeFlag",
+]
+
+PROTOCOL_VERSION = 1
+"""Version of the frames and messages. It fits the four bits of a frame's first byte."""
+
+HELLO_MAGIC = 0x46525042
+"""First field of HELLO: the bytes ``BPRF`` in little-endian order."""
+
+
+class FrameKind(IntEnum):
+    """Low four bits of a frame's first byte (SPEC.md 2)."""
+
+    HELLO = 1
+    WELCOME = 2
+    CALL = 3
+    RESULT = 4
+    ERROR = 5
+    PROGRESS = 6
+    NAK = 7
+    NO_SESSION = 8
+    BUSY = 9
+    DATA = 10
+    ACK = 11
+    CANCEL = 12
+
+
+class ErrorCode(IntEnum):
+    """First field of an ERROR body. In C the same numbers are negative (``BP_ERR_*``)."""
+
+    MALFORMED = 1
+    NO_FUNCTION = 2
+    ARG_COUNT = 3
+    ARG_TYPE = 4
+    ARG_RANGE = 5
+    REPLY_TOO_BIG = 6
+    NO_MEMORY = 7
+    BAD_HANDLE = 8
+    BAD_OFFSET = 9
+    NO_COLLECTOR = 10
+    UNSUPPORTED = 11
+    NOT_MEASURABLE = 12
+    CHECK_FAILED = 13
+    FAULT = 14
+    TIMEOUT = 15
+
+
+class CounterStatus(IntEnum):
+    """Whether a counter can be trusted, as found by the board's own probe."""
+
+    OK = 0
+    ABSENT = 1
+    STUCK = 2
+    REFUSED = 3
+
+
+class ResetCause(IntEnum):
+    """Why the board last started, as far as it knows."""
+
+    UNKNOWN = 0
+    POWER_ON = 1
+    PIN = 2
+    SOFTWARE = 3
+    WATCHDOG = 4
+    BROWN_OUT = 5
+
+
+class WelcomeFlag(IntFlag):
+    """Bits of WELCOME's ``flags``."""
+
+    BIG_ENDIAN = 1
+
+
+class MeasureFlag(IntFlag):
+    """Bits of the ``flags`` argument of ``bp.measure``."""
+
+    EMPTY = 1
+    """Measure the empty function in place of the named one: a calibration."""
+
+
+class BuiltIn(IntEnum):
+    """Ids of the packed functions that every agent has, in the order of its table."""
+
+    DESCRIBE = 0
+    MEASURE = 1
