@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cycle counter of Cortex-M: DWT CYCCNT, 32 bits.
+ *
+ * ARMv7-M and ARMv8-M mainline may have one. ARMv6-M (M0, M0+) and ARMv8-M baseline (M23) have none
+ * (ARMv6-M ARM, DDI 0419, C1.7: its DWT has no CYCCNT); BP_ARCH_HAS_CYCLES32 is 0 there and the two
+ * functions do not exist.
+ *
+ * No ID bit is asked whether CYCCNT is really there: an emulator's DWT_CTRL reads "present" while
+ * the counter stands still. Whoever uses it must see it advance. */
+
+#ifndef BP_ARCH_H
+#define BP_ARCH_H
+
+#include <stdint.h>
+
+#if defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__) ||      \
+    defined(__ARM_ARCH_8_1M_MAIN__)
+
+#define BP_ARCH_HAS_CYCLES32 1
+
+/* ARMv7-M ARM (DDI 0403): DEMCR C1.6.5; DWT_CTRL C1.8.7; DWT_CYCCNT C1.8.8. */
+#define BP_ARCH_DEMCR (*(volatile uint32_t *)0xe000edfcu)
+#define BP_ARCH_DEMCR_TRCENA (1u << 24)
+#define BP_ARCH_DWT_CTRL (*(volatile uint32_t *)0xe0001000u)
+#define BP_ARCH_DWT_CTRL_CYCCNTENA (1u << 0)
+#define BP_ARCH_DWT_CYCCNT (*(volatile uint32_t *)0xe0001004u)
+#define BP_ARCH_DWT_LAR (*(volatile uint32_t *)0xe0001fb0u)
+
+/* Bring the counter up, from 0. */
+static inline void bp_arch_cycles32_init(void) {
+    /* TRCENA first: with it clear, the DWT's registers may ignore writes (C1.6.5). */
+    BP_ARCH_DEMCR |= BP_ARCH_DEMCR_TRCENA;
+    /* Some Cortex-M7 lock the DWT against software after reset; this key opens it (LAR, CoreSight
+     * architecture specification, IHI 0029). Where there is no lock, the write is ignored. */
+    BP_ARCH_DWT_LAR = 0xc5acce55u;
+    BP_ARCH_DWT_CYCCNT = 0;
+    BP_ARCH_DWT_CTRL |= BP_ARCH_DWT_CTRL_CYCCNTENA;
+}
+
+static inline uint32_t bp_arch_cycles32(void) {
+    return BP_ARCH_DWT_CYCCNT;
+}
+
+#else
+
+#define BP_ARCH_HAS_CYCLES32 0
+
+#endif
+
+#endif

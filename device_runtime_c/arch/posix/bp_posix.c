@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The board's duties (bp_port.h) for programs of a POSIX system: TCP, pseudo-terminal, socket. */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* cfmakeraw, getrandom, CLOCK_MONOTONIC_RAW */
+#endif
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_posix.h"
+
+#define BP_POSIX_NONE (-1)
+
+/* A host that takes no byte for so long has hung; what it missed is dropped. */
+#define BP_POSIX_STALL_MS 1000
+
+static struct {
+    int listener; /* where the next host connects; BP_POSIX_NONE: there is no next one */
+    int fd;       /* the host; BP_POSIX_NONE: none now */
+    bool is_tty;
+    bool drained; /* the last read left nothing behind */
+    size_t head;  /* bp_posix_in[head..tail) has arrived and is not yet taken */
+    size_t tail;
+} bp_posix = {.listener = BP_POSIX_NONE, .fd = BP_POSIX_NONE};
+
+/* One system call takes what the agent asks for in small pieces. */
+static uint8_t bp_posix_in[65536];
+
+/// Opening the line ///
+
+static int bp_posix_refuse(const char *what, const char *why, int code) {
+    fprintf(stderr, "boardprof: cannot listen on '%s': %s\n", what, why);
+    return code;
+}
+
+/* "HOST:PORT" into `out`. Whoever connects may write memory, so only this machine may. */
+static int bp_posix_parse(const char *address, struct sockaddr_in *out) {
+    const char *colon = strrchr(address, ':');
+    char host[sizeof "255.255.255.255"];
+    size_t length = colon != NULL ? (size_t)(colon - address) : 0;
+    if (length == 0 || length >= sizeof host || colon[1] == '\0' ||
+        colon[1 + strspn(colon + 1, "0123456789")] != '\0') {
+        return bp_posix_refuse(address, "it must be HOST:PORT, as in 127.0.0.1:0", BP_POSIX_USAGE);
+    }
+    unsigned long port = strtoul(colon + 1, NULL, 10);
+    if (port > 65535) {
+        return bp_posix_refuse(address, "the port must be 0..65535", BP_POSIX_USAGE);
+    }
+    memcpy(host, address, length);
+    host[length] = '\0';
+    *out = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    if (strcmp(host, "localhost") == 0) {
+        out->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    } else if (inet_pton(AF_INET, host, &out->sin_addr) != 1) {
+        return bp_posix_refuse(address, "the host must be localhost or 127.x.y.z", BP_POSIX_USAGE);
+    }
+    if (ntohl(out->sin_addr.s_addr) >> 24 != 127) {
+        return bp_posix_refuse(address,
+                               "only loopback (127.x.y.z) is allowed, since the agent asks for no "
+                               "key; from another machine, forward the port with ssh -L",
+                               BP_POSIX_USAGE);
+    }
+    return BP_POSIX_OK;
+}
+
+int bp_posix_open_tcp(const char *address) {
+    struct sockaddr_in at;
+    int err = bp_posix_parse(address, &at);
+    if (err != BP_POSIX_OK) {
+        return err;
+    }
+    const int on = 1;
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        bind(fd, (const struct sockaddr *)&at, size) != 0 || listen(fd, 4) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
+        return bp_posix_refuse(address, strerror(errno), BP_POSIX_SYSTEM);
+    }
+    bp_posix.listener = fd;
+    printf("listening on %s:%u\n", inet_ntoa(at.sin_addr), (unsigned)ntohs(at.sin_port));
+    fflush(stdout);
+    return BP_POSIX_OK;
+}
+
+int bp_posix_open_pty(void) {
+    struct termios mode;
+    int fd = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    const char *name = fd >= 0 && grantpt(fd) == 0 && unlockpt(fd) == 0 ? ptsname(fd) : NULL;
+    /* Kept open for good: without any opener, reads would fail after the first host has gone. */
+    int other = name != NULL ? open(name, O_RDWR | O_NOCTTY | O_CLOEXEC) : -1;
+    if (other < 0 || tcgetattr(other, &mode) != 0) {
+        return bp_posix_refuse("a pseudo-terminal", strerror(errno), BP_POSIX_SYSTEM);
+    }
+    cfmakeraw(&mode);
+    if (tcsetattr(other, TCSANOW, &mode) != 0) {
+        return bp_posix_refuse("a pseudo-terminal", strerror(errno), BP_POSIX_SYSTEM);
+    }
+    bp_posix.fd = fd;
+    bp_posix.is_tty = true;
+    printf("listening on %s\n", name);
+    fflush(stdout);
+    return BP_POSIX_OK;
+}
+
+/* A host begins: nothing of the one before may reach it. */
+static void bp_posix_begin(int fd) {
+    bp_posix.fd = fd;
+    bp_posix.is_tty = false;
+    bp_posix.drained = false;
+    bp_posix.head = bp_posix.tail = 0;
+}
+
+void bp_posix_use_socket(int fd) {
+    bp_posix.listener = BP_POSIX_NONE;
+    bp_posix_begin(fd);
+}
+
+bool bp_posix_is_open(void) {
+    return bp_posix.listener != BP_POSIX_NONE || bp_posix.fd != BP_POSIX_NONE;
+}
+
+/// Reading and writing ///
+
+static void bp_posix_hang_up(void) {
+    if (bp_posix.listener != BP_POSIX_NONE) {
+        close(bp_posix.fd);
+    }
+    bp_posix.fd = BP_POSIX_NONE;
+}
+
+static bool bp_posix_ready(int fd, short events, int timeout_ms) {
+    struct pollfd entry = {.fd = fd, .events = events};
+    return poll(&entry, 1, timeout_ms) > 0;
+}
+
+/* Wait for a host, or with `wait` false see whether one has come. */
+static void bp_posix_accept(bool wait) {
+    const int on = 1;
+    if (bp_posix.listener == BP_POSIX_NONE ||
+        (!wait && !bp_posix_ready(bp_posix.listener, POLLIN, 0))) {
+        return;
+    }
+    int fd = accept4(bp_posix.listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd >= 0) {
+        /* A reply is one small segment; Nagle's algorithm would hold back the second in a row. */
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        bp_posix_begin(fd);
+    }
+}
+
+/* Fill the empty buffer, or find that the host has gone. */
+static void bp_posix_fill(bool wait) {
+    if (bp_posix.fd == BP_POSIX_NONE) {
+        bp_posix_accept(wait);
+        return;
+    }
+    ssize_t got = bp_posix.is_tty
+                      ? read(bp_posix.fd, bp_posix_in, sizeof bp_posix_in)
+                      : recv(bp_posix.fd, bp_posix_in, sizeof bp_posix_in, wait ? 0 : MSG_DONTWAIT);
+    if (got > 0) {
+        bp_posix.head = 0;
+        bp_posix.tail = (size_t)got;
+        bp_posix.drained = (size_t)got < sizeof bp_posix_in;
+    } else if (got < 0 && errno == EAGAIN) {
+        /* A descriptor that never waits; a blocking socket does not come here with `wait`. */
+        (void)bp_posix_ready(bp_posix.fd, POLLIN, wait ? -1 : 0);
+    } else if (got == 0 || errno != EINTR) {
+        bp_posix_hang_up();
+    }
+}
+
+size_t bp_port_read(uint8_t *buffer, size_t capacity) {
+    if (bp_posix.head == bp_posix.tail) {
+        /* The last read took all there was: the next one would most likely come back empty.
+         * Skipping it once saves a system call in every round trip. */
+        if (bp_posix.drained) {
+            bp_posix.drained = false;
+            return 0;
+        }
+        bp_posix_fill(false);
+    }
+    size_t waiting = bp_posix.tail - bp_posix.head;
+    size_t taken = waiting < capacity ? waiting : capacity;
+    memcpy(buffer, bp_posix_in + bp_posix.head, taken);
+    bp_posix.head += taken;
+    return taken;
+}
+
+void bp_port_write(const uint8_t *buffer, size_t length) {
+    while (length != 0 && bp_posix.fd != BP_POSIX_NONE) {
+        ssize_t sent = bp_posix.is_tty
+                           ? write(bp_posix.fd, buffer, length)
+                           : send(bp_posix.fd, buffer, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent >= 0) {
+            buffer += sent;
+            length -= (size_t)sent;
+        } else if (errno == EAGAIN) {
+            if (!bp_posix_ready(bp_posix.fd, POLLOUT, BP_POSIX_STALL_MS)) {
+                return;
+            }
+        } else if (errno != EINTR) {
+            bp_posix_hang_up();
+        }
+    }
+}
+
+void bp_port_idle(void) {
+    if (bp_posix.head == bp_posix.tail && bp_posix_is_open()) {
+        bp_posix_fill(true);
+    }
+}
+
+/// Clocks and resets ///
+
+/* Raw: no time server may bend it within a measured window (clock_gettime(2)). */
+const bp_port_clock_t bp_port_clock BP_ROM = {.ticks_hz = 1000000000u, .ticks_bits = 64};
+
+uint64_t bp_port_ticks(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint32_t bp_port_coarse(void) {
+    return 0;
+}
+
+void bp_port_init(void) {}
+
+uint8_t bp_port_reset_cause(void) {
+    return BP_RESET_POWER_ON; /* a new process, or a new agent in one */
+}
+
+uint32_t bp_port_boot_id(void) {
+    uint32_t id;
+    if (getrandom(&id, sizeof id, 0) != (ssize_t)sizeof id) {
+        id = (uint32_t)bp_port_ticks();
+    }
+    return id;
+}

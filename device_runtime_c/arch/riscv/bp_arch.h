@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine-mode counters of RISC-V: mcycle, minstret and mtime.
+ *
+ * All are 64 bits wide on rv32 and rv64 (RISC-V privileged manual, version 20211203, 3.1.10).
+ * The functions are for machine mode. */
+
+#ifndef BP_ARCH_H
+#define BP_ARCH_H
+
+#include <stdint.h>
+
+#define BP_ARCH_HAS_CYCLES32 1
+
+/* Read a 64-bit counter. On rv32 it takes two halves, and the low one may wrap in between. It
+ * cannot wrap twice within five instructions, so one more read settles it. A loop until both high
+ * halves agree would never end where the high half is missing and a trap handler skips the read. */
+#if __riscv_xlen == 64
+#define BP_ARCH_COUNTER(name)                                                                      \
+    static inline uint64_t bp_arch_##name(void) {                                                  \
+        uint64_t value;                                                                            \
+        __asm__ volatile("csrr %0, " #name : "=r"(value));                                         \
+        return value;                                                                              \
+    }
+#else
+#define BP_ARCH_COUNTER(name)                                                                      \
+    static inline uint64_t bp_arch_##name(void) {                                                  \
+        uint32_t high, low, high_after;                                                            \
+        __asm__ volatile("csrr %0, " #name "h" : "=r"(high));                                      \
+        __asm__ volatile("csrr %0, " #name : "=r"(low));                                           \
+        __asm__ volatile("csrr %0, " #name "h" : "=r"(high_after));                                \
+        if (high != high_after) {                                                                  \
+            __asm__ volatile("csrr %0, " #name : "=r"(low));                                       \
+        }                                                                                          \
+        return (uint64_t)high_after << 32 | low;                                                   \
+    }
+#endif
+
+BP_ARCH_COUNTER(mcycle)   /* uint64_t bp_arch_mcycle(void): clock cycles of this hart */
+BP_ARCH_COUNTER(minstret) /* uint64_t bp_arch_minstret(void): instructions retired by it */
+
+/* mtime, 64 bits at `address` in memory, wherever the board has it (3.2.1). */
+static inline uint64_t bp_arch_mtime(uintptr_t address) {
+#if __riscv_xlen == 64
+    return *(const volatile uint64_t *)address;
+#else
+    const volatile uint32_t *half = (const volatile uint32_t *)address;
+    uint32_t high = half[1];
+    uint32_t low = half[0];
+    uint32_t high_after = half[1];
+    if (high != high_after) {
+        low = half[0];
+    }
+    return (uint64_t)high_after << 32 | low;
+#endif
+}
+
+/* The low 32 bits of mcycle, in one instruction. */
+static inline uint32_t bp_arch_cycles32(void) {
+    unsigned long value;
+    __asm__ volatile("csrr %0, mcycle" : "=r"(value));
+    return (uint32_t)value;
+}
+
+/* Let mcycle and minstret run: clear CY (bit 0) and IR (bit 2) of mcountinhibit (3.1.12).
+ *
+ * Cores older than privileged version 1.11 have no mcountinhibit; writing it traps, and there both
+ * counters always run. mtvec points behind the write meanwhile, so that such a trap does no harm
+ * except to mepc, mcause and mtval. Interrupts are off, so that nothing else goes there. The CSR
+ * stands as a number because assemblers hide its name for older versions. */
+static inline void bp_arch_cycles_init(void) {
+    unsigned long mstatus, mtvec;
+    __asm__ volatile("csrrci %0, mstatus, 8\n" /* MIE */
+                     "   la      %1, 1f\n"
+                     "   csrrw   %1, mtvec, %1\n"
+                     "   csrci   0x320, 5\n"
+                     "   .balign 4\n"
+                     "1: csrw    mtvec, %1\n"
+                     "   csrw    mstatus, %0\n"
+                     : "=&r"(mstatus), "=&r"(mtvec)
+                     :
+                     : "memory");
+}
+
+static inline void bp_arch_cycles32_init(void) {
+    bp_arch_cycles_init();
+}
+
+#endif

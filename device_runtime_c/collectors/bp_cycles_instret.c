@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cycles and retired instructions: RISC-V mcycle and minstret, 64 bits each. */
+
+#include "boardprof/bp.h"
+#include "bp_arch.h"
+
+static const char bp_cycles_instret_name[] BP_ROM = "cycles";
+static const char bp_cycles_name[] BP_ROM = "cycles";
+static const char bp_instructions_name[] BP_ROM = "instructions";
+
+static uint8_t bp_cycles_status;
+static uint8_t bp_instructions_status;
+
+/* Presence is proved by seeing a counter advance: an unimplemented one may legally read zero
+ * (RISC-V Privileged Architecture 1.12, 3.1.10). */
+static void bp_cycles_instret_init(void) {
+    bp_arch_cycles_init();
+    uint64_t cycles = bp_arch_mcycle();
+    uint64_t instructions = bp_arch_minstret();
+    bp_cycles_status = bp_arch_mcycle() != cycles ? BP_COUNTER_OK : BP_COUNTER_STUCK;
+    bp_instructions_status =
+        bp_arch_minstret() != instructions ? BP_COUNTER_OK : BP_COUNTER_STUCK;
+}
+
+static void bp_cycles_instret_start(void *state) {
+    bp_cycles_instret_t *s = state;
+    s->cycles_start = bp_arch_mcycle();
+    s->instructions_start = bp_arch_minstret();
+}
+
+static void bp_cycles_instret_stop(void *state) {
+    bp_cycles_instret_t *s = state;
+    s->instructions_stop = bp_arch_minstret();
+    s->cycles_stop = bp_arch_mcycle();
+}
+
+static void bp_cycles_instret_encode(uint8_t *out, const void *state) {
+    bp_cycles_instret_put(out, state);
+}
+
+static void bp_cycles_instret_counter(bp_counter_t *out, uint8_t index) {
+    out->name = index == 0 ? bp_cycles_name : bp_instructions_name;
+    out->bits = 64;
+    out->status = index == 0 ? bp_cycles_status : bp_instructions_status;
+}
+
+const bp_collector_t bp_collector_cycles_instret BP_ROM = {
+    .name = bp_cycles_instret_name,
+    .init = bp_cycles_instret_init,
+    .start = bp_cycles_instret_start,
+    .stop = bp_cycles_instret_stop,
+    .encode = bp_cycles_instret_encode,
+    .counter = bp_cycles_instret_counter,
+    .layout_crc = BP_CYCLES_INSTRET_CRC,
+    .schema_id = BP_CYCLES_INSTRET_SCHEMA,
+    .body_length = BP_CYCLES_INSTRET_LEN,
+    .version = BP_CYCLES_INSTRET_VERSION,
+    .state_bytes = sizeof(bp_cycles_instret_t),
+    .counters = 2,
+};

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* boardprof's agent: packed functions over a framed line, and collectors that read counters.
+ *
+ * All memory is the caller's or static; no heap, no libc beyond four mem functions. Nothing here is
+ * safe to call from an interrupt. protocol/SPEC.md describes the bytes; bp_port.h what a board
+ * owes; bp_config.h the sizes. */
+
+#ifndef BOARDPROF_BP_H
+#define BOARDPROF_BP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "boardprof/bp_config.h"
+#include "boardprof/bp_wire.h"
+
+#define BP_AGENT_VERSION "0.1.0"
+
+typedef struct bp_agent bp_agent_t;
+
+/// Packed functions ///
+
+/* One call in progress: a reader on its arguments and a writer on its reply. The first error wins
+ * and makes every later bp_arg_* return 0 and every later bp_ret_* do nothing, so that a packed
+ * function may unpack everything and look at `err` once. */
+typedef struct {
+    bp_agent_t *agent;
+    const uint8_t *in;
+    const uint8_t *in_end;
+    uint8_t *out;
+    uint8_t *out_end;
+    uint32_t detail; /* sent with the error: which argument, which handle, ... */
+    uint8_t argc;    /* arguments not yet taken */
+    int8_t err;      /* 0, or an enum bp_err */
+} bp_call_t;
+
+/* Returns 0, or a negative enum bp_err. */
+typedef int bp_packed_t(bp_call_t *call);
+
+/* Take the next argument. A wrong type, a value that does not fit or a missing argument sets
+ * call->err and returns 0. */
+uint32_t bp_arg_u32(bp_call_t *call);
+uint64_t bp_arg_u64(bp_call_t *call);
+int64_t bp_arg_i64(bp_call_t *call);
+/* The same, within `minimum`..`maximum`, both included. */
+int64_t bp_arg_int(bp_call_t *call, int64_t minimum, int64_t maximum);
+uint64_t bp_arg_uint(bp_call_t *call, uint64_t maximum);
+bool bp_arg_bool(bp_call_t *call);
+float bp_arg_f32(bp_call_t *call);
+double bp_arg_f64(bp_call_t *call);
+/* Bytes or text in place, valid until the call returns. Stores their number at `length`. */
+const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length);
+
+/* Write the reply: exactly one value, or an array and then its items. */
+void bp_ret_nil(bp_call_t *call);
+void bp_ret_bool(bp_call_t *call, bool value);
+void bp_ret_uint(bp_call_t *call, uint32_t value);
+void bp_ret_u64(bp_call_t *call, uint64_t value);
+void bp_ret_i64(bp_call_t *call, int64_t value);
+void bp_ret_f32(bp_call_t *call, float value);
+void bp_ret_f64(bp_call_t *call, double value);
+void bp_ret_bytes(bp_call_t *call, const void *bytes, size_t length);
+void bp_ret_text(bp_call_t *call, const char *rom_text); /* in BP_ROM, 0..255 bytes */
+void bp_ret_array(bp_call_t *call, uint8_t items);       /* 0..15 items */
+
+/* Notes the first error of a call; returns it. */
+int bp_fail(bp_call_t *call, int err, uint32_t detail);
+
+/// Functions that can be measured ///
+
+/* Any C function; cast back to its own type by the thunk that calls it. */
+typedef void bp_fn_t(void);
+
+/* How to call a C function from a packed one. The measuring loop unpacks first and then calls
+ * `thunk` alone inside the window, with `fn` or with the empty function. */
+typedef struct {
+    bp_fn_t *fn;
+    /* Call `fn` with the arguments in `slots`; leave its result there. NULL: void fn(void). */
+    void (*thunk)(bp_fn_t *fn, void *slots);
+    /* Unpack the arguments into `slots` (BP_CFG_SLOT_BYTES, aligned for anything). NULL: none. */
+    int (*unpack)(bp_call_t *call, void *slots);
+    /* Write the result in `slots` as the reply. NULL: nil. */
+    void (*pack)(bp_call_t *call, const void *slots);
+    /* Run before each sample, outside the window; NULL: nothing to prepare. */
+    void (*setup)(void);
+    /* Run after each sample, outside the window; 0 when the results are right. NULL: no check. */
+    int (*check)(void);
+} bp_target_t;
+
+/* A row of the board's function table: either `packed`, or a `target` that the agent calls. */
+typedef struct {
+    const char *name;      /* in BP_ROM, 1..63 bytes */
+    const char *signature; /* in BP_ROM, "(n: u32) -> i32"; "" when only the board knows */
+    bp_packed_t *packed;   /* NULL: call `target` */
+    const bp_target_t *target; /* in BP_ROM; NULL: cannot be measured */
+} bp_function_t;
+
+/// Collectors ///
+
+/* A counter that a collector reads, and whether it can be trusted. */
+typedef struct {
+    const char *name; /* in BP_ROM; as in the layout */
+    uint32_t hz;      /* rate, 0: not a clock */
+    uint32_t coarse_hz; /* rate of the layout's coarse clock, 0: none */
+    uint32_t detail;  /* BP_COUNTER_REFUSED: the system's error number */
+    uint8_t bits;     /* width; differences are modulo 2^bits */
+    uint8_t status;   /* enum bp_counter_status, found by init */
+    bool counts_in_sleep;
+} bp_counter_t;
+
+/* An init/start/stop triple. `start` and `stop` run inside the window: they read registers and
+ * store words, nothing else. Windows nest, each with a state of its own. */
+typedef struct {
+    const char *name; /* in BP_ROM */
+    /* Bring the counters up and find out whether each advances; remembers it for `counter`. */
+    void (*init)(void);
+    void (*start)(void *state);
+    void (*stop)(void *state);
+    /* Write the body of the blob, `body_length` bytes, from a stopped state. */
+    void (*encode)(uint8_t *out, const void *state);
+    /* Describe counter `index`, 0..counters - 1. */
+    void (*counter)(bp_counter_t *out, uint8_t index);
+    uint32_t layout_crc;
+    uint16_t schema_id;
+    uint16_t body_length;
+    uint8_t version;
+    uint8_t state_bytes; /* at most BP_CFG_STATE_BYTES for all that are active at once */
+    uint8_t counters;    /* at least 1 */
+} bp_collector_t;
+
+/// The firmware: what the build puts together ///
+
+typedef struct {
+    const char *board; /* in BP_ROM: the board's name */
+    const bp_function_t *functions; /* in BP_ROM */
+    const bp_collector_t *const *collectors; /* in BP_ROM, of pointers into BP_ROM */
+    uint16_t function_count;
+    uint8_t collector_count; /* 0..8 */
+    uint8_t build_id[8];
+} bp_firmware_t;
+
+/* The table that the build generates; boards whose main is src/bp_main.c link it. */
+extern const bp_firmware_t bp_firmware; /* in BP_ROM */
+
+/// The agent ///
+
+struct bp_agent {
+    const bp_firmware_t *firmware;
+    uint32_t boot_id; /* 0: no host has said hello yet */
+    uint32_t dictionary_hash;
+    uint32_t last_sequence; /* of the last call that was taken */
+    uint16_t session;       /* 0: none */
+    uint16_t reply_length;  /* bytes of the cached reply in `tx`, 0: none */
+    uint16_t rx_length;
+    uint8_t rx_group; /* COBS: bytes left of the current group */
+    uint8_t rx_code;  /* COBS: code of the current group, 0: at the start of a frame */
+    bool rx_bad;      /* too long or not COBS: skip to the next delimiter */
+    uint8_t rx[BP_FRAME_MAX];
+    uint8_t tx[BP_CFG_MTU]; /* the last reply, encoded: sent again to a duplicate */
+};
+
+/* Prepare an agent in `agent`; probes every collector's counters. Call once after a reset.
+ * `firmware` (in BP_ROM) and `agent` must outlive it. */
+void bp_init(bp_agent_t *agent, const bp_firmware_t *firmware);
+
+/* Handle what has arrived; never blocks for the host.
+ * Returns the bytes taken; 0 means that there was nothing to do. */
+size_t bp_poll(bp_agent_t *agent);
+
+/* bp_init, then poll for ever. */
+_Noreturn void bp_serve(const bp_firmware_t *firmware);
+
+#endif

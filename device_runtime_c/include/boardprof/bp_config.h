@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes and options of the agent. Each may be set on the compiler's command line. */
+
+#ifndef BOARDPROF_BP_CONFIG_H
+#define BOARDPROF_BP_CONFIG_H
+
+/* Longest encoded frame in bytes, both ways, delimiters included. The agent keeps two buffers of
+ * this size: one receives, one holds the last reply so that it can be sent again. 64..65535. */
+#ifndef BP_CFG_MTU
+#define BP_CFG_MTU 256
+#endif
+
+/* Most collectors that one measured window can hold. 1..8. */
+#ifndef BP_CFG_ACTIVE_COLLECTORS
+#define BP_CFG_ACTIVE_COLLECTORS 4
+#endif
+
+/* Bytes for the state of all collectors of one window; it stands on the stack, twice. */
+#ifndef BP_CFG_STATE_BYTES
+#define BP_CFG_STATE_BYTES 128
+#endif
+
+/* Bytes for the unpacked arguments and the result of one call, on the stack. */
+#ifndef BP_CFG_SLOT_BYTES
+#define BP_CFG_SLOT_BYTES 64
+#endif
+
+/* Bytes of memory that the host may fill and read through handles; 0 leaves the arena out. */
+#ifndef BP_CFG_ARENA
+#define BP_CFG_ARENA 0
+#endif
+
+/* Most arena blocks at one time. 1..255. */
+#ifndef BP_CFG_HANDLES
+#define BP_CFG_HANDLES 8
+#endif
+
+/* Collector windows that the host may hold open at one time, through start and stop of its own;
+ * 0 leaves those packed functions out. */
+#ifndef BP_CFG_OPEN_WINDOWS
+#define BP_CFG_OPEN_WINDOWS 0
+#endif
+
+/* 1: CRC-32 by a table of 16 words, about six times faster. 0: bit by bit, 64 bytes smaller. */
+#ifndef BP_CFG_CRC_TABLE
+#define BP_CFG_CRC_TABLE 0
+#endif
+
+#if BP_CFG_MTU < 64 || BP_CFG_MTU > 65535
+#error "BP_CFG_MTU is out of range (64..65535)"
+#endif
+#if BP_CFG_ACTIVE_COLLECTORS < 1 || BP_CFG_ACTIVE_COLLECTORS > 8
+#error "BP_CFG_ACTIVE_COLLECTORS is out of range (1..8)"
+#endif
+#if BP_CFG_HANDLES < 1 || BP_CFG_HANDLES > 255
+#error "BP_CFG_HANDLES is out of range (1..255)"
+#endif
+
+/* Bytes of a decoded frame: the encoded one without its two delimiters and COBS's own bytes. */
+#define BP_FRAME_MAX (BP_CFG_MTU - 2 - (BP_CFG_MTU - 2 + 254) / 255)
+
+/* Constant tables. On AVR .rodata is copied to RAM at start, so tables live in flash there and are
+ * read through BP_ROM_GET; everywhere else both vanish. */
+#if defined(__AVR__)
+#define BP_ROM __attribute__((__progmem__))
+#define BP_ROM_GET(object)                                                                         \
+    (__extension__({                                                                               \
+        __typeof__(object) bp_rom_value;                                                           \
+        bp_rom_copy(&bp_rom_value, &(object), sizeof bp_rom_value);                                \
+        bp_rom_value;                                                                              \
+    }))
+#else
+#define BP_ROM
+#define BP_ROM_GET(object) (object)
+#endif
+
+#endif

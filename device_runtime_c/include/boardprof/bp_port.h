@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a board owes the agent: eight functions and one constant. A board's port.c defines them all.
+ *
+ * The agent calls them from bp_init() and bp_poll() only, never from an interrupt. None may
+ * use the heap. The two that read a clock are called inside measured windows: keep them short and
+ * of constant length. */
+
+#ifndef BOARDPROF_BP_PORT_H
+#define BOARDPROF_BP_PORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/// Start ///
+
+/* Bring up clocks, the line to the host and the tick counter.
+ * Required: always.  Context: once, from main, before anything else. */
+void bp_port_init(void);
+
+/// The line to the host ///
+
+/* Take bytes that have arrived. Must not block.
+ * Required: always.  Context: bp_poll.  Unit: bytes.
+ * Returns how many were stored at `buffer`, 0..capacity; 0 when none are waiting.
+ * Example: a UART without interrupts returns at most the bytes of its FIFO. */
+size_t bp_port_read(uint8_t *buffer, size_t capacity);
+
+/* Send bytes. May wait for the hardware, not for the host.
+ * Required: always.  Context: bp_poll, and between samples of a measurement.  Unit: bytes.
+ * Example: `while (length--) { while (UART_FULL) {} UART_DATA = *buffer++; }` */
+void bp_port_write(const uint8_t *buffer, size_t length);
+
+/* Nothing has arrived: wait for the next byte, or return at once.
+ * Required: always, may be empty.  Context: bp_serve.
+ * Example: `__asm__ volatile("wfi")` where the UART's interrupt wakes the core. */
+void bp_port_idle(void);
+
+/// Clocks ///
+
+/* The fastest free-running counter with a known rate, counting up from any value.
+ * Required: always; return 0 where `bp_port_clock.ticks_hz` is 0.  Context: measured windows.
+ * Unit: 1 / bp_port_clock.ticks_hz seconds, modulo 2^bp_port_clock.ticks_bits.
+ * Example: a down-counting timer returns `0xffffffffu - TIMER->VALUE`. */
+uint64_t bp_port_ticks(void);
+
+/* A slower clock that tells how often the fast one wrapped; 32 bits, counting up.
+ * Required: always; return 0 where `bp_port_clock.coarse_hz` is 0.  Context: measured windows.
+ * Unit: 1 / bp_port_clock.coarse_hz seconds. */
+uint32_t bp_port_coarse(void);
+
+/* What the two clocks are. */
+typedef struct {
+    uint32_t ticks_hz;  /* rate of bp_port_ticks, 0: there is none */
+    uint32_t coarse_hz; /* rate of bp_port_coarse, 0: there is none; at least 2 ticks a wrap */
+    uint8_t ticks_bits; /* width of bp_port_ticks, 8..64 */
+} bp_port_clock_t;
+
+extern const bp_port_clock_t bp_port_clock; /* declare it BP_ROM */
+
+/// Resets ///
+
+/* Why the board last started: one of enum bp_reset_cause.
+ * Required: always; BP_RESET_UNKNOWN is an honest answer.  Context: HELLO. */
+uint8_t bp_port_reset_cause(void);
+
+/* A number that differs from that of the boot before: entropy, or a counter in RAM that start-up
+ * code leaves alone. Required: always.  Context: once, from bp_init. */
+uint32_t bp_port_boot_id(void);
+
+#endif

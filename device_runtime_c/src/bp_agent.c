@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Session and dispatch: which frames are answered, and how often a call runs (at most once). */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_frame.h"
+#include "bp_internal.h"
+
+#define BP_TX_BODY BP_FRAME_BODY(BP_FRAME_MAX)
+
+/* Send a frame that is not cached: `body_length` bytes already stand in `buffer`. */
+static void bp_send_small(uint8_t *buffer, size_t raw, size_t body_length, uint8_t kind,
+                          uint16_t session, uint32_t sequence) {
+    size_t length =
+        bp_frame_seal(buffer, BP_FRAME_LEAD(raw), body_length, kind, session, sequence);
+    bp_port_write(buffer, length);
+}
+
+static void bp_send_empty(uint8_t kind, uint16_t session, uint32_t sequence) {
+    uint8_t buffer[BP_FRAME_BUFFER(0)];
+    bp_send_small(buffer, BP_FRAME_RAW(0), 0, kind, session, sequence);
+}
+
+void bp_progress(const bp_agent_t *agent, uint32_t done, uint32_t total) {
+    enum { BODY = 11 };
+    uint8_t buffer[BP_FRAME_BUFFER(BODY)];
+    uint8_t *body = buffer + BP_FRAME_BODY(BP_FRAME_RAW(BODY));
+    bp_call_t writer = {.out = body, .out_end = body + BODY};
+    bp_ret_array(&writer, 2);
+    bp_ret_uint(&writer, done);
+    bp_ret_uint(&writer, total);
+    bp_send_small(buffer, BP_FRAME_RAW(BODY), (size_t)(writer.out - body), BP_KIND_PROGRESS,
+                  agent->session, agent->last_sequence);
+}
+
+static uint8_t bp_welcome_flags(void) {
+    const uint16_t one = 1;
+    return *(const uint8_t *)&one != 0 ? 0 : BP_WELCOME_BIG_ENDIAN;
+}
+
+static void bp_hello(bp_agent_t *agent, uint16_t session, const uint8_t *body, size_t length) {
+    if (length < BP_HELLO_LEN || bp_get_u32(body) != BP_HELLO_MAGIC || session == 0) {
+        return;
+    }
+    bool speaks = body[4] <= BP_PROTOCOL_VERSION && BP_PROTOCOL_VERSION <= body[5];
+    /* A late duplicate of this session's own HELLO must not forget what the session has done. */
+    if (speaks && session != agent->session) {
+        agent->session = session;
+        agent->last_sequence = 0;
+        agent->reply_length = 0;
+#if BP_CFG_ARENA
+        bp_arena_reset();
+#endif
+#if BP_CFG_OPEN_WINDOWS
+        bp_window_reset();
+#endif
+        /* Where a board has no entropy, the host's nonce still tells one boot from the next. */
+        if (agent->boot_id == 0) {
+            agent->boot_id = (bp_port_boot_id() ^ bp_get_u32(body + 8)) | 1u;
+        }
+    }
+    bp_welcome_t welcome = {
+        .version_min = BP_PROTOCOL_VERSION,
+        .version_max = BP_PROTOCOL_VERSION,
+        .flags = bp_welcome_flags(),
+        .pointer_size = sizeof(void *),
+        .mtu_rx = BP_CFG_MTU,
+        .mtu_tx = BP_CFG_MTU,
+        .window = 1,
+        .reset_cause = bp_port_reset_cause(),
+        .boot_id = agent->boot_id,
+        .last_sequence = agent->last_sequence,
+        .dictionary_hash = agent->dictionary_hash,
+    };
+    for (uint8_t i = 0; i < sizeof welcome.build_id; i++) {
+        welcome.build_id[i] = BP_ROM_GET(agent->firmware->build_id[i]);
+    }
+    uint8_t buffer[BP_FRAME_BUFFER(BP_WELCOME_LEN)];
+    bp_welcome_put(buffer + BP_FRAME_BODY(BP_FRAME_RAW(BP_WELCOME_LEN)), &welcome);
+    bp_send_small(buffer, BP_FRAME_RAW(BP_WELCOME_LEN), BP_WELCOME_LEN, BP_KIND_WELCOME, session,
+                  0);
+}
+
+static int bp_dispatch(bp_call_t *call) {
+    call->argc = bp_arg_array(call);
+    uint32_t id = bp_arg_u32(call);
+    return call->err != 0 ? call->err : bp_invoke(call, id);
+}
+
+/* Run the call in agent->rx and keep its reply in agent->tx. */
+static void bp_run(bp_agent_t *agent, size_t body_length) {
+    uint8_t *body = agent->tx + BP_TX_BODY;
+    bp_call_t call = {
+        .agent = agent,
+        .in = agent->rx + BP_FRAME_HEADER,
+        .in_end = agent->rx + BP_FRAME_HEADER + body_length,
+        .out = body,
+        .out_end = agent->tx + sizeof agent->tx - BP_FRAME_CRC - 1,
+    };
+    uint8_t kind = BP_KIND_RESULT;
+    bp_fail(&call, bp_dispatch(&call), 0);
+    if (call.err != 0) {
+        uint8_t code = (uint8_t)-call.err;
+        kind = BP_KIND_ERROR;
+        call.err = 0;
+        call.out = body;
+        bp_ret_array(&call, 2);
+        bp_ret_uint(&call, code);
+        bp_ret_uint(&call, call.detail);
+    }
+    agent->reply_length =
+        (uint16_t)bp_frame_seal(agent->tx, BP_FRAME_LEAD(BP_FRAME_MAX), (size_t)(call.out - body),
+                                kind, agent->session, agent->last_sequence);
+    bp_port_write(agent->tx, agent->reply_length);
+}
+
+static void bp_handle(bp_agent_t *agent, int length) {
+    const uint8_t *frame = agent->rx;
+    size_t checked = (size_t)length - BP_FRAME_CRC;
+    if (length < (int)(BP_FRAME_HEADER + BP_FRAME_CRC) ||
+        bp_crc32(0, frame, checked) != bp_get_u32(frame + checked)) {
+        bp_send_empty(BP_KIND_NAK, agent->session, agent->last_sequence);
+        return;
+    }
+    size_t body_length = checked - BP_FRAME_HEADER;
+    uint16_t session = bp_get_u16(frame + 1);
+    uint32_t sequence = bp_get_u32(frame + 3);
+    if ((frame[0] & 15u) == BP_KIND_HELLO) { /* of any version */
+        bp_hello(agent, session, frame + BP_FRAME_HEADER, body_length);
+    } else if (frame[0] != (BP_PROTOCOL_VERSION << 4 | BP_KIND_CALL)) {
+        /* Nothing for this agent. */
+    } else if (session != agent->session || session == 0) {
+        bp_send_empty(BP_KIND_NO_SESSION, session, sequence);
+    } else if (sequence > agent->last_sequence) {
+        agent->last_sequence = sequence;
+        bp_run(agent, body_length);
+    } else if (sequence == agent->last_sequence) {
+        /* At most once: a duplicate gets the first answer again. */
+        bp_port_write(agent->tx, agent->reply_length);
+    }
+}
+
+size_t bp_poll(bp_agent_t *agent) {
+    uint8_t chunk[32];
+    size_t taken = bp_port_read(chunk, sizeof chunk);
+    for (size_t i = 0; i < taken; i++) {
+        int length = bp_frame_take(agent, chunk[i]);
+        if (length != 0) {
+            bp_handle(agent, length);
+        }
+    }
+    return taken;
+}

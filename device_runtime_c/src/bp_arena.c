@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that the host fills and reads through handles. A handle is a slot of the table below and a
+ * generation, so that one from before a free, or of another session, is refused. */
+
+#include "boardprof/bp.h"
+#include "bp_internal.h"
+
+#if BP_CFG_ARENA
+
+typedef struct {
+    uint32_t offset;
+    uint32_t length; /* 0: the slot is free */
+    uint16_t generation;
+} bp_block_t;
+
+static union {
+    uint64_t align;
+    uint8_t bytes[BP_CFG_ARENA];
+} bp_arena;
+
+static bp_block_t bp_blocks[BP_CFG_HANDLES];
+
+void bp_arena_reset(void) {
+    for (uint8_t i = 0; i < BP_CFG_HANDLES; i++) {
+        bp_blocks[i].length = 0;
+    }
+}
+
+static bp_block_t *bp_block(bp_call_t *call, uint32_t handle) {
+    uint32_t slot = handle & 0xffu;
+    if (slot < BP_CFG_HANDLES && bp_blocks[slot].length != 0 &&
+        bp_blocks[slot].generation == handle >> 8) {
+        return &bp_blocks[slot];
+    }
+    bp_fail(call, BP_ERR_BAD_HANDLE, handle);
+    return NULL;
+}
+
+/* The lowest offset with `length` free bytes; BP_CFG_ARENA when there is none. */
+static uint32_t bp_find_room(uint32_t length) {
+    uint32_t offset = 0;
+    for (uint8_t i = 0; i < BP_CFG_HANDLES; i++) {
+        const bp_block_t *block = &bp_blocks[i];
+        if (block->length != 0 && offset < block->offset + block->length &&
+            block->offset < offset + length) {
+            offset = (block->offset + block->length + 7u) & ~(uint32_t)7u;
+            i = UINT8_MAX; /* begin again from the first block */
+        }
+    }
+    return offset <= BP_CFG_ARENA && length <= BP_CFG_ARENA - offset ? offset : BP_CFG_ARENA;
+}
+
+int bp_arena_alloc(bp_call_t *call) {
+    uint32_t length = bp_arg_u32(call);
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    if (length == 0 || length > BP_CFG_ARENA) {
+        return bp_fail(call, length == 0 ? BP_ERR_ARG_RANGE : BP_ERR_NO_MEMORY, BP_CFG_ARENA);
+    }
+    uint32_t offset = bp_find_room(length);
+    for (uint32_t slot = 0; slot < BP_CFG_HANDLES && offset < BP_CFG_ARENA; slot++) {
+        bp_block_t *block = &bp_blocks[slot];
+        if (block->length == 0) {
+            block->offset = offset;
+            block->length = length;
+            block->generation++;
+            bp_ret_uint(call, (uint32_t)block->generation << 8 | slot);
+            return call->err;
+        }
+    }
+    return bp_fail(call, BP_ERR_NO_MEMORY, BP_CFG_ARENA);
+}
+
+int bp_arena_free(bp_call_t *call) {
+    uint32_t handle = bp_arg_u32(call);
+    bp_block_t *block;
+    if (bp_arg_end(call) == 0 && (block = bp_block(call, handle)) != NULL) {
+        block->length = 0;
+        bp_ret_nil(call);
+    }
+    return call->err;
+}
+
+/* The bytes that (handle, offset, length) names, or NULL. */
+static uint8_t *bp_span(bp_call_t *call, uint32_t handle, uint32_t offset, size_t length) {
+    bp_block_t *block = bp_block(call, handle);
+    if (block == NULL) {
+        return NULL;
+    }
+    if (offset > block->length || length > block->length - offset) {
+        bp_fail(call, BP_ERR_BAD_OFFSET, block->length);
+        return NULL;
+    }
+    return bp_arena.bytes + block->offset + offset;
+}
+
+int bp_arena_read(bp_call_t *call) {
+    uint32_t handle = bp_arg_u32(call);
+    uint32_t offset = bp_arg_u32(call);
+    uint32_t length = bp_arg_u32(call);
+    const uint8_t *bytes;
+    if (bp_arg_end(call) == 0 && (bytes = bp_span(call, handle, offset, length)) != NULL) {
+        bp_ret_bytes(call, bytes, length);
+    }
+    return call->err;
+}
+
+int bp_arena_write(bp_call_t *call) {
+    uint32_t handle = bp_arg_u32(call);
+    uint32_t offset = bp_arg_u32(call);
+    size_t length;
+    const uint8_t *in = bp_arg_bytes(call, &length);
+    uint8_t *out;
+    if (bp_arg_end(call) == 0 && (out = bp_span(call, handle, offset, length)) != NULL) {
+        while (length--) {
+            *out++ = *in++;
+        }
+        bp_ret_nil(call);
+    }
+    return call->err;
+}
+
+#endif

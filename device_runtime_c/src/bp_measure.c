@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bp.measure: warm up, then samples of `number` calls each, collectors around the calls alone. */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_frame.h"
+#include "bp_internal.h"
+
+/* The collectors of a measurement, and where each keeps its state within a window. */
+typedef struct {
+    const bp_collector_t *collector[BP_CFG_ACTIVE_COLLECTORS];
+    uint8_t offset[BP_CFG_ACTIVE_COLLECTORS];
+    uint8_t count;
+    size_t blob_length; /* of all collectors together */
+} bp_active_t;
+
+/* What is measured, how often. */
+typedef struct {
+    bp_target_t target;
+    uint32_t flags;
+    uint32_t warmup;
+    uint32_t repeat;
+    uint32_t number;
+} bp_plan_t;
+
+/* What a calibration measures. Kept out of line so that it costs a call and a return, like any
+ * function, and nothing else. */
+__attribute__((noinline)) void bp_empty(void);
+void bp_empty(void) {
+}
+
+/// Blobs ///
+
+size_t bp_blob_length(const bp_collector_t *collector) {
+    return BP_BLOB_HEADER_LEN + BP_ROM_GET(collector->body_length) + BP_FRAME_CRC;
+}
+
+uint8_t *bp_blob_put(uint8_t *out, const bp_collector_t *collector, const void *state) {
+    const bp_blob_header_t header = {
+        .schema_id = BP_ROM_GET(collector->schema_id),
+        .version = BP_ROM_GET(collector->version),
+        .length = BP_ROM_GET(collector->body_length),
+    };
+    uint8_t *body = bp_blob_header_put(out, &header);
+    BP_ROM_GET(collector->encode)(body, state);
+    size_t length = BP_BLOB_HEADER_LEN + header.length;
+    return bp_put_u32(out + length, bp_crc32(0, out, length));
+}
+
+/// Windows ///
+
+static int bp_activate(bp_call_t *call, bp_active_t *active, uint32_t mask) {
+    size_t offset = 0;
+    for (uint8_t i = 0; mask != 0; i++, mask >>= 1) {
+        const bp_collector_t *collector = bp_collector_at(call->agent, i);
+        if ((mask & 1u) == 0) {
+            continue;
+        }
+        if (collector == NULL) {
+            return bp_fail(call, BP_ERR_NO_COLLECTOR, i);
+        }
+        size_t end = offset + BP_ROM_GET(collector->state_bytes);
+        if (active->count == BP_CFG_ACTIVE_COLLECTORS || end > BP_CFG_STATE_BYTES) {
+            return bp_fail(call, BP_ERR_NO_MEMORY, i);
+        }
+        active->collector[active->count] = collector;
+        active->offset[active->count++] = (uint8_t)offset;
+        active->blob_length += bp_blob_length(collector);
+        offset = (end + 7u) & ~(size_t)7u;
+    }
+    return 0;
+}
+
+static void bp_start_all(const bp_active_t *active, bp_state_t *state) {
+    for (uint8_t i = 0; i < active->count; i++) {
+        BP_ROM_GET(active->collector[i]->start)(state->bytes + active->offset[i]);
+    }
+}
+
+/* The collector that was started last is stopped first, so that windows nest. */
+static void bp_stop_all(const bp_active_t *active, bp_state_t *state) {
+    for (uint8_t i = active->count; i-- > 0;) {
+        BP_ROM_GET(active->collector[i]->stop)(state->bytes + active->offset[i]);
+    }
+}
+
+static uint8_t *bp_put_all(uint8_t *out, const bp_active_t *active, const bp_state_t *state) {
+    for (uint8_t i = 0; i < active->count; i++) {
+        out = bp_blob_put(out, active->collector[i], state->bytes + active->offset[i]);
+    }
+    return out;
+}
+
+/// The measuring loop ///
+
+/* `calls` calls in a window of their own, or without one. Out of line, so that a real function and
+ * the empty one run through the very same instructions. */
+__attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_state_t *state,
+                                                const bp_target_t *target, void *slots,
+                                                uint32_t calls) {
+    bp_start_all(active, state);
+    do {
+        target->thunk(target->fn, slots);
+    } while (--calls != 0);
+    bp_stop_all(active, state);
+}
+
+/* Tell the host that the board is alive, at most eight times a second of the board's clock. */
+static void bp_progress_at_times(bp_agent_t *agent, uint32_t *last, uint32_t done, uint32_t total) {
+    uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
+    uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
+    uint32_t mask = bits < 32 ? (1u << bits) - 1u : UINT32_MAX;
+    uint32_t now = (uint32_t)bp_port_ticks();
+    if (done == 0 || ((now - *last) & mask) >= hz / 8) {
+        *last = now;
+        bp_progress(agent, done, total);
+    }
+}
+
+static uint8_t *bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_active_t *active,
+                                void *slots, uint8_t *out) {
+    static const bp_active_t none = {.count = 0};
+    const bp_target_t *target = &plan->target;
+    bp_state_t sample;
+    bp_state_t total;
+    uint32_t last = 0;
+    uint32_t rounds = plan->warmup + plan->repeat;
+    for (uint32_t i = 0; i < rounds; i++) {
+        bool warm = i >= plan->warmup;
+        bp_progress_at_times(call->agent, &last, i, rounds);
+        if (i == plan->warmup) {
+            bp_start_all(active, &total);
+        }
+        if (target->setup != NULL) {
+            target->setup();
+        }
+        bp_window(warm ? active : &none, &sample, target, slots, warm ? plan->number : 1);
+        int failed = target->check != NULL ? target->check() : 0;
+        if (failed != 0) {
+            bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)failed);
+            return out;
+        }
+        if (warm) {
+            out = bp_put_all(out, active, &sample);
+        }
+    }
+    bp_stop_all(active, &total);
+    return bp_put_all(out, active, &total);
+}
+
+/* How many samples fit into the reply beside the blobs of the whole run. */
+static uint32_t bp_samples_that_fit(const bp_call_t *call, const bp_active_t *active) {
+    enum { ARRAY_AND_BIN_HEAD = 1 + 3 };
+    size_t room = (size_t)(call->out_end - call->out) - ARRAY_AND_BIN_HEAD;
+    uint32_t fit = 0;
+    for (size_t used = 2 * active->blob_length; used <= room; used += active->blob_length) {
+        fit++;
+    }
+    return fit;
+}
+
+static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slots_t *slots) {
+    bp_function_t function = {0};
+    uint32_t id = bp_arg_u32(call);
+    plan->flags = bp_arg_u32(call);
+    plan->warmup = bp_arg_u32(call);
+    plan->repeat = bp_arg_u32(call);
+    plan->number = bp_arg_u32(call);
+    uint32_t mask = bp_arg_u32(call);
+    if (call->err != 0) {
+        return call->err;
+    }
+    if (!bp_function_at(call->agent, id, &function)) {
+        return bp_fail(call, BP_ERR_NO_FUNCTION, id);
+    }
+    if (function.target == NULL) {
+        return bp_fail(call, BP_ERR_NOT_MEASURABLE, id);
+    }
+    if (plan->repeat == 0 || plan->number == 0 || mask == 0) {
+        return bp_fail(call, BP_ERR_ARG_RANGE, 0);
+    }
+    if (bp_target_open(call, function.target, &plan->target, slots) != 0 ||
+        bp_activate(call, active, mask) != 0) {
+        return call->err;
+    }
+    uint32_t fit = bp_samples_that_fit(call, active);
+    if (fit == 0) {
+        return bp_fail(call, BP_ERR_REPLY_TOO_BIG, (uint32_t)active->blob_length);
+    }
+    if (plan->repeat > fit) {
+        plan->repeat = fit; /* the host asks for the rest in another call */
+    }
+    if ((plan->flags & BP_MEASURE_EMPTY) != 0) {
+        plan->target.fn = bp_empty;
+        plan->target.setup = NULL;
+        plan->target.check = NULL;
+    }
+    return 0;
+}
+
+int bp_measure(bp_call_t *call) {
+    bp_plan_t plan;
+    bp_active_t active = {.count = 0};
+    bp_slots_t slots;
+    if (bp_plan(call, &plan, &active, &slots) != 0) {
+        return call->err;
+    }
+    bp_ret_array(call, 2);
+    bp_ret_uint(call, plan.repeat);
+    uint8_t *out = bp_ret_bin(call, (plan.repeat + 1) * active.blob_length);
+    if (out != NULL) {
+        bp_measure_loop(call, &plan, &active, &slots, out);
+    }
+    return call->err;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The four functions that a compiler may call on its own even in a freestanding program
+ * (GCC manual, "Language Standards Supported by GCC"). Boards with a libc leave this file out. */
+
+#include <stddef.h>
+
+void *memcpy(void *restrict to, const void *restrict from, size_t length);
+void *memmove(void *to, const void *from, size_t length);
+void *memset(void *to, int value, size_t length);
+int memcmp(const void *left, const void *right, size_t length);
+
+void *memcpy(void *restrict to, const void *restrict from, size_t length) {
+    unsigned char *out = to;
+    const unsigned char *in = from;
+    while (length--) {
+        *out++ = *in++;
+    }
+    return to;
+}
+
+void *memmove(void *to, const void *from, size_t length) {
+    unsigned char *out = to;
+    const unsigned char *in = from;
+    if (out <= in) {
+        while (length--) {
+            *out++ = *in++;
+        }
+    } else {
+        while (length--) {
+            out[length] = in[length];
+        }
+    }
+    return to;
+}
+
+void *memset(void *to, int value, size_t length) {
+    unsigned char *out = to;
+    while (length--) {
+        *out++ = (unsigned char)value;
+    }
+    return to;
+}
+
+int memcmp(const void *left, const void *right, size_t length) {
+    const unsigned char *a = left;
+    const unsigned char *b = right;
+    for (; length--; a++, b++) {
+        if (*a != *b) {
+            return *a - *b;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the board offers, by id: built-in functions, collectors' operations, the board's own. */
+
+#include "boardprof/bp.h"
+#include "bp_frame.h"
+#include "bp_internal.h"
+
+const char bp_rom_empty[1] BP_ROM = "";
+
+static const char bp_name_describe[] BP_ROM = "bp.describe";
+static const char bp_name_measure[] BP_ROM = "bp.measure";
+#if BP_CFG_ARENA
+static const char bp_name_alloc[] BP_ROM = "bp.alloc";
+static const char bp_name_free[] BP_ROM = "bp.free";
+static const char bp_name_read[] BP_ROM = "bp.read";
+static const char bp_name_write[] BP_ROM = "bp.write";
+#endif
+
+/* The first two in the order of enum BuiltIn in protocol/. */
+static const bp_function_t bp_builtins[] BP_ROM = {
+    {bp_name_describe, bp_rom_empty, bp_describe, NULL},
+    {bp_name_measure, bp_rom_empty, bp_measure, NULL},
+#if BP_CFG_ARENA
+    {bp_name_alloc, bp_rom_empty, bp_arena_alloc, NULL},
+    {bp_name_free, bp_rom_empty, bp_arena_free, NULL},
+    {bp_name_read, bp_rom_empty, bp_arena_read, NULL},
+    {bp_name_write, bp_rom_empty, bp_arena_write, NULL},
+#endif
+};
+
+#define BP_BUILTIN_COUNT ((uint32_t)(sizeof bp_builtins / sizeof bp_builtins[0]))
+
+/// Ids: built-ins, then three operations a collector, then the board's functions ///
+
+static uint32_t bp_operation_count(const bp_agent_t *agent) {
+#if BP_CFG_OPEN_WINDOWS
+    return 3u * BP_ROM_GET(agent->firmware->collector_count);
+#else
+    (void)agent;
+    return 0;
+#endif
+}
+
+bool bp_function_at(const bp_agent_t *agent, uint32_t id, bp_function_t *out) {
+    if (id < BP_BUILTIN_COUNT) {
+        *out = BP_ROM_GET(bp_builtins[id]);
+        return true;
+    }
+    id -= BP_BUILTIN_COUNT + bp_operation_count(agent);
+    if (id >= BP_ROM_GET(agent->firmware->function_count)) { /* so is every collector's operation */
+        return false;
+    }
+    const bp_function_t *functions = BP_ROM_GET(agent->firmware->functions);
+    *out = BP_ROM_GET(functions[id]);
+    return true;
+}
+
+const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index) {
+    if (index >= BP_ROM_GET(agent->firmware->collector_count)) {
+        return NULL;
+    }
+    const bp_collector_t *const *collectors = BP_ROM_GET(agent->firmware->collectors);
+    return BP_ROM_GET(collectors[index]);
+}
+
+int bp_invoke(bp_call_t *call, uint32_t id) {
+    bp_function_t function;
+#if BP_CFG_OPEN_WINDOWS
+    uint32_t operation = id - BP_BUILTIN_COUNT;
+    if (operation < bp_operation_count(call->agent)) {
+        return bp_window_call(call, bp_collector_at(call->agent, operation / 3),
+                              (uint8_t)(operation % 3));
+    }
+#endif
+    if (!bp_function_at(call->agent, id, &function)) {
+        return bp_fail(call, BP_ERR_NO_FUNCTION, id);
+    }
+    if (function.packed != NULL) {
+        return function.packed(call);
+    }
+    return bp_call_target(call, function.target);
+}
+
+/// The dictionary, entry by entry: SPEC.md 5.1 ///
+
+static void bp_describe_firmware(bp_call_t *call, uint32_t index) {
+    static const char version[] BP_ROM = BP_AGENT_VERSION;
+    if (index != 0) {
+        bp_ret_nil(call);
+        return;
+    }
+    bp_ret_array(call, 3);
+    bp_ret_text(call, BP_ROM_GET(call->agent->firmware->board));
+    bp_ret_text(call, version);
+    bp_ret_uint(call, BP_CFG_ARENA);
+}
+
+static void bp_describe_function(bp_call_t *call, uint32_t id) {
+    bp_function_t function;
+#if BP_CFG_OPEN_WINDOWS
+    static const char operations[3][8] BP_ROM = {".init", ".start", ".stop"};
+    uint32_t operation = id - BP_BUILTIN_COUNT;
+    if (operation < bp_operation_count(call->agent)) {
+        bp_ret_array(call, 3);
+        bp_ret_joined(call, BP_ROM_GET(bp_collector_at(call->agent, operation / 3)->name),
+                      operations[operation % 3]);
+        bp_ret_text(call, bp_rom_empty);
+        bp_ret_bool(call, false);
+        return;
+    }
+#endif
+    if (!bp_function_at(call->agent, id, &function)) {
+        bp_ret_nil(call);
+        return;
+    }
+    bp_ret_array(call, 3);
+    bp_ret_text(call, function.name);
+    bp_ret_text(call, function.signature);
+    bp_ret_bool(call, function.target != NULL);
+}
+
+static void bp_describe_collector(bp_call_t *call, uint32_t index) {
+    const bp_collector_t *collector = bp_collector_at(call->agent, index);
+    if (collector == NULL) {
+        bp_ret_nil(call);
+        return;
+    }
+    bp_ret_array(call, 5);
+    bp_ret_text(call, BP_ROM_GET(collector->name));
+    bp_ret_uint(call, BP_ROM_GET(collector->schema_id));
+    bp_ret_uint(call, BP_ROM_GET(collector->version));
+    bp_ret_uint(call, BP_ROM_GET(collector->layout_crc));
+    bp_ret_uint(call, BP_ROM_GET(collector->counters));
+}
+
+/* Counters are numbered through, collector after collector. */
+static void bp_describe_counter(bp_call_t *call, uint32_t index) {
+    const bp_collector_t *collector;
+    bp_counter_t counter = {0};
+    for (uint8_t i = 0; (collector = bp_collector_at(call->agent, i)) != NULL; i++) {
+        uint8_t count = BP_ROM_GET(collector->counters);
+        if (index < count) {
+            break;
+        }
+        index -= count;
+    }
+    if (collector == NULL) {
+        bp_ret_nil(call);
+        return;
+    }
+    BP_ROM_GET(collector->counter)(&counter, (uint8_t)index);
+    bp_ret_array(call, 7);
+    bp_ret_text(call, counter.name);
+    bp_ret_uint(call, counter.bits);
+    bp_ret_uint(call, counter.hz);
+    bp_ret_uint(call, counter.coarse_hz);
+    bp_ret_bool(call, counter.counts_in_sleep);
+    bp_ret_uint(call, counter.status);
+    bp_ret_uint(call, counter.detail);
+}
+
+static void bp_describe_entry(bp_call_t *call, uint32_t section, uint32_t index) {
+    switch (section) {
+    case 0:
+        bp_describe_firmware(call, index);
+        break;
+    case 1:
+        bp_describe_function(call, index);
+        break;
+    case 2:
+        bp_describe_collector(call, index);
+        break;
+    default:
+        bp_describe_counter(call, index);
+        break;
+    }
+}
+
+int bp_describe(bp_call_t *call) {
+    uint32_t section = bp_arg_u32(call);
+    uint32_t index = bp_arg_u32(call);
+    if (bp_arg_end(call) == 0) {
+        bp_describe_entry(call, section, index);
+    }
+    return call->err;
+}
+
+/// Start ///
+
+/* CRC over all entries as they would be sent, the nil that ends each section included. */
+static uint32_t bp_dictionary_hash(bp_agent_t *agent) {
+    uint32_t crc = 0;
+    uint32_t index = 0;
+    for (uint32_t section = 0; section < 4;) {
+        uint8_t *entry = agent->tx;
+        bp_call_t call = {.agent = agent, .out = entry, .out_end = entry + sizeof agent->tx};
+        bp_describe_entry(&call, section, index++);
+        crc = bp_crc32(crc, entry, (size_t)(call.out - entry));
+        if (entry[0] == BP_TAG_NIL) {
+            section++;
+            index = 0;
+        }
+    }
+    return crc;
+}
+
+void bp_init(bp_agent_t *agent, const bp_firmware_t *firmware) {
+    *agent = (bp_agent_t){.firmware = firmware};
+    const bp_collector_t *collector;
+    for (uint32_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
+        BP_ROM_GET(collector->init)();
+    }
+    agent->dictionary_hash = bp_dictionary_hash(agent);
+}

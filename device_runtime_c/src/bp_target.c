@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plain C function as a packed one: unpack, prepare, call once, check, pack. */
+
+#include "boardprof/bp.h"
+#include "bp_internal.h"
+
+void bp_thunk_void(bp_fn_t *fn, void *slots) {
+    (void)slots;
+    fn();
+}
+
+int bp_call_target(bp_call_t *call, const bp_target_t *target) {
+    bp_slots_t slots;
+    bp_target_t t;
+    if (bp_target_open(call, target, &t, &slots) != 0) {
+        return call->err;
+    }
+    if (t.setup != NULL) {
+        t.setup();
+    }
+    t.thunk(t.fn, &slots);
+    int failed = t.check != NULL ? t.check() : 0;
+    if (failed != 0) {
+        return bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)failed);
+    }
+    if (t.pack != NULL) {
+        t.pack(call, &slots);
+    } else {
+        bp_ret_nil(call);
+    }
+    return call->err;
+}
+
+int bp_target_open(bp_call_t *call, const bp_target_t *rom, bp_target_t *out, bp_slots_t *slots) {
+    *out = BP_ROM_GET(*rom);
+    if (out->thunk == NULL) {
+        out->thunk = bp_thunk_void;
+    }
+    if (out->unpack != NULL) {
+        out->unpack(call, slots);
+    }
+    return bp_arg_end(call);
+}
