@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure what a C function costs on a board that you can only reach through a wire.
+
+::
+
+    import boardprof
+
+    with boardprof.connect("qemu-rv32", image="fw.elf") as board:
+        report = board.profile("fir", repeat=20)
+    print(report.table())
+
+Names are loaded when they are first used, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from boardprof._version import __version__
+
+if TYPE_CHECKING:
+    from boardprof.board import Board
+    from boardprof.build import build
+    from boardprof.connect import connect
+    from boardprof.errors import BoardprofError
+    from boardprof.metrics import Count, Duration, Percent, Ratio
+    from boardprof.profiler import profile_function
+    from boardprof.report import Report
+
+__all__ = [
+    "Board",
+    "BoardprofError",
+    "Count",
+    "Duration",
+    "Percent",
+    "Ratio",
+    "Report",
+    "__version__",
+    "build",
+    "connect",
+    "profile_function",
+]
+
+_MODULES = {
+    "Board": "board",
+    "BoardprofError": "errors",
+    "Count": "metrics",
+    "Duration": "metrics",
+    "Percent": "metrics",
+    "Ratio": "metrics",
+    "Report": "report",
+    "build": "build",
+    "connect": "connect",
+    "profile_function": "profiler",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load the module that has ``name`` (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements to a Report: rows, totals, configuration, and the raw data beside them."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from boardprof._version import __version__
+from boardprof.decode import Reading, Sample
+from boardprof.measurement import Device, Measurement
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.report import SCHEMA_VERSION, Report, Row
+
+__all__ = ["DURATION", "assemble", "metrics_of"]
+
+DURATION = "Duration (us)"
+"""TVM's name for the column of wall time."""
+
+PERTURBATION = "Perturbation (%)"
+"""Share of the raw window that was the measuring itself, subtracted from the row's counts."""
+
+_WALL_CLOCK = "duration_time"
+
+
+def assemble(measurements: Sequence[Measurement]) -> Report:
+    """Build the Report of measurements on one board or several."""
+    totals = _totals(measurements)
+    rows = [row for m in measurements for row in _rows(m, totals[m.device.name])]
+    return Report(rows, totals, _configuration(measurements), _extra(measurements))
+
+
+def metrics_of(counter: str, value: int, reading: Reading, clock_kind: str) -> dict[str, Metric]:
+    """Return a counter's value as the metrics that it stands for.
+
+    Nanoseconds become a Duration; ticks stay ticks and become a Duration as well where the board's
+    clock is a real one. On a simulated clock there is no Duration.
+    """
+    if reading.unit == "ns":
+        name = DURATION if counter == _WALL_CLOCK else f"{counter} (us)"
+        return {name: Duration(value / 1000.0)}
+    metrics: dict[str, Metric] = {counter: Count(value)}
+    if reading.unit == "ticks" and clock_kind != "simulated":
+        metrics[DURATION] = Duration(value * 1e6 / reading.hz)
+    return metrics
+
+
+def _rows(measurement: Measurement, device_total: Row) -> Iterable[Row]:
+    reference = measurement.reference()
+    whole = _size(device_total, reference)
+    for sample in measurement.samples:
+        row: Row = {"Name": measurement.function}
+        for counter in measurement.counters:
+            net = measurement.net(sample, counter)
+            row |= metrics_of(counter, net, sample.readings[counter], measurement.device.clock_kind)
+        if whole > 0:
+            part = _size(row, reference)
+            row["Percent"] = Percent(100.0 * part / whole)
+        row["Device"] = measurement.device.name
+        row["Count"] = Count(measurement.number)
+        perturbation = measurement.perturbation_percent(sample)
+        if perturbation is not None:
+            row[PERTURBATION] = Ratio(perturbation)
+        yield row
+
+
+def _size(row: Row, counter: str) -> float:
+    """Return a counter's value in a row, under whichever name it stands there."""
+    metric = row.get(counter) or row.get(f"{counter} (us)") or row.get(DURATION)
+    if isinstance(metric, Count):
+        return float(metric.value)
+    return metric.microseconds if isinstance(metric, Duration) else 0.0
+
+
+def _totals(measurements: Sequence[Measurement]) -> dict[str, Row]:
+    totals: dict[str, Row] = {}
+    for measurement in measurements:
+        row = totals.setdefault(measurement.device.name, {})
+        for counter in measurement.counters:
+            total = measurement.total(counter)
+            found = metrics_of(counter, total.value, total, measurement.device.clock_kind)
+            for name, metric in found.items():
+                row[name] = _sum(row.get(name), metric)
+    return totals
+
+
+def _sum(left: Metric | None, right: Metric) -> Metric:
+    if isinstance(left, Count) and isinstance(right, Count):
+        return Count(left.value + right.value)
+    if isinstance(left, Duration) and isinstance(right, Duration):
+        return Duration(left.microseconds + right.microseconds)
+    return right
+
+
+def _configuration(measurements: Sequence[Measurement]) -> Row:
+    configuration: Row = {
+        "boardprof": __version__,
+        "Host": f"{platform.system()} {platform.machine()}",
+        "Warm-up": _same(m.warmup for m in measurements),
+        "Repeat": _same(len(m.samples) for m in measurements),
+        "Number": _same(m.number for m in measurements),
+    }
+    for device in _devices(measurements):
+        ours = [m for m in measurements if m.device.name == device.name]
+        configuration |= _device_lines(device, ours)
+    return configuration
+
+
+def _same(values: Iterable[int]) -> Metric:
+    found = sorted(set(values))
+    return Count(found[0]) if len(found) == 1 else ", ".join(map(str, found))
+
+
+def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+    lines: Row = {f"{device.name} clock": _clock_line(device, measurements)}
+    if device.unsupported:
+        lines[f"{device.name} unsupported"] = "; ".join(
+            f"{counter} ({why})" for counter, why in device.unsupported.items()
+        )
+    lines[f"{device.name} perturbation"] = _perturbation_line(measurements)
+    flags = sorted({f for m in measurements for f in _flags(m)})
+    if flags:
+        lines[f"{device.name} warning"] = "; ".join(flags)
+    lines[f"{device.name} agent"] = f"{device.agent_version}, build {device.build_id}"
+    return lines
+
+
+def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
+    rates = {m.samples[0].readings["ticks"].hz for m in measurements if "ticks" in m.counters}
+    ticks = "".join(f", {hz:,} ticks a second" for hz in sorted(rates))
+    if device.clock_kind == "simulated":
+        return f"simulated{ticks} of the emulator's own time; there is no Duration"
+    return f"{device.clock_kind}{ticks}"
+
+
+def _perturbation_line(measurements: Sequence[Measurement]) -> str:
+    shares = [
+        share
+        for m in measurements
+        for s in m.samples
+        if (share := m.perturbation_percent(s)) is not None
+    ]
+    if not shares:
+        return "unknown: every raw window reads 0"
+    return (
+        f"{min(shares):.3g} to {max(shares):.3g} % of the raw windows was the measuring itself, "
+        "subtracted"
+    )
+
+
+def _flags(measurement: Measurement) -> Iterable[str]:
+    for counter in measurement.counters:
+        if any(s.readings[counter].ambiguous for s in measurement.samples):
+            yield f"{counter} of {measurement.function} may have wrapped unseen"
+        if any(measurement.net(s, counter) < 0 for s in measurement.samples):
+            yield f"{counter} of {measurement.function} is below what can be resolved (net < 0)"
+
+
+def _devices(measurements: Sequence[Measurement]) -> list[Device]:
+    return list({m.device.name: m.device for m in measurements}.values())
+
+
+def _extra(measurements: Sequence[Measurement]) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "devices": {
+            device.name: {
+                "clock_kind": device.clock_kind,
+                "emulated": device.emulated,
+                "port": device.port,
+                "agent_version": device.agent_version,
+                "build_id": device.build_id,
+                "boot_id": device.boot_id,
+                "unsupported": dict(device.unsupported),
+            }
+            for device in _devices(measurements)
+        },
+        "measurements": [_measurement_json(m) for m in measurements],
+    }
+
+
+def _measurement_json(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "name": measurement.function,
+        "device": measurement.device.name,
+        "number": measurement.number,
+        "warmup": measurement.warmup,
+        "calibration": {c: measurement.overhead(c) for c in measurement.counters},
+        "samples": [_sample_json(s) for s in measurement.samples],
+        "calibration_samples": [_sample_json(s) for s in measurement.calibration],
+        "totals": [_sample_json(s) for s in measurement.totals],
+    }
+
+
+def _sample_json(sample: Sample) -> dict[str, Any]:
+    raw: dict[str, Any] = {"raw": {c: r.value for c, r in sample.readings.items()}}
+    wraps = {c: r.wrapped for c, r in sample.readings.items() if r.wrapped}
+    if wraps:
+        raw["wraps"] = wraps
+    ambiguous = [c for c, r in sample.readings.items() if r.ambiguous]
+    if ambiguous:
+        raw["ambiguous"] = ambiguous
+    raw["blobs"] = sample.raw.hex()
+    return raw

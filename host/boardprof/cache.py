@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build's cache: files under names that are digests of all that they depend on.
+
+Nothing in it is ever changed: a file is written under a temporary name in the
+cache and then renamed, so that two builds at one time see a whole file or none.
+It can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from boardprof.errors import UsageError
+
+__all__ = ["Cache", "FileHashes", "digest"]
+
+
+class Cache:
+    """A folder of files, each written once and whole."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        """Use ``root``, else ``$XDG_CACHE_HOME/boardprof``, else ``~/.cache/boardprof``.
+
+        Raises:
+            UsageError: the folder cannot be made or written to.
+        """
+        self.root = _default_root() if root is None else root
+        try:
+            (self.root / "tmp").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """Lend an empty folder on the cache's own file system."""
+        try:
+            folder = tempfile.TemporaryDirectory(dir=self.root / "tmp")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        with folder as name:
+            yield Path(name)
+
+    def keep(self, file: Path, *place: str) -> Path:
+        """Move ``file``, from a scratch folder, to its ``place`` in the cache; return its path."""
+        target = self.root.joinpath(*place)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("rb") as content:
+            os.fsync(content)  # the name must not outlive a power cut that the content does not
+        os.replace(file, target)
+        return target
+
+    def write(self, text: str, *place: str) -> Path:
+        """Write ``text`` to ``place`` in the cache, whole or not at all; return its path."""
+        with self.scratch() as scratch:
+            file = scratch / "text"
+            file.write_text(text, encoding="utf-8")
+            return self.keep(file, *place)
+
+    def read(self, *place: str) -> str | None:
+        """Return the text at ``place``, None if there is none."""
+        try:
+            return self.root.joinpath(*place).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+
+    def _unwritable(self, error: OSError) -> UsageError:
+        return UsageError(
+            f"The cache {self.root} cannot be written: {error.strerror}.",
+            hint="set XDG_CACHE_HOME to a folder that can be written",
+        )
+
+
+class FileHashes:
+    """SHA-256 of files' contents, each read once in a build."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._known: dict[Path, str | None] = {}
+
+    def of(self, path: Path) -> str | None:
+        """Return the digest of the file's content in hex, None if it cannot be read."""
+        if path not in self._known:
+            try:
+                self._known[path] = hashlib.sha256(path.read_bytes()).hexdigest()
+            except OSError:
+                self._known[path] = None
+        return self._known[path]
+
+
+def digest(*parts: Any) -> str:
+    """Return SHA-256 over ``parts``, plain data, in hex."""
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _default_root() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG Base Directory Specification: a relative path is invalid and ignored.
+    return (base if base.is_absolute() else Path.home() / ".cache") / "boardprof"

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``boardprof``. Thin: it reads options, calls the package, prints.
+
+Only click is imported here, so that ``--version`` and ``--help`` are fast; each command imports
+what it needs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof._version import __version__
+from boardprof.errors import BoardprofError, UsageError
+
+if TYPE_CHECKING:
+    from boardprof.board_file import BoardSpec
+
+__all__ = ["main"]
+
+_INTERRUPTED = 130
+
+
+class _Commands(click.Group):
+    """A group that proposes the nearest command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which is the nearest."""
+        name = args[0] if args else ""
+        if name and self.get_command(ctx, name) is None and not name.startswith("-"):
+            known = self.list_commands(ctx)
+            close = difflib.get_close_matches(name, known, n=1)
+            proposal = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {name!r}.{proposal}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Measure what a C function costs on a board that you reach through a wire."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    0 ok, 1 regression, 2 usage or a file that is not one, 3 no, busy or denied board, 4 link,
+    protocol or decode, 5 the board does not answer, 6 the function faulted or hung, 7 build or
+    missing toolchain, 130 interrupted.
+    """
+    try:
+        code = cli.main(arguments, prog_name="boardprof", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return _INTERRUPTED
+    except BoardprofError as error:
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone; so has the reason to complain
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+_Command = Callable[..., Any]
+
+
+def _port_options(command: _Command) -> _Command:
+    for option in (
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="SECONDS",
+            help="Longest silence of the board. [10 to connect, 30 in a call]",
+        ),
+        click.option("--baud", type=click.IntRange(min=1), help="Bits a second of a serial port."),
+        click.option("-p", "--port", help="Device path or socket://HOST:PORT of a running agent."),
+    ):
+        command = option(command)
+    return command
+
+
+def _board_option(command: _Command) -> _Command:
+    return click.option("-b", "--board", help="Board; `boardprof boards` lists them.")(command)
+
+
+# -- boards -----------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def boards(as_json: bool) -> None:
+    """List the boards, and what is missing for each on this machine."""
+    from boardprof.boards import find_boards, load_board
+
+    specs = [load_board(folder) for folder in find_boards().values()]
+    rows = [{"name": spec.name, **_board_facts(spec)} for spec in specs]
+    if as_json:
+        click.echo(json.dumps({"schema_version": 1, "boards": rows}, indent=2))
+        return
+    width = max(len(spec.name) for spec in specs)
+    for row in rows:
+        mark = " (default)" if row["default"] else ""
+        click.echo(f"{row['name']:{width}}  {row['summary']}{mark}")
+        for tool in row["missing"]:
+            click.echo(f"{'':{width}}  missing: {tool['tool']} (Debian package {tool['package']})")
+
+
+def _board_facts(spec: BoardSpec) -> dict[str, Any]:
+    import shutil
+
+    needed = {spec.build.cc: spec.build.package}
+    if spec.launch.command and "{" not in spec.launch.command[0]:
+        needed[spec.launch.command[0]] = spec.launch.package or spec.launch.command[0]
+    return {
+        "summary": spec.summary,
+        "default": spec.default,
+        "launch": spec.launch.kind,
+        "clock": spec.clock.kind,
+        "missing": [
+            {"tool": tool, "package": package}
+            for tool, package in needed.items()
+            if shutil.which(tool) is None
+        ],
+    }
+
+
+# -- info -------------------------------------------------------------------------------------
+
+
+@cli.command()
+@_board_option
+@_port_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(
+    board: str | None, port: str | None, baud: int | None, timeout: float | None, as_json: bool
+) -> None:
+    """Connect to a board and show what it is and what it offers."""
+    from boardprof.connect import connect
+    from boardprof.info import board_info, info_text
+
+    with connect(board, port, baud=baud, timeout_s=timeout) as connected:
+        facts = board_info(connected)
+    click.echo(json.dumps(facts, indent=2) if as_json else info_text(facts))
+
+
+# -- run --------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("target")
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option(
+    "-b",
+    "--board",
+    "board_names",
+    multiple=True,
+    help="Board, or several: -b A,B makes one Report. [the default board]",
+)
+@_port_options
+@click.option("--metrics", help="Metrics to read, comma-separated. [all that the board has]")
+@click.option(
+    "--warmup",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Calls before the first sample.",
+)
+@click.option(
+    "--repeat", default=10, show_default=True, type=click.IntRange(min=1), help="Samples."
+)
+@click.option(
+    "--number",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Calls in each sample.",
+)
+@click.option(
+    "-O",
+    "optimize",
+    default="2",
+    show_default=True,
+    metavar="LEVEL",
+    help="Optimisation of the user's code, as in -Os or -O3.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the Report as JSON.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
+    """Measure functions on boards and print the Report.
+
+    TARGET is PATH:FUNCTION or PATH:all, where PATH is a C file or a folder of them; without a PATH,
+    it is a function that the board's firmware already has, or all. NAME=VALUE gives an argument.
+    """
+    from boardprof.runner import Plan, run_plan, write_report
+
+    names = [name for part in board_names for name in part.split(",") if name]
+    metrics = options["metrics"]
+    plan = Plan(
+        target=target,
+        values=values,
+        boards=tuple(names),
+        port=options["port"],
+        baud=options["baud"],
+        timeout_s=options["timeout"],
+        metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
+        warmup=options["warmup"],
+        repeat=options["repeat"],
+        number=options["number"],
+        optimize=f"-O{options['optimize']}",
+    )
+    outcome = run_plan(
+        plan,
+        on_command=_echo_command if options["verbose"] else None,
+        on_progress=_progress_line(),
+        on_note=lambda text: click.echo(f"note: {text}", err=True),
+    )
+    if outcome.report is not None:
+        click.echo(outcome.report.table())
+        if options["json_file"]:
+            write_report(outcome.report, options["json_file"])
+            click.echo(f"Report written to {options['json_file']}", err=True)
+    for failure in outcome.failures:
+        click.echo(f"error: {failure}", err=True)
+    return outcome.failures[0].exit_code if outcome.failures else 0
+
+
+def _echo_command(command: str) -> None:
+    click.echo(command, err=True)
+
+
+def _progress_line() -> Callable[[str, int, int], None] | None:
+    """Return a function that shows where a long run is, or None when nobody looks."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(what: str, done: int, total: int) -> None:
+        # Erase to the end of the line, so that a shorter text leaves nothing behind.
+        text = f"{what}: {done} of {total} calls" if done < total else ""
+        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+    return show
+
+
+# -- show -------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("file", type=click.Path())
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--aggregate/--samples", default=True, help="One row a function, or one a sample.")
+def show(file: str, as_csv: bool, as_json: bool, aggregate: bool) -> None:
+    """Print the table of a Report that was written by `run --json`."""
+    from boardprof.runner import read_report
+
+    report = read_report(file)
+    if as_json:
+        click.echo(report.json())
+    elif as_csv:
+        click.echo(report.csv(), nl=False)
+    else:
+        click.echo(report.table(aggregate=aggregate))
+
+
+# -- agent ------------------------------------------------------------------------------------
+
+
+@cli.group(cls=_Commands)
+def agent() -> None:
+    """Run the agent without a profiler."""
+
+
+@agent.command()
+@_board_option
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--pty", is_flag=True, help="Serve a pseudo-terminal and print its path.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Loopback address to serve.",
+)
+@click.option(
+    "-O",
+    "optimize",
+    default="2",
+    show_default=True,
+    metavar="LEVEL",
+    help="Optimisation of the user's code.",
+)
+def serve(board: str | None, paths: tuple[str, ...], pty: bool, listen: str, optimize: str) -> None:
+    """Build the agent with the functions in PATH and serve them until interrupted.
+
+    For boards that are programs of this machine. `run -p` and `info -p` connect to what it prints.
+    """
+    from boardprof.runner import serve_agent
+
+    if board is None:
+        raise UsageError("Which board shall the agent be?", hint="give -b BOARD")
+    serve_agent(board, paths, ["--pty"] if pty else ["--listen", listen], f"-O{optimize}")

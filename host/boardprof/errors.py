@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that boardprof raises on purpose, as one tree with exit codes.
+
+::
+
+    BoardprofError               1  never raised itself; catch it to catch all
+    ├── UsageError               2  the caller asked for something that cannot be
+    │   ├── ReportFileError         a file does not hold a Report
+    │   └── UnknownNameError        no function, counter, board ... of that name
+    ├── BoardError               3  the board cannot be reached
+    ├── LinkError                4  bytes came, but not the ones agreed on
+    │   ├── ProtocolMismatchError   host and agent speak different versions
+    │   ├── LayoutMismatchError     host and agent lay a blob out differently
+    │   ├── BuildMismatchError      the board runs another image than the ELF
+    │   ├── FrameError              a frame is malformed or damaged
+    │   └── RpcError                the agent refused a call
+    ├── DecodeError              4  a blob does not fit its schema
+    ├── BoardTimeoutError        5  the board did not answer in time
+    ├── DeviceError              6  the called code failed on the board
+    │   ├── DeviceResetError        the board restarted under way
+    │   └── CheckFailedError        a check on the board did not hold
+    └── BuildError               7  firmware could not be built
+        └── MissingToolError        a program needed for it is not installed
+
+Every message says what happened and to what; ``hint`` says what to try. The
+command line ends with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+__all__ = [
+    "BoardError",
+    "BoardTimeoutError",
+    "BoardprofError",
+    "BuildError",
+    "BuildMismatchError",
+    "CheckFailedError",
+    "DecodeError",
+    "DeviceError",
+    "DeviceResetError",
+    "FrameError",
+    "LayoutMismatchError",
+    "LinkError",
+    "MissingToolError",
+    "ProtocolMismatchError",
+    "ReportFileError",
+    "RpcError",
+    "UnknownNameError",
+    "UsageError",
+]
+
+_CONSOLE_LINES = 20
+
+
+class BoardprofError(Exception):
+    """Root of the tree; carries a message, a hint and an exit code."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        """Keep what happened (``message``) and what to try (``hint``)."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """Return the message, and the hint on a line of its own."""
+        return self.message if self.hint is None else f"{self.message}\nTry: {self.hint}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let errors cross a process boundary whatever their constructor takes."""
+        return _restore, (type(self), self.args, self.__dict__)
+
+
+def _restore(
+    cls: type[BoardprofError], args: tuple[object, ...], state: dict[str, object]
+) -> BoardprofError:
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
+
+
+class UsageError(BoardprofError):
+    """The caller asked for something that cannot be done as asked."""
+
+    exit_code = 2
+
+
+class ReportFileError(UsageError):
+    """A file does not hold a Report; ``where`` is the path inside it, "" if unknown."""
+
+    def __init__(self, message: str, *, where: str = "", hint: str | None = None) -> None:
+        """Put ``where`` (such as ``calls[3]["cycles"]``) in front of the message."""
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
+        self.where = where
+
+
+class UnknownNameError(UsageError):
+    """There is no ``kind`` called ``name``; the message proposes and lists what there is."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str | None = None):
+        """Compose the message from the kind of thing, the name and the known names."""
+        self.kind = kind
+        self.name = name
+        self.known = tuple(known)
+        by_folded = {each.casefold(): each for each in self.known}
+        close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
+        proposal = f"; did you mean {by_folded[close[0]]!r}?" if close else "."
+        names = ", ".join(self.known) if self.known else "(none)"
+        super().__init__(f"There is no {kind} {name!r}{proposal} Known: {names}", hint=hint)
+
+
+class BoardError(BoardprofError):
+    """The board cannot be reached: no such port, port busy, or access denied."""
+
+    exit_code = 3
+
+
+class LinkError(BoardprofError):
+    """The link works, but what came over it is not what was agreed on."""
+
+    exit_code = 4
+
+
+class ProtocolMismatchError(LinkError):
+    """Host and agent have no protocol version in common."""
+
+
+class LayoutMismatchError(LinkError):
+    """Host and agent describe the same blob with different layouts."""
+
+
+class BuildMismatchError(LinkError):
+    """The image on the board is not the one that the host's ELF belongs to."""
+
+
+class FrameError(LinkError):
+    """A frame is malformed: bad COBS, bad CRC, too long, or cut short."""
+
+
+class RpcError(LinkError):
+    """The agent refused a call; ``code`` is the protocol's error code."""
+
+    def __init__(self, message: str, *, code: int, hint: str | None = None) -> None:
+        """Keep the protocol's error code beside the message."""
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class DecodeError(BoardprofError):
+    """A blob does not fit its schema; ``path`` names the field, ``offset`` the byte."""
+
+    exit_code = 4
+
+    def __init__(
+        self, message: str, *, path: str = "", offset: int | None = None, hint: str | None = None
+    ) -> None:
+        """Add the field path and the byte offset, where known, to the message."""
+        place = [f"field {path}"] if path else []
+        place += [f"byte {offset}"] if offset is not None else []
+        super().__init__(f"{message} (at {', '.join(place)})" if place else message, hint=hint)
+        self.path = path
+        self.offset = offset
+
+
+class BoardTimeoutError(BoardprofError):
+    """The board did not answer in time; ``console`` is the text it had printed."""
+
+    exit_code = 5
+
+    def __init__(self, message: str, *, console: str = "", hint: str | None = None) -> None:
+        """Show the end of the console text, which often names the cause."""
+        super().__init__(message + _quoted_console(console), hint=hint)
+        self.console = console
+
+
+class DeviceError(BoardprofError):
+    """The called code failed on the board; ``code`` is its error code, if it gave one."""
+
+    exit_code = 6
+
+    def __init__(self, message: str, *, code: int | None = None, hint: str | None = None) -> None:
+        """Keep the device's error code beside the message."""
+        super().__init__(message, hint=hint)
+        self.code = code
+
+
+class DeviceResetError(DeviceError):
+    """The board restarted between a request and its reply."""
+
+
+class CheckFailedError(DeviceError):
+    """A check that the board made on itself or on its results did not hold."""
+
+
+class BuildError(BoardprofError):
+    """Firmware could not be compiled, linked or loaded."""
+
+    exit_code = 7
+
+
+class MissingToolError(BuildError):
+    """The program ``tool`` is not installed; ``package`` provides it."""
+
+    def __init__(self, tool: str, package: str, *, hint: str | None = None) -> None:
+        """Name the program that was looked for and the package that has it."""
+        install = f"install the package {package} (Debian: apt install {package})"
+        super().__init__(f"{tool} was not found on PATH.", hint=hint or install)
+        self.tool = tool
+        self.package = package
+
+
+def _quoted_console(console: str) -> str:
+    """Return the last lines of ``console``, indented and free of control characters."""
+    lines = console.splitlines()
+    if not any(line.strip() for line in lines):
+        return ""
+    left_out = len(lines) - _CONSOLE_LINES
+    head = f" (last {_CONSOLE_LINES} of {len(lines)} lines)" if left_out > 0 else ""
+    shown = "".join(f"\n  | {_printable(line)}" for line in lines[-_CONSOLE_LINES:])
+    return f"\nThe board's console so far{head}:{shown}"
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one profiled function gave: samples, calibration, totals; and the corrected values."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from boardprof.decode import Reading, Sample
+
+__all__ = ["Device", "Measurement"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a Report says of the board that a number comes from.
+
+    Attributes:
+        name: the board's name; the Report's Device column.
+        clock_kind: ``measured``, ``declared`` or ``simulated``.
+        emulated: the host started it as an emulator, or the board is nothing else.
+        port: how it was reached.
+        agent_version: of the firmware.
+        build_id: 16 hexadecimal digits.
+        boot_id: differs from one boot to the next.
+        unsupported: counter name -> why there is no such count.
+    """
+
+    name: str
+    clock_kind: str
+    emulated: bool
+    port: str
+    agent_version: str
+    build_id: str
+    boot_id: int
+    unsupported: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One function's samples on one board.
+
+    Attributes:
+        function: its name.
+        device: where it ran.
+        number: calls in each sample.
+        warmup: calls before the first sample.
+        samples: the measured windows, in order.
+        calibration: the same loop around the empty function.
+        totals: from before the first to after the last sample, one for each reply of the board.
+    """
+
+    function: str
+    device: Device
+    number: int
+    warmup: int
+    samples: tuple[Sample, ...]
+    calibration: tuple[Sample, ...]
+    totals: tuple[Sample, ...]
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters that were read."""
+        return tuple(self.samples[0].readings)
+
+    def overhead(self, counter: str) -> int:
+        """What the empty function's window counted: the median over the calibration's samples."""
+        values = [sample.readings[counter].value for sample in self.calibration]
+        return statistics.median_low(values)
+
+    def net(self, sample: Sample, counter: str) -> int:
+        """What the function itself counted, from its first instruction to its return.
+
+        ``raw - overhead``, and back what the empty function's own return had in the overhead, where
+        that is known exactly.
+        """
+        reading = sample.readings[counter]
+        return reading.value - self.overhead(counter) + reading.own_return * self.number
+
+    def total(self, counter: str) -> Reading:
+        """The counter over the whole run on the board, the agent's work included."""
+        readings = [sample.readings[counter] for sample in self.totals]
+        first = readings[0]
+        return Reading(
+            sum(reading.value for reading in readings),
+            first.unit,
+            first.hz,
+            first.own_return,
+            sum(reading.wrapped for reading in readings),
+            any(reading.ambiguous for reading in readings),
+        )
+
+    def reference(self) -> str:
+        """The counter that percentages go by: time, else instructions, else ticks."""
+        return reference_counter(self.counters)
+
+    def perturbation_percent(self, sample: Sample) -> float | None:
+        """Share of the measured window that was the measuring itself; None of an empty window."""
+        counter = self.reference()
+        raw = sample.readings[counter].value
+        return 100.0 * self.overhead(counter) / raw if raw else None
+
+
+def reference_counter(counters: Sequence[str]) -> str:
+    """Pick the counter that stands for the cost of a call."""
+    for name in ("duration_time", "instructions", "ticks", "cycles"):
+        if name in counters:
+            return name
+    return counters[0]

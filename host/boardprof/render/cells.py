@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One metric as the text of one table cell, in TVM's manner and in ours."""
+
+from __future__ import annotations
+
+import unicodedata
+from decimal import Decimal
+from fractions import Fraction
+
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+
+__all__ = ["cell", "display_width", "escaped", "per_call_cell", "tvm_cell", "tvm_width"]
+
+
+def tvm_cell(metric: Metric, separator: str) -> str:
+    """Return ``metric`` as TVM's table prints it.
+
+    Args:
+        metric: the value of the cell.
+        separator: between thousands of Count and Duration. (A Ratio, which TVM
+            prints with two significant digits, never has more than two before
+            the point; a Percent has no separator.)
+    """
+    if isinstance(metric, Count):
+        return f"{metric.value:,}".replace(",", separator)
+    if isinstance(metric, Duration):
+        return f"{metric.microseconds:,.2f}".replace(",", separator)
+    if isinstance(metric, Percent):
+        return f"{metric.percent:.2f}"
+    return metric if isinstance(metric, str) else f"{metric.ratio:.2g}"
+
+
+def cell(metric: Metric, column: str, separator: str) -> str:
+    """Return ``metric`` as our table prints it.
+
+    As ``tvm_cell``, but a Ratio is written without exponent between 1e-6 and
+    1e6, a Ratio in a column whose name ends in ``(%)`` is a percentage, and
+    text is escaped.
+    """
+    if isinstance(metric, str):
+        return escaped(metric)
+    if not isinstance(metric, Ratio):
+        return tvm_cell(metric, separator)
+    if column.endswith("(%)"):
+        return _percentage(metric.ratio)
+    return _ratio(metric.ratio).replace(",", separator)
+
+
+def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> str:
+    """Return a value per call; whole numbers without, others with up to 2 decimals.
+
+    A number that is not whole keeps a point even where its decimals are zero,
+    and one that is not zero is never written as zero.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, Duration):
+        return tvm_cell(value, separator)
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", separator)
+    positive = value.numerator > 0
+    hundredths = _round_half_even(100 * abs(value.numerator), value.denominator)
+    if hundredths == 0:
+        return _nearly_zero(positive)
+    text = f"{hundredths // 100:,}.{hundredths % 100:02d}"
+    text = text if text.endswith("00") else text.removesuffix("0")
+    return ("" if positive else "-") + text.replace(",", separator)
+
+
+def escaped(text: str) -> str:
+    r"""Return ``text`` with everything that is not printable as ``\n``, ``\x1b``, ``\u202e``."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def display_width(text: str) -> int:
+    """Return the columns that ``text`` takes on a terminal: East Asian wide is two."""
+    return len(text) if text.isascii() else sum(_char_width(c) for c in text)
+
+
+def tvm_width(text: str) -> int:
+    """Return the width that TVM pads by: the bytes of ``text`` in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _round_half_even(numerator: int, denominator: int) -> int:
+    """Divide integers and round to nearest; as round(Fraction), at a tenth of its cost."""
+    quotient, rest = divmod(numerator, denominator)
+    up = 2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1)
+    return quotient + up
+
+
+def _ratio(ratio: float) -> str:
+    """Return two significant digits; an exponent only below 1e-6 and from 1e6 on."""
+    rounded = f"{ratio:.2g}"
+    if "e" not in rounded or not 1e-6 <= abs(ratio) < 1e6:
+        return rounded
+    return f"{Decimal(rounded):,f}"
+
+
+def _percentage(percent: float) -> str:
+    if percent != 0 and abs(percent) < 0.005:
+        return _nearly_zero(percent > 0)
+    return f"{percent:.2f}"
+
+
+def _nearly_zero(positive: bool) -> str:
+    return "<0.01" if positive else ">-0.01"
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Report as a text table: TVM's layout byte for byte, or ours, which adds to it.
+
+Common to both: rows of equal name, argument shapes and device are merged, the
+largest come first, then a ``Sum`` row, one ``Total`` row a device, and the
+configuration. Six columns always come first, others follow in byte order.
+
+Ours differs in this: lines have no trailing blanks, columns without a value are
+left out, beside each sum stands the median per call, rows without a duration
+are sorted by instructions or ticks, and unprintable text is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from boardprof.errors import UnknownNameError
+from boardprof.metrics import Count, Duration, Metric
+from boardprof.render.aggregate import (
+    group_rows,
+    merge_rows,
+    per_call_median,
+    sort_order,
+    sum_columns,
+)
+from boardprof.render.cells import (
+    cell,
+    display_width,
+    escaped,
+    per_call_cell,
+    tvm_cell,
+    tvm_width,
+)
+from boardprof.report import Compat, Report, Row
+
+__all__ = ["render_table"]
+
+_Column: TypeAlias = list[str]  # the header, then one cell a row
+
+_FIRST: Final = ("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes")
+_KEPT_WHEN_EMPTY: Final = frozenset(_FIRST) - {"Argument Shapes"}
+_SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
+
+
+def render_table(
+    report: Report,
+    *,
+    sort: bool = True,
+    aggregate: bool = True,
+    col_sums: bool = True,
+    compat: Compat = None,
+    separator: str = ",",
+) -> str:
+    """Return ``report`` as a text table; see ``Report.table``.
+
+    Args:
+        report: what to print.
+        sort: largest first; otherwise in the order of the first sample.
+        aggregate: merge rows of equal name, argument shapes and device.
+        col_sums: add the ``Sum`` row.
+        compat: None for our layout, "tvm" for TVM's.
+        separator: between thousands.
+
+    Raises:
+        UnknownNameError: there is no such compat mode.
+    """
+    if compat not in (None, "tvm"):
+        raise UnknownNameError("compat mode", compat, ["tvm"])
+    groups = group_rows(report.calls) if aggregate else [[row] for row in report.calls]
+    rows = [merge_rows(group) for group in groups] if aggregate else report.calls
+    if sort:
+        order = _order(rows, _SORT_COLUMNS if compat is None else _SORT_COLUMNS[:1])
+        groups, rows = [groups[i] for i in order], [rows[i] for i in order]
+    if compat is None:
+        tail = _sum_rows(rows, col_sums) + _total_rows(report, with_device=True)
+        return _our_text(report.configuration, groups, rows, tail, separator)
+    tail = _sum_rows(rows, col_sums) + _total_rows(report, with_device=False)
+    return _tvm_text(report.configuration, [*rows, *tail], separator)
+
+
+def _tvm_text(configuration: Row, rows: Sequence[Row], separator: str) -> str:
+    columns = [
+        [name, *(tvm_cell(row[name], separator) if name in row else "" for row in rows)]
+        for name in _headers(rows)
+    ]
+    lines = _lines(columns, tvm_width)
+    lines += ["", "Configuration", "-------------"]
+    lines += [f"{key}: {tvm_cell(value, separator)}" for key, value in configuration.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _our_text(
+    configuration: Row,
+    groups: Sequence[Sequence[Row]],
+    rows: Sequence[Row],
+    tail: Sequence[Row],
+    separator: str,
+) -> str:
+    everything = [*rows, *tail]
+    headers = _headers(everything)
+    columns: list[_Column] = []
+    for name in headers:
+        cells = [cell(row[name], name, separator) if name in row else "" for row in everything]
+        columns.append([name, *cells])
+        if name != "Count" and f"{name}/call" not in headers:
+            per_call = _per_call_cells(name, groups, rows, separator)
+            columns.append([f"{name}/call", *per_call, *("" for _ in tail)])
+    shown = [c for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
+    lines = _lines([[escaped(c[0]), *c[1:]] for c in shown], display_width)
+    lines += ["", "Configuration", "-------------"]
+    lines += [f"{escaped(k)}: {cell(v, k, separator)}" for k, v in configuration.items()]
+    return "".join(f"{line.rstrip(' ')}\n" for line in lines)
+
+
+def _per_call_cells(
+    name: str, groups: Sequence[Sequence[Row]], rows: Sequence[Row], separator: str
+) -> list[str]:
+    """Return the per-call cells of a column; blank where it is neither Count nor Duration."""
+    return [
+        per_call_cell(per_call_median(group, name), separator)
+        if isinstance(row.get(name), (Count, Duration))
+        else ""
+        for group, row in zip(groups, rows, strict=True)
+    ]
+
+
+def _order(rows: Sequence[Row], columns: Sequence[str]) -> Sequence[int]:
+    """Return the row indices sorted by the first of ``columns`` that any row has."""
+    for column in columns:
+        order = sort_order(rows, column)
+        if order is not None:
+            return order
+    return range(len(rows))
+
+
+def _sum_rows(rows: Sequence[Row], col_sums: bool) -> list[Row]:
+    return [{"Name": "----------"}, {**sum_columns(rows), "Name": "Sum"}] if col_sums else []
+
+
+def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
+    """Return one row a device; TVM puts the device into the row itself, others may not."""
+    totals: list[Row] = []
+    for device, metrics in report.device_metrics.items():
+        default: dict[str, Metric] = {"Device": device} if with_device else {}
+        totals.append({**default, **metrics, "Name": "Total"})
+    return totals
+
+
+def _headers(rows: Sequence[Row]) -> list[str]:
+    """Return the six fixed columns, then all others in byte order."""
+    names = {name for row in rows for name in row}
+    return [*_FIRST, *sorted(names.difference(_FIRST))]
+
+
+def _lines(columns: Sequence[_Column], width: Callable[[str], int]) -> list[str]:
+    """Align the columns, the first left and the others right, two blanks after each."""
+    aligned: list[list[str]] = []
+    for number, column in enumerate(columns):
+        widths = [width(text) for text in column]
+        widest = max(widths)
+        justify = str.ljust if number == 0 else str.rjust
+        aligned.append(
+            [justify(text, widest - w + len(text)) for text, w in zip(column, widths, strict=True)]
+        )
+    return ["  ".join(line) + "  " for line in zip(*aligned, strict=True)]

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``boardprof run``, ``show`` and ``agent serve`` do, without their options."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from boardprof.assemble import assemble
+from boardprof.board import Board
+from boardprof.board_file import BoardSpec
+from boardprof.boards import board_spec, default_board
+from boardprof.build import Firmware, build
+from boardprof.connect import connect
+from boardprof.errors import (
+    BuildMismatchError,
+    DeviceError,
+    DeviceResetError,
+    ReportFileError,
+    UnknownNameError,
+    UsageError,
+)
+from boardprof.measurement import Measurement
+from boardprof.report import Report
+from boardprof.signature import parse_signature
+
+__all__ = ["Outcome", "Plan", "read_report", "run_plan", "serve_agent", "write_report"]
+
+_ALL = "all"
+
+Note = Callable[[str], None]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What ``boardprof run`` was asked for; the command's help says what each option means."""
+
+    target: str
+    values: tuple[str, ...] = ()
+    boards: tuple[str, ...] = ()
+    port: str | None = None
+    baud: int | None = None
+    timeout_s: float | None = None
+    metrics: tuple[str, ...] | None = None
+    warmup: int = 10
+    repeat: int = 10
+    number: int = 1
+    optimize: str = "-O2"
+
+    @property
+    def path(self) -> Path | None:
+        """The part of the target before the last colon; None when there is none."""
+        path, colon, _ = self.target.rpartition(":")
+        return Path(path) if colon and path else None
+
+    @property
+    def function(self) -> str:
+        """The part of the target after the last colon."""
+        return self.target.rpartition(":")[2]
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        """The values by parameter name.
+
+        Raises:
+            UsageError: one has no ``=``, or a name is given twice.
+        """
+        arguments: dict[str, str] = {}
+        for text in self.values:
+            name, equals, value = text.partition("=")
+            if not equals or not name:
+                raise UsageError(f"{text!r} is not an argument.", hint="NAME=VALUE, e.g. n=256")
+            if name in arguments:
+                raise UsageError(f"The argument {name} is given twice.")
+            arguments[name] = value
+        return arguments
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a plan.
+
+    Attributes:
+        report: of all that could be measured; None when nothing could.
+        failures: functions that failed on a board while others went on.
+    """
+
+    report: Report | None
+    failures: tuple[DeviceError, ...]
+
+
+def run_plan(
+    plan: Plan,
+    *,
+    on_command: Callable[[str], None] | None = None,
+    on_progress: Progress | None = None,
+    on_note: Note,
+) -> Outcome:
+    """Build, start and measure on one board after the other.
+
+    A function that fails on a board does not take the others' numbers with it.
+
+    Args:
+        plan: what to do.
+        on_command: gets each compiler command.
+        on_progress: called with (function on board, calls done, calls in all).
+        on_note: gets what the user should know, such as functions that were left out.
+
+    Raises:
+        BoardprofError: what stops the whole plan.
+    """
+    if not plan.function:
+        raise UsageError(f"{plan.target!r} names no function.", hint="PATH:FUNCTION or PATH:all")
+    specs = [board_spec(name) for name in plan.boards] or [default_board()]
+    if plan.port is not None and len(specs) > 1:
+        raise UsageError("A port leads to one board; several were named.", hint="one -b with -p")
+    _ = plan.arguments  # a mistake in them is told before anything is built
+    measurements: list[Measurement] = []
+    failures: list[DeviceError] = []
+    for spec in specs:
+        firmware = _build(spec, plan, on_command)
+        image = firmware.image if firmware else None
+        with connect(
+            spec, plan.port, image=image, baud=plan.baud, timeout_s=plan.timeout_s
+        ) as board:
+            if firmware is not None:
+                _same_build(board, firmware)
+            for name in _chosen(board, plan, firmware, on_note):
+                try:
+                    measurements.append(_measure(board, name, plan, on_progress))
+                except DeviceResetError:
+                    raise
+                except DeviceError as error:
+                    failures.append(error)
+    return Outcome(assemble(measurements) if measurements else None, tuple(failures))
+
+
+def _build(
+    spec: BoardSpec, plan: Plan, on_command: Callable[[str], None] | None
+) -> Firmware | None:
+    if plan.path is None:
+        return None
+    return build(spec, [plan.path], optimize=plan.optimize, verbose=on_command)
+
+
+def _same_build(board: Board, firmware: Firmware) -> None:
+    if board.welcome.build_id != firmware.build_id:
+        raise BuildMismatchError(
+            f"The board at {board.device.port} runs build {board.welcome.build_id.hex()}; these "
+            f"sources give build {firmware.build_id.hex()}.",
+            hint="start or flash the board with these sources and flags, or leave PATH out to "
+            "measure what it has",
+        )
+
+
+def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) -> list[str]:
+    """Return the functions to measure, in the board's order."""
+    infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
+    reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
+    if plan.function != _ALL:
+        if reason := reasons.get(plan.function):
+            raise UsageError(f"{plan.function} cannot be called over the wire: {reason}.")
+        if plan.function not in infos:
+            raise UnknownNameError(f"function {_where(board, plan)}", plan.function, infos)
+        return [plan.function]
+    for name, reason in reasons.items():
+        on_note(f"{name} is left out: {reason}")
+    chosen = []
+    for name, info in infos.items():
+        needed = {parameter for parameter, _ in parse_signature(info.signature).parameters}
+        if needed == plan.arguments.keys():
+            chosen.append(name)
+        else:
+            on_note(f"{name} is left out: it takes {info.signature}")
+    if not chosen:
+        raise UsageError(f"There is nothing to measure {_where(board, plan)}.")
+    return chosen
+
+
+def _where(board: Board, plan: Plan) -> str:
+    return f"in {plan.path}" if plan.path else f"on {board.device.name}"
+
+
+def _measure(board: Board, name: str, plan: Plan, on_progress: Progress | None) -> Measurement:
+    what = f"{name} on {board.device.name}"
+
+    def show(done: int, total: int) -> None:
+        if on_progress is not None:
+            on_progress(what, done, total)
+
+    try:
+        return board.measure(
+            name,
+            metrics=plan.metrics,
+            warmup=plan.warmup,
+            repeat=plan.repeat,
+            number=plan.number,
+            named=plan.arguments,
+            on_progress=show,
+        )
+    finally:
+        show(1, 1)
+
+
+def write_report(report: Report, file: str) -> None:
+    """Write the Report as JSON: whole, or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    path = Path(file)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+        ) as temporary:
+            temporary.write(report.json() + "\n")
+        os.chmod(temporary.name, 0o666 & ~_umask())
+        os.replace(temporary.name, path)
+    except OSError as error:
+        with suppress(OSError, UnboundLocalError):
+            os.unlink(temporary.name)
+        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read_report(file: str) -> Report:
+    """Read a Report from a JSON file.
+
+    Raises:
+        ReportFileError: there is no such file, or it holds no Report.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ReportFileError(
+            f"{file} is not a Report: it is not text (byte {error.start}).",
+            hint="a file written by `boardprof run --json FILE`",
+        ) from error
+    try:
+        return Report.from_json(text)
+    except ReportFileError as error:
+        raise ReportFileError(f"{file}: {error.message}", hint=error.hint) from error
+
+
+def serve_agent(board: str, paths: Sequence[str], line: Sequence[str], optimize: str) -> None:
+    """Build a board that is a program of this machine and become it. Does not return.
+
+    Raises:
+        UsageError: the board is no such program.
+    """
+    spec = board_spec(board)
+    if spec.launch.listen != "board":
+        raise UsageError(
+            f"{board} is not a program of this machine that could serve a port.",
+            hint="`boardprof run -b " + board + " PATH:FUNCTION` starts it by itself",
+        )
+    firmware = build(spec, [Path(path) for path in paths], optimize=optimize)
+    image = os.fspath(firmware.image)
+    os.execv(image, [image, *line])

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which layouts a board's blobs have: boardprof's own, the board's, and other packages'.
+
+A board with counters of its own has a ``schema.py`` beside its ``board.toml`` with ``LAYOUTS``, a
+sequence of `Layout`; a package offers a `Layout` through the entry-point group
+``boardprof.collectors``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from boardprof.errors import UsageError
+from boardprof_protocol.collectors import collector_layouts
+from boardprof_protocol.layout import Layout
+
+__all__ = ["layouts_for"]
+
+_ENTRY_POINTS = "boardprof.collectors"
+_SCHEMA_FILE = "schema.py"
+
+
+def layouts_for(folder: Path) -> dict[int, Layout]:
+    """Return the layouts for the board in ``folder``, by schema id.
+
+    Raises:
+        UsageError: two layouts claim the same schema id.
+    """
+    layouts = {layout.schema_id: layout for layout in collector_layouts()}
+    for layout in (*_packages_layouts(), *_board_layouts(folder)):
+        known = layouts.setdefault(layout.schema_id, layout)
+        if known is not layout:
+            raise UsageError(
+                f"Schema id {layout.schema_id} is claimed by {known.name} and by {layout.name} "
+                f"(for the board in {folder}).",
+                hint="give the newer one an id of its own",
+            )
+    return layouts
+
+
+def _packages_layouts() -> Iterator[Layout]:
+    for entry in metadata.entry_points(group=_ENTRY_POINTS):
+        layout = entry.load()
+        if not isinstance(layout, Layout):
+            raise UsageError(f"The entry point {entry.value} is no Layout.")
+        yield layout
+
+
+def _board_layouts(folder: Path) -> tuple[Layout, ...]:
+    path = folder / _SCHEMA_FILE
+    if not path.is_file():
+        return ()
+    spec = importlib.util.spec_from_file_location(f"boardprof_schema_{folder.name}", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be loaded.")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return tuple(module.LAYOUTS)

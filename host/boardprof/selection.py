@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which collectors run for the metrics that are wanted, and which counters a board lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from boardprof.assemble import DURATION
+from boardprof.decode import Sample
+from boardprof.dictionary import CollectorInfo
+from boardprof.errors import UnknownNameError, UsageError
+
+__all__ = ["Selection", "select_metrics", "unsupported_counters"]
+
+_ALIASES = {DURATION: ("duration_time", "ticks"), "duration": ("duration_time", "ticks")}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Collectors to run in one pass, and the counters of theirs that are wanted."""
+
+    collectors: tuple[CollectorInfo, ...]
+    counters: frozenset[str]
+
+    @property
+    def mask(self) -> int:
+        """The collectors as ``bp.measure`` takes them: bit i is collector i."""
+        return sum(1 << collector.index for collector in self.collectors)
+
+    def keep(self, sample: Sample) -> Sample:
+        """Leave out the readings that are unsupported or not wanted. The blobs stay whole."""
+        readings = {name: r for name, r in sample.readings.items() if name in self.counters}
+        return Sample(readings, sample.raw)
+
+
+def unsupported_counters(
+    collectors: Sequence[CollectorInfo], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return counter name -> why this board has no such count.
+
+    Args:
+        collectors: with the status that the board's own probe found.
+        known: reasons from board.toml, of what a probe cannot see.
+    """
+    reasons: dict[str, str] = {}
+    for collector in collectors:
+        for counter in collector.counters:
+            reason = known.get(counter.name) or counter.unsupported
+            if reason is not None:
+                reasons[counter.name] = reason
+    return reasons
+
+
+def select_metrics(
+    board: str,
+    collectors: Sequence[CollectorInfo],
+    unsupported: Mapping[str, str],
+    metrics: Sequence[str] | None,
+) -> Selection:
+    """Choose collectors for ``metrics``, or all that the board supports when None.
+
+    Raises:
+        UnknownNameError: the board has no such metric.
+        UsageError: the metric is there in name only; says why.
+    """
+    names = [counter.name for collector in collectors for counter in collector.counters]
+    supported = [name for name in names if name not in unsupported]
+    if not supported:
+        raise UsageError(f"{board} has no counter that works: {dict(unsupported)}")
+    wanted = (
+        supported if metrics is None else [_counter(board, m, names, unsupported) for m in metrics]
+    )
+    active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
+    return Selection(active, frozenset(wanted))
+
+
+def _counter(board: str, metric: str, names: Sequence[str], unsupported: Mapping[str, str]) -> str:
+    candidates = _ALIASES.get(metric, (metric.removesuffix(" (us)"),))
+    found = next((name for name in candidates if name in names), None)
+    if found is None:
+        raise UnknownNameError(f"metric on {board}", metric, names)
+    if found in unsupported:
+        raise UsageError(
+            f"{board} does not support {metric}: {unsupported[found]}.",
+            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+        )
+    return found

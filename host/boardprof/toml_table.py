@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading a TOML file strictly: every key is known, present where needed, and of its type."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from boardprof.errors import UsageError
+
+__all__ = ["TomlTable"]
+
+_T = TypeVar("_T")
+_REQUIRED: Any = object()
+_TYPES = {str: "a text", int: "an integer", bool: "true or false", list: "a list", dict: "a table"}
+
+
+class TomlTable:
+    """A table of a TOML file, from which keys are taken; what is left at the end is unknown.
+
+    Every method raises UsageError, which names the file, the table and the key,
+    and says what is allowed there.
+    """
+
+    def __init__(self, content: Mapping[str, Any], file: Path, name: str) -> None:
+        """Read from ``content``, the table ``name`` ("" for the whole) of ``file``."""
+        self.file = file
+        self._name = name
+        self._content = content
+        self._known: list[str] = []
+
+    def error(self, key: str, problem: str) -> UsageError:
+        """Return an error that names the file, the table and the key."""
+        return UsageError(f"{self.file}: {self._shown(key)}: {problem}.")
+
+    def take(self, key: str, kind: type[_T], default: Any = _REQUIRED) -> Any:
+        """Return the value of ``key``, which is of type ``kind``, or the default."""
+        self._known.append(key)
+        if key not in self._content:
+            if default is _REQUIRED:
+                raise self.error(key, f"{_TYPES[kind]} is needed, but the key is missing")
+            return default
+        return self._checked(key, self._content[key], kind)
+
+    def texts(self, key: str, default: tuple[str, ...] | None = ()) -> tuple[str, ...]:
+        """Return a list of texts; without a default it is needed, and not empty."""
+        value = self.take(key, list, _REQUIRED if default is None else default)
+        if default is None and not value:
+            raise self.error(key, "the list is empty")
+        return tuple(self._checked(key, item, str) for item in value)
+
+    def choice(self, key: str, allowed: tuple[str, ...], default: str = _REQUIRED) -> str:
+        """Return one of the texts in ``allowed``."""
+        value: str = self.take(key, str, default)
+        if value not in allowed:
+            names = ", ".join(f'"{name}"' for name in allowed)
+            raise self.error(key, f'one of {names} is needed, not "{value}"')
+        return value
+
+    def table(self, key: str, *, required: bool = True) -> TomlTable:
+        """Return the table ``key``; an empty one if it is missing and not required."""
+        content = self.take(key, dict, _REQUIRED if required else {})
+        return TomlTable(content, self.file, f"{self._name}.{key}" if self._name else key)
+
+    def mapping(self, kind: type[_T], allowed: Mapping[str, Any] | None = None) -> dict[str, _T]:
+        """Return the whole table, whose values are of type ``kind``."""
+        result = {key: self._checked(key, value, kind) for key, value in self._content.items()}
+        self._known = list(result if allowed is None else allowed)
+        self.end()
+        return result
+
+    def end(self, when: str = "") -> None:
+        """Refuse keys that nobody has taken."""
+        for key in self._content:
+            if key not in self._known:
+                close = difflib.get_close_matches(key, self._known, n=1)
+                proposal = f"did you mean {close[0]!r}? " if close else ""
+                known = ", ".join(self._known)
+                raise self.error(key, f"unknown key{when}; {proposal}Known here: {known}")
+
+    def _checked(self, key: str, value: Any, kind: type[_T]) -> _T:
+        if type(value) is not kind:  # a bool is no integer here
+            shown = _TYPES.get(type(value), type(value).__name__)
+            raise self.error(key, f"{_TYPES[kind]} is needed, not {shown} ({value!r})")
+        return value
+
+    def _shown(self, key: str) -> str:
+        return f"[{self._name}] {key}" if self._name else key

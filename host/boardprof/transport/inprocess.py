@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent as a shared library in this process, on a thread of its own, behind a socket pair."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import tempfile
+import threading
+from pathlib import Path
+
+from boardprof.errors import BoardError
+from boardprof.transport.base import DescriptorTransport
+
+__all__ = ["ENTRY_POINT", "connect_library"]
+
+ENTRY_POINT = "bp_native_serve"
+"""``int bp_native_serve(int fd)``: serve until the other end closes."""
+
+_JOIN_S = 0.5
+
+
+def connect_library(library: Path) -> DescriptorTransport:
+    """Load ``library`` and let its agent serve one end of a socket pair.
+
+    The agent runs on a daemon thread: a function that never returns keeps neither the caller's
+    deadline nor the end of the process waiting.
+
+    Raises:
+        BoardError: the library cannot be loaded or has no entry point.
+    """
+    import cffi  # only this board needs it
+
+    ffi = cffi.FFI()
+    ffi.cdef(f"int {ENTRY_POINT}(int fd);")
+    # A copy for each connection: the loader hands out one image a file, and with it the static
+    # memory of whoever came before. A copy boots afresh.
+    with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:
+        copy = Path(shutil.copy(library, folder))
+        try:
+            serve = getattr(ffi.dlopen(str(copy)), ENTRY_POINT)
+        except (OSError, AttributeError) as error:
+            raise BoardError(
+                f"{library.name} cannot be loaded as a board: {error}",
+                hint="build it again for this machine",
+            ) from error
+    ours, theirs = socket.socketpair()
+    thread = threading.Thread(
+        target=_serve, args=(serve, theirs), name="boardprof agent", daemon=True
+    )
+    thread.start()
+
+    def close() -> None:
+        with contextlib.suppress(OSError):
+            ours.shutdown(socket.SHUT_RDWR)
+        ours.close()
+        thread.join(_JOIN_S)
+
+    return DescriptorTransport(ours.fileno(), f"in-process:{library.name}", close)
+
+
+def _serve(serve: object, end: socket.socket) -> None:
+    with end:
+        serve(end.fileno())  # type: ignore[operator]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A serial line or pty, opened and locked by pyserial."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from boardprof.errors import BoardError
+from boardprof.transport.base import DescriptorTransport
+
+__all__ = ["BITS_PER_BYTE", "connect_serial"]
+
+BITS_PER_BYTE = 10
+"""8N1: a start bit, eight bits, a stop bit."""
+
+
+def connect_serial(device: str, baud: int) -> DescriptorTransport:
+    """Open ``device`` for this process alone.
+
+    Args:
+        device: a path such as ``/dev/ttyACM0``.
+        baud: bits a second on the wire.
+
+    Raises:
+        BoardError: there is no such device, it is busy, or access is denied; each is told apart.
+    """
+    import serial  # not needed to show help or to run an emulated board
+
+    try:
+        line = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
+    except (serial.SerialException, OSError, ValueError) as error:
+        raise _explain(device, error) from error
+    # Text that the board printed before we came is the console's, not a frame's: keep it.
+    return DescriptorTransport(
+        line.fileno(), device, line.close, byte_time_s=BITS_PER_BYTE / line.baudrate
+    )
+
+
+def _explain(device: str, error: Exception) -> BoardError:
+    number = getattr(error, "errno", None)
+    if number == errno.ENOENT:
+        return BoardError(
+            f"There is no port {device}.",
+            hint="plug the board in, and look under /dev/serial/by-id",
+        )
+    if number == errno.EACCES:
+        return BoardError(
+            f"No permission to open {device}.",
+            hint="sudo usermod -aG dialout $USER, then log in again",
+        )
+    if number in (errno.EAGAIN, errno.EBUSY):
+        return BoardError(
+            f"{device} is busy: another program has it open.",
+            hint=f"close it; `fuser -v {device}` names it",
+        )
+    reason = os.strerror(number) if isinstance(number, int) else str(error)
+    return BoardError(f"{device} cannot be opened as a serial port: {reason}.")

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TCP to an agent that listens: ``socket://HOST:PORT``."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from boardprof.errors import BoardError, UsageError
+from boardprof.transport.base import DescriptorTransport
+
+__all__ = ["SCHEME", "connect_socket", "connect_tcp", "parse_socket_url", "stream_of"]
+
+SCHEME = "socket://"
+"""What tells a TCP port from a device path."""
+
+
+def parse_socket_url(port: str) -> tuple[str, int]:
+    """Take ``socket://HOST:PORT`` apart.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    host, _, number = port.removeprefix(SCHEME).rpartition(":")
+    if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
+        raise UsageError(f"{port!r} is not a port", hint="socket://HOST:PORT or a device path")
+    return host.strip("[]"), int(number)
+
+
+def connect_socket(port: str, timeout_s: float) -> socket.socket:
+    """Connect to ``socket://HOST:PORT``.
+
+    Raises:
+        UsageError: ``port`` has another form.
+        BoardError: nothing listens there, or the host is unknown.
+    """
+    address = parse_socket_url(port)
+    try:
+        return socket.create_connection(address, timeout=timeout_s)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BoardError(
+            f"No board at {port}: {reason}.", hint="start the agent there, or check host and port"
+        ) from error
+
+
+def stream_of(
+    connection: socket.socket,
+    name: str,
+    *,
+    close: Callable[[], None] | None = None,
+    explain_loss: Callable[[], str] = str,
+) -> DescriptorTransport:
+    """Make a transport of a connected TCP socket, without Nagle's delay.
+
+    ``close`` runs after the socket is closed; ``explain_loss`` as in `DescriptorTransport`.
+    """
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def close_all() -> None:
+        connection.close()
+        if close is not None:
+            close()
+
+    return DescriptorTransport(connection.fileno(), name, close_all, explain_loss=explain_loss)
+
+
+def connect_tcp(port: str, timeout_s: float) -> DescriptorTransport:
+    """Connect to ``socket://HOST:PORT`` as a transport; raises what `connect_socket` does."""
+    return stream_of(connect_socket(port, timeout_s), port)

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A collector's window around any calls of the host: init, start and stop over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import msgpack
+
+from boardprof.assemble import metrics_of
+from boardprof.decode import Reading, decode_samples
+from boardprof.dictionary import Dictionary
+from boardprof.errors import FrameError, UsageError
+from boardprof.measurement import Device
+from boardprof.metrics import Metric
+from boardprof.session import Session
+from boardprof_protocol.layout import Layout
+
+__all__ = ["Window"]
+
+
+class Window:
+    """One measured window, opened and closed by the host.
+
+    ::
+
+        with board.collectors["cycles"] as m:
+            board.functions.fir()
+        print(m.metrics, m.blob)
+
+    The counts are raw: the agent's handling of the calls between start and stop is in them.
+    Windows nest.
+
+    Attributes:
+        blob: the blob as the board sent it; empty until the window is closed.
+        readings: its counters; those that the board does not support are left out.
+        metrics: the same as typed metrics.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        dictionary: Dictionary,
+        layouts: Mapping[int, Layout],
+        device: Device,
+        name: str,
+    ) -> None:
+        """Prepare a window of the collector ``name``; nothing is called yet.
+
+        Raises:
+            UnknownNameError: the board has no such collector.
+        """
+        self.blob = b""
+        self.readings: dict[str, Reading] = {}
+        self.metrics: dict[str, Metric] = {}
+        self._collector = dictionary.collector(name)
+        self._dictionary = dictionary
+        self._session = session
+        self._layouts = layouts
+        self._device = device
+        self._number: int | None = None
+
+    def init(self) -> None:
+        """Bring the collector's counters up again, as the agent did when it started."""
+        self._call("init")
+
+    def start(self) -> None:
+        """Open the window: the counters are read as the last thing before the board replies."""
+        if self._number is not None:
+            raise UsageError(
+                f"This window of {self._collector.name} is open already.",
+                hint="look the collector up again for another window",
+            )
+        number = self._call("start")
+        if not isinstance(number, int):
+            raise FrameError(f"{self._collector.name}.start returned {number!r}, not a number.")
+        self._number = number
+
+    def stop(self) -> dict[str, Metric]:
+        """Close the window and return its metrics."""
+        if self._number is None:
+            raise UsageError(f"This window of {self._collector.name} is not open.")
+        number, self._number = self._number, None
+        blob = self._call("stop", number)
+        if not isinstance(blob, bytes):
+            raise FrameError(f"{self._collector.name}.stop returned {blob!r}, not a blob.")
+        self.blob = blob
+        (sample,) = decode_samples(blob, [self._collector], self._layouts)
+        unsupported = self._device.unsupported
+        self.readings = {n: r for n, r in sample.readings.items() if n not in unsupported}
+        for name, reading in self.readings.items():
+            self.metrics |= metrics_of(name, reading.value, reading, self._device.clock_kind)
+        return self.metrics
+
+    def _call(self, operation: str, *numbers: int) -> object:
+        function = self._dictionary.function(f"{self._collector.name}.{operation}")
+        arguments = b"".join(bytes(msgpack.packb(number)) for number in numbers)
+        return self._session.call(function.id, arguments, len(numbers), name=function.name).value
+
+    def __enter__(self) -> Self:
+        """Open the window."""
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the window. After an error the error is what counts, and the window stays open."""
+        if kind is None:
+            self.stop()
