@@ -59,7 +59,10 @@ void bp_port_idle(void) {
 
 /* COUNTER wraps every 172 s. The CMSDK timers would do as well, but QEMU's clock jumps to the next
  * time that a running timer ends whenever the core sleeps, and an up-counter has no end. */
+static const char bp_clock_source[] BP_ROM = "FPGAIO COUNTER";
+
 const bp_port_clock_t bp_port_clock BP_ROM = {
+    .source = bp_clock_source,
     .ticks_hz = 25000000u, .coarse_hz = 100, .ticks_bits = 32};
 
 uint64_t bp_port_ticks(void) {

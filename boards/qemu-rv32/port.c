@@ -60,7 +60,13 @@ void bp_port_idle(void) {
 }
 
 /* The CLINT's mtime counts virtual time (privileged manual, 3.2.1). */
-const bp_port_clock_t bp_port_clock BP_ROM = {.ticks_hz = 10000000u, .ticks_bits = 64};
+static const char bp_clock_source[] BP_ROM = "mtime";
+
+const bp_port_clock_t bp_port_clock BP_ROM = {
+    .source = bp_clock_source,
+    .ticks_hz = 10000000u,
+    .ticks_bits = 64,
+};
 
 uint64_t bp_port_ticks(void) {
     return bp_arch_mtime(0x0200bff8u);

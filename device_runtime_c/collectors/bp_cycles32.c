@@ -6,6 +6,8 @@
 
 static const char bp_cycles32_name[] BP_ROM = "cycles";
 
+static const char bp_cycles32_source[] BP_ROM = BP_ARCH_CYCLES32_SOURCE;
+
 static uint8_t bp_cycles32_status;
 
 #if !BP_ARCH_HAS_CYCLES32
@@ -43,6 +45,7 @@ static void bp_cycles32_encode(uint8_t *out, const void *state) {
 static void bp_cycles32_counter(bp_counter_t *out, uint8_t index) {
     (void)index;
     out->name = bp_cycles32_name;
+    out->source = bp_cycles32_source;
     out->bits = 32;
     out->status = bp_cycles32_status;
 }

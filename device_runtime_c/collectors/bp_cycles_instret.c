@@ -7,6 +7,8 @@
 static const char bp_cycles_instret_name[] BP_ROM = "cycles";
 static const char bp_cycles_name[] BP_ROM = "cycles";
 static const char bp_instructions_name[] BP_ROM = "instructions";
+static const char bp_cycles_source[] BP_ROM = "mcycle";
+static const char bp_instructions_source[] BP_ROM = "minstret";
 
 static uint8_t bp_cycles_status;
 static uint8_t bp_instructions_status;
@@ -40,6 +42,7 @@ static void bp_cycles_instret_encode(uint8_t *out, const void *state) {
 
 static void bp_cycles_instret_counter(bp_counter_t *out, uint8_t index) {
     out->name = index == 0 ? bp_cycles_name : bp_instructions_name;
+    out->source = index == 0 ? bp_cycles_source : bp_instructions_source;
     out->bits = 64;
     out->status = index == 0 ? bp_cycles_status : bp_instructions_status;
 }

@@ -10,6 +10,8 @@
 static const char bp_linux_clock_name[] BP_ROM = "clock";
 static const char bp_wall_name[] BP_ROM = "duration_time"; /* perf's name for it */
 static const char bp_cpu_name[] BP_ROM = "task-clock";
+static const char bp_wall_source[] BP_ROM = "CLOCK_MONOTONIC_RAW";
+static const char bp_cpu_source[] BP_ROM = "CLOCK_THREAD_CPUTIME_ID";
 
 static bp_counter_t bp_linux_clocks[2];
 
@@ -19,9 +21,11 @@ static uint64_t bp_clock_ns(clockid_t clock) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void bp_probe_clock(bp_counter_t *out, const char *name, clockid_t clock) {
+static void bp_probe_clock(bp_counter_t *out, const char *name, const char *source,
+                           clockid_t clock) {
     struct timespec now;
-    *out = (bp_counter_t){.name = name, .hz = 1000000000u, .bits = 64, .status = BP_COUNTER_OK};
+    *out = (bp_counter_t){.name = name, .source = source, .hz = 1000000000u, .bits = 64};
+    out->status = BP_COUNTER_OK;
     out->counts_in_sleep = clock == CLOCK_MONOTONIC_RAW;
     if (clock_gettime(clock, &now) != 0) {
         out->status = BP_COUNTER_REFUSED;
@@ -30,8 +34,8 @@ static void bp_probe_clock(bp_counter_t *out, const char *name, clockid_t clock)
 }
 
 static void bp_linux_clock_init(void) {
-    bp_probe_clock(&bp_linux_clocks[0], bp_wall_name, CLOCK_MONOTONIC_RAW);
-    bp_probe_clock(&bp_linux_clocks[1], bp_cpu_name, CLOCK_THREAD_CPUTIME_ID);
+    bp_probe_clock(&bp_linux_clocks[0], bp_wall_name, bp_wall_source, CLOCK_MONOTONIC_RAW);
+    bp_probe_clock(&bp_linux_clocks[1], bp_cpu_name, bp_cpu_source, CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* Wall time innermost: reading the CPU clock is a system call, reading the wall clock is not

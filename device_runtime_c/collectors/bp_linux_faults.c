@@ -12,6 +12,7 @@
 
 static const char bp_linux_faults_name[] BP_ROM = "faults";
 static const char bp_page_faults_name[] BP_ROM = "page-faults";
+static const char bp_page_faults_source[] BP_ROM = "perf_event_open";
 
 static int bp_faults_fd = -1;
 static uint32_t bp_faults_error;
@@ -64,6 +65,7 @@ static void bp_linux_faults_encode(uint8_t *out, const void *state) {
 static void bp_linux_faults_counter(bp_counter_t *out, uint8_t index) {
     (void)index;
     out->name = bp_page_faults_name;
+    out->source = bp_page_faults_source;
     out->bits = 64;
     out->status = bp_faults_fd < 0 ? BP_COUNTER_REFUSED : BP_COUNTER_OK;
     out->detail = bp_faults_error;

@@ -43,6 +43,7 @@ static void bp_ticks_encode(uint8_t *out, const void *state) {
 static void bp_ticks_counter(bp_counter_t *out, uint8_t index) {
     (void)index;
     out->name = bp_ticks_name;
+    out->source = BP_ROM_GET(bp_port_clock.source);
     out->hz = BP_ROM_GET(bp_port_clock.ticks_hz);
     out->coarse_hz = BP_ROM_GET(bp_port_clock.coarse_hz);
     out->bits = BP_ROM_GET(bp_port_clock.ticks_bits);

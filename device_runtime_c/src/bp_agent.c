@@ -95,7 +95,7 @@ static void bp_run(bp_agent_t *agent, size_t body_length) {
         .in = agent->rx + BP_FRAME_HEADER,
         .in_end = agent->rx + BP_FRAME_HEADER + body_length,
         .out = body,
-        .out_end = agent->tx + sizeof agent->tx - BP_FRAME_CRC - 1,
+        .out_end = body + (BP_FRAME_MAX - BP_FRAME_RAW(0)),
     };
     uint8_t kind = BP_KIND_RESULT;
     bp_fail(&call, bp_dispatch(&call), 0);

@@ -83,7 +83,7 @@ int bp_arena_free(bp_call_t *call) {
 }
 
 /* The bytes that (handle, offset, length) names, or NULL. */
-static uint8_t *bp_span(bp_call_t *call, uint32_t handle, uint32_t offset, size_t length) {
+static uint8_t *bp_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length) {
     bp_block_t *block = bp_block(call, handle);
     if (block == NULL) {
         return NULL;
@@ -101,7 +101,7 @@ int bp_arena_read(bp_call_t *call) {
     uint32_t length = bp_arg_u32(call);
     const uint8_t *bytes;
     if (bp_arg_end(call) == 0 && (bytes = bp_span(call, handle, offset, length)) != NULL) {
-        bp_ret_bytes(call, bytes, length);
+        bp_ret_bytes(call, bytes, (size_t)length);
     }
     return call->err;
 }
@@ -112,7 +112,7 @@ int bp_arena_write(bp_call_t *call) {
     size_t length;
     const uint8_t *in = bp_arg_bytes(call, &length);
     uint8_t *out;
-    if (bp_arg_end(call) == 0 && (out = bp_span(call, handle, offset, length)) != NULL) {
+    if (bp_arg_end(call) == 0 && (out = bp_span(call, handle, offset, (uint32_t)length)) != NULL) {
         while (length--) {
             *out++ = *in++;
         }

@@ -14,10 +14,11 @@ int bp_fail(bp_call_t *call, int err, uint32_t detail) {
 
 /// Reader ///
 
-/* The next `length` bytes of the arguments, or NULL when the body ends before. */
+/* The next `length` bytes of the arguments, or NULL when the body ends before or there was an
+ * error. */
 static const uint8_t *bp_take(bp_call_t *call, size_t length) {
     const uint8_t *bytes = call->in;
-    if ((size_t)(call->in_end - bytes) < length) {
+    if (call->err != 0 || (size_t)(call->in_end - bytes) < length) {
         bp_fail(call, BP_ERR_MALFORMED, 0);
         return NULL;
     }
@@ -34,12 +35,11 @@ static uint32_t bp_take_be(bp_call_t *call, uint8_t length) {
     return value;
 }
 
+/* The next argument's first byte, 0 after an error: what comes of that is 0 in every type. */
 static uint8_t bp_take_tag(bp_call_t *call) {
     if (call->argc == 0) {
         bp_fail(call, BP_ERR_ARG_COUNT, 0);
-    }
-    if (call->err != 0) {
-        return BP_TAG_NEVER;
+        return 0;
     }
     call->argc--;
     return (uint8_t)bp_take_be(call, 1);
@@ -79,12 +79,14 @@ uint32_t bp_arg_u32(bp_call_t *call) {
 
 static uint64_t bp_take_be64(bp_call_t *call) {
     uint32_t high = bp_take_be(call, 4);
-    return (uint64_t)high << 32 | bp_take_be(call, 4);
+    uint32_t low = bp_take_be(call, 4);
+    return call->err != 0 ? 0 : (uint64_t)high << 32 | low;
 }
 
 uint64_t bp_arg_u64(bp_call_t *call) {
-    if (call->in < call->in_end && *call->in == BP_TAG_UINT64 && bp_take_tag(call) != 0) {
-        return call->err != 0 ? 0 : bp_take_be64(call);
+    if (call->in < call->in_end && *call->in == BP_TAG_UINT64) {
+        bp_take_tag(call);
+        return bp_take_be64(call);
     }
     return bp_arg_u32(call);
 }
@@ -176,7 +178,7 @@ const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length) {
     uint8_t tag = bp_take_tag(call);
     *length = 0;
     if (tag == BP_TAG_BIN8 || tag == BP_TAG_BIN16) {
-        *length = bp_take_be(call, (uint8_t)(tag - BP_TAG_BIN8 + 1));
+        *length = (size_t)bp_take_be(call, (uint8_t)(tag - BP_TAG_BIN8 + 1));
     } else {
         bp_wrong(call, BP_ERR_ARG_TYPE);
     }
@@ -200,15 +202,19 @@ uint8_t *bp_ret_reserve(bp_call_t *call, size_t length) {
     return out;
 }
 
+static void bp_store_be(uint8_t *out, uint32_t value, uint8_t length) {
+    while (length != 0) {
+        out[--length] = (uint8_t)value;
+        value >>= 8;
+    }
+}
+
 /* A tag and `length` bytes of `value`, most significant first. */
 static void bp_ret_be(bp_call_t *call, uint8_t tag, uint32_t value, uint8_t length) {
     uint8_t *out = bp_ret_reserve(call, 1u + length);
     if (out != NULL) {
         *out = tag;
-        while (length != 0) {
-            out[length--] = (uint8_t)value;
-            value >>= 8;
-        }
+        bp_store_be(out + 1, value, length);
     }
 }
 
@@ -216,10 +222,7 @@ static void bp_ret_be64(bp_call_t *call, uint8_t tag, uint64_t value) {
     bp_ret_be(call, tag, (uint32_t)(value >> 32), 4);
     uint8_t *out = bp_ret_reserve(call, 4);
     if (out != NULL) {
-        out[0] = (uint8_t)(value >> 24);
-        out[1] = (uint8_t)(value >> 16);
-        out[2] = (uint8_t)(value >> 8);
-        out[3] = (uint8_t)value;
+        bp_store_be(out, (uint32_t)value, 4);
     }
 }
 

@@ -116,7 +116,4 @@ int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t ope
 void bp_window_reset(void);
 #endif
 
-/* AVR: copy from flash. Elsewhere unused. */
-void bp_rom_copy(void *to, const void *rom, size_t length);
-
 #endif

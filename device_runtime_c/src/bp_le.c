@@ -23,7 +23,7 @@ uint8_t *bp_put_u64(uint8_t *out, uint64_t value) {
 }
 
 uint16_t bp_get_u16(const uint8_t *in) {
-    return (uint16_t)(in[0] | in[1] << 8);
+    return (uint16_t)(in[0] | (uint16_t)in[1] << 8);
 }
 
 uint32_t bp_get_u32(const uint8_t *in) {

@@ -109,9 +109,11 @@ __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_st
 static void bp_progress_at_times(bp_agent_t *agent, uint32_t *last, uint32_t done, uint32_t total) {
     uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
     uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
-    uint32_t mask = bits < 32 ? (1u << bits) - 1u : UINT32_MAX;
+    uint32_t mask = bits < 32 ? ((uint32_t)1 << bits) - 1u : UINT32_MAX;
     uint32_t now = (uint32_t)bp_port_ticks();
-    if (done == 0 || ((now - *last) & mask) >= hz / 8) {
+    /* Never more than half the range: a counter that wraps sooner does not show an eighth of a
+     * second, and the host would hear nothing. */
+    if (done == 0 || ((now - *last) & mask) >= (hz / 8 & mask / 2)) {
         *last = now;
         bp_progress(agent, done, total);
     }
@@ -150,8 +152,8 @@ static uint8_t *bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp
 
 /* How many samples fit into the reply beside the blobs of the whole run. */
 static uint32_t bp_samples_that_fit(const bp_call_t *call, const bp_active_t *active) {
-    enum { ARRAY_AND_BIN_HEAD = 1 + 3 };
-    size_t room = (size_t)(call->out_end - call->out) - ARRAY_AND_BIN_HEAD;
+    enum { ARRAY_COUNT_AND_BIN_HEAD = 1 + 5 + 3 };
+    size_t room = (size_t)(call->out_end - call->out) - ARRAY_COUNT_AND_BIN_HEAD;
     uint32_t fit = 0;
     for (size_t used = 2 * active->blob_length; used <= room; used += active->blob_length) {
         fit++;
@@ -176,7 +178,7 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
     if (function.target == NULL) {
         return bp_fail(call, BP_ERR_NOT_MEASURABLE, id);
     }
-    if (plan->repeat == 0 || plan->number == 0 || mask == 0) {
+    if (plan->repeat == 0 || plan->number == 0 || mask == 0 || plan->warmup > INT32_MAX) {
         return bp_fail(call, BP_ERR_ARG_RANGE, 0);
     }
     if (bp_target_open(call, function.target, &plan->target, slots) != 0 ||
@@ -207,7 +209,7 @@ int bp_measure(bp_call_t *call) {
     }
     bp_ret_array(call, 2);
     bp_ret_uint(call, plan.repeat);
-    uint8_t *out = bp_ret_bin(call, (plan.repeat + 1) * active.blob_length);
+    uint8_t *out = bp_ret_bin(call, ((size_t)plan.repeat + 1) * active.blob_length);
     if (out != NULL) {
         bp_measure_loop(call, &plan, &active, &slots, out);
     }

@@ -149,8 +149,9 @@ static void bp_describe_counter(bp_call_t *call, uint32_t index) {
         return;
     }
     BP_ROM_GET(collector->counter)(&counter, (uint8_t)index);
-    bp_ret_array(call, 7);
+    bp_ret_array(call, 8);
     bp_ret_text(call, counter.name);
+    bp_ret_text(call, counter.source);
     bp_ret_uint(call, counter.bits);
     bp_ret_uint(call, counter.hz);
     bp_ret_uint(call, counter.coarse_hz);

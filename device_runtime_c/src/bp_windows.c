@@ -32,6 +32,9 @@ static int bp_window_start(bp_call_t *call, const bp_collector_t *collector) {
     if (bp_arg_end(call) != 0) {
         return call->err;
     }
+    if (BP_ROM_GET(collector->state_bytes) > BP_CFG_STATE_BYTES) {
+        return bp_fail(call, BP_ERR_NO_MEMORY, BP_CFG_STATE_BYTES);
+    }
     for (uint8_t i = 0; i < BP_CFG_OPEN_WINDOWS; i++) {
         bp_open_window_t *window = &bp_open_windows[i];
         if (window->collector == NULL) {

@@ -166,7 +166,15 @@ static void feed(parser_t *p, char c) {
     }
 }
 
+static void reset(void) {
+    for (size_t i = 0; i < OUTCOMES; i++) {
+        outcomes[i] = 0;
+    }
+    parser = (parser_t){.state = IDLE};
+}
+
 void state_machine(void) {
+    reset(); /* so that every call of a sample does the same work */
     for (size_t i = 0; i < RECEIVED; i++) {
         feed(&parser, received[i]);
     }
@@ -176,13 +184,10 @@ void state_machine_setup(void) {
     for (size_t i = 0; i < RECEIVED; i++) {
         received[i] = stream[i % STREAM_LENGTH];
     }
-    for (size_t i = 0; i < OUTCOMES; i++) {
-        outcomes[i] = 0;
-    }
     for (size_t i = 0; i < TRACK_MAX; i++) {
         track[i] = (fix_t){0};
     }
-    parser = (parser_t){.state = IDLE};
+    reset();
 }
 
 static bool is_same_fix(const fix_t *a, const fix_t *b) {

@@ -101,6 +101,8 @@ def _configuration(measurements: Sequence[Measurement]) -> Row:
         "Repeat": _same(len(m.samples) for m in measurements),
         "Number": _same(m.number for m in measurements),
     }
+    if any(m.number > 1 for m in measurements):
+        configuration["Note"] = "Number > 1: later calls of a sample see what earlier ones left"
     for device in _devices(measurements):
         ours = [m for m in measurements if m.device.name == device.name]
         configuration |= _device_lines(device, ours)

@@ -77,7 +77,8 @@ def build(
     Args:
         spec: the board.
         sources: the user's C files, and folders, which stand for their ``*.c``.
-        optimize: flags for the user's files, such as ``-O3`` or ``-Os -flto``.
+        optimize: flags for the user's files, such as ``-O3 -ffast-math``. With
+            ``-flto`` the build id is another one in another folder.
         defines: macros for the user's files: ``NAME`` or ``NAME=VALUE``.
         verbose: is given each command before it runs, and compilers' warnings.
 

@@ -44,6 +44,7 @@ class CounterInfo:
 
     Attributes:
         name: the metric's name.
+        source: the register or call that it is read from.
         bits: width; differences are modulo 2**bits.
         hz: rate of a clock, 0 for what is no clock.
         coarse_hz: rate of the slower clock that tells its wraps, 0: none.
@@ -53,6 +54,7 @@ class CounterInfo:
     """
 
     name: str
+    source: str
     bits: int
     hz: int
     coarse_hz: int
@@ -66,10 +68,10 @@ class CounterInfo:
         if self.status is CounterStatus.OK:
             return None
         if self.status is CounterStatus.ABSENT:
-            return "this core has no such counter"
+            return f"this core has no {self.source}"
         if self.status is CounterStatus.STUCK:
-            return "the counter does not advance"
-        return f"refused by the system: {os.strerror(self.detail)} (errno {self.detail})"
+            return f"{self.source} does not advance"
+        return f"{self.source} was refused: {os.strerror(self.detail)} (errno {self.detail})"
 
 
 @dataclass(frozen=True)
@@ -236,9 +238,10 @@ def _collector(
 
 
 def _counter(entry: Sequence[object]) -> CounterInfo:
-    name, bits, hz, coarse_hz, counts_in_sleep, status, detail = entry
+    name, source, bits, hz, coarse_hz, counts_in_sleep, status, detail = entry
     return CounterInfo(
         _text(name),
+        _text(source),
         _number(bits),
         _number(hz),
         _number(coarse_hz),

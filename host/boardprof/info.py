@@ -42,6 +42,7 @@ def board_info(board: Board) -> dict[str, Any]:
                 "counters": [
                     {
                         "name": counter.name,
+                        "source": counter.source,
                         "bits": counter.bits,
                         "hz": counter.hz or None,
                         "counts_in_sleep": counter.counts_in_sleep,
@@ -84,4 +85,5 @@ def info_text(facts: dict[str, Any]) -> str:
 def _counter_line(collector: str, counter: dict[str, Any]) -> str:
     rate = f", {counter['hz']:,} Hz" if counter["hz"] else ""
     state = f"unsupported: {counter['unsupported']}" if counter["unsupported"] else "ok"
-    return f"  {counter['name']} ({collector}): {counter['bits']} bits{rate}: {state}"
+    source = f"{counter['source']} by collector {collector}"
+    return f"  {counter['name']}: {counter['bits']} bits{rate}, {source}: {state}"

@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#define BP_ARCH_CYCLES32_SOURCE "DWT CYCCNT"
+
 #if defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__) ||      \
     defined(__ARM_ARCH_8_1M_MAIN__)
 

@@ -229,7 +229,13 @@ void bp_port_idle(void) {
 /// Clocks and resets ///
 
 /* Raw: no time server may bend it within a measured window (clock_gettime(2)). */
-const bp_port_clock_t bp_port_clock BP_ROM = {.ticks_hz = 1000000000u, .ticks_bits = 64};
+static const char bp_clock_source[] BP_ROM = "CLOCK_MONOTONIC_RAW";
+
+const bp_port_clock_t bp_port_clock BP_ROM = {
+    .source = bp_clock_source,
+    .ticks_hz = 1000000000u,
+    .ticks_bits = 64,
+};
 
 uint64_t bp_port_ticks(void) {
     struct timespec now;

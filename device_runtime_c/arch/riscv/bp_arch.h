@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define BP_ARCH_HAS_CYCLES32 1
+#define BP_ARCH_CYCLES32_SOURCE "mcycle"
 
 /* Read a 64-bit counter. On rv32 it takes two halves, and the low one may wrap in between. It
  * cannot wrap twice within five instructions, so one more read settles it. A loop until both high

@@ -100,7 +100,8 @@ typedef struct {
 
 /* A counter that a collector reads, and whether it can be trusted. */
 typedef struct {
-    const char *name; /* in BP_ROM; as in the layout */
+    const char *name;   /* in BP_ROM; as in the layout */
+    const char *source; /* in BP_ROM; the register or call it is read from, for people */
     uint32_t hz;      /* rate, 0: not a clock */
     uint32_t coarse_hz; /* rate of the layout's coarse clock, 0: none */
     uint32_t detail;  /* BP_COUNTER_REFUSED: the system's error number */

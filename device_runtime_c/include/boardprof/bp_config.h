@@ -52,6 +52,12 @@
 #if BP_CFG_ACTIVE_COLLECTORS < 1 || BP_CFG_ACTIVE_COLLECTORS > 8
 #error "BP_CFG_ACTIVE_COLLECTORS is out of range (1..8)"
 #endif
+#if BP_CFG_STATE_BYTES < 1 || BP_CFG_STATE_BYTES > 256
+#error "BP_CFG_STATE_BYTES is out of range (1..256)"
+#endif
+#if BP_CFG_OPEN_WINDOWS < 0 || BP_CFG_OPEN_WINDOWS > 255
+#error "BP_CFG_OPEN_WINDOWS is out of range (0..255)"
+#endif
 #if BP_CFG_HANDLES < 1 || BP_CFG_HANDLES > 255
 #error "BP_CFG_HANDLES is out of range (1..255)"
 #endif
@@ -62,12 +68,21 @@
 /* Constant tables. On AVR .rodata is copied to RAM at start, so tables live in flash there and are
  * read through BP_ROM_GET; everywhere else both vanish. */
 #if defined(__AVR__)
+#include <stddef.h>
+
+/* Copy from flash; arch/avr/bp_rom.c. */
+void bp_rom_copy(void *to, const void *rom, size_t length);
+
+/* The union drops the object's const: a const variable must not be filled in later. */
 #define BP_ROM __attribute__((__progmem__))
 #define BP_ROM_GET(object)                                                                         \
     (__extension__({                                                                               \
-        __typeof__(object) bp_rom_value;                                                           \
-        bp_rom_copy(&bp_rom_value, &(object), sizeof bp_rom_value);                                \
-        bp_rom_value;                                                                              \
+        union {                                                                                    \
+            unsigned char bytes[sizeof(object)];                                                   \
+            __typeof__(object) value;                                                              \
+        } bp_rom;                                                                                  \
+        bp_rom_copy(bp_rom.bytes, &(object), sizeof(object));                                      \
+        bp_rom.value;                                                                              \
     }))
 #else
 #define BP_ROM

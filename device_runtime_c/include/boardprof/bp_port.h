@@ -50,6 +50,7 @@ uint32_t bp_port_coarse(void);
 
 /* What the two clocks are. */
 typedef struct {
+    const char *source; /* in BP_ROM; the register or call behind bp_port_ticks, for people */
     uint32_t ticks_hz;  /* rate of bp_port_ticks, 0: there is none */
     uint32_t coarse_hz; /* rate of bp_port_coarse, 0: there is none; at least 2 ticks a wrap */
     uint8_t ticks_bits; /* width of bp_port_ticks, 8..64 */

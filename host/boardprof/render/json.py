@@ -55,7 +55,13 @@ def parse_json(text: str | bytes) -> Report:
     Raises:
         ReportFileError: the text is not a Report; ``where`` is the place in it.
     """
-    document = _load(text)
+    try:
+        return _report(_load(text))
+    except RecursionError:
+        raise ReportFileError("the JSON is nested too deeply to be a Report") from None
+
+
+def _report(document: dict[str, Any]) -> Report:
     for key in document:
         if key not in _KEYS:
             raise ReportFileError(f"not a key of a Report; these are {', '.join(_KEYS)}", where=key)
@@ -94,8 +100,6 @@ def _load(text: str | bytes) -> dict[str, Any]:
         document = json.loads(text, parse_constant=constant, parse_float=number)
     except json.JSONDecodeError as error:
         raise _syntax_error(error) from None
-    except RecursionError:
-        raise ReportFileError("the JSON is nested too deeply to be a Report") from None
     except ValueError as error:  # not UTF-8, or an integer of thousands of digits
         raise ReportFileError(f"the text cannot be read as JSON: {error}") from None
     if faults:

@@ -9,6 +9,7 @@ import socket
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 from boardprof.errors import BoardError
 from boardprof.transport.base import DescriptorTransport
@@ -39,7 +40,8 @@ def connect_library(library: Path) -> DescriptorTransport:
     with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:
         copy = Path(shutil.copy(library, folder))
         try:
-            serve = getattr(ffi.dlopen(str(copy)), ENTRY_POINT)
+            loaded = ffi.dlopen(str(copy))
+            getattr(loaded, ENTRY_POINT)
         except (OSError, AttributeError) as error:
             raise BoardError(
                 f"{library.name} cannot be loaded as a board: {error}",
@@ -47,7 +49,7 @@ def connect_library(library: Path) -> DescriptorTransport:
             ) from error
     ours, theirs = socket.socketpair()
     thread = threading.Thread(
-        target=_serve, args=(serve, theirs), name="boardprof agent", daemon=True
+        target=_serve, args=(loaded, theirs), name="boardprof agent", daemon=True
     )
     thread.start()
 
@@ -60,6 +62,7 @@ def connect_library(library: Path) -> DescriptorTransport:
     return DescriptorTransport(ours.fileno(), f"in-process:{library.name}", close)
 
 
-def _serve(serve: object, end: socket.socket) -> None:
+def _serve(library: Any, end: socket.socket) -> None:
+    # The library is unloaded with its last reference: this thread must hold one while it runs.
     with end:
-        serve(end.fileno())  # type: ignore[operator]
+        getattr(library, ENTRY_POINT)(end.fileno())

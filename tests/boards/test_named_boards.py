@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is promised of each board that comes with boardprof, by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from boardprof.boards import board_spec
+from boardprof.build import build
+from boardprof.connect import connect
+from boardprof.metrics import Count, Duration
+from tests.boards.conftest import WORKLOADS, available
+
+PAGES = 64
+
+TOUCH_PAGES = f"""
+#include <stddef.h>
+#include <sys/mman.h>
+enum {{ PAGE = 4096, PAGES = {PAGES} }};
+static unsigned char *memory;
+void touch_setup(void);
+void touch(void);
+void touch_setup(void) {{
+    if (memory != NULL) {{
+        munmap(memory, (size_t)PAGE * PAGES);
+    }}
+    memory = mmap(NULL, (size_t)PAGE * PAGES, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(memory, (size_t)PAGE * PAGES, MADV_NOHUGEPAGE);
+}}
+void touch(void) {{
+    for (size_t i = 0; i < PAGES; i++) {{
+        ((volatile unsigned char *)memory)[i * PAGE] = 1;
+    }}
+}}
+"""
+
+
+def test_qemu_rv32_has_instructions_and_says_why_it_has_no_cycles() -> None:
+    spec = available("qemu-rv32")
+    with connect(spec, image=build(spec, [WORKLOADS / "crc32.c"]).image) as board:
+        assert board.device.unsupported == {
+            "cycles": "QEMU has no cycle model: mcycle counts instructions"
+        }
+        report = board.profile("crc32", repeat=2)
+    assert isinstance(report.calls[0]["instructions"], Count)
+    assert "simulated" in str(report.configuration["qemu-rv32 clock"])
+    assert "no cycle model" in str(report.configuration["qemu-rv32 unsupported"])
+
+
+def test_qemu_cortex_m3_shows_ticks_and_lists_the_cycle_counter_as_unsupported() -> None:
+    spec = available("qemu-cortex-m3")
+    with connect(spec, image=build(spec, [WORKLOADS / "crc32.c"]).image) as board:
+        report = board.profile("crc32", repeat=2)
+    (row, _) = report.calls
+    assert isinstance(row["ticks"], Count)
+    assert row["ticks"].value > 0
+    assert "cycles" not in row
+    assert "instructions" not in row
+    assert "Duration (us)" not in row
+    assert "simulated" in str(report.configuration["qemu-cortex-m3 clock"])
+    unsupported = str(report.configuration["qemu-cortex-m3 unsupported"])
+    assert "cycles" in unsupported
+    assert "DWT" in unsupported
+    assert "does not advance" in unsupported
+
+
+@pytest.mark.parametrize("name", ["native", "linux"])
+def test_page_faults_are_one_for_each_page_that_is_touched_first(
+    name: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "touch.c"
+    source.write_text(TOUCH_PAGES)
+    spec = available(name)
+    with connect(spec, image=build(spec, [source]).image) as board:
+        reason = board.device.unsupported.get("page-faults")
+        if reason is not None:
+            pytest.skip(f"the kernel refuses page-faults: {reason}")
+        report = board.profile("touch", warmup=1, repeat=5)
+    assert [row["page-faults"] for row in report.calls] == [Count(PAGES)] * 5
+
+
+@pytest.mark.parametrize("name", ["native", "linux"])
+def test_a_sleep_takes_wall_time_and_no_cpu_time(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "nap.c"
+    source.write_text(
+        "#include <time.h>\nvoid nap(void);\nvoid nap(void) {"
+        " struct timespec t = {0, 20000000}; nanosleep(&t, (struct timespec *)0); }\n"
+    )
+    spec = available(name)
+    with connect(spec, image=build(spec, [source]).image) as board:
+        (row,) = board.profile("nap", warmup=0, repeat=1).calls
+    wall, cpu = row["Duration (us)"], row["task-clock (us)"]
+    assert isinstance(wall, Duration)
+    assert isinstance(cpu, Duration)
+    assert wall.microseconds >= 20000.0
+    assert cpu.microseconds < 10000.0
+
+
+REFUSED = """
+import os, resource
+from boardprof.boards import board_spec
+from boardprof.build import build
+from boardprof.connect import connect
+
+spec = board_spec("native")
+board = connect(spec, image=build(spec).image)
+init = board.dictionary.function("faults.init").id
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+board.session.call(init)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+PAGE_FAULTS = bytes([3, 2])  # bp.describe: section 3, counter 2
+name, *_, status, error = board.session.call(0, PAGE_FAULTS, 2).value
+board.close()
+print(name, status, os.strerror(error))
+"""
+
+
+def test_a_counter_that_the_kernel_refuses_is_unsupported_with_the_kernels_reason() -> None:
+    """perf_event_open(2) fails for real: the process may have no more file descriptors."""
+    done = subprocess.run(
+        [sys.executable, "-c", REFUSED], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout == "page-faults 3 Too many open files\n"  # 3: CounterStatus.REFUSED
+
+
+def test_exactly_one_board_is_the_default() -> None:
+    assert board_spec("native").default

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts held against counts that this project's code did not make.
+
+QEMU's own view of what it executes, through the TCG plugin in tests/tools, says how many
+instructions ran from a function's first one to its return.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from boardprof.board import Board
+from boardprof.boards import BoardSpec
+from boardprof.build import build
+from boardprof.connect import connect
+from boardprof.metrics import Count
+from boardprof.report import Report
+from tests.boards.conftest import WORKLOADS, available
+from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
+
+NAMES = sorted(path.stem for path in WORKLOADS.glob("*.c"))
+CALLERS = ("bp_window", "bp_thunk_void", "bp_call_target")
+"""Code of the agent that a measured function returns to."""
+
+TICKS_AN_INSTRUCTION = 1.6
+"""QEMU at -icount shift=6: 64 ns an instruction, 40 ns a tick of 25 MHz."""
+
+
+@dataclass(frozen=True)
+class Witness:
+    """A board whose emulator counts for itself."""
+
+    board: Board
+    counts: Path
+    entries: dict[str, int]
+
+    def last(self, function: str, calls: int) -> list[int]:
+        """Instructions of the last ``calls`` calls of ``function``, as QEMU executed them."""
+        return read_counts(self.counts)[self.entries[function]][-calls:]
+
+
+def witness(spec: BoardSpec, folder: Path, sources: Path, optimize: str = "-O2") -> Witness:
+    firmware = build(spec, [sources], optimize=optimize)
+    entries = {f.name: symbol_range(firmware.image, f.name)[0] for f in firmware.functions}
+    stops = [symbol_range(firmware.image, name) for name in CALLERS]
+    counts = folder / "counts.txt"
+    plugin = plugin_argument(build_plugin(folder), list(entries.values()), stops, counts)
+    launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
+    watched = dataclasses.replace(spec, launch=launch)
+    return Witness(connect(watched, image=firmware.image), counts, entries)
+
+
+@pytest.fixture(scope="module")
+def rv32(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Witness]:
+    found = witness(available("qemu-rv32"), tmp_path_factory.mktemp("rv32"), WORKLOADS)
+    with found.board:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def cortex_m3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Witness]:
+    found = witness(available("qemu-cortex-m3"), tmp_path_factory.mktemp("m3"), WORKLOADS)
+    with found.board:
+        yield found
+
+
+def counts_of(report: Report, counter: str) -> list[int]:
+    return [v.value for row in report.calls if isinstance(v := row[counter], Count)]
+
+
+@pytest.mark.parametrize("function", NAMES)
+def test_net_instructions_equal_those_that_the_emulator_executed(
+    rv32: Witness, function: str
+) -> None:
+    report = rv32.board.profile(function, warmup=1, repeat=3)
+    assert counts_of(report, "instructions") == rv32.last(function, 3)
+
+
+@pytest.mark.parametrize("function", NAMES)
+def test_net_instructions_of_many_calls_equal_the_emulators_sum(
+    rv32: Witness, function: str
+) -> None:
+    report = rv32.board.profile(function, warmup=0, repeat=2, number=4)
+    executed = rv32.last(function, 8)
+    assert counts_of(report, "instructions") == [sum(executed[:4]), sum(executed[4:])]
+
+
+@pytest.mark.parametrize("optimize", ["-O0", "-Os", "-O3"])
+def test_net_instructions_are_exact_at_other_optimisations(
+    tmp_path_factory: pytest.TempPathFactory, optimize: str
+) -> None:
+    folder = tmp_path_factory.mktemp("flags")
+    found = witness(available("qemu-rv32"), folder, WORKLOADS / "quicksort.c", optimize)
+    with found.board:
+        report = found.board.profile("quicksort", warmup=0, repeat=2)
+        assert counts_of(report, "instructions") == found.last("quicksort", 2)
+
+
+def test_the_smallest_function_there_is_counts_its_own_return(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("nothing")
+    (folder / "nothing.c").write_text("void nothing(void); void nothing(void) {}\n")
+    found = witness(available("qemu-rv32"), folder, folder / "nothing.c")
+    with found.board:
+        report = found.board.profile("nothing", warmup=0, repeat=1)
+        assert counts_of(report, "instructions") == [1]
+        assert found.last("nothing", 1) == [1]
+
+
+@pytest.mark.parametrize("function", NAMES)
+def test_net_ticks_are_the_emulators_instructions_within_one(
+    cortex_m3: Witness, function: str
+) -> None:
+    report = cortex_m3.board.profile(function, warmup=1, repeat=3)
+    executed = cortex_m3.last(function, 3)
+    for ticks, instructions in zip(counts_of(report, "ticks"), executed, strict=True):
+        # A tick counter says nothing of the empty function's own return: one instruction less.
+        expected = (instructions - 1) * TICKS_AN_INSTRUCTION
+        assert abs(ticks - expected) <= TICKS_AN_INSTRUCTION
+
+
+def test_two_runs_of_the_same_build_count_the_same_instructions() -> None:
+    spec = available("qemu-rv32")
+    image = build(spec, [WORKLOADS]).image
+    runs = []
+    for _ in range(2):
+        with connect(spec, image=image) as board:
+            runs.append(
+                {n: counts_of(board.profile(n, repeat=3), "instructions") for n in NAMES}
+            )
+    assert runs[0] == runs[1]

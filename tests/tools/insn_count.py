@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Independent instruction counts from QEMU: build and use the TCG plugin `insn_count.c`.
+
+The plugin counts what the emulator executes; it shares no code with the agent, the wire or the
+host package, so its counts can be held against theirs. What counts is said in `insn_count.c`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+__all__ = ["InsnCountError", "build_plugin", "plugin_argument", "read_counts", "symbol_range"]
+
+SOURCE = Path(__file__).with_name("insn_count.c")
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-pedantic")
+
+
+class InsnCountError(Exception):
+    """The plugin cannot be built, or its input or output makes no sense."""
+
+
+def build_plugin(out_dir: Path) -> Path:
+    """Compile the plugin with the machine's own C compiler.
+
+    Args:
+        out_dir: an existing directory for `insn_count.so`.
+
+    Returns:
+        The path of the shared object.
+
+    Raises:
+        InsnCountError: there is no C compiler, or it rejects the source.
+    """
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise InsnCountError(
+            "no C compiler (cc or gcc) on PATH to build the QEMU plugin: install the package gcc"
+        )
+    plugin = out_dir / "insn_count.so"
+    flags = ["-std=c11", "-O2", *WARNINGS, "-Werror", "-shared", "-fPIC"]
+    done = subprocess.run(
+        [compiler, *flags, str(SOURCE), "-o", str(plugin)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise InsnCountError(f"{compiler} does not compile {SOURCE.name}:\n{done.stderr}")
+    return plugin
+
+
+def plugin_argument(
+    plugin: Path, entries: Sequence[int], stops: Sequence[tuple[int, int]], out: Path
+) -> list[str]:
+    """Write QEMU's arguments that load the plugin.
+
+    Args:
+        plugin: what `build_plugin` returned.
+        entries: address of the first instruction of each function; a Thumb bit is ignored.
+        stops: half-open address ranges of code whose execution ends a count, Thumb bit ignored.
+        out: file that gets the counts; QEMU truncates it.
+    """
+    options = [f"entry={entry:#x}" for entry in entries]
+    options += [f"stop={lo:#x}:{hi:#x}" for lo, hi in stops]
+    # QEMU's option syntax: a comma inside a value is written twice.
+    paths = [str(path).replace(",", ",,") for path in (plugin, out)]
+    return ["-plugin", ",".join([paths[0], *options, f"out={paths[1]}"])]
+
+
+def read_counts(path: Path) -> dict[int, list[int]]:
+    """Read the plugin's output.
+
+    Returns:
+        Entry address (Thumb bit clear) to the instruction counts of its activations, in order of
+        execution. An entry that was never both reached and left is absent.
+
+    Raises:
+        InsnCountError: a line is not `0xENTRY COUNT`.
+    """
+    counts: dict[int, list[int]] = {}
+    for number, line in enumerate(path.read_text(encoding="ascii").splitlines(), start=1):
+        try:
+            entry, count = line.split(" ")
+            counts.setdefault(int(entry, 16), []).append(int(count))
+        except ValueError as error:
+            raise InsnCountError(f"{path}:{number}: {line!r} is not '0xENTRY COUNT'") from error
+    return counts
+
+
+def symbol_range(elf: Path, name: str) -> tuple[int, int]:
+    """Look up the half-open address range of a function, Thumb bit clear.
+
+    Raises:
+        InsnCountError: the file has no such symbol, several at different places, or one of
+            size 0 (assembly without `.size`).
+    """
+    with elf.open("rb") as stream:
+        table = ELFFile(stream).get_section_by_name(".symtab")
+        if not isinstance(table, SymbolTableSection):
+            raise InsnCountError(f"{elf} has no symbol table: link it without -s")
+        found = {
+            (symbol["st_value"] & ~1, symbol["st_size"])
+            for symbol in table.get_symbol_by_name(name) or []
+            if symbol["st_shndx"] != "SHN_UNDEF"
+        }
+    if len(found) != 1:
+        raise InsnCountError(f"{elf} has {len(found)} symbols named {name}, need exactly 1")
+    address, size = found.pop()
+    if size == 0:
+        raise InsnCountError(f"{name} in {elf} has size 0: give it a .size directive")
+    return address, address + size

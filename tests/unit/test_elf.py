@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions and their signatures, read from objects of real compilers for four machines."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from boardprof.elf import CFunction, Parameter, Scalar, functions, signature
+from boardprof.errors import BuildError
+
+X86_64 = ["gcc"]
+ARM = ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"]
+RISCV = ["riscv64-unknown-elf-gcc", "-march=rv32imac", "-mabi=ilp32"]
+AVR = ["avr-gcc", "-mmcu=atmega328p"]  # 16-bit int, 32-bit double, a compiler of 2015
+MACHINES = [X86_64, ARM, RISCV, AVR]
+
+
+def compiled(folder: Path, text: str, cc: list[str], *flags: str, name: str = "code.c") -> Path:
+    """Compile C text with the flags of a build; return the object."""
+    (folder / name).write_text(text)
+    made = (folder / name).with_suffix(".o")
+    command = [*cc, "-std=gnu11", "-ffreestanding", "-O2", "-g", "-gdwarf-4", "-w", *flags]
+    subprocess.run([*command, "-c", name, "-o", str(made)], cwd=folder, check=True, timeout=60)
+    return made
+
+
+def found(folder: Path, text: str, cc: list[str] = X86_64, *flags: str) -> dict[str, CFunction]:
+    return {fn.name: fn for fn in functions([compiled(folder, text, cc, *flags)])}
+
+
+def signatures(folder: Path, text: str, cc: list[str] = X86_64, *flags: str) -> dict[str, str]:
+    return {name: signature(fn) for name, fn in found(folder, text, cc, *flags).items()}
+
+
+FIXED_WIDTH = """\
+#include <stdbool.h>
+#include <stdint.h>
+typedef uint32_t word;
+typedef const volatile word port;
+int8_t a(uint8_t x, uint16_t y) { return 0; }
+int16_t b(int32_t x, uint32_t y) { return 0; }
+uint64_t c(int64_t x) { return x; }
+bool d(bool x) { return x; }
+float e(float gain) { return gain; }
+word f(port x) { return x; }
+void g(void) {}
+"""
+
+
+@pytest.mark.parametrize("cc", MACHINES, ids=lambda cc: cc[0])
+def test_types_of_fixed_width_are_the_same_on_every_machine(tmp_path: Path, cc: list[str]) -> None:
+    assert signatures(tmp_path, FIXED_WIDTH, cc) == {
+        "a": "(x: u8, y: u16) -> i8",
+        "b": "(x: i32, y: u32) -> i16",
+        "c": "(x: i64) -> u64",
+        "d": "(x: bool) -> bool",
+        "e": "(gain: f32) -> f32",
+        "f": "(x: u32) -> u32",
+        "g": "() -> void",
+    }
+
+
+OWN_WIDTH = """\
+enum mode { OFF, ON };
+enum sign { MINUS = -1, PLUS = 1 };
+int a(long x, long long y) { return 0; }
+double b(double x) { return x; }
+char c(enum mode m, enum sign s) { return 0; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("cc", "a", "b", "c"),
+    [
+        (X86_64, "(x: i64, y: i64) -> i32", "(x: f64) -> f64", "(m: u32, s: i32) -> i8"),
+        (ARM, "(x: i32, y: i64) -> i32", "(x: f64) -> f64", "(m: u8, s: i8) -> u8"),
+        (RISCV, "(x: i32, y: i64) -> i32", "(x: f64) -> f64", "(m: u32, s: i32) -> u8"),
+        (AVR, "(x: i32, y: i64) -> i16", "(x: f32) -> f32", "(m: u16, s: i16) -> i8"),
+    ],
+    ids=["x86-64", "arm", "riscv", "avr"],
+)
+def test_types_of_c_have_the_machines_own_width(
+    tmp_path: Path, cc: list[str], a: str, b: str, c: str
+) -> None:
+    assert signatures(tmp_path, OWN_WIDTH, cc) == {"a": a, "b": b, "c": c}
+
+
+@pytest.mark.parametrize("flags", [["-O0"], ["-O3"], ["-gdwarf-5"], ["-gz"], ["-flto"]], ids=str)
+@pytest.mark.parametrize("cc", [X86_64, RISCV], ids=lambda cc: cc[0])
+def test_flags_of_the_compiler_change_no_signature(
+    tmp_path: Path, cc: list[str], flags: list[str]
+) -> None:
+    text = FIXED_WIDTH + "int later(int); int first(int n) { return later(n); }\n"
+    text += "int later(int n) { return n; }\n"
+    shown = signatures(tmp_path, text, cc, "-ffat-lto-objects", *flags)
+    assert shown["a"] == "(x: u8, y: u16) -> i8"
+    assert shown["first"] == "(n: i32) -> i32"
+    assert shown["later"] == "(n: i32) -> i32"
+
+
+def test_a_function_carries_its_parts(tmp_path: Path) -> None:
+    i32, f32 = Scalar("i32", "int32_t", 4), Scalar("f32", "float", 4)
+    assert functions([compiled(tmp_path, "int fir(float gain) { return 0; }\n", X86_64)]) == [
+        CFunction(
+            name="fir",
+            parameters=(Parameter("gain", f32),),
+            result=i32,
+            setup=None,
+            check=None,
+            source="code.c",
+            reason=None,
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("int f(int n, const short *x) { return 0; }", "its parameter 'x' is a pointer"),
+        ("int f(int x[3]) { return 0; }", "its parameter 'x' is a pointer"),
+        ("struct s { int a; }; int f(struct s x) { return 0; }", "its parameter 'x' is a struct"),
+        ("union u { int a; }; int f(union u x) { return 0; }", "its parameter 'x' is a union"),
+        ("int *f(void) { return 0; }", "its result is a pointer"),
+        (
+            "void f(long double x) {}",
+            "its parameter 'x' is 'long double' of 16 bytes",
+        ),
+        ("void f(__int128 x) {}", "its parameter 'x' is '__int128' of 16 bytes"),
+        ("_Complex float f(void) { return 0; }", "its result is 'complex float' of 8 bytes"),
+        (
+            "typedef int v4 __attribute__((vector_size(16))); void f(v4 x) {}",
+            "its parameter 'x' is a vector",
+        ),
+        ("int f(int n, ...) { return n; }", "it takes a variable number of arguments"),
+        (
+            "int f(x) float x; { return 0; }",
+            "it is defined in the style of before C89, without a prototype",
+        ),
+        (
+            "int g(int n) { return n; } int f(int) __attribute__((alias(\"g\")));",
+            "there is no debug information on its type",
+        ),
+        ("int f(int n) __asm__(\"f\"); __asm__(\".globl f\\n.type f,@function\\nf: ret\");",
+         "there is no debug information on its type"),
+    ],
+)  # fmt: skip
+def test_a_function_of_other_than_scalars_is_listed_with_the_reason(
+    tmp_path: Path, text: str, reason: str
+) -> None:
+    fn = found(tmp_path, text)["f"]
+    assert fn.reason == reason
+    assert fn.parameters == ()
+    assert fn.result is None
+    assert signature(fn) == ""
+
+
+def test_a_name_that_does_not_fit_the_table_is_a_reason(tmp_path: Path) -> None:
+    longest, too_long = "n" * 63, "n" * 64
+    fns = found(tmp_path, f"void {longest}(void) {{}} void {too_long}(void) {{}}")
+    assert fns[longest].reason is None
+    assert fns[too_long].reason == "its name is longer than 63 bytes"
+
+
+def test_empty_parentheses_mean_no_parameters(tmp_path: Path) -> None:
+    assert signatures(tmp_path, "int f() { return 1; }") == {"f": "() -> i32"}
+
+
+def test_a_parameter_without_a_name_is_numbered(tmp_path: Path) -> None:
+    assert signatures(tmp_path, "int f(int, int n) { return n; }") == {
+        "f": "(arg0: i32, n: i32) -> i32"
+    }
+
+
+def test_only_global_functions_are_offered_and_neither_main_nor_bp(tmp_path: Path) -> None:
+    text = """\
+    static int hidden(int n) { return n; }
+    inline int nowhere(int n) { return n; }
+    extern int elsewhere(int n);
+    int variable;
+    int offered(int n) { return hidden(n) + nowhere(n) + elsewhere(n); }
+    int bp_private(void) { return 0; }
+    int main(void) { return 0; }
+    """
+    assert list(found(tmp_path, text)) == ["offered"]
+
+
+def test_functions_come_in_the_order_of_their_names(tmp_path: Path) -> None:
+    text = "void c(void) {} void a(void) {} void b(void) {}"
+    assert list(found(tmp_path, text)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("cc", MACHINES, ids=lambda cc: cc[0])
+def test_set_up_and_check_belong_to_their_function(tmp_path: Path, cc: list[str]) -> None:
+    text = """\
+    int sum;
+    void fir(void) { sum += 3; }
+    void fir_setup(void) { sum = 0; }
+    int fir_check(void) { return sum != 3; }
+    void iir(void) { sum -= 1; }
+    """
+    fns = found(tmp_path, text, cc)
+    assert list(fns) == ["fir", "iir"]
+    assert (fns["fir"].setup, fns["fir"].check) == ("fir_setup", "fir_check")
+    assert (fns["iir"].setup, fns["iir"].check) == (None, None)
+
+
+def test_set_up_and_check_may_stand_in_another_file(tmp_path: Path) -> None:
+    hooks = compiled(tmp_path, "void fir_setup(void) {}", X86_64, name="hooks.c")
+    code = compiled(tmp_path, "int fir(int n) { return n; }", X86_64)
+    [fn] = functions([hooks, code])
+    assert (fn.name, fn.setup, fn.check) == ("fir", "fir_setup", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void lonely_setup(void) {}",
+        "void x(void) {} void x_setup(int n) {}",
+        "void x(void) {} int x_setup(void) { return 0; }",
+        "void x(void) {} void x_check(void) {}",
+        "void x(void) {} _Bool x_check(void) { return 0; }",
+        "void x(void) {} short x_check(void) { return 0; }",
+        "void x(void) {} int x_check(int n) { return 0; }",
+        "static void x(void) {} void x_setup(void) { x(); }",
+    ],
+)
+def test_what_has_only_the_name_of_a_set_up_or_check_is_a_function(
+    tmp_path: Path, text: str
+) -> None:
+    fns = found(tmp_path, text)
+    assert any(name.endswith(("_setup", "_check")) for name in fns)
+    assert all(fn.setup is None and fn.check is None for fn in fns.values())
+
+
+def test_a_function_in_two_files_is_an_error_that_names_both(tmp_path: Path) -> None:
+    one = compiled(tmp_path, "void fir(void) {}", X86_64, name="one.c")
+    two = compiled(tmp_path, "void fir(void) {}", X86_64, name="two.c")
+    with pytest.raises(BuildError) as caught:
+        functions([one, two])
+    assert "The function fir is defined twice: in one.c and in two.c." in str(caught.value)
+    assert "make one of them static" in str(caught.value)
+
+
+@pytest.mark.parametrize("weak_first", [True, False])
+def test_a_weak_function_gives_way_to_one_that_is_not(tmp_path: Path, weak_first: bool) -> None:
+    weak = compiled(tmp_path, "__attribute__((weak)) int f(void) { return 0; }", X86_64)
+    strong = compiled(tmp_path, "int f(int n) { return n; }", X86_64, name="strong.c")
+    [fn] = functions([weak, strong] if weak_first else [strong, weak])
+    assert signature(fn) == "(n: i32) -> i32"
+
+
+def test_a_linked_image_is_read_as_well(tmp_path: Path) -> None:
+    made = compiled(tmp_path, "int f(int n) { return n; }", RISCV)
+    image = tmp_path / "image.elf"
+    link = [*RISCV, "-nostdlib", "-Wl,-e,0", str(made), "-o", str(image)]
+    subprocess.run(link, check=True, timeout=60)
+    assert [signature(fn) for fn in functions([image])] == ["(n: i32) -> i32"]
+
+
+def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "code.o"
+    file.write_text("not an object")
+    with pytest.raises(BuildError, match=r"code\.o cannot be read as an ELF file"):
+        functions([file])

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON: TVM's real shape out, everything that TVM ever wrote in, faults named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from boardprof.errors import ReportFileError
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.report import Report
+
+SMALL = Report(
+    [{"Name": "fïr", "Count": 10, "Duration (us)": Duration(1.5), "IPC": Ratio(0.5)}],
+    {"cpu0": {"Device": "cpu0", "Percent": Percent(40.0)}},
+    {"board": "native"},
+    {"schema_version": 1, "blobs": ["00ff"], "unsupported": {"cycles": None}},
+)
+
+SMALL_JSON = (
+    '{"calls":[{"Name":{"string":"f\\u00efr"},"Count":{"count":10},'
+    '"Duration (us)":{"microseconds":1.5},"IPC":{"ratio":0.5}}],'
+    '"device_metrics":{"cpu0":{"Device":{"string":"cpu0"},"Percent":{"percent":40.0}}},'
+    '"configuration":{"board":{"string":"native"}},'
+    '"boardprof":{"schema_version":1,"blobs":["00ff"],"unsupported":{"cycles":null}}}'
+)
+
+
+def refused(text: str | bytes) -> ReportFileError:
+    with pytest.raises(ReportFileError) as caught:
+        Report.from_json(text)
+    return caught.value
+
+
+class TestWriting:
+    def test_the_shape_is_tvms_on_one_line_in_the_order_given(self) -> None:
+        assert SMALL.json() == SMALL_JSON
+
+    def test_without_extra_the_shape_is_exactly_tvms(self) -> None:
+        assert Report([], {}, {}).json() == '{"calls":[],"device_metrics":{},"configuration":{}}'
+
+    def test_non_finite_numbers_are_tagged_strings(self) -> None:
+        report = Report(
+            [{"a": Duration(math.inf), "b": Percent(-math.inf), "c": Ratio(math.nan)}], {}, {}
+        )
+        assert json.loads(report.json())["calls"] == [
+            {"a": {"microseconds": "inf"}, "b": {"percent": "-inf"}, "c": {"ratio": "nan"}}
+        ]
+
+    def test_odd_text_is_escaped_to_ascii(self) -> None:
+        text = Report([{'a"b': "\u202e\n\x00ä\udc80"}], {}, {}).json()
+        assert '{"a\\"b":{"string":"\\u202e\\n\\u0000\\u00e4\\udc80"}}' in text
+        assert text.isascii()
+
+
+class TestReading:
+    def test_what_was_written_is_read_back(self) -> None:
+        assert Report.from_json(SMALL_JSON) == SMALL
+
+    def test_bytes_are_read(self) -> None:
+        assert Report.from_json(SMALL_JSON.encode()) == SMALL
+        assert Report.from_json(b"\xef\xbb\xbf" + SMALL_JSON.encode()) == SMALL
+
+    def test_the_order_of_columns_survives(self) -> None:
+        report = Report([{"z": 1, "a": 2, "m": 3}], {}, {})
+        assert list(Report.from_json(report.json()).calls[0]) == ["z", "a", "m"]
+
+    def test_tvms_seventeen_decimals_are_read(self) -> None:
+        report = Report.from_json(
+            '{"calls":[{"Name":{"string":"matmul"},"Count":{"count":1},'
+            '"Duration (us)":{"microseconds":1234.56780000000003383},'
+            '"Percent":{"percent":40.00000000000000000},"IPC":{"ratio":1.25000000000000000}}],'
+            '"device_metrics":{"cpu0":{"Duration (us)":{"microseconds":3500.00000000000000000}}},'
+            '"configuration":{"Executor":{"string":"Graph"},"Number of threads":{"count":2}}}'
+        )
+        assert report.calls == [
+            {
+                "Name": "matmul",
+                "Count": Count(1),
+                "Duration (us)": Duration(1234.5678),
+                "Percent": Percent(40.0),
+                "IPC": Ratio(1.25),
+            }
+        ]
+        assert report.device_metrics == {"cpu0": {"Duration (us)": Duration(3500.0)}}
+        assert report.configuration == {"Executor": "Graph", "Number of threads": Count(2)}
+        assert report.extra is None
+
+    def test_the_form_in_tvms_documentation_is_read(self) -> None:
+        report = Report.from_json(
+            '{"calls": [{"Duration (us)": {"microseconds": 12.3}, "Name": "fused_dense", '
+            '"Count": {"count": 1}, "Percent": {"percent": 10.3}}], '
+            '"device_metrics": {"cpu": {"Duration (us)": {"microseconds": 334.2}}}}'
+        )
+        assert report.calls[0]["Name"] == "fused_dense"
+        assert report.configuration == {}
+
+
+names = st.text() | st.sampled_from(["Name", 'a"b', "a\\b", "a\nb", "\u200f\u202e", "</script>"])
+metrics = st.one_of(
+    st.builds(Count, st.integers()),
+    st.builds(Duration, st.floats()),
+    st.builds(Percent, st.floats()),
+    st.builds(Ratio, st.floats()),
+    names,
+)
+metric_rows = st.dictionaries(names, metrics, max_size=4)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
+)
+extras = st.dictionaries(
+    names.filter(lambda name: name != "schema_version"), json_values, max_size=3
+)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(metric_rows, max_size=4),
+    st.dictionaries(names, metric_rows, max_size=2),
+    metric_rows,
+    st.none() | extras.map(lambda extra: {"schema_version": 1, **extra}),
+)
+@example([{"\udc80": "\udc80"}], {}, {}, None)
+@example([{"t": Duration(math.nan), "u": Ratio(-math.inf)}], {"": {}}, {"": ""}, None)
+@example([{"t": Duration(5e-324), "n": Count(2**64)}], {}, {}, {"schema_version": 1, "": [[]]})
+def test_reading_is_the_inverse_of_writing(
+    calls: list[dict[str, Metric]],
+    totals: dict[str, dict[str, Metric]],
+    configuration: dict[str, Metric],
+    extra: dict[str, Any] | None,
+) -> None:
+    report = Report(calls, totals, configuration, extra)
+    text = report.json()
+    assert Report.from_json(text) == report
+    assert Report.from_json(text).json() == text
+    assert Report.from_json(text).csv() == report.csv()
+
+
+class TestFaults:
+    @pytest.mark.parametrize("length", range(1, len(SMALL_JSON)))
+    def test_a_truncated_file_is_called_that_wherever_it_was_cut(self, length: int) -> None:
+        error = refused(SMALL_JSON[:length])
+        assert error.message == f"{error.where}: the JSON ends too early"
+        assert error.where.startswith("line 1, column ")
+        assert error.hint == "check that the file was written whole"
+
+    @pytest.mark.parametrize("text", ["", " \n", b""])
+    def test_an_empty_file(self, text: str | bytes) -> None:
+        assert str(refused(text)) == "the text is empty"
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[]", "a JSON object is needed, not an array"),
+            ('"x"', "a JSON object is needed, not a string"),
+            ("3", "a JSON object is needed, not a number"),
+            ("null", "a JSON object is needed, not null"),
+            ("true", "a JSON object is needed, not true or false"),
+            ("{}", 'this is not a Report: the key "calls" is missing'),
+            ('{"calls":{}}', "calls: a JSON array is needed, not an object"),
+            ('{"calls":[{},3]}', "calls[1]: a JSON object is needed, not a number"),
+            ('{"calls":[["x"]]}', "calls[0]: a JSON object is needed, not an array"),
+            (
+                '{"calls":[],"device_metrics":[]}',
+                "device_metrics: a JSON object is needed, not an array",
+            ),
+            (
+                '{"calls":[],"device_metrics":{"cpu0":1}}',
+                'device_metrics["cpu0"]: a JSON object is needed, not a number',
+            ),
+            (
+                '{"calls":[],"configuration":"x"}',
+                "configuration: a JSON object is needed, not a string",
+            ),
+            ('{"calls":[],"boardprof":[]}', "boardprof: a JSON object is needed, not an array"),
+            (
+                '{"calls":[],"traceEvents":[]}',
+                "traceEvents: not a key of a Report; these are calls, device_metrics, "
+                "configuration, boardprof",
+            ),
+            (
+                '{"calls":[{},{},{},{"cycles":{"bytes":1}}]}',
+                "calls[3][\"cycles\"]: unknown metric tag 'bytes'; valid tags are count, "
+                "microseconds, percent, ratio, string",
+            ),
+            (
+                '{"calls":[{"cycles":5}]}',
+                'calls[0]["cycles"]: a metric is an object with one tag, not int 5',
+            ),
+            (
+                '{"calls":[{"cycles":{"count":1.5}}]}',
+                'calls[0]["cycles"]: a count is an integer, not float 1.5',
+            ),
+            (
+                '{"calls":[],"configuration":{"x":{"ratio":1e999}}}',
+                'configuration["x"]["ratio"]: 1e999 is too large for a 64-bit float',
+            ),
+            ("calls", "line 1, column 1: this is not JSON: Expecting value"),
+            ('{"calls":["\\u12x"]}', "line 1, column 13: this is not JSON: Invalid \\uXXXX escape"),
+            ("{'calls':[]}", "line 1, column 2: this is not JSON: Expecting property name "),
+            ('{"calls":[]}\n{"calls":[]}', "line 2, column 1: this is not JSON: Extra data"),
+            (b'{"calls":["\xff"]}', "the text cannot be read as JSON: 'utf-8' codec can't decode"),
+            ("[" * 100_000, "the JSON is nested too deeply to be a Report"),
+            ('{"calls":[{"n":{"count":' + "9" * 5000 + "}}]}", "the text cannot be read as JSON: "),
+        ],
+    )
+    def test_what_is_wrong_is_named_with_its_place(self, text: str | bytes, message: str) -> None:
+        assert str(refused(text)).startswith(message)
+
+    @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
+    def test_constants_that_json_lacks_are_named_with_their_place(self, constant: str) -> None:
+        error = refused('{"calls":[{},{"t":{"microseconds":' + constant + "}}]}")
+        assert error.message == f'calls[1]["t"]["microseconds"]: {constant} is not JSON'
+        assert error.hint == 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
+
+    def test_a_bare_nan_is_a_whole_file_too(self) -> None:
+        assert refused("NaN").message == "NaN is not JSON"
+
+    def test_nan_inside_extra_is_named_with_its_place(self) -> None:
+        error = refused('{"calls":[],"boardprof":{"schema_version":1,"raw":[1,NaN]}}')
+        assert error.message == 'boardprof["raw"][1]: NaN is not JSON'
+
+    def test_a_float_too_large_inside_extra_is_named_with_its_place(self) -> None:
+        error = refused('{"calls":[],"boardprof":{"schema_version":1,"raw":[1,1e999]}}')
+        assert error.message == 'boardprof["raw"][1]: 1e999 is too large for a 64-bit float'
+
+    @pytest.mark.parametrize("bare", ["inf", "-inf", "nan", "-nan"])
+    def test_tvms_bare_infinities_are_named(self, bare: str) -> None:
+        error = refused('{"calls":[{"t":{"microseconds":' + bare + "}}]}")
+        assert error.message == f"line 1, column 32: {bare} is not JSON"
+
+    @pytest.mark.parametrize("version", ["99", "0", "true", "1.0", '"1"', "null"])
+    def test_another_schema_version_is_refused_naming_both_sides(self, version: str) -> None:
+        error = refused('{"calls":[],"boardprof":{"schema_version":' + version + "}}")
+        assert error.message == (
+            f'boardprof["schema_version"]: the file has schema version {json.loads(version)!r}, '
+            "this boardprof reads 1"
+        )
+        assert error.hint is not None
+
+    def test_a_missing_schema_version_is_named(self) -> None:
+        assert refused('{"calls":[],"boardprof":{}}').message == (
+            'boardprof["schema_version"]: the schema version is missing'
+        )
+
+    def test_deep_nesting_is_read_or_refused_but_never_ends_the_program(self) -> None:
+        for depth in range(700, 1050):
+            deep = "[" * depth + "]" * depth
+            with contextlib.suppress(ReportFileError):
+                Report.from_json(f'{{"calls":[],"boardprof":{{"schema_version":1,"x":{deep}}}}}')
+
+    def test_a_file_fault_is_a_usage_error(self) -> None:
+        assert refused("").exit_code == 2
+
+
+@settings(deadline=None)
+@given(st.text() | st.binary())
+def test_no_text_whatsoever_raises_anything_else(text: str | bytes) -> None:
+    with pytest.raises(ReportFileError):
+        Report.from_json(text)
+
+
+@settings(deadline=None)
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(json.loads(SMALL_JSON), json_values)))
+def test_no_json_of_another_shape_raises_anything_else(document: dict[str, Any]) -> None:
+    with contextlib.suppress(ReportFileError):
+        report = Report.from_json(json.dumps(document))
+        assert Report.from_json(report.json()) == report
