@@ -8,29 +8,20 @@
 #define BP_UART_DATA (*(volatile uint32_t *)0x40004000u)
 #define BP_UART_STATE (*(volatile uint32_t *)0x40004004u)
 #define BP_UART_CTRL (*(volatile uint32_t *)0x40004008u)
-#define BP_UART_INTCLEAR (*(volatile uint32_t *)0x4000400cu)
 #define BP_UART_BAUDDIV (*(volatile uint32_t *)0x40004010u)
 #define BP_UART_TX 1u /* in STATE: the buffer is full; in CTRL: enable */
-#define BP_UART_RX 2u /* the same, and its bit in INTCLEAR */
-#define BP_UART_CTRL_RX_INTERRUPT 8u
+#define BP_UART_RX 2u /* the same for the receiver */
 
 /* Application note AN385 (DAI 0385), FPGA system control and I/O. */
 #define BP_FPGAIO_CLK100HZ (*(volatile uint32_t *)0x40028014u)
 #define BP_FPGAIO_COUNTER (*(volatile uint32_t *)0x40028018u)
-
-/* ARMv7-M ARM (DDI 0403), B3.4: NVIC. The UART's receive interrupt is number 0. */
-#define BP_NVIC_ISER0 (*(volatile uint32_t *)0xe000e100u)
-#define BP_NVIC_ICPR0 (*(volatile uint32_t *)0xe000e280u)
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
 
 void bp_port_init(void) {
     bp_boots++;
     BP_UART_BAUDDIV = 16; /* the least that it takes; QEMU sends at once anyway */
-    BP_UART_CTRL = BP_UART_TX | BP_UART_RX | BP_UART_CTRL_RX_INTERRUPT;
-    /* The interrupt ends wfi; PRIMASK keeps it from being taken (DDI 0403, B1.5.19). */
-    __asm__ volatile("cpsid i");
-    BP_NVIC_ISER0 = 1;
+    BP_UART_CTRL = BP_UART_TX | BP_UART_RX;
 }
 
 size_t bp_port_read(uint8_t *buffer, size_t capacity) {
@@ -49,13 +40,9 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
     }
 }
 
-/* A core that polls holds QEMU up at each byte, halves the line's speed and takes a whole CPU of
- * the host. The byte that came is still in the UART after its interrupt is cleared. */
-void bp_port_idle(void) {
-    __asm__ volatile("wfi");
-    BP_UART_INTCLEAR = BP_UART_RX;
-    BP_NVIC_ICPR0 = 1;
-}
+/* No wfi: while the core sleeps, QEMU moves its clock on to the next timer, and ticks would count
+ * time in which nothing ran. */
+void bp_port_idle(void) {}
 
 /* COUNTER wraps every 172 s. The CMSDK timers would do as well, but QEMU's clock jumps to the next
  * time that a running timer ends whenever the core sleeps, and an up-counter has no end. */

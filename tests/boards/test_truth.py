@@ -135,3 +135,42 @@ def test_two_runs_of_the_same_build_count_the_same_instructions() -> None:
                 {n: counts_of(board.profile(n, repeat=3), "instructions") for n in NAMES}
             )
     assert runs[0] == runs[1]
+
+
+def watch_windows(spec: BoardSpec, folder: Path, collector: str) -> Witness:
+    """Count what is executed from a collector's start to its stop."""
+    firmware = build(spec, [WORKLOADS / "crc32.c"])
+    start, _ = symbol_range(firmware.image, f"bp_{collector}_start")
+    stop = symbol_range(firmware.image, f"bp_{collector}_stop")
+    counts = folder / "counts.txt"
+    plugin = plugin_argument(build_plugin(folder), [start], [stop], counts)
+    launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
+    watched = dataclasses.replace(spec, launch=launch)
+    return Witness(connect(watched, image=firmware.image), counts, {collector: start})
+
+
+def test_a_window_of_the_host_counts_the_instructions_that_the_emulator_executed(
+    tmp_path: Path,
+) -> None:
+    """The agent's polling between two calls is in it; time in which nothing ran is not."""
+    found = watch_windows(available("qemu-rv32"), tmp_path, "cycles_instret")
+    with found.board:
+        for _ in range(3):
+            with found.board.collectors["cycles"] as window:
+                found.board.functions.crc32()
+            (executed,) = found.last("cycles_instret", 1)
+            # Between start's first instruction and its read of minstret, and before stop's.
+            assert 0 <= executed - window.readings["instructions"].value <= 20
+
+
+def test_a_window_of_the_host_counts_the_ticks_of_what_the_emulator_executed(
+    tmp_path: Path,
+) -> None:
+    found = watch_windows(available("qemu-cortex-m3"), tmp_path, "ticks")
+    with found.board:
+        for _ in range(3):
+            with found.board.collectors["ticks"] as window:
+                found.board.functions.crc32()
+            (executed,) = found.last("ticks", 1)
+            ticks = window.readings["ticks"].value
+            assert 0 <= executed * TICKS_AN_INSTRUCTION - ticks <= 50
