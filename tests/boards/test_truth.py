@@ -174,3 +174,30 @@ def test_a_window_of_the_host_counts_the_ticks_of_what_the_emulator_executed(
             (executed,) = found.last("ticks", 1)
             ticks = window.readings["ticks"].value
             assert 0 <= executed * TICKS_AN_INSTRUCTION - ticks <= 50
+
+
+def test_a_function_with_arguments_and_a_result_is_counted_without_its_glue(
+    tmp_path: Path,
+) -> None:
+    """Unpacking, the loads of the thunk and the store of the result are in the calibration too."""
+    source = tmp_path / "poly.c"
+    source.write_text(
+        "#include <stdint.h>\n"
+        "int64_t poly(int32_t x, uint8_t degree, float scale);\n"
+        "int64_t poly(int32_t x, uint8_t degree, float scale) {\n"
+        "    int64_t sum = (int64_t)scale;\n"
+        "    for (uint8_t i = 0; i < degree; i++) { sum = sum * x + i; }\n"
+        "    return sum;\n"
+        "}\n"
+    )
+    spec = available("qemu-rv32")
+    firmware = build(spec, [source])
+    entry, _ = symbol_range(firmware.image, "poly")
+    stops = [symbol_range(firmware.image, n) for n in ("bp_thunk_of_poly", "bp_window")]
+    counts = tmp_path / "counts.txt"
+    plugin = plugin_argument(build_plugin(tmp_path), [entry], stops, counts)
+    launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
+    with connect(dataclasses.replace(spec, launch=launch), image=firmware.image) as board:
+        assert board.functions.poly(-3, 5, 2.5) == -2 * 243 + 1 * 0 - 1 * 27 + 2 * 9 - 3 * 3 + 4
+        report = board.profile("poly", -3, 5, 2.5, warmup=0, repeat=2)
+    assert counts_of(report, "instructions") == read_counts(counts)[entry][-2:]

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Firmware is built by real compilers; what was built once is not built again."""
+"""Firmware is built by real compilers, and their errors are shown as they are."""
 
 from __future__ import annotations
 
-import dataclasses
-import os
 import re
 import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,12 +13,8 @@ from elftools.elf.sections import SymbolTableSection
 
 from boardprof.boards import BoardSpec, board_spec, find_boards
 from boardprof.build import Firmware, build
-from boardprof.compile_unit import parse_depfile
-from boardprof.elf import signature
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
-
-FIR = "int fir(int n) { return 3 * n; }\n"
-LONG_AGO_S = 1_000_000_000
+from tests.unit.building import FIR, changed, folder_of, shown
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +31,6 @@ def _use_shared_cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.fixture
 def native() -> BoardSpec:
     return board_spec("native")
-
-
-def folder_of(folder: Path, files: Mapping[str, str]) -> Path:
-    """Write files as if long ago: what is as new as the build itself is not remembered."""
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        os.utime(path, (LONG_AGO_S, LONG_AGO_S))
-    return folder
-
-
-def runs(firmware: Firmware, source: str | None = None) -> int:
-    """Return how often a compiler was run, for one source or at all."""
-    return sum(source is None or source in command for command in firmware.commands)
-
-
-def shown(firmware: Firmware) -> dict[str, str]:
-    return {fn.name: fn.reason or signature(fn) for fn in firmware.functions}
 
 
 def sizes(firmware: Firmware) -> dict[str, int]:
@@ -192,10 +165,6 @@ def test_a_function_in_two_files_is_said_in_plain_words(tmp_path: Path, native: 
         build(native, [tmp_path])
 
 
-def changed(spec: BoardSpec, **build_keys: object) -> BoardSpec:
-    return dataclasses.replace(spec, build=dataclasses.replace(spec.build, **build_keys))  # type: ignore[arg-type]
-
-
 def test_a_missing_compiler_is_named_with_its_package(native: BoardSpec) -> None:
     with pytest.raises(MissingToolError) as caught:
         build(changed(native, cc="no-such-gcc", package="gcc-no-such"))
@@ -221,6 +190,11 @@ def test_a_cache_that_cannot_be_written_is_said_so(
         build(native)
 
 
+def test_functions_are_found_with_link_time_optimization(tmp_path: Path, native: BoardSpec) -> None:
+    folder_of(tmp_path, {"fir.c": FIR})
+    assert shown(build(native, [tmp_path], optimize="-O2 -flto")) == {"fir": "(n: i32) -> i32"}
+
+
 # What does not fit the board's agent
 
 
@@ -229,12 +203,22 @@ def test_a_function_with_more_than_the_agent_can_call_is_listed_with_the_reason(
 ) -> None:
     nine = ", ".join(f"char a{i}" for i in range(9))
     eight = ", ".join(f"double a{i}" for i in range(8))
-    text = f"void few(int n) {{}} void nine({nine}) {{}} double eight({eight}) {{ return 0; }}"
+    gaps = ", ".join(f"char c{i}, double d{i}" for i in range(4))
+    text = f"""\
+    void few(int n) {{}}
+    void nine({nine}) {{}}
+    double eight({eight}) {{ return 0; }}
+    void gaps({gaps}) {{}}
+    char more({gaps}) {{ return 0; }}
+    """
     folder_of(tmp_path, {"f.c": text})
     assert shown(build(native, [tmp_path])) == {
         "few": "(n: i32) -> void",
         "nine": "it has 9 parameters, a measured call carries 8 at most",
         "eight": "its arguments and result take 72 bytes, the board's agent has 64 "
+        "(option slot_bytes)",
+        "gaps": "(c0: i8, d0: f64, c1: i8, d1: f64, c2: i8, d2: f64, c3: i8, d3: f64) -> void",
+        "more": "its arguments and result take 72 bytes, the board's agent has 64 "
         "(option slot_bytes)",
     }
     roomy = changed(native, config={**native.build.config, "slot_bytes": 72})
@@ -248,205 +232,3 @@ def test_a_signature_longer_than_a_frame_is_a_reason(tmp_path: Path, native: Boa
         "f": "its signature is too long for the board's frames (option mtu)"
     }
     assert shown(build(native, [tmp_path])) == {"f": f"({'n' * 40}: i32) -> void"}
-
-
-# The cache
-
-
-def test_a_second_build_runs_no_compiler(
-    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder_of(tmp_path / "src", {"fir.c": FIR})
-    told: list[str] = []
-    first = build(native, [tmp_path / "src"], verbose=told.append)
-    assert runs(first, "fir.c") == 1
-    assert runs(first) == len(told) - 1  # --version was asked, too
-    again: list[str] = []
-    second = build(native, [tmp_path / "src"], verbose=again.append)
-    assert second.commands == ()
-    assert again == []
-    assert (second.image, second.build_id, second.functions) == (
-        first.image,
-        first.build_id,
-        first.functions,
-    )
-
-
-def test_a_changed_source_compiles_itself_and_the_table_alone(
-    tmp_path: Path, native: BoardSpec
-) -> None:
-    folder_of(tmp_path, {"fir.c": FIR, "iir.c": "int iir(int n) { return n; }"})
-    before = build(native, [tmp_path])
-    folder_of(tmp_path, {"fir.c": FIR.replace("3", "4")})
-    after = build(native, [tmp_path])
-    assert runs(after, "fir.c") == 1
-    assert runs(after, "bp_table.c") == 1
-    assert runs(after) == 3  # and the link
-    assert after.build_id != before.build_id
-    assert after.image != before.image
-
-
-def test_a_changed_header_is_noticed_and_the_old_one_remembered(
-    tmp_path: Path, native: BoardSpec
-) -> None:
-    text = '#include "inc/size.h"\nint f(T n) { return n; }\n'
-    folder_of(tmp_path, {"f.c": text, "inc/size.h": "typedef int T;\n"})
-    before = build(native, [tmp_path])
-    folder_of(tmp_path, {"inc/size.h": "typedef short T;\n"})
-    after = build(native, [tmp_path])
-    assert shown(before) == {"f": "(n: i32) -> i32"}
-    assert shown(after) == {"f": "(n: i16) -> i32"}
-    folder_of(tmp_path, {"inc/size.h": "typedef int T;\n"})
-    back = build(native, [tmp_path])
-    assert back.commands == ()
-    assert back.image == before.image
-
-
-def test_a_header_of_the_same_place_in_another_project_is_not_mistaken(
-    tmp_path: Path, native: BoardSpec
-) -> None:
-    text = '#include "../common/size.h"\nint f(T n) { return n; }\n'
-    folder_of(tmp_path / "one", {"src/f.c": text, "common/size.h": "typedef int T;\n"})
-    folder_of(tmp_path / "two", {"src/f.c": text, "common/size.h": "typedef short T;\n"})
-    assert shown(build(native, [tmp_path / "one" / "src"])) == {"f": "(n: i32) -> i32"}
-    assert shown(build(native, [tmp_path / "two" / "src"])) == {"f": "(n: i16) -> i32"}
-
-
-def test_a_new_header_that_hides_a_systems_is_noticed(tmp_path: Path, native: BoardSpec) -> None:
-    text = '#include "stdint.h"\nint f(int32_t n) { return 0; }\n'
-    folder_of(tmp_path, {"f.c": text})
-    assert shown(build(native, [tmp_path])) == {"f": "(n: i32) -> i32"}
-    folder_of(tmp_path, {"stdint.h": "typedef short int32_t;\n"})
-    assert shown(build(native, [tmp_path])) == {"f": "(n: i16) -> i32"}
-
-
-def test_a_file_that_is_read_past_the_compilers_own_list_is_noticed(
-    tmp_path: Path, native: BoardSpec
-) -> None:
-    text = """\
-    __asm__(".section .rodata\\n.globl data\\ndata: .incbin \\"data.bin\\"\\n.text");
-    extern const char data[];
-    int f(void) { return data[0]; }
-    """
-    folder_of(tmp_path, {"f.c": text, "data.bin": "1"})
-    before = build(native, [tmp_path])
-    folder_of(tmp_path, {"data.bin": "2"})
-    after = build(native, [tmp_path])
-    assert after.build_id != before.build_id
-    assert after.image.read_bytes() != before.image.read_bytes()
-
-
-def test_a_header_that_is_asked_for_and_comes_later_is_noticed(
-    tmp_path: Path, native: BoardSpec
-) -> None:
-    text = """\
-    #if __has_include("fast.h")
-    int f(short n) { return n; }
-    #else
-    int f(int n) { return n; }
-    #endif
-    """
-    folder_of(tmp_path, {"f.c": text})
-    assert shown(build(native, [tmp_path])) == {"f": "(n: i32) -> i32"}
-    folder_of(tmp_path, {"fast.h": ""})
-    assert shown(build(native, [tmp_path])) == {"f": "(n: i16) -> i32"}
-
-
-def test_a_damaged_object_is_made_again(
-    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = tmp_path / "cache"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-    folder_of(tmp_path / "src", {"fir.c": FIR})
-    build(native, [tmp_path / "src"])
-    [damaged] = cache.glob("boardprof/objects/*/fir.o")
-    damaged.write_bytes(b"")
-    [record] = cache.glob("boardprof/images/*/native.so")
-    record.unlink()
-    again = build(native, [tmp_path / "src"])
-    assert runs(again, "fir.c") == 1
-    assert runs(again) == 2  # and the link
-
-
-def test_other_flags_make_another_image(tmp_path: Path, native: BoardSpec) -> None:
-    folder_of(tmp_path, {"fir.c": FIR})
-    made = [
-        build(native, [tmp_path]),
-        build(native, [tmp_path], optimize="-O0"),
-        build(native, [tmp_path], defines=["N"]),
-        build(changed(native, config={**native.build.config, "handles": 9}), [tmp_path]),
-    ]
-    assert len({firmware.build_id for firmware in made}) == 4
-    assert len({firmware.image for firmware in made}) == 4
-
-
-def test_the_same_sources_in_another_folder_make_the_same_bytes(
-    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = {
-        "f.c": '#include "inc/x.h"\nconst char *where = __FILE__; int f(T n) { return n; }',
-        "g.c": '#include "inc/x.h"\nconst char *when = __DATE__ __TIME__; int g(T n) { return n; }',
-        "inc/x.h": "typedef int T;",
-    }
-    made = []
-    for name in ("one", "another/place"):
-        folder = folder_of(tmp_path / name, files)
-        monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-        made.append(build(native, [folder]))
-    assert made[0].build_id == made[1].build_id
-    assert made[0].image.read_bytes() == made[1].image.read_bytes()
-    assert str(tmp_path).encode() not in made[0].image.read_bytes()
-
-
-BUILD_IN_A_CHILD = """
-import sys
-from pathlib import Path
-from boardprof.boards import board_spec
-from boardprof.build import build
-print(build(board_spec("native"), [Path(sys.argv[1])]).image)
-"""
-
-
-def test_builds_at_the_same_time_share_an_empty_cache_unharmed(
-    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    folder_of(tmp_path / "src", {"fir.c": FIR})
-    command = [sys.executable, "-c", BUILD_IN_A_CHILD, str(tmp_path / "src")]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    children = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE) for _ in range(3)]
-    printed = {child.communicate(timeout=120)[0].decode().strip() for child in children}
-    assert [child.returncode for child in children] == [0, 0, 0]
-    after = build(native, [tmp_path / "src"])
-    assert printed == {str(after.image)}
-    assert after.commands == ()
-    assert list((tmp_path / "cache" / "boardprof" / "tmp").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "files"),
-    [
-        ("x.o: a.c b.h\n", ["a.c", "b.h"]),
-        ("x.o: a.c \\\n /usr/include/b.h \\\n c.h\n", ["a.c", "/usr/include/b.h", "c.h"]),
-        (r"x.o: my\ code.c cash$$.h no\#1.h", ["my code.c", "cash$.h", "no#1.h"]),
-    ],
-)
-def test_depfiles_are_read_as_make_reads_them(text: str, files: list[str]) -> None:
-    assert parse_depfile(text) == files
-
-
-def test_functions_are_found_with_link_time_optimization(tmp_path: Path, native: BoardSpec) -> None:
-    folder_of(tmp_path, {"fir.c": FIR})
-    assert shown(build(native, [tmp_path], optimize="-O2 -flto")) == {"fir": "(n: i32) -> i32"}
-
-
-def test_names_with_spaces_and_signs_are_built_and_remembered(
-    tmp_path: Path, native: BoardSpec
-) -> None:
-    text = '#include "my head$er #1.h"\nint f(T n) { return n; }\n'
-    folder = folder_of(tmp_path / "a b=c", {"my fir.c": text, "my head$er #1.h": "typedef int T;"})
-    build(native, [folder])
-    assert build(native, [folder]).commands == ()
-    folder_of(folder, {"my head$er #1.h": "typedef short T;"})
-    assert shown(build(native, [folder])) == {"f": "(n: i16) -> i32"}

@@ -323,6 +323,23 @@ def test_ours_names_the_device_of_a_total_that_does_not_say_it_itself() -> None:
     assert rows(totals.table(col_sums=False))[1] == ["Total", "cpu0", "1"]
     assert rows(totals.table(col_sums=False, compat="tvm"))[1] == ["Total", "1"]
 
+    def test_several_devices_have_a_sum_each_since_their_ticks_do_not_add_up(self) -> None:
+        text = report(
+            {"Name": "f", "Device": "a", "Count": Count(1), "ticks": Count(10)},
+            {"Name": "g", "Device": "a", "Count": Count(1), "ticks": Count(30)},
+            {"Name": "f", "Device": "b", "Count": Count(1), "ticks": Count(500)},
+        ).table()
+        sums = [line.split() for line in text.splitlines() if line.startswith("Sum")]
+        assert sums == [["Sum", "a", "2", "40"], ["Sum", "b", "1", "500"]]
+
+    def test_tvms_layout_adds_up_all_devices(self) -> None:
+        text = report(
+            {"Name": "f", "Device": "a", "Count": Count(1), "ticks": Count(10)},
+            {"Name": "f", "Device": "b", "Count": Count(1), "ticks": Count(500)},
+        ).table(compat="tvm")
+        sums = [line.split() for line in text.splitlines() if line.startswith("Sum")]
+        assert sums == [["Sum", "2", "510"]]
+
 
 class TestRule5Columns:
     def test_six_columns_come_first_then_the_others_in_byte_order(self) -> None:

@@ -6,8 +6,9 @@ largest come first, then a ``Sum`` row, one ``Total`` row a device, and the
 configuration. Six columns always come first, others follow in byte order.
 
 Ours differs in this: lines have no trailing blanks, columns without a value are
-left out, beside each sum stands the median per call, rows without a duration
-are sorted by instructions or ticks, and unprintable text is escaped.
+left out, beside each sum stands the median per call, several devices have a sum
+each, rows without a duration are sorted by instructions or ticks, and unprintable
+text is escaped.
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ def render_table(
         order = _order(rows, _SORT_COLUMNS if compat is None else _SORT_COLUMNS[:1])
         groups, rows = [groups[i] for i in order], [rows[i] for i in order]
     if compat is None:
-        tail = _sum_rows(rows, col_sums) + _total_rows(report, with_device=True)
+        tail = _sum_rows(rows, col_sums, by_device=True) + _total_rows(report, with_device=True)
         return _our_text(report.configuration, groups, rows, tail, separator)
-    tail = _sum_rows(rows, col_sums) + _total_rows(report, with_device=False)
+    tail = _sum_rows(rows, col_sums, by_device=False) + _total_rows(report, with_device=False)
     return _tvm_text(report.configuration, [*rows, *tail], separator)
 
 
@@ -134,8 +135,23 @@ def _order(rows: Sequence[Row], columns: Sequence[str]) -> Sequence[int]:
     return range(len(rows))
 
 
-def _sum_rows(rows: Sequence[Row], col_sums: bool) -> list[Row]:
-    return [{"Name": "----------"}, {**sum_columns(rows), "Name": "Sum"}] if col_sums else []
+def _sum_rows(rows: Sequence[Row], col_sums: bool, *, by_device: bool) -> list[Row]:
+    """Return the line and the sums; of several devices, a sum for each where ``by_device``.
+
+    TVM adds up all devices. Ticks of different clocks, or instructions of different processors,
+    have no sum.
+    """
+    if not col_sums:
+        return []
+    rule: Row = {"Name": "----------"}
+    devices = list(dict.fromkeys(row.get("Device", "") for row in rows))
+    if not by_device or len(devices) < 2:
+        return [rule, {**sum_columns(rows), "Name": "Sum"}]
+    parts = [[row for row in rows if row.get("Device", "") == device] for device in devices]
+    return [rule] + [
+        {**sum_columns(part), "Name": "Sum", "Device": device}
+        for part, device in zip(parts, devices, strict=True)
+    ]
 
 
 def _total_rows(report: Report, *, with_device: bool) -> list[Row]:

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests of the builder share."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from boardprof.boards import BoardSpec
+from boardprof.build import Firmware
+from boardprof.elf import signature
+
+__all__ = ["FIR", "changed", "folder_of", "runs", "shown"]
+
+FIR = "int fir(int n) { return 3 * n; }\n"
+_LONG_AGO_S = 1_000_000_000
+
+
+def folder_of(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write files as if long ago: what is as new as the build itself is not remembered."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        os.utime(path, (_LONG_AGO_S, _LONG_AGO_S))
+    return folder
+
+
+def runs(firmware: Firmware, source: str | None = None) -> int:
+    """Return how often a compiler was run, for one source or at all."""
+    return sum(source is None or source in command for command in firmware.commands)
+
+
+def shown(firmware: Firmware) -> dict[str, str]:
+    return {fn.name: fn.reason or signature(fn) for fn in firmware.functions}
+
+
+def changed(spec: BoardSpec, **build_keys: object) -> BoardSpec:
+    return dataclasses.replace(spec, build=dataclasses.replace(spec.build, **build_keys))  # type: ignore[arg-type]
