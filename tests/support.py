@@ -1,25 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests share: saying what they need of the machine."""
+"""What several tests share: the tree's places, tools that may be missing, vectors, C libraries."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-__all__ = ["requires_tool"]
+__all__ = ["AGENT", "C_TESTS", "ROOT", "WARNINGS", "agent_sources", "defines", "requires_tool"]
+__all__ += ["run", "unhex", "vectors", "wire_structs"]
+
+ROOT = Path(__file__).resolve().parents[1]
+AGENT = ROOT / "device_runtime_c"
+C_TESTS = ROOT / "tests" / "c"
+
+WARNINGS = (
+    "-std=c11",
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Wshadow",
+    "-Wmissing-prototypes",
+    "-pedantic",
+    "-Werror",
+)
 
 
-def requires_tool(tool: str, package: str) -> None:
-    """Skip the test when ``tool`` is missing; fail it where everything is required.
+def requires_tool(tool: str, package: str) -> str:
+    """Return the path of ``tool``. Skip the test when it is missing; fail it where all is required.
 
     ``make test`` installs all tools and sets BOARDPROF_REQUIRE_ALL=1: there, a missing tool is a
     fault and no reason to skip.
+
+    Args:
+        tool: the program.
+        package: the Debian package that has it.
     """
-    if shutil.which(tool) is not None:
-        return
-    reason = f"{tool} is missing (Debian package {package})"
-    if os.environ.get("BOARDPROF_REQUIRE_ALL") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
+    found = shutil.which(tool)
+    if found is None:
+        reason = f"{tool} is missing (Debian package {package})"
+        if os.environ.get("BOARDPROF_REQUIRE_ALL") == "1":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+def run(command: Sequence[str | Path], *, timeout_s: float = 100.0) -> str:
+    """Run a program that must succeed; return what it printed, both streams."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command[0]} returned {done.returncode}:\n{done.stdout}"
+    return done.stdout
+
+
+def vectors(name: str) -> list[dict[str, Any]]:
+    """Return the vectors of ``protocol/vectors/<name>.json``."""
+    path = ROOT / "protocol" / "vectors" / f"{name}.json"
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="ascii"))
+    return rows
+
+
+def unhex(text: str) -> bytes:
+    """Return the bytes of hexadecimal text with dashes."""
+    return bytes.fromhex(text.replace("-", ""))
+
+
+def agent_sources() -> list[Path]:
+    """Return the agent's sources for a program that brings its own main and C library."""
+    left_out = {"bp_main.c", "bp_mem.c", "bp_serve.c"}
+    return sorted(path for path in (AGENT / "src").glob("*.c") if path.name not in left_out)
+
+
+def defines(config: dict[str, int]) -> list[str]:
+    """Return the compiler's options for a configuration."""
+    return [f"-D{name}={value}" for name, value in sorted(config.items())]
+
+
+def wire_structs() -> str:
+    """Return the C structs of the committed ``bp_wire.h``, for cffi."""
+    text = (AGENT / "include" / "boardprof" / "bp_wire.h").read_text(encoding="ascii")
+    return "\n".join(re.findall(r"typedef struct \{.*?\} bp_\w+_t;", text, flags=re.DOTALL))

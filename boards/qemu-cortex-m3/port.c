@@ -22,6 +22,8 @@ void bp_port_init(void) {
     bp_boots++;
     BP_UART_BAUDDIV = 16; /* the least that it takes; QEMU sends at once anyway */
     BP_UART_CTRL = BP_UART_TX | BP_UART_RX;
+    /* Only a read makes QEMU look at the line again; else the host's first frame waits a second. */
+    (void)BP_UART_DATA;
 }
 
 size_t bp_port_read(uint8_t *buffer, size_t capacity) {
@@ -42,15 +44,15 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
 
 /* No wfi: while the core sleeps, QEMU moves its clock on to the next timer, and ticks would count
  * time in which nothing ran. */
-void bp_port_idle(void) {}
+void bp_port_idle(void) {
+}
 
 /* COUNTER wraps every 172 s. The CMSDK timers would do as well, but QEMU's clock jumps to the next
  * time that a running timer ends whenever the core sleeps, and an up-counter has no end. */
 static const char bp_clock_source[] BP_ROM = "FPGAIO COUNTER";
 
 const bp_port_clock_t bp_port_clock BP_ROM = {
-    .source = bp_clock_source,
-    .ticks_hz = 25000000u, .coarse_hz = 100, .ticks_bits = 32};
+    .source = bp_clock_source, .ticks_hz = 25000000u, .coarse_hz = 100, .ticks_bits = 32};
 
 uint64_t bp_port_ticks(void) {
     return BP_FPGAIO_COUNTER;

@@ -21,6 +21,8 @@ void bp_port_init(void) {
     /* FIFOs on and cleared, receive trigger at 14 bytes: QEMU takes as many from the host at once.
      * Clearing may lose the one byte that came before; a frame's first byte is a delimiter. */
     BP_UART_FCR = 0xc7;
+    /* Only a read makes QEMU look at the line again; else the host's first frame waits a second. */
+    (void)BP_UART_DATA;
 }
 
 size_t bp_port_read(uint8_t *buffer, size_t capacity) {
@@ -41,7 +43,8 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
 
 /* No wfi: while the core sleeps, QEMU moves its clock on to the next timer, and under -icount
  * minstret follows that clock, so that it would count instructions that nobody executed. */
-void bp_port_idle(void) {}
+void bp_port_idle(void) {
+}
 
 static const char bp_clock_source[] BP_ROM = "mtime";
 

@@ -22,7 +22,7 @@ static void bp_cycles32_init(void) {
 #if BP_ARCH_HAS_CYCLES32
     bp_arch_cycles32_init();
     uint32_t before = bp_arch_cycles32();
-    for (volatile uint8_t i = 0; i < 16; i++) {
+    for (volatile uint_fast8_t i = 0; i < 16; i++) {
     }
     bp_cycles32_status = bp_arch_cycles32() != before ? BP_COUNTER_OK : BP_COUNTER_STUCK;
 #else

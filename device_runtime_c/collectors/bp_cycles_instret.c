@@ -13,17 +13,6 @@ static const char bp_instructions_source[] BP_ROM = "minstret";
 static uint8_t bp_cycles_status;
 static uint8_t bp_instructions_status;
 
-/* Presence is proved by seeing a counter advance: an unimplemented one may legally read zero
- * (RISC-V Privileged Architecture 1.12, 3.1.10). */
-static void bp_cycles_instret_init(void) {
-    bp_arch_cycles_init();
-    uint64_t cycles = bp_arch_mcycle();
-    uint64_t instructions = bp_arch_minstret();
-    bp_cycles_status = bp_arch_mcycle() != cycles ? BP_COUNTER_OK : BP_COUNTER_STUCK;
-    bp_instructions_status =
-        bp_arch_minstret() != instructions ? BP_COUNTER_OK : BP_COUNTER_STUCK;
-}
-
 static void bp_cycles_instret_start(void *state) {
     bp_cycles_instret_t *s = state;
     s->cycles_start = bp_arch_mcycle();
@@ -34,6 +23,18 @@ static void bp_cycles_instret_stop(void *state) {
     bp_cycles_instret_t *s = state;
     s->instructions_stop = bp_arch_minstret();
     s->cycles_stop = bp_arch_mcycle();
+}
+
+/* Presence is proved by seeing a counter advance: an unimplemented one may legally read zero
+ * (RISC-V Privileged Architecture 1.12, 3.1.10). */
+static void bp_cycles_instret_init(void) {
+    bp_cycles_instret_t probe;
+    bp_arch_cycles_init();
+    bp_cycles_instret_start(&probe);
+    bp_cycles_instret_stop(&probe);
+    bp_cycles_status = probe.cycles_stop != probe.cycles_start ? BP_COUNTER_OK : BP_COUNTER_STUCK;
+    bp_instructions_status =
+        probe.instructions_stop != probe.instructions_start ? BP_COUNTER_OK : BP_COUNTER_STUCK;
 }
 
 static void bp_cycles_instret_encode(uint8_t *out, const void *state) {

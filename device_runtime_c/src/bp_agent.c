@@ -11,8 +11,7 @@
 /* Send a frame that is not cached: `body_length` bytes already stand in `buffer`. */
 static void bp_send_small(uint8_t *buffer, size_t raw, size_t body_length, uint8_t kind,
                           uint16_t session, uint32_t sequence) {
-    size_t length =
-        bp_frame_seal(buffer, BP_FRAME_LEAD(raw), body_length, kind, session, sequence);
+    size_t length = bp_frame_seal(buffer, BP_FRAME_LEAD(raw), body_length, kind, session, sequence);
     bp_port_write(buffer, length);
 }
 
@@ -108,10 +107,10 @@ static void bp_run(bp_agent_t *agent, size_t body_length) {
         bp_ret_uint(&call, code);
         bp_ret_uint(&call, call.detail);
     }
-    agent->reply_length =
-        (uint16_t)bp_frame_seal(agent->tx, BP_FRAME_LEAD(BP_FRAME_MAX), (size_t)(call.out - body),
-                                kind, agent->session, agent->last_sequence);
-    bp_port_write(agent->tx, agent->reply_length);
+    size_t length = bp_frame_seal(agent->tx, BP_FRAME_LEAD(BP_FRAME_MAX), (size_t)(call.out - body),
+                                  kind, agent->session, agent->last_sequence);
+    agent->reply_length = (uint16_t)length;
+    bp_port_write(agent->tx, length);
 }
 
 static void bp_handle(bp_agent_t *agent, int length) {

@@ -6,7 +6,7 @@
 
 int bp_fail(bp_call_t *call, int err, uint32_t detail) {
     if (call->err == 0) {
-        call->err = (int8_t)err;
+        call->err = err;
         call->detail = detail;
     }
     return call->err;
@@ -283,8 +283,8 @@ void bp_ret_bytes(bp_call_t *call, const void *bytes, size_t length) {
     }
 }
 
-static uint8_t bp_rom_length(const char *rom_text) {
-    uint8_t length = 0;
+static uint_fast8_t bp_rom_length(const char *rom_text) {
+    uint_fast8_t length = 0;
     while (BP_ROM_GET(rom_text[length]) != 0) {
         length++;
     }
@@ -292,13 +292,13 @@ static uint8_t bp_rom_length(const char *rom_text) {
 }
 
 /* The head of a text and room for it. */
-static uint8_t *bp_ret_str(bp_call_t *call, uint8_t length) {
+static uint8_t *bp_ret_str(bp_call_t *call, uint_fast8_t length) {
     bp_ret_be(call, BP_TAG_STR8, length, 1);
     return bp_ret_reserve(call, length);
 }
 
 void bp_ret_text(bp_call_t *call, const char *rom_text) {
-    uint8_t length = bp_rom_length(rom_text);
+    uint_fast8_t length = bp_rom_length(rom_text);
     uint8_t *out = bp_ret_str(call, length);
     while (out != NULL && length--) {
         *out++ = (uint8_t)BP_ROM_GET(*rom_text++);
@@ -307,10 +307,10 @@ void bp_ret_text(bp_call_t *call, const char *rom_text) {
 
 #if BP_CFG_OPEN_WINDOWS
 void bp_ret_joined(bp_call_t *call, const char *first, const char *second) {
-    uint8_t left = bp_rom_length(first);
-    uint8_t length = (uint8_t)(left + bp_rom_length(second));
+    uint_fast8_t left = bp_rom_length(first);
+    uint_fast8_t length = (uint_fast8_t)(left + bp_rom_length(second));
     uint8_t *out = bp_ret_str(call, length);
-    for (uint8_t i = 0; out != NULL && i < length; i++) {
+    for (uint_fast8_t i = 0; out != NULL && i < length; i++) {
         out[i] = (uint8_t)(i < left ? BP_ROM_GET(first[i]) : BP_ROM_GET(second[i - left]));
     }
 }

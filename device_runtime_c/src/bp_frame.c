@@ -21,7 +21,7 @@ static uint32_t bp_crc_byte(uint32_t crc, uint8_t byte) {
 
 static uint32_t bp_crc_byte(uint32_t crc, uint8_t byte) {
     crc ^= byte;
-    for (uint8_t bit = 0; bit < 8; bit++) {
+    for (uint_fast8_t bit = 0; bit < 8; bit++) {
         crc = crc >> 1 ^ (0xedb88320u & (0u - (crc & 1u)));
     }
     return crc;
@@ -74,14 +74,6 @@ size_t bp_frame_seal(uint8_t *buffer, size_t lead, size_t body_length, uint8_t k
     return length + 1;
 }
 
-static void bp_frame_store(bp_agent_t *agent, uint8_t byte) {
-    if (agent->rx_length < sizeof agent->rx) {
-        agent->rx[agent->rx_length++] = byte;
-    } else {
-        agent->rx_bad = true;
-    }
-}
-
 int bp_frame_take(bp_agent_t *agent, uint8_t byte) {
     if (byte == 0) {
         bool cut = agent->rx_bad || agent->rx_group != 0;
@@ -92,16 +84,20 @@ int bp_frame_take(bp_agent_t *agent, uint8_t byte) {
         agent->rx_bad = false;
         return length;
     }
+    bool decoded = true; /* the byte, or the zero before it */
     if (agent->rx_group != 0) {
         agent->rx_group--;
-        bp_frame_store(agent, byte);
     } else {
         /* The zero that a group stands for is due only when another group follows. */
-        if (agent->rx_code != 0 && agent->rx_code != 0xff) {
-            bp_frame_store(agent, 0);
-        }
+        decoded = agent->rx_code != 0 && agent->rx_code != 0xff;
         agent->rx_code = byte;
         agent->rx_group = (uint8_t)(byte - 1);
+        byte = 0;
+    }
+    if (decoded && agent->rx_length < sizeof agent->rx) {
+        agent->rx[agent->rx_length++] = byte;
+    } else if (decoded) {
+        agent->rx_bad = true;
     }
     return 0;
 }

@@ -27,8 +27,9 @@ uint32_t bp_crc32(uint32_t crc, const uint8_t *bytes, size_t length);
 size_t bp_frame_seal(uint8_t *buffer, size_t lead, size_t body_length, uint8_t kind,
                      uint16_t session, uint32_t sequence);
 
-/* Take one received byte. Returns the decoded length, CRC included, when it ends a frame that stands
- * in agent->rx; 0 when there is none yet; -1 when it ends something that cannot be a frame. */
+/* Take one received byte. Returns the decoded length, CRC included, when it ends a frame that
+ * stands in agent->rx; 0 when there is none yet; -1 when it ends something that cannot be a frame.
+ */
 int bp_frame_take(bp_agent_t *agent, uint8_t byte);
 
 #endif

@@ -32,10 +32,6 @@ enum bp_tag {
 /* The head of an array: its items become the call's arguments. */
 uint8_t bp_arg_array(bp_call_t *call);
 
-/* No argument may be left over. Every packed function calls it before it changes anything.
- * Returns call->err. */
-int bp_arg_end(bp_call_t *call);
-
 /* `length` bytes of the reply to be filled in, or NULL when they do not fit. */
 uint8_t *bp_ret_reserve(bp_call_t *call, size_t length);
 
@@ -51,8 +47,8 @@ extern const char bp_rom_empty[1]; /* "", in BP_ROM */
 
 /// The registry ///
 
-/* Look up a packed function by its id. Returns false when there is none. */
-bool bp_function_at(const bp_agent_t *agent, uint32_t id, bp_function_t *out);
+/* Look up a packed function by its id; in BP_ROM, NULL when there is none. */
+const bp_function_t *bp_function_at(const bp_agent_t *agent, uint32_t id);
 
 /* Look up a collector; NULL when there is none. */
 const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index);

@@ -15,7 +15,11 @@ uint8_t *bp_put_u16(uint8_t *out, uint16_t value) {
 }
 
 uint8_t *bp_put_u32(uint8_t *out, uint32_t value) {
-    return bp_put_u16(bp_put_u16(out, (uint16_t)value), (uint16_t)(value >> 16));
+    for (uint_fast8_t i = 0; i < 4; i++) {
+        *out++ = (uint8_t)value;
+        value >>= 8;
+    }
+    return out;
 }
 
 uint8_t *bp_put_u64(uint8_t *out, uint64_t value) {

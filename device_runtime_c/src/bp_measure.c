@@ -3,14 +3,18 @@
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
-#include "bp_frame.h"
 #include "bp_internal.h"
 
-/* The collectors of a measurement, and where each keeps its state within a window. */
+/* A collector of a measurement, and where it keeps its state within a window. */
 typedef struct {
-    const bp_collector_t *collector[BP_CFG_ACTIVE_COLLECTORS];
-    uint8_t offset[BP_CFG_ACTIVE_COLLECTORS];
-    uint8_t count;
+    const bp_collector_t *collector;
+    size_t offset;
+} bp_member_t;
+
+/* All of them: those from `member` up to `end`. */
+typedef struct {
+    bp_member_t member[BP_CFG_ACTIVE_COLLECTORS];
+    bp_member_t *end;
     size_t blob_length; /* of all collectors together */
 } bp_active_t;
 
@@ -29,29 +33,11 @@ __attribute__((noinline)) void bp_empty(void);
 void bp_empty(void) {
 }
 
-/// Blobs ///
-
-size_t bp_blob_length(const bp_collector_t *collector) {
-    return BP_BLOB_HEADER_LEN + BP_ROM_GET(collector->body_length) + BP_FRAME_CRC;
-}
-
-uint8_t *bp_blob_put(uint8_t *out, const bp_collector_t *collector, const void *state) {
-    const bp_blob_header_t header = {
-        .schema_id = BP_ROM_GET(collector->schema_id),
-        .version = BP_ROM_GET(collector->version),
-        .length = BP_ROM_GET(collector->body_length),
-    };
-    uint8_t *body = bp_blob_header_put(out, &header);
-    BP_ROM_GET(collector->encode)(body, state);
-    size_t length = BP_BLOB_HEADER_LEN + header.length;
-    return bp_put_u32(out + length, bp_crc32(0, out, length));
-}
-
 /// Windows ///
 
 static int bp_activate(bp_call_t *call, bp_active_t *active, uint32_t mask) {
     size_t offset = 0;
-    for (uint8_t i = 0; mask != 0; i++, mask >>= 1) {
+    for (uint_fast8_t i = 0; mask != 0; i++, mask >>= 1) {
         const bp_collector_t *collector = bp_collector_at(call->agent, i);
         if ((mask & 1u) == 0) {
             continue;
@@ -60,11 +46,11 @@ static int bp_activate(bp_call_t *call, bp_active_t *active, uint32_t mask) {
             return bp_fail(call, BP_ERR_NO_COLLECTOR, i);
         }
         size_t end = offset + BP_ROM_GET(collector->state_bytes);
-        if (active->count == BP_CFG_ACTIVE_COLLECTORS || end > BP_CFG_STATE_BYTES) {
+        if (active->end == active->member + BP_CFG_ACTIVE_COLLECTORS || end > BP_CFG_STATE_BYTES) {
             return bp_fail(call, BP_ERR_NO_MEMORY, i);
         }
-        active->collector[active->count] = collector;
-        active->offset[active->count++] = (uint8_t)offset;
+        active->end->collector = collector;
+        active->end++->offset = offset;
         active->blob_length += bp_blob_length(collector);
         offset = (end + 7u) & ~(size_t)7u;
     }
@@ -72,21 +58,24 @@ static int bp_activate(bp_call_t *call, bp_active_t *active, uint32_t mask) {
 }
 
 static void bp_start_all(const bp_active_t *active, bp_state_t *state) {
-    for (uint8_t i = 0; i < active->count; i++) {
-        BP_ROM_GET(active->collector[i]->start)(state->bytes + active->offset[i]);
+    for (const bp_member_t *member = active->member; member != active->end; member++) {
+        BP_ROM_GET(member->collector->start)(state->bytes + member->offset);
     }
 }
 
 /* The collector that was started last is stopped first, so that windows nest. */
 static void bp_stop_all(const bp_active_t *active, bp_state_t *state) {
-    for (uint8_t i = active->count; i-- > 0;) {
-        BP_ROM_GET(active->collector[i]->stop)(state->bytes + active->offset[i]);
+    for (const bp_member_t *member = active->end; member != active->member;) {
+        member--;
+        BP_ROM_GET(member->collector->stop)(state->bytes + member->offset);
     }
 }
 
-static uint8_t *bp_put_all(uint8_t *out, const bp_active_t *active, const bp_state_t *state) {
-    for (uint8_t i = 0; i < active->count; i++) {
-        out = bp_blob_put(out, active->collector[i], state->bytes + active->offset[i]);
+/* Out of line: two callers. */
+__attribute__((noinline)) static uint8_t *bp_put_all(uint8_t *out, const bp_active_t *active,
+                                                     const bp_state_t *state) {
+    for (const bp_member_t *member = active->member; member != active->end; member++) {
+        out = bp_blob_put(out, member->collector, state->bytes + member->offset);
     }
     return out;
 }
@@ -121,7 +110,8 @@ static void bp_progress_at_times(bp_agent_t *agent, uint32_t *last, uint32_t don
 
 static uint8_t *bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_active_t *active,
                                 void *slots, uint8_t *out) {
-    static const bp_active_t none = {.count = 0};
+    bp_active_t none; /* warming up: no collectors */
+    none.end = none.member;
     const bp_target_t *target = &plan->target;
     bp_state_t sample;
     bp_state_t total;
@@ -162,7 +152,6 @@ static uint32_t bp_samples_that_fit(const bp_call_t *call, const bp_active_t *ac
 }
 
 static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slots_t *slots) {
-    bp_function_t function = {0};
     uint32_t id = bp_arg_u32(call);
     plan->flags = bp_arg_u32(call);
     plan->warmup = bp_arg_u32(call);
@@ -172,16 +161,18 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
     if (call->err != 0) {
         return call->err;
     }
-    if (!bp_function_at(call->agent, id, &function)) {
+    const bp_function_t *function = bp_function_at(call->agent, id);
+    if (function == NULL) {
         return bp_fail(call, BP_ERR_NO_FUNCTION, id);
     }
-    if (function.target == NULL) {
+    const bp_target_t *target = BP_ROM_GET(function->target);
+    if (target == NULL) {
         return bp_fail(call, BP_ERR_NOT_MEASURABLE, id);
     }
     if (plan->repeat == 0 || plan->number == 0 || mask == 0 || plan->warmup > INT32_MAX) {
         return bp_fail(call, BP_ERR_ARG_RANGE, 0);
     }
-    if (bp_target_open(call, function.target, &plan->target, slots) != 0 ||
+    if (bp_target_open(call, target, &plan->target, slots) != 0 ||
         bp_activate(call, active, mask) != 0) {
         return call->err;
     }
@@ -202,8 +193,10 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
 
 int bp_measure(bp_call_t *call) {
     bp_plan_t plan;
-    bp_active_t active = {.count = 0};
+    bp_active_t active;
     bp_slots_t slots;
+    active.end = active.member;
+    active.blob_length = 0;
     if (bp_plan(call, &plan, &active, &slots) != 0) {
         return call->err;
     }

@@ -41,18 +41,16 @@ static uint32_t bp_operation_count(const bp_agent_t *agent) {
 #endif
 }
 
-bool bp_function_at(const bp_agent_t *agent, uint32_t id, bp_function_t *out) {
+const bp_function_t *bp_function_at(const bp_agent_t *agent, uint32_t id) {
     if (id < BP_BUILTIN_COUNT) {
-        *out = BP_ROM_GET(bp_builtins[id]);
-        return true;
+        return &bp_builtins[id];
     }
     id -= BP_BUILTIN_COUNT + bp_operation_count(agent);
     if (id >= BP_ROM_GET(agent->firmware->function_count)) { /* so is every collector's operation */
-        return false;
+        return NULL;
     }
     const bp_function_t *functions = BP_ROM_GET(agent->firmware->functions);
-    *out = BP_ROM_GET(functions[id]);
-    return true;
+    return &functions[id];
 }
 
 const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index) {
@@ -64,7 +62,6 @@ const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index) {
 }
 
 int bp_invoke(bp_call_t *call, uint32_t id) {
-    bp_function_t function;
 #if BP_CFG_OPEN_WINDOWS
     uint32_t operation = id - BP_BUILTIN_COUNT;
     if (operation < bp_operation_count(call->agent)) {
@@ -72,13 +69,12 @@ int bp_invoke(bp_call_t *call, uint32_t id) {
                               (uint8_t)(operation % 3));
     }
 #endif
-    if (!bp_function_at(call->agent, id, &function)) {
+    const bp_function_t *function = bp_function_at(call->agent, id);
+    if (function == NULL) {
         return bp_fail(call, BP_ERR_NO_FUNCTION, id);
     }
-    if (function.packed != NULL) {
-        return function.packed(call);
-    }
-    return bp_call_target(call, function.target);
+    bp_packed_t *packed = BP_ROM_GET(function->packed);
+    return packed != NULL ? packed(call) : bp_call_target(call, BP_ROM_GET(function->target));
 }
 
 /// The dictionary, entry by entry: SPEC.md 5.1 ///
@@ -96,7 +92,6 @@ static void bp_describe_firmware(bp_call_t *call, uint32_t index) {
 }
 
 static void bp_describe_function(bp_call_t *call, uint32_t id) {
-    bp_function_t function;
 #if BP_CFG_OPEN_WINDOWS
     static const char operations[3][8] BP_ROM = {".init", ".start", ".stop"};
     uint32_t operation = id - BP_BUILTIN_COUNT;
@@ -109,14 +104,15 @@ static void bp_describe_function(bp_call_t *call, uint32_t id) {
         return;
     }
 #endif
-    if (!bp_function_at(call->agent, id, &function)) {
+    const bp_function_t *function = bp_function_at(call->agent, id);
+    if (function == NULL) {
         bp_ret_nil(call);
         return;
     }
     bp_ret_array(call, 3);
-    bp_ret_text(call, function.name);
-    bp_ret_text(call, function.signature);
-    bp_ret_bool(call, function.target != NULL);
+    bp_ret_text(call, BP_ROM_GET(function->name));
+    bp_ret_text(call, BP_ROM_GET(function->signature));
+    bp_ret_bool(call, BP_ROM_GET(function->target) != NULL);
 }
 
 static void bp_describe_collector(bp_call_t *call, uint32_t index) {
@@ -136,8 +132,8 @@ static void bp_describe_collector(bp_call_t *call, uint32_t index) {
 /* Counters are numbered through, collector after collector. */
 static void bp_describe_counter(bp_call_t *call, uint32_t index) {
     const bp_collector_t *collector;
-    bp_counter_t counter = {0};
-    for (uint8_t i = 0; (collector = bp_collector_at(call->agent, i)) != NULL; i++) {
+    bp_counter_t counter = {.name = bp_rom_empty, .source = bp_rom_empty};
+    for (uint_fast8_t i = 0; (collector = bp_collector_at(call->agent, i)) != NULL; i++) {
         uint8_t count = BP_ROM_GET(collector->counters);
         if (index < count) {
             break;

@@ -79,9 +79,15 @@ static void convolve(const conv_t *conv, const int8_t *in, int8_t *out) {
 
 void conv2d_i8(void) {
     static const conv_t layer = {
-        .height = HEIGHT, .width = WIDTH, .inputs = INPUTS, .outputs = OUTPUTS,
-        .input_zero = INPUT_ZERO, .output_zero = OUTPUT_ZERO,
-        .filter = filter, .bias = bias, .scale = scale,
+        .height = HEIGHT,
+        .width = WIDTH,
+        .inputs = INPUTS,
+        .outputs = OUTPUTS,
+        .input_zero = INPUT_ZERO,
+        .output_zero = OUTPUT_ZERO,
+        .filter = filter,
+        .bias = bias,
+        .scale = scale,
     };
     convolve(&layer, image, output);
 }

@@ -65,8 +65,8 @@ static int32_t expected_total(void) {
 int dot_i8_check(void) {
     /* Independently computed with numpy: table.astype(int64) @ query. */
     static const int32_t expected[ROWS] = {
-        -18084, -203651, 91988, -88, 54012, -55120, -109467, -1550,
-        14935, 78487, 17954, 11602, 32335, 39996, 114836, -11654,
+        -18084, -203651, 91988, -88,   54012, -55120, -109467, -1550,
+        14935,  78487,   17954, 11602, 32335, 39996,  114836,  -11654,
     };
     int32_t total = 0;
     for (size_t row = 0; row < ROWS; row++) {

@@ -98,14 +98,29 @@ static void end_field(parser_t *p) {
         p->is_gga = p->field_length == 5 && text[2] == 'G' && text[3] == 'G' && text[4] == 'A';
     } else if (p->is_gga) {
         switch (p->field) {
-        case 1: p->fix.time_s = time_of_day(text); break;
-        case 2: p->fix.latitude_udeg = angle(text); break;
-        case 3: p->fix.latitude_udeg *= *text == 'S' ? -1 : 1; break;
-        case 4: p->fix.longitude_udeg = angle(text); break;
-        case 5: p->fix.longitude_udeg *= *text == 'W' ? -1 : 1; break;
-        case 6: p->is_valid = *text > '0'; break;
-        case 9: p->fix.altitude_dm = decimal(text, 1); break;
-        default: break;
+        case 1:
+            p->fix.time_s = time_of_day(text);
+            break;
+        case 2:
+            p->fix.latitude_udeg = angle(text);
+            break;
+        case 3:
+            p->fix.latitude_udeg *= *text == 'S' ? -1 : 1;
+            break;
+        case 4:
+            p->fix.longitude_udeg = angle(text);
+            break;
+        case 5:
+            p->fix.longitude_udeg *= *text == 'W' ? -1 : 1;
+            break;
+        case 6:
+            p->is_valid = *text > '0';
+            break;
+        case 9:
+            p->fix.altitude_dm = decimal(text, 1);
+            break;
+        default:
+            break;
         }
     }
     p->field++;

@@ -107,8 +107,9 @@ def _put(f: Field) -> list[str]:
     put = f"bp_put_{f.type}"
     if f.count == 1:
         return [f"    out = {put}(out, in->{f.name});\n"]
+    index = "uint8_t" if f.count < 256 else "uint16_t"
     return [
-        f"    for (uint8_t i = 0; i < {f.count}; i++) {{\n",
+        f"    for ({index} i = 0; i < {f.count}; i++) {{\n",
         f"        out = {put}(out, in->{f.name}[i]);\n",
         "    }\n",
     ]

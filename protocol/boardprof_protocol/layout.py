@@ -137,4 +137,6 @@ def _fields(struct: Any) -> Iterator[Field]:
             )
         if not isinstance(count, int):
             raise TypeError(f"field {sub.name!r} has a variable length; layouts are fixed")
+        if count < 1:
+            raise TypeError(f"field {sub.name!r} is an array of {count}; one item is the least")
         yield Field(sub.name, _TYPES[kind.fmtstr], count, str(unit))

@@ -15,7 +15,7 @@
 
 #define BP_ARCH_CYCLES32_SOURCE "DWT CYCCNT"
 
-#if defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__) ||      \
+#if defined(__ARM_ARCH_7M__) || defined(__ARM_ARCH_7EM__) || defined(__ARM_ARCH_8M_MAIN__) || \
     defined(__ARM_ARCH_8_1M_MAIN__)
 
 #define BP_ARCH_HAS_CYCLES32 1

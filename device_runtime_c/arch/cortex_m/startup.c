@@ -35,7 +35,8 @@ static void bp_fpu_init(void) {
     __asm__ volatile("dsb\n isb" ::: "memory");
 }
 #else
-static void bp_fpu_init(void) {}
+static void bp_fpu_init(void) {
+}
 #endif
 
 void bp_reset_handler(void) {

@@ -247,7 +247,8 @@ uint32_t bp_port_coarse(void) {
     return 0;
 }
 
-void bp_port_init(void) {}
+void bp_port_init(void) {
+}
 
 uint8_t bp_port_reset_cause(void) {
     return BP_RESET_POWER_ON; /* a new process, or a new agent in one */

@@ -12,7 +12,7 @@
 /* What the functions below return, fit for exit(). */
 enum bp_posix_exit {
     BP_POSIX_OK = 0,
-    BP_POSIX_SYSTEM = 1, /* the system said no; errno's text is on stderr */
+    BP_POSIX_SYSTEM = 3, /* the system said no; errno's text is on stderr */
     BP_POSIX_USAGE = 2,  /* the address is wrong or not a loopback one; the reason is on stderr */
 };
 

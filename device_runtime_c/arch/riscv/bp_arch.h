@@ -14,25 +14,26 @@
 
 /* Read a 64-bit counter. On rv32 it takes two halves, and the low one may wrap in between. It
  * cannot wrap twice within five instructions, so one more read settles it. A loop until both high
- * halves agree would never end where the high half is missing and a trap handler skips the read. */
+ * halves agree would never end where the high half is missing and a trap handler skips the read.
+ * Inline always: at -Os GCC would call it, and the call would stand in measured windows. */
 #if __riscv_xlen == 64
-#define BP_ARCH_COUNTER(name)                                                                      \
-    static inline uint64_t bp_arch_##name(void) {                                                  \
-        uint64_t value;                                                                            \
-        __asm__ volatile("csrr %0, " #name : "=r"(value));                                         \
-        return value;                                                                              \
+#define BP_ARCH_COUNTER(name)                                                    \
+    __attribute__((always_inline)) static inline uint64_t bp_arch_##name(void) { \
+        uint64_t value;                                                          \
+        __asm__ volatile("csrr %0, " #name : "=r"(value));                       \
+        return value;                                                            \
     }
 #else
-#define BP_ARCH_COUNTER(name)                                                                      \
-    static inline uint64_t bp_arch_##name(void) {                                                  \
-        uint32_t high, low, high_after;                                                            \
-        __asm__ volatile("csrr %0, " #name "h" : "=r"(high));                                      \
-        __asm__ volatile("csrr %0, " #name : "=r"(low));                                           \
-        __asm__ volatile("csrr %0, " #name "h" : "=r"(high_after));                                \
-        if (high != high_after) {                                                                  \
-            __asm__ volatile("csrr %0, " #name : "=r"(low));                                       \
-        }                                                                                          \
-        return (uint64_t)high_after << 32 | low;                                                   \
+#define BP_ARCH_COUNTER(name)                                                    \
+    __attribute__((always_inline)) static inline uint64_t bp_arch_##name(void) { \
+        uint32_t high, low, high_after;                                          \
+        __asm__ volatile("csrr %0, " #name "h" : "=r"(high));                    \
+        __asm__ volatile("csrr %0, " #name : "=r"(low));                         \
+        __asm__ volatile("csrr %0, " #name "h" : "=r"(high_after));              \
+        if (high != high_after) {                                                \
+            __asm__ volatile("csrr %0, " #name : "=r"(low));                     \
+        }                                                                        \
+        return (uint64_t)high_after << 32 | low;                                 \
     }
 #endif
 

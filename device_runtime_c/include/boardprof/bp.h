@@ -30,9 +30,9 @@ typedef struct {
     const uint8_t *in_end;
     uint8_t *out;
     uint8_t *out_end;
-    uint32_t detail; /* sent with the error: which argument, which handle, ... */
-    uint8_t argc;    /* arguments not yet taken */
-    int8_t err;      /* 0, or an enum bp_err */
+    uint32_t detail;   /* sent with the error: which argument, which handle, ... */
+    int err;           /* 0, or an enum bp_err */
+    uint_fast8_t argc; /* arguments not yet taken */
 } bp_call_t;
 
 /* Returns 0, or a negative enum bp_err. */
@@ -49,8 +49,11 @@ uint64_t bp_arg_uint(bp_call_t *call, uint64_t maximum);
 bool bp_arg_bool(bp_call_t *call);
 float bp_arg_f32(bp_call_t *call);
 double bp_arg_f64(bp_call_t *call);
-/* Bytes or text in place, valid until the call returns. Stores their number at `length`. */
+/* Bytes in place, valid until the call returns. Stores their number at `length`. */
 const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length);
+/* No argument may be left over: every packed function calls it before it changes anything.
+ * Returns call->err. */
+int bp_arg_end(bp_call_t *call);
 
 /* Write the reply: exactly one value, or an array and then its items. */
 void bp_ret_nil(bp_call_t *call);
@@ -90,9 +93,9 @@ typedef struct {
 
 /* A row of the board's function table: either `packed`, or a `target` that the agent calls. */
 typedef struct {
-    const char *name;      /* in BP_ROM, 1..63 bytes */
-    const char *signature; /* in BP_ROM, "(n: u32) -> i32"; "" when only the board knows */
-    bp_packed_t *packed;   /* NULL: call `target` */
+    const char *name;          /* in BP_ROM, 1..63 bytes */
+    const char *signature;     /* in BP_ROM, "(n: u32) -> i32"; "" when only the board knows */
+    bp_packed_t *packed;       /* NULL: call `target` */
     const bp_target_t *target; /* in BP_ROM; NULL: cannot be measured */
 } bp_function_t;
 
@@ -102,11 +105,11 @@ typedef struct {
 typedef struct {
     const char *name;   /* in BP_ROM; as in the layout */
     const char *source; /* in BP_ROM; the register or call it is read from, for people */
-    uint32_t hz;      /* rate, 0: not a clock */
+    uint32_t hz;        /* rate, 0: not a clock */
     uint32_t coarse_hz; /* rate of the layout's coarse clock, 0: none */
-    uint32_t detail;  /* BP_COUNTER_REFUSED: the system's error number */
-    uint8_t bits;     /* width; differences are modulo 2^bits */
-    uint8_t status;   /* enum bp_counter_status, found by init */
+    uint32_t detail;    /* BP_COUNTER_REFUSED: the system's error number */
+    uint8_t bits;       /* width; differences are modulo 2^bits */
+    uint8_t status;     /* enum bp_counter_status, found by init */
     bool counts_in_sleep;
 } bp_counter_t;
 
@@ -133,8 +136,8 @@ typedef struct {
 /// The firmware: what the build puts together ///
 
 typedef struct {
-    const char *board; /* in BP_ROM: the board's name */
-    const bp_function_t *functions; /* in BP_ROM */
+    const char *board;                       /* in BP_ROM: the board's name */
+    const bp_function_t *functions;          /* in BP_ROM */
     const bp_collector_t *const *collectors; /* in BP_ROM, of pointers into BP_ROM */
     uint16_t function_count;
     uint8_t collector_count; /* 0..8 */

@@ -75,14 +75,14 @@ void bp_rom_copy(void *to, const void *rom, size_t length);
 
 /* The union drops the object's const: a const variable must not be filled in later. */
 #define BP_ROM __attribute__((__progmem__))
-#define BP_ROM_GET(object)                                                                         \
-    (__extension__({                                                                               \
-        union {                                                                                    \
-            unsigned char bytes[sizeof(object)];                                                   \
-            __typeof__(object) value;                                                              \
-        } bp_rom;                                                                                  \
-        bp_rom_copy(bp_rom.bytes, &(object), sizeof(object));                                      \
-        bp_rom.value;                                                                              \
+#define BP_ROM_GET(object)                                    \
+    (__extension__({                                          \
+        union {                                               \
+            unsigned char bytes[sizeof(object)];              \
+            __typeof__(object) value;                         \
+        } bp_rom;                                             \
+        bp_rom_copy(bp_rom.bytes, &(object), sizeof(object)); \
+        bp_rom.value;                                         \
     }))
 #else
 #define BP_ROM

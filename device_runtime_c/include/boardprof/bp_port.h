@@ -65,7 +65,7 @@ extern const bp_port_clock_t bp_port_clock; /* declare it BP_ROM */
 uint8_t bp_port_reset_cause(void);
 
 /* A number that differs from that of the boot before: entropy, or a counter in RAM that start-up
- * code leaves alone. Required: always.  Context: once, from bp_init. */
+ * code leaves alone. Required: always.  Context: once, at the first HELLO. */
 uint32_t bp_port_boot_id(void);
 
 #endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions that count how often they run, and collectors that count these. */
+
+#include "firmware.h"
+
+#include <string.h>
+
+#include "boardprof/bp_le.h"
+#include "bp_internal.h"
+#include "port_memory.h"
+
+/* A longer body than the eight bytes in use, to fit blobs to a reply's last byte. */
+#ifndef TEST_PROBE_BODY
+#define TEST_PROBE_BODY 8
+#endif
+
+uint32_t test_counted;
+uint32_t test_worked;
+int test_check_after;
+
+void test_firmware_reset(void) {
+    test_counted = test_worked = 0;
+    test_check_after = 0;
+}
+
+/// Packed functions ///
+
+/* () -> how often it has run */
+static int test_count(bp_call_t *call) {
+    if (bp_arg_end(call) == 0) {
+        bp_ret_uint(call, ++test_counted);
+    }
+    return call->err;
+}
+
+/* bytes -> the same bytes */
+static int test_echo(bp_call_t *call) {
+    size_t length;
+    const uint8_t *bytes = bp_arg_bytes(call, &length);
+    if (bp_arg_end(call) == 0) {
+        bp_ret_bytes(call, bytes, length);
+    }
+    return call->err;
+}
+
+/* n -> n bytes of 0x55 */
+static int test_fill(bp_call_t *call) {
+    size_t length = (size_t)bp_arg_uint(call, UINT16_MAX);
+    uint8_t *bytes = bp_arg_end(call) == 0 ? bp_ret_bin(call, length) : NULL;
+    if (bytes != NULL) {
+        memset(bytes, 0x55, length);
+    }
+    return call->err;
+}
+
+/* code -> that error, without a detail */
+static int test_refuse(bp_call_t *call) {
+    int code = (int)bp_arg_int(call, 1, 127);
+    return bp_arg_end(call) != 0 ? call->err : -code;
+}
+
+/* x -> half of it */
+static int test_half(bp_call_t *call) {
+    double half = bp_arg_f64(call) / 2;
+    if (bp_arg_end(call) == 0) {
+        bp_ret_f64(call, half);
+    }
+    return call->err;
+}
+
+/// Measured functions ///
+
+static void test_work(void) {
+    test_worked++;
+    test_note('f');
+}
+
+static void test_work_setup(void) {
+    test_note('u');
+}
+
+static int test_work_check(void) {
+    test_note('c');
+    return test_check_after != 0 && test_worked >= (uint32_t)test_check_after ? 42 : 0;
+}
+
+static const bp_target_t test_work_target BP_ROM = {
+    .fn = test_work, .setup = test_work_setup, .check = test_work_check};
+
+typedef struct {
+    int32_t a;
+    int32_t b;
+    int32_t result;
+} test_add_slots_t;
+
+static int32_t test_add(int32_t a, int32_t b) {
+    test_note('f');
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
+static void test_add_thunk(bp_fn_t *fn, void *slots) {
+    test_add_slots_t *s = slots;
+    s->result = ((int32_t(*)(int32_t, int32_t))fn)(s->a, s->b);
+}
+
+static int test_add_unpack(bp_call_t *call, void *slots) {
+    test_add_slots_t *s = slots;
+    s->a = (int32_t)bp_arg_int(call, INT32_MIN, INT32_MAX);
+    s->b = (int32_t)bp_arg_int(call, INT32_MIN, INT32_MAX);
+    return call->err;
+}
+
+static void test_add_pack(bp_call_t *call, const void *slots) {
+    bp_ret_i64(call, ((const test_add_slots_t *)slots)->result);
+}
+
+static const bp_target_t test_add_target BP_ROM = {.fn = (bp_fn_t *)test_add,
+                                                   .thunk = test_add_thunk,
+                                                   .unpack = test_add_unpack,
+                                                   .pack = test_add_pack};
+
+/// Collectors that count calls of `work` ///
+
+typedef struct {
+    uint32_t start;
+    uint32_t stop;
+} test_probe_t;
+
+static void test_probe_init(void) {
+    test_note('i');
+}
+
+static void test_probe_a_start(void *state) {
+    test_note('A');
+    ((test_probe_t *)state)->start = test_worked;
+}
+
+static void test_probe_a_stop(void *state) {
+    test_note('a');
+    ((test_probe_t *)state)->stop = test_worked;
+}
+
+static void test_probe_b_start(void *state) {
+    test_note('B');
+    ((test_probe_t *)state)->start = test_worked;
+}
+
+static void test_probe_b_stop(void *state) {
+    test_note('b');
+    ((test_probe_t *)state)->stop = test_worked;
+}
+
+static void test_probe_encode(uint8_t *out, const void *state) {
+    const test_probe_t *s = state;
+    memset(bp_put_u32(bp_put_u32(out, s->start), s->stop), 0x5a, TEST_PROBE_BODY - 8);
+}
+
+static const char test_name_probe_a[] BP_ROM = "probe_a";
+static const char test_name_probe_b[] BP_ROM = "probe_b";
+static const char test_name_calls[] BP_ROM = "calls";
+static const char test_source_calls[] BP_ROM = "test_worked";
+
+static void test_probe_counter(bp_counter_t *out, uint8_t index) {
+    (void)index;
+    out->name = test_name_calls;
+    out->source = test_source_calls;
+    out->bits = 32;
+    out->status = BP_COUNTER_OK;
+}
+
+static const bp_collector_t test_probe_a BP_ROM = {
+    .name = test_name_probe_a,
+    .init = test_probe_init,
+    .start = test_probe_a_start,
+    .stop = test_probe_a_stop,
+    .encode = test_probe_encode,
+    .counter = test_probe_counter,
+    .layout_crc = 0x11223344u,
+    .schema_id = 60000u,
+    .body_length = TEST_PROBE_BODY,
+    .version = 1,
+    .state_bytes = sizeof(test_probe_t),
+    .counters = 1,
+};
+
+static const bp_collector_t test_probe_b BP_ROM = {
+    .name = test_name_probe_b,
+    .init = test_probe_init,
+    .start = test_probe_b_start,
+    .stop = test_probe_b_stop,
+    .encode = test_probe_encode,
+    .counter = test_probe_counter,
+    .layout_crc = 0x11223344u,
+    .schema_id = 60000u,
+    .body_length = TEST_PROBE_BODY,
+    .version = 1,
+    .state_bytes = sizeof(test_probe_t),
+    .counters = 1,
+};
+
+extern const bp_collector_t bp_collector_cycles_instret;
+extern const bp_collector_t bp_collector_ticks;
+
+/// The table ///
+
+static const char test_name_count[] BP_ROM = "count";
+static const char test_name_echo[] BP_ROM = "echo";
+static const char test_name_fill[] BP_ROM = "fill";
+static const char test_name_refuse[] BP_ROM = "refuse";
+static const char test_name_work[] BP_ROM = "work";
+static const char test_name_add[] BP_ROM = "add";
+static const char test_name_half[] BP_ROM = "half";
+static const char test_signature_none[] BP_ROM = "";
+static const char test_signature_work[] BP_ROM = "() -> void";
+static const char test_signature_add[] BP_ROM = "(a: i32, b: i32) -> i32";
+static const char test_board[] BP_ROM = "memory";
+
+static const bp_function_t test_functions[] BP_ROM = {
+    {test_name_count, test_signature_none, test_count, NULL},
+    {test_name_echo, test_signature_none, test_echo, NULL},
+    {test_name_fill, test_signature_none, test_fill, NULL},
+    {test_name_refuse, test_signature_none, test_refuse, NULL},
+    {test_name_work, test_signature_work, NULL, &test_work_target},
+    {test_name_add, test_signature_add, NULL, &test_add_target},
+    {test_name_half, test_signature_none, test_half, NULL},
+};
+
+static const bp_collector_t *const test_collectors[] BP_ROM = {
+    &test_probe_a,
+    &test_probe_b,
+    &bp_collector_cycles_instret,
+    &bp_collector_ticks,
+};
+
+const bp_firmware_t test_firmware BP_ROM = {
+    .board = test_board,
+    .functions = test_functions,
+    .collectors = test_collectors,
+    .function_count = sizeof test_functions / sizeof test_functions[0],
+    .collector_count = sizeof test_collectors / sizeof test_collectors[0],
+    .build_id = {1, 2, 3, 4, 5, 6, 7, 8},
+};

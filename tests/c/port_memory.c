@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bp_port.h over two buffers. */
+
+#include "port_memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_arch.h"
+
+#ifndef TEST_TICKS_HZ
+#define TEST_TICKS_HZ 8000u
+#endif
+#ifndef TEST_TICKS_BITS
+#define TEST_TICKS_BITS 64
+#endif
+
+typedef struct {
+    size_t begin;
+    size_t end;
+    uint8_t bytes[1u << 20];
+} test_line_t;
+
+static test_line_t test_to_board;
+static test_line_t test_to_host;
+
+uint64_t test_ticks;
+uint64_t test_ticks_step;
+uint32_t test_coarse;
+uint32_t test_boots;
+uint64_t test_cycles;
+uint64_t test_cycles_step;
+uint64_t test_instructions;
+uint64_t test_instructions_step;
+char test_log[1024];
+size_t test_logged;
+bool test_log_writes;
+
+void test_note(char what) {
+    if (test_logged < sizeof test_log - 1) {
+        test_log[test_logged++] = what;
+    }
+}
+
+static void test_put(test_line_t *line, const uint8_t *bytes, size_t length) {
+    if (line->begin == line->end) {
+        line->begin = line->end = 0;
+    }
+    if (length > sizeof line->bytes - line->end) {
+        fprintf(stderr, "port_memory: the line's buffer is full: take what was sent\n");
+        abort();
+    }
+    memcpy(line->bytes + line->end, bytes, length);
+    line->end += length;
+}
+
+static size_t test_get(test_line_t *line, uint8_t *out, size_t capacity) {
+    size_t length = line->end - line->begin;
+    length = length < capacity ? length : capacity;
+    memcpy(out, line->bytes + line->begin, length);
+    line->begin += length;
+    return length;
+}
+
+void test_feed(const uint8_t *bytes, size_t length) {
+    test_put(&test_to_board, bytes, length);
+}
+
+size_t test_take(uint8_t *out, size_t capacity) {
+    return test_get(&test_to_host, out, capacity);
+}
+
+void test_port_reset(void) {
+    test_to_board.begin = test_to_board.end = 0;
+    test_to_host.begin = test_to_host.end = 0;
+    test_ticks = test_cycles = test_instructions = 0;
+    test_ticks_step = test_cycles_step = test_instructions_step = 1;
+    test_coarse = 0;
+    test_boots = 0x0b0075;
+    memset(test_log, 0, sizeof test_log);
+    test_logged = 0;
+    test_log_writes = false;
+}
+
+/// bp_port.h ///
+
+void bp_port_init(void) {
+}
+
+size_t bp_port_read(uint8_t *buffer, size_t capacity) {
+    return test_get(&test_to_board, buffer, capacity);
+}
+
+void bp_port_write(const uint8_t *buffer, size_t length) {
+    test_put(&test_to_host, buffer, length);
+    if (test_log_writes) {
+        test_note('w');
+    }
+}
+
+void bp_port_idle(void) {
+}
+
+static const char test_ticks_source[] BP_ROM = "test_ticks";
+
+const bp_port_clock_t bp_port_clock BP_ROM = {.source = test_ticks_source,
+                                              .ticks_hz = TEST_TICKS_HZ,
+                                              .coarse_hz = 100,
+                                              .ticks_bits = TEST_TICKS_BITS};
+
+uint64_t bp_port_ticks(void) {
+    uint64_t now = test_ticks;
+    test_ticks += test_ticks_step;
+    return TEST_TICKS_BITS < 64 ? now & (((uint64_t)1 << TEST_TICKS_BITS % 64) - 1) : now;
+}
+
+uint32_t bp_port_coarse(void) {
+    return test_coarse;
+}
+
+uint8_t bp_port_reset_cause(void) {
+    return BP_RESET_PIN;
+}
+
+uint32_t bp_port_boot_id(void) {
+    return test_boots;
+}

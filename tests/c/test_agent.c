@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The agent under the compiler's sanitizers: whatever comes over the line, it reads and writes its
+ * own memory only, answers, and does what it is told. Usage: test_agent [SEED] */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "boardprof/bp.h"
+#include "bp_frame.h"
+#include "bp_internal.h"
+#include "firmware.h"
+#include "port_memory.h"
+
+/* Ids of the firmware's functions behind the built-in ones. */
+enum {
+    TEST_FIRST = 2 + (BP_CFG_ARENA ? 4 : 0) + (BP_CFG_OPEN_WINDOWS ? 3 * 4 : 0),
+    TEST_COUNT = TEST_FIRST,
+    TEST_ECHO,
+    TEST_FILL,
+    TEST_REFUSE,
+    TEST_WORK,
+    TEST_ADD,
+    TEST_HALF,
+    TEST_END,
+};
+
+enum { TEST_SESSION = 0x1234, TEST_LONGEST = 100000 };
+
+#define TEST_CHECK(condition)                                               \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                        \
+        }                                                                   \
+    } while (0)
+
+/* On the heap, so that a byte written behind it is caught. */
+static bp_agent_t *test_agent;
+static uint32_t test_sequence;
+static uint64_t test_random_state = 1;
+
+/* A xorshift generator (Marsaglia 2003): the same numbers on every machine. */
+static uint32_t test_random(void) {
+    test_random_state ^= test_random_state << 13;
+    test_random_state ^= test_random_state >> 7;
+    test_random_state ^= test_random_state << 17;
+    return (uint32_t)(test_random_state >> 16);
+}
+
+static uint32_t test_below(uint32_t limit) {
+    return test_random() % limit;
+}
+
+/// Frames ///
+
+/* The last frame that the agent sent. */
+typedef struct {
+    uint8_t kind; /* 0: none came */
+    uint16_t session;
+    uint32_t sequence;
+    const uint8_t *body;
+    size_t length;
+    int frames; /* how many came, this one included */
+} test_answer_t;
+
+/* Give the agent bytes from a block of just their size, let it work, read what it says. */
+static test_answer_t test_send(const uint8_t *bytes, size_t length) {
+    static bp_agent_t decoder;
+    static uint8_t out[1u << 20];
+    static uint8_t body[BP_FRAME_MAX];
+    test_answer_t answer = {0};
+    test_feed(bytes, length);
+    while (bp_poll(test_agent) != 0) {
+    }
+    size_t sent = test_take(out, sizeof out);
+    for (size_t i = 0; i < sent; i++) {
+        int taken = bp_frame_take(&decoder, out[i]);
+        TEST_CHECK(taken == 0 || taken >= 11);
+        if (taken > 0) {
+            size_t checked = (size_t)taken - 4;
+            TEST_CHECK(bp_crc32(0, decoder.rx, checked) == bp_get_u32(decoder.rx + checked));
+            answer.kind = decoder.rx[0] & 15u;
+            answer.session = bp_get_u16(decoder.rx + 1);
+            answer.sequence = bp_get_u32(decoder.rx + 3);
+            answer.length = checked - 7;
+            memcpy(body, decoder.rx + 7, answer.length);
+            answer.body = body;
+            answer.frames++;
+        }
+    }
+    return answer;
+}
+
+/* Encode a frame into a block of just its size; the caller frees it. */
+static uint8_t *test_encode(size_t *length, uint8_t kind, const uint8_t *body, size_t body_length) {
+    size_t lead = BP_FRAME_LEAD(BP_FRAME_RAW(body_length));
+    uint8_t *wire = malloc(BP_FRAME_BUFFER(body_length));
+    TEST_CHECK(wire != NULL);
+    if (body_length != 0) {
+        memcpy(wire + lead + BP_FRAME_HEADER, body, body_length);
+    }
+    *length = bp_frame_seal(wire, lead, body_length, kind, TEST_SESSION, test_sequence);
+    TEST_CHECK(*length <= BP_FRAME_BUFFER(body_length));
+    return wire;
+}
+
+static test_answer_t test_exchange(uint8_t kind, const uint8_t *body, size_t body_length) {
+    size_t length;
+    uint8_t *wire = test_encode(&length, kind, body, body_length);
+    test_answer_t answer = test_send(wire, length);
+    free(wire);
+    return answer;
+}
+
+static void test_hello(uint16_t session) {
+    uint8_t body[BP_HELLO_LEN];
+    const bp_hello_t hello = {
+        .magic = BP_HELLO_MAGIC, .version_min = 1, .version_max = 1, .mtu = 65535, .nonce = 7};
+    bp_hello_put(body, &hello);
+    uint8_t wire[BP_FRAME_BUFFER(BP_HELLO_LEN)];
+    size_t lead = BP_FRAME_LEAD(BP_FRAME_RAW(BP_HELLO_LEN));
+    memcpy(wire + lead + BP_FRAME_HEADER, body, sizeof body);
+    size_t length = bp_frame_seal(wire, lead, sizeof body, BP_KIND_HELLO, session, 0);
+    test_answer_t answer = test_send(wire, length);
+    TEST_CHECK(answer.kind == BP_KIND_WELCOME && answer.length == BP_WELCOME_LEN);
+}
+
+/// Calls ///
+
+/* A CALL's body in the making. */
+static uint8_t test_body[TEST_LONGEST];
+static bp_call_t test_writer;
+
+static void test_begin(uint32_t function, uint8_t arguments) {
+    test_writer = (bp_call_t){.out = test_body, .out_end = test_body + sizeof test_body};
+    bp_ret_array(&test_writer, (uint8_t)(arguments + 1));
+    bp_ret_uint(&test_writer, function);
+}
+
+static test_answer_t test_call(void) {
+    TEST_CHECK(test_writer.err == 0);
+    test_sequence++;
+    test_answer_t answer =
+        test_exchange(BP_KIND_CALL, test_body, (size_t)(test_writer.out - test_body));
+    TEST_CHECK(answer.sequence ==
+               (answer.kind == BP_KIND_NAK ? test_agent->last_sequence : test_sequence));
+    return answer;
+}
+
+static test_answer_t test_call_numbers(uint32_t function, const uint32_t *numbers, uint8_t count) {
+    test_begin(function, count);
+    for (uint8_t i = 0; i < count; i++) {
+        bp_ret_uint(&test_writer, numbers[i]);
+    }
+    return test_call();
+}
+
+/* The code of an ERROR, 0 of a RESULT. */
+static int test_code(const test_answer_t *answer) {
+    TEST_CHECK(answer->kind == BP_KIND_RESULT || answer->kind == BP_KIND_ERROR);
+    return answer->kind == BP_KIND_ERROR ? -(int)answer->body[1] : 0;
+}
+
+/// Tests ///
+
+static void test_every_length_of_a_reply(void) {
+    for (uint32_t length = 0; length < BP_FRAME_MAX + 8u; length++) {
+        test_answer_t answer = test_call_numbers(TEST_FILL, &length, 1);
+        bool fits = length + 3 + 11 <= BP_FRAME_MAX;
+        TEST_CHECK(test_code(&answer) == (fits ? 0 : BP_ERR_REPLY_TOO_BIG));
+        TEST_CHECK(!fits || answer.length == length + 3);
+    }
+}
+
+static void test_every_length_of_a_call(void) {
+    static uint8_t bytes[2 * BP_CFG_MTU];
+    memset(bytes, 0xa5, sizeof bytes);
+    for (size_t length = 0; length < sizeof bytes; length++) {
+        test_begin(TEST_ECHO, 1);
+        bp_ret_bytes(&test_writer, bytes, length);
+        test_answer_t answer = test_call();
+        bool fits = length + 5 + 11 <= BP_FRAME_MAX; /* array, id, bin head of three bytes */
+        TEST_CHECK(answer.kind == (fits ? BP_KIND_RESULT : BP_KIND_NAK));
+        TEST_CHECK(!fits || memcmp(answer.body + 3, bytes, length) == 0);
+    }
+}
+
+static void test_no_flipped_bit_runs_anything(void) {
+    size_t length;
+    test_begin(TEST_COUNT, 0);
+    test_sequence++;
+    uint8_t *wire = test_encode(&length, BP_KIND_CALL, test_body, 2);
+    uint32_t before = test_counted;
+    for (size_t bit = 0; bit < 8 * length; bit++) {
+        wire[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        test_send(wire, length);
+        test_send((const uint8_t *)"", 1);
+        wire[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        TEST_CHECK(test_counted == before);
+    }
+    TEST_CHECK(test_send(wire, length).kind == BP_KIND_RESULT && test_counted == before + 1);
+    TEST_CHECK(test_send(wire, length).kind == BP_KIND_RESULT && test_counted == before + 1);
+    free(wire);
+}
+
+static void test_the_dictionary_matches_its_hash(void) {
+    uint32_t crc = 0;
+    for (uint32_t section = 0; section < 4; section++) {
+        test_answer_t answer;
+        uint32_t index = 0;
+        do {
+            const uint32_t numbers[2] = {section, index++};
+            answer = test_call_numbers(0, numbers, 2);
+            if (test_code(&answer) != 0) {
+                TEST_CHECK(BP_CFG_MTU < 128); /* an entry may be longer than so short a frame */
+                return;
+            }
+            crc = bp_crc32(crc, answer.body, answer.length);
+        } while (answer.body[0] != 0xc0);
+    }
+    TEST_CHECK(crc == test_agent->dictionary_hash);
+}
+
+static void test_noise(void) {
+    uint8_t bytes[700];
+    for (int round = 0; round < 2000; round++) {
+        size_t length = test_below(sizeof bytes);
+        for (size_t i = 0; i < length; i++) {
+            /* Zeros and small codes often, so that pieces come close to frames. */
+            bytes[i] = (uint8_t)(test_below(4) == 0 ? test_below(16) : test_random());
+        }
+        test_send(bytes, length);
+    }
+    test_send((const uint8_t *)"", 1);
+}
+
+/* Frames whose CRC is right and whose bodies are anything. */
+static void test_random_bodies(void) {
+    for (int round = 0; round < 20000; round++) {
+        uint8_t body[48]; /* fits the shortest frame */
+        size_t length = test_below(sizeof body);
+        for (size_t i = 0; i < length; i++) {
+            body[i] = (uint8_t)test_random();
+        }
+        if (length >= 2 && test_below(4) != 0) {
+            body[0] = (uint8_t)(0x90 | test_below(16));
+            body[1] = (uint8_t)test_below(TEST_END + 1);
+        }
+        if (length >= 2 && body[1] == 1) {
+            body[1] = 0; /* a random measurement may take for ever */
+        }
+        test_sequence++;
+        test_answer_t answer = test_exchange(BP_KIND_CALL, body, length);
+        TEST_CHECK(answer.frames == 1 && answer.sequence == test_sequence);
+        test_code(&answer);
+    }
+}
+
+/* Values at the edges of everything. */
+static uint32_t test_edge(void) {
+    static const uint32_t edges[] = {
+        0,    1,    2,    3,      7,       8,       127,        128,        255,        256,
+        4095, 4096, 4097, 0xffff, 0x10000, 0x10001, 0x7fffffff, 0x80000000, 0xffff0000, 0xffffffff};
+    return edges[test_below(sizeof edges / sizeof edges[0])];
+}
+
+static void test_edges_as_arguments(void) {
+    for (int round = 0; round < 20000; round++) {
+        uint8_t count = (uint8_t)test_below(5);
+        uint32_t function = test_below(TEST_END + 1);
+        test_begin(function == 1 ? 0 : function, count);
+        for (uint8_t i = 0; i < count; i++) {
+            switch (test_below(8)) {
+            case 0:
+                bp_ret_bytes(&test_writer, test_body, test_below(64));
+                break;
+            case 1:
+                bp_ret_i64(&test_writer, (int64_t)((uint64_t)test_edge() << 32 | test_edge()));
+                break;
+            case 2:
+                bp_ret_bool(&test_writer, true);
+                break;
+            default:
+                bp_ret_uint(&test_writer, test_edge());
+                break;
+            }
+        }
+        if ((size_t)(test_writer.out - test_body) + 11 <= BP_FRAME_MAX) {
+            test_answer_t answer = test_call();
+            test_code(&answer);
+        }
+    }
+}
+
+/* Everything about a measurement at its edges, but few rounds. */
+static void test_measurements(void) {
+    static const uint32_t warmups[] = {0, 1, 3, 0x80000000, 0xffffffff};
+    static const uint32_t repeats[] = {0, 1, 2, 300, 0xffffffff};
+    for (int round = 0; round < 5000; round++) {
+        const uint32_t numbers[] = {TEST_WORK + test_below(3),
+                                    test_below(3),
+                                    warmups[test_below(5)],
+                                    repeats[test_below(5)],
+                                    test_below(3),
+                                    test_below(3) == 0 ? test_edge() : test_below(16),
+                                    test_edge(),
+                                    test_edge()};
+        test_check_after = test_below(4) == 0 ? (int)(test_worked + test_below(4)) : 0;
+        test_answer_t answer = test_call_numbers(1, numbers, (uint8_t)(5 + test_below(4)));
+        test_code(&answer);
+    }
+    test_check_after = 0;
+}
+
+#if BP_CFG_ARENA
+enum { TEST_BLOCKS = BP_CFG_HANDLES, TEST_ALLOC = 2, TEST_FREE, TEST_READ, TEST_WRITE };
+
+/* The arena as it should be. */
+typedef struct {
+    uint32_t handle;
+    uint32_t length; /* 0: none */
+    uint8_t bytes[256];
+} test_block_t;
+
+static uint32_t test_number(const test_answer_t *answer) {
+    const uint8_t *b = answer->body;
+    return b[0] < 0x80 ? b[0]
+                       : (uint32_t)b[1] << 24 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 8 | b[4];
+}
+
+static void test_block_new(test_block_t *block) {
+    block->length = 1 + test_below(32); /* in the shortest frame, too */
+    test_answer_t answer = test_call_numbers(TEST_ALLOC, &block->length, 1);
+    TEST_CHECK(test_code(&answer) == 0);
+    block->handle = test_number(&answer);
+    memset(block->bytes, (int)test_below(256), sizeof block->bytes);
+    test_begin(TEST_WRITE, 3);
+    bp_ret_uint(&test_writer, block->handle);
+    bp_ret_uint(&test_writer, 0);
+    bp_ret_bytes(&test_writer, block->bytes, block->length);
+    answer = test_call();
+    TEST_CHECK(test_code(&answer) == 0);
+}
+
+/* Blocks come and go at random; each keeps its own bytes, and no old handle is any good. */
+static void test_arena(void) {
+    static test_block_t blocks[TEST_BLOCKS];
+    for (int round = 0; round < 20000; round++) {
+        test_block_t *block = &blocks[test_below(TEST_BLOCKS)];
+        if (block->length == 0) {
+            test_block_new(block);
+            continue;
+        }
+        const uint32_t whole[] = {block->handle, 0, block->length};
+        test_answer_t answer = test_call_numbers(TEST_READ, whole, 3);
+        TEST_CHECK(test_code(&answer) == 0 && answer.length == block->length + 3);
+        TEST_CHECK(memcmp(answer.body + 3, block->bytes, block->length) == 0);
+        if (test_below(2) == 0) {
+            answer = test_call_numbers(TEST_FREE, &block->handle, 1);
+            TEST_CHECK(test_code(&answer) == 0);
+            answer = test_call_numbers(TEST_READ, whole, 3);
+            TEST_CHECK(test_code(&answer) == BP_ERR_BAD_HANDLE);
+            block->length = 0;
+        }
+    }
+}
+#endif
+
+int main(int argc, char **argv) {
+    test_random_state = argc > 1 ? strtoull(argv[1], NULL, 10) * 2 + 1 : 1;
+    test_agent = malloc(sizeof *test_agent);
+    TEST_CHECK(test_agent != NULL);
+    test_port_reset();
+    test_firmware_reset();
+    bp_init(test_agent, &test_firmware);
+    test_hello(TEST_SESSION);
+    test_the_dictionary_matches_its_hash();
+    test_every_length_of_a_reply();
+    test_every_length_of_a_call();
+    test_no_flipped_bit_runs_anything();
+    test_noise();
+    test_random_bodies();
+    test_edges_as_arguments();
+    test_measurements();
+#if BP_CFG_ARENA
+    test_hello(1); /* forgets the blocks that random calls have left */
+    test_sequence = 0;
+    test_hello(TEST_SESSION);
+    test_arena();
+#endif
+    test_the_dictionary_matches_its_hash();
+    printf("%u calls, MTU %u\n", (unsigned)test_sequence, (unsigned)BP_CFG_MTU);
+    free(test_agent);
+    return 0;
+}

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The C agent as a library, compiled once for each configuration that a test asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cffi import FFI
+
+from tests.memory_board import FULL, MemoryBoard, build_library
+
+Libraries = Callable[[dict[str, int]], tuple[FFI, Any]]
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
+    built: dict[tuple[tuple[str, int], ...], tuple[FFI, Any]] = {}
+
+    def library(config: dict[str, int]) -> tuple[FFI, Any]:
+        key = tuple(sorted(config.items()))
+        if key not in built:
+            built[key] = build_library(tmp_path_factory.mktemp("agent"), config)
+        return built[key]
+
+    return library
+
+
+@pytest.fixture
+def boards(libraries: Libraries) -> Callable[[dict[str, int]], MemoryBoard]:
+    return lambda config: MemoryBoard(*libraries(config))
+
+
+@pytest.fixture
+def board(boards: Callable[[dict[str, int]], MemoryBoard]) -> MemoryBoard:
+    """The agent with all that it can do, MTU 256."""
+    return boards(FULL)
+
+
+@pytest.fixture(scope="session")
+def codec(libraries: Libraries) -> tuple[FFI, Any]:
+    """The C functions one by one, with buffers that hold the longest vectors."""
+    return libraries({**FULL, "BP_CFG_MTU": 2048})

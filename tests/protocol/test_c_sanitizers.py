@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tests/c/test_agent.c under AddressSanitizer and UndefinedBehaviorSanitizer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.memory_board import FULL
+from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, defines, requires_tool, run
+
+CONFIGS = {
+    "smallest": {},
+    "full": FULL,
+    "shortest frames": {"BP_CFG_MTU": 64, **FULL},
+    "a byte of the MTU unused": {"BP_CFG_MTU": 258},
+    "two groups": {"BP_CFG_MTU": 513, **FULL, "BP_CFG_STATE_BYTES": 256},
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_agent_reads_and_writes_its_own_memory_only(name: str, tmp_path: Path) -> None:
+    cc = requires_tool("gcc", "gcc")
+    program = tmp_path / "test_agent"
+    sources = [*agent_sources(), AGENT / "collectors" / "bp_cycles_instret.c"]
+    sources += [AGENT / "collectors" / "bp_ticks.c"]
+    sources += [C_TESTS / file for file in ("port_memory.c", "firmware.c", "test_agent.c")]
+    includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{C_TESTS / 'arch'}"]
+    sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]
+    config = defines(CONFIGS[name])
+    run([cc, *WARNINGS, *sanitize, *config, *includes, *sources, "-o", program])
+    for seed in ("1", "2"):
+        assert re.fullmatch(r"\d+ calls, MTU \d+\n", run([program, seed]))

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent compiles without a warning, and with nothing but itself, for every kind of core."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support import AGENT, WARNINGS, defines, requires_tool, run
+
+FLAGS = ("-Os", "-ffreestanding", *WARNINGS)
+CONFIGS = {
+    "smallest": {},
+    "full": {"BP_CFG_ARENA": 4096, "BP_CFG_OPEN_WINDOWS": 4, "BP_CFG_CRC_TABLE": 1},
+}
+# What GCC may call on its own even in a freestanding program; bp_mem.c has them.
+MEMORY = {"memcpy", "memmove", "memset", "memcmp"}
+# A compiler's own arithmetic that a core lacks. Nothing else: no libc, no libatomic.
+ARITHMETIC = re.compile(
+    r"__(aeabi_\w*|u?(div|mod|cmp)\w+|ash[lr]di3|lshrdi3|do_(clear_bss|copy_data))"
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A core: its compiler, and which of the tree's parts run on it."""
+
+    prefix: str
+    package: str
+    flags: tuple[str, ...]
+    arch: str | None
+    collectors: tuple[str, ...] = ("ticks",)
+
+
+TARGETS = {
+    "Cortex-M0+": Target(
+        "arm-none-eabi-",
+        "gcc-arm-none-eabi",
+        ("-mcpu=cortex-m0plus", "-mthumb"),
+        "cortex_m",
+        ("cycles32", "ticks"),
+    ),
+    "Cortex-M3": Target(
+        "arm-none-eabi-",
+        "gcc-arm-none-eabi",
+        ("-mcpu=cortex-m3", "-mthumb"),
+        "cortex_m",
+        ("cycles32", "ticks"),
+    ),
+    "rv32imac": Target(
+        "riscv64-unknown-elf-",
+        "gcc-riscv64-unknown-elf",
+        ("-march=rv32imac", "-misa-spec=2.2", "-mabi=ilp32", "-mcmodel=medany"),
+        "riscv",
+        ("cycles32", "cycles_instret", "ticks"),
+    ),
+    "rv64imac": Target(
+        "riscv64-unknown-elf-",
+        "gcc-riscv64-unknown-elf",
+        # Zicsr is a part of the base in this version of the specification.
+        ("-march=rv64imac", "-misa-spec=2.2", "-mabi=lp64", "-mcmodel=medany"),
+        "riscv",
+        ("cycles32", "cycles_instret", "ticks"),
+    ),
+    "aarch64": Target("aarch64-linux-gnu-", "gcc-aarch64-linux-gnu", (), None),
+    "ATmega2560": Target("avr-", "gcc-avr", ("-mmcu=atmega2560",), "avr"),
+}
+
+
+def compiled(target: Target, config: dict[str, int], folder: Path) -> list[Path]:
+    """Compile all that the target can run; return the objects."""
+    cc = requires_tool(f"{target.prefix}gcc", target.package)
+    sources = sorted((AGENT / "src").glob("*.c"))
+    sources += [AGENT / "collectors" / f"bp_{name}.c" for name in target.collectors]
+    includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}"]
+    if target.arch is not None:
+        sources += sorted((AGENT / "arch" / target.arch).glob("*.c"))
+        includes.append(f"-I{AGENT / 'arch' / target.arch}")
+    objects = []
+    for source in sources:
+        objects.append(folder / f"{source.stem}.o")
+        flags = [*FLAGS, *target.flags, *defines(config), *includes]
+        run([cc, *flags, "-c", source, "-o", objects[-1]])
+    return objects
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_agent_compiles_without_a_warning_and_needs_no_library(
+    name: str, config: str, tmp_path: Path
+) -> None:
+    target = TARGETS[name]
+    objects = compiled(target, CONFIGS[config], tmp_path)
+    nm = requires_tool(f"{target.prefix}nm", target.package)
+    symbols = [line.split()[-2:] for line in run([nm, "-g", *objects]).splitlines() if " " in line]
+    defined = {name for kind, name in symbols if kind != "U"}
+    missing = {name for kind, name in symbols if kind == "U"} - defined
+    from_board = {name for name in missing if re.match("bp_(port_|firmware$|stack|data|bss)", name)}
+    assert {name for name in missing - from_board if not ARITHMETIC.fullmatch(name)} == set()
+    assert defined >= MEMORY
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_symbol_of_the_agent_begins_with_bp(name: str, tmp_path: Path) -> None:
+    target = TARGETS[name]
+    objects = compiled(target, CONFIGS["full"], tmp_path)
+    nm = requires_tool(f"{target.prefix}nm", target.package)
+    lines = run([nm, "-g", "--defined-only", *objects]).splitlines()
+    names = {line.split()[-1] for line in lines if line and not line.endswith(":")}
+    assert {found for found in names if not found.startswith("bp_")} - MEMORY == {"main"}
+
+
+def headers() -> list[Path]:
+    folders = ("include/boardprof", "src", "arch/cortex_m", "arch/riscv", "arch/posix")
+    return [path for folder in folders for path in sorted((AGENT / folder).glob("*.h"))]
+
+
+def compiler_for(header: Path) -> Target:
+    """Return a target that a header is for: the host's own compiler for most."""
+    host = Target("", "gcc", (), None)
+    return {"cortex_m": TARGETS["Cortex-M3"], "riscv": TARGETS["rv32imac"]}.get(
+        header.parent.name, host
+    )
+
+
+@pytest.mark.parametrize("header", headers(), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_header_compiles_alone_and_twice(header: Path, tmp_path: Path) -> None:
+    target = compiler_for(header)
+    cc = requires_tool(f"{target.prefix}gcc", target.package)
+    source = tmp_path / "header.c"
+    source.write_text(f'#include "{header.name}"\n#include "{header.name}"\nextern int used;\n')
+    includes = [f"-I{AGENT / 'include'}", f"-I{header.parent}"]
+    run([cc, *FLAGS, *target.flags, *includes, "-c", source, "-o", tmp_path / "header.o"])
+
+
+@pytest.mark.parametrize(
+    ("macro", "value"),
+    [
+        ("BP_CFG_MTU", 63),
+        ("BP_CFG_MTU", 65536),
+        ("BP_CFG_ACTIVE_COLLECTORS", 0),
+        ("BP_CFG_ACTIVE_COLLECTORS", 9),
+        ("BP_CFG_STATE_BYTES", 0),
+        ("BP_CFG_STATE_BYTES", 257),
+        ("BP_CFG_OPEN_WINDOWS", 256),
+        ("BP_CFG_HANDLES", 0),
+        ("BP_CFG_HANDLES", 256),
+    ],
+)
+def test_a_size_out_of_range_is_refused_by_the_compiler(
+    macro: str, value: int, tmp_path: Path
+) -> None:
+    cc = requires_tool("gcc", "gcc")
+    source = tmp_path / "config.c"
+    source.write_text('#include "boardprof/bp_config.h"\n')
+    with pytest.raises(AssertionError, match=f"{macro} is out of range"):
+        run([cc, f"-D{macro}={value}", f"-I{AGENT / 'include'}", "-fsyntax-only", source])
