@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles all C that ships, for each board and each further target, with warnings as errors.
+
+Run from the repository: ``python scripts/lint_c.py``. Ends with 7 when something does not compile
+without a warning, or when a compiler is missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from boardprof.boards import board_spec, find_boards
+from boardprof.builder import build
+from boardprof.errors import BoardprofError
+from scripts.size_compile import PORTABLE, compile_agent
+
+__all__ = ["main"]
+
+_WORKLOADS = Path(__file__).resolve().parents[1] / "examples" / "workloads"
+# Of the users' files, only these are ours to be strict with.
+_STRICT = "-O2 -std=c11 -Wall -Wextra -Wconversion -Wshadow -Wmissing-prototypes -pedantic -Werror"
+
+
+def main() -> int:
+    """Compile everything; return the exit status."""
+    try:
+        for name in sorted(find_boards()):
+            build(board_spec(name), [_WORKLOADS], optimize=_STRICT)
+        for target in PORTABLE:
+            compile_agent(target)
+    except BoardprofError as error:
+        print(f"lint: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

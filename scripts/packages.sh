@@ -1,0 +1,104 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that are missing, or prints their list and stops.
+# usage: PYTHON=... scripts/packages.sh demo|test, in the checkout's folder
+set -eu
+
+MISSING=7 # exit code: something must be installed first
+LOG=build/setup-apt.log
+
+# A package and what it is wanted for: a program, or what `works` knows. What is found counts,
+# wherever it came from: apt runs only for what is not there.
+demo="$("$PYTHON" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'):ensurepip
+gcc:gcc
+libc6-dev:stdio.h"
+aarch64=gcc-aarch64-linux-gnu
+[ "$(uname -m)" != aarch64 ] || aarch64=gcc # its own compiler is no cross compiler
+test="$demo
+gcc-arm-none-eabi:arm-none-eabi-gcc
+gcc-riscv64-unknown-elf:riscv64-unknown-elf-gcc
+$aarch64:aarch64-linux-gnu-gcc
+gcc-avr:avr-gcc
+avr-libc:avr/io.h
+qemu-system-arm:qemu-system-arm
+qemu-system-misc:qemu-system-riscv32
+clang-format:clang-format"
+
+# usage: links HEADER COMPILER [FLAG]...
+links() {
+    header=$1
+    shift
+    printf '#include <%s>\nint main(void) { return 0; }\n' "$header" |
+        "$@" -x c -o /dev/null - 2>/dev/null
+}
+
+works() {
+    case $1 in
+    ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
+    stdio.h) links "$1" gcc ;;
+    avr/io.h) links "$1" avr-gcc -mmcu=atmega2560 ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+# Prints those of the list that are missing, as "package:program" lines.
+missing() {
+    for entry in $wanted; do
+        works "${entry#*:}" || echo "$entry"
+    done
+}
+
+# Prints the packages of "package:program" lines on one line.
+packages() {
+    echo "$1" | sed 's/:.*//' | tr '\n' ' ' | sed 's/ $//'
+}
+
+# Prints the list for a person to install, and why we do not; then stops.
+give_up() {
+    {
+        echo "$2"
+        echo "make ${part} needs what is in these Debian packages:"
+        echo "$1" | sed 's/\(.*\):\(.*\)/\1 \2/' | while read -r package program; do
+            printf '  %-24s for %s\n' "$package" "$program"
+        done
+        echo "On Debian, as root: apt-get install --no-install-recommends $(packages "$1")"
+        echo "Elsewhere, install what gives these programs. Then run make ${part} again."
+    } >&2
+    exit $MISSING
+}
+
+part=$1
+case $part in
+demo) wanted=$demo ;;
+test) wanted=$test ;;
+esac
+
+lacking=$(missing)
+[ -n "$lacking" ] || exit 0
+
+if ! [ -f /etc/debian_version ] || ! command -v apt-get >/dev/null; then
+    give_up "$lacking" "This is not a Debian system, so nothing was installed."
+fi
+if [ "$(id -u)" -eq 0 ]; then
+    as_root=
+elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+    as_root=sudo # on a terminal it may ask for the password
+else
+    give_up "$lacking" "This is neither root nor someone who may use sudo, so nothing was installed."
+fi
+
+apt() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+        -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" >>"$LOG" 2>&1
+}
+
+mkdir -p build
+: >"$LOG"
+echo "Installing Debian packages: $(packages "$lacking") (log: $LOG) ..."
+# shellcheck disable=SC2046 # the packages are words
+if ! { apt update || :; apt install --no-install-recommends $(packages "$lacking"); }; then
+    tail -n 20 "$LOG" >&2
+    give_up "$lacking" "apt-get failed: see above, and all of it in $LOG."
+fi
+lacking=$(missing)
+[ -z "$lacking" ] || give_up "$lacking" "apt-get has installed them, but something is still missing."

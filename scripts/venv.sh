@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Makes .venv: the locked Python packages, checked by their hashes, and this checkout, editable.
+# usage: PYTHON=... scripts/venv.sh demo|test, in the checkout's folder
+#
+# .venv/setup-demo and .venv/setup-test hold the key of what was installed. With another key, such
+# as that of another checkout, or without any, .venv is made again.
+set -eu
+
+case $1 in
+demo) lock=requirements.lock ;;
+test) lock=requirements-dev.lock ;;
+esac
+
+key=$({
+    "$PYTHON" -c 'import platform, sys; print(sys.executable, platform.machine(), sys.version_info[:2])'
+    pwd -P
+    cat requirements.lock requirements-dev.lock pyproject.toml scripts/venv.sh
+} | sha256sum)
+
+# The file is written last: an installation that was interrupted has none.
+has() {
+    [ "$(cat ".venv/setup-$1" 2>/dev/null)" = "$key" ] && .venv/bin/python -c 'import boardprof' 2>/dev/null
+}
+
+pip() {
+    .venv/bin/python -m pip --quiet --disable-pip-version-check "$@" && return
+    echo "Setting up .venv failed: see above. It takes the packages from where pip is set up to" \
+        "look for them, so it needs the network or pip's own configuration." >&2
+    exit 1
+}
+
+has "$1" && exit 0
+echo "Setting up .venv for make $1 ($("$PYTHON" --version)) ..."
+if ! has demo; then
+    rm -rf .venv
+    "$PYTHON" -m venv .venv
+fi
+pip install --require-hashes -r "$lock"
+# The build backend is in the lock, too.
+pip install --no-deps --no-build-isolation -e .
+pip check
+for part in demo "$1"; do
+    echo "$key" >".venv/setup-$part"
+done
