@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+# Everything runs from .venv. Outside of the checkout, only Debian packages are installed.
+
+PYTHON_BIN := .venv/bin
+WIRE_HEADER := device_runtime_c/include/boardprof/bp_wire.h
+C_FILES = $(shell find device_runtime_c boards examples tests -name '*.[ch]' | sort)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: bench clean demo fmt gen gen-check help lint lock setup setup-demo setup-test size test
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: setup-test ## Install what demo and test need, and run nothing
+
+demo: setup-demo ## Profile the example workloads on this machine and print the Report
+	@mkdir -p build
+	@$(PYTHON_BIN)/boardprof run examples/workloads:all --json build/demo.json
+	@echo "The same table again: $(PYTHON_BIN)/boardprof show build/demo.json"
+
+test: setup-test gen-check lint size ## Run all checks and all tests, the emulated boards included
+	@echo "Running the tests ..."
+	@BOARDPROF_REQUIRE_ALL=1 $(PYTHON_BIN)/pytest -q
+
+lint: setup-test ## Check Python and C: ruff, mypy, clang-format, the compilers' warnings
+	@echo "Checking style, types and warnings ..."
+	@$(PYTHON_BIN)/ruff check -q .
+	@$(PYTHON_BIN)/ruff format -q --check .
+	@$(PYTHON_BIN)/mypy --no-error-summary
+	@clang-format --dry-run --Werror $(C_FILES)
+	@$(PYTHON_BIN)/python scripts/lint_c.py
+
+size: setup-test ## Show text, data, bss and the deepest stack of the agent; fail over budget
+	@$(PYTHON_BIN)/python scripts/size.py
+
+bench: setup-test ## Count the instructions of each collector's start and stop
+	@$(PYTHON_BIN)/python benchmarks/collectors.py
+
+gen: setup-demo ## Write the C header that is generated from protocol/
+	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
+
+gen-check: setup-demo ## Check that the committed C header is the generated one
+	@echo "Checking the generated header ..."
+	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header | diff -u $(WIRE_HEADER) - \
+		|| { echo "$(WIRE_HEADER) is not current: run make gen." >&2; exit 1; }
+
+fmt: setup-test ## Format Python and C
+	@$(PYTHON_BIN)/ruff check -q --fix-only .
+	@$(PYTHON_BIN)/ruff format -q .
+	@clang-format -i $(C_FILES)
+
+lock: setup-demo ## Resolve the lock files again, after a change of pyproject.toml (needs uv)
+	@PYTHON=$(PYTHON_BIN)/python sh scripts/lock.sh
+
+clean: ## Remove what was built, and the tools' caches; keep .venv
+	@rm -rf build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name .venv -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup-demo:
+	@sh scripts/setup.sh demo
+
+setup-test:
+	@sh scripts/setup.sh test
