@@ -5,7 +5,7 @@
 
     import boardprof
 
-    with boardprof.connect("qemu-rv32", image="fw.elf") as board:
+    with boardprof.connect(port="/dev/ttyACM0", board="my-board") as board:
         report = board.profile("fir", repeat=20)
     print(report.table())
 
@@ -21,8 +21,7 @@ from boardprof._version import __version__
 
 if TYPE_CHECKING:
     from boardprof.board import Board
-    from boardprof.build import build
-    from boardprof.connect import connect
+    from boardprof.connection import connect
     from boardprof.errors import BoardprofError
     from boardprof.metrics import Count, Duration, Percent, Ratio
     from boardprof.profiler import profile_function
@@ -37,7 +36,6 @@ __all__ = [
     "Ratio",
     "Report",
     "__version__",
-    "build",
     "connect",
     "profile_function",
 ]
@@ -50,8 +48,7 @@ _MODULES = {
     "Percent": "metrics",
     "Ratio": "metrics",
     "Report": "report",
-    "build": "build",
-    "connect": "connect",
+    "connect": "connection",
     "profile_function": "profiler",
 }
 

@@ -7,10 +7,12 @@ what it needs.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
+import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,7 +29,16 @@ _INTERRUPTED = 130
 
 
 class _Commands(click.Group):
-    """A group that proposes the nearest command."""
+    """A group that proposes the nearest command, and does not mind when nobody reads on."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; that whoever read its output has gone is no failure of it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Else what is still buffered would fail again when Python ends.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -66,9 +77,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BoardprofError as error:
         click.echo(f"error: {error}", err=True)
         return error.exit_code
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; so has the reason to complain
-        return 0
+    except OSError as error:
+        click.echo(f"error: {error}", err=True)
+        return UsageError.exit_code
     return code if isinstance(code, int) else 0
 
 
@@ -146,7 +157,7 @@ def info(
     board: str | None, port: str | None, baud: int | None, timeout: float | None, as_json: bool
 ) -> None:
     """Connect to a board and show what it is and what it offers."""
-    from boardprof.connect import connect
+    from boardprof.connection import connect
     from boardprof.info import board_info, info_text
 
     with connect(board, port, baud=baud, timeout_s=timeout) as connected:
@@ -208,8 +219,11 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     TARGET is PATH:FUNCTION or PATH:all, where PATH is a C file or a folder of them; without a PATH,
     it is a function that the board's firmware already has, or all. NAME=VALUE gives an argument.
     """
-    from boardprof.runner import Plan, run_plan, write_report
+    from boardprof.report_file import check_report_file, write_report
+    from boardprof.runner import Plan, run_plan
 
+    if options["json_file"]:
+        check_report_file(options["json_file"])
     names = [name for part in board_names for name in part.split(",") if name]
     metrics = options["metrics"]
     plan = Plan(
@@ -225,37 +239,52 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         number=options["number"],
         optimize=f"-O{options['optimize']}",
     )
-    outcome = run_plan(
-        plan,
-        on_command=_echo_command if options["verbose"] else None,
-        on_progress=_progress_line(),
-        on_note=lambda text: click.echo(f"note: {text}", err=True),
-    )
+    with _progress_bar() as on_progress:
+        outcome = run_plan(
+            plan,
+            on_command=_echo_command if options["verbose"] else None,
+            on_progress=on_progress,
+            on_note=lambda text: click.echo(f"note: {text}", err=True),
+        )
+    failures = list(outcome.failures)
     if outcome.report is not None:
-        click.echo(outcome.report.table())
+        # The file first: nobody may be reading what we print.
         if options["json_file"]:
-            write_report(outcome.report, options["json_file"])
-            click.echo(f"Report written to {options['json_file']}", err=True)
-    for failure in outcome.failures:
+            try:
+                write_report(outcome.report, options["json_file"])
+                click.echo(f"Report written to {options['json_file']}", err=True)
+            except UsageError as error:
+                failures.append(error)
+        click.echo(outcome.report.table())
+    for failure in failures:
         click.echo(f"error: {failure}", err=True)
-    return outcome.failures[0].exit_code if outcome.failures else 0
+    return failures[0].exit_code if failures else 0
 
 
 def _echo_command(command: str) -> None:
     click.echo(command, err=True)
 
 
-def _progress_line() -> Callable[[str, int, int], None] | None:
-    """Return a function that shows where a long run is, or None when nobody looks."""
+@contextlib.contextmanager
+def _progress_bar() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Lend a function that shows where a long run is, or None when nobody looks."""
     if not sys.stderr.isatty():
-        return None
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-    def show(what: str, done: int, total: int) -> None:
-        # Erase to the end of the line, so that a shorter text leaves nothing behind.
-        text = f"{what}: {done} of {total} calls" if done < total else ""
-        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # No thread that draws: it would run beside what an in-process board measures.
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    with bar:
+        task = bar.add_task("", total=None, visible=False)
 
-    return show
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total, visible=True)
+            bar.refresh()
+
+        yield show
 
 
 # -- show -------------------------------------------------------------------------------------
@@ -268,7 +297,7 @@ def _progress_line() -> Callable[[str, int, int], None] | None:
 @click.option("--aggregate/--samples", default=True, help="One row a function, or one a sample.")
 def show(file: str, as_csv: bool, as_json: bool, aggregate: bool) -> None:
     """Print the table of a Report that was written by `run --json`."""
-    from boardprof.runner import read_report
+    from boardprof.report_file import read_report
 
     report = read_report(file)
     if as_json:

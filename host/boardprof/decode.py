@@ -7,16 +7,17 @@ byte; there are no partial numbers.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from boardprof.dictionary import CollectorInfo, CounterInfo
 from boardprof.errors import DecodeError, LayoutMismatchError
-from boardprof_protocol.blob import Blob, BlobError, split_blobs
+from boardprof_protocol.blob import BLOB_HEADER, Blob, BlobError, split_blobs
 from boardprof_protocol.layout import Counter, Layout
 
-__all__ = ["Reading", "Sample", "check_layouts", "decode_sample", "decode_samples"]
+__all__ = ["Reading", "Sample", "check_layouts", "decode_samples"]
 
 Layouts = Mapping[int, Layout]
 """Layouts by schema id."""
@@ -78,6 +79,14 @@ def check_layouts(board: str, collectors: Iterable[CollectorInfo], layouts: Layo
                 f"{ours[0]}, CRC {ours[1]:#010x}.",
                 hint="build the firmware again with this boardprof",
             )
+        meant = [counter.name for counter in layout.counters]
+        found = [counter.name.removeprefix(f"{collector.name}.") for counter in collector.counters]
+        if meant != found:
+            raise LayoutMismatchError(
+                f"Collector {collector.name!r} of {board} has the counters {found}; {layout.name} "
+                f"version {layout.version} has {meant}.",
+                hint="build the firmware again with this boardprof",
+            )
 
 
 def decode_samples(
@@ -97,51 +106,49 @@ def decode_samples(
             nothing about the board's (a simulated one).
 
     Raises:
-        DecodeError: a blob is short, long, damaged, or of another schema than expected.
+        DecodeError: a blob is short, long, damaged, or of another schema than expected; its offset
+            is counted from the first byte of ``data``.
     """
     try:
         blobs = list(split_blobs(data))
     except BlobError as error:
         raise DecodeError(f"{error}.", path=error.path, offset=error.offset) from error
-    if len(blobs) % len(collectors):
+    if not blobs or len(blobs) % len(collectors):
         raise DecodeError(
             f"{len(blobs)} blobs do not make whole samples of {len(collectors)} collectors.",
             path=f"blob[{len(blobs)}]",
             offset=len(data),
         )
-    groups = zip(*[iter(blobs)] * len(collectors), strict=True)
-    return [decode_sample(group, collectors, layouts, longest_s=longest_s) for group in groups]
+    offsets = itertools.accumulate((len(blob.raw) for blob in blobs), initial=0)
+    placed = zip(offsets, blobs, strict=False)
+    groups = zip(*[placed] * len(collectors), strict=True)
+    return [_sample(group, collectors, layouts, longest_s) for group in groups]
 
 
-def decode_sample(
-    blobs: Sequence[Blob],
+def _sample(
+    blobs: Sequence[tuple[int, Blob]],
     collectors: Sequence[CollectorInfo],
     layouts: Layouts,
-    *,
-    longest_s: float | None = None,
+    longest_s: float | None,
 ) -> Sample:
-    """Decode one sample: one blob a collector; raises what `decode_samples` does."""
     readings: dict[str, Reading] = {}
-    for blob, collector in zip(blobs, collectors, strict=True):
-        fields = _fields(blob, collector, layouts)
+    for (offset, blob), collector in zip(blobs, collectors, strict=True):
+        fields = _fields(blob, offset, collector, layouts)
         layout = layouts[collector.schema_id]
         for meaning, info in zip(layout.counters, collector.counters, strict=True):
-            # Two collectors may count the same thing; neither may hide the other.
-            name = meaning.name
-            if name in readings:
-                name = f"{collector.name}.{name}"
-            readings[name] = _reading(fields, meaning, info, longest_s)
-    return Sample(readings, b"".join(blob.raw for blob in blobs))
+            readings[info.name] = _reading(fields, meaning, info, longest_s)
+    return Sample(readings, b"".join(blob.raw for _, blob in blobs))
 
 
-def _fields(blob: Blob, collector: CollectorInfo, layouts: Layouts) -> Any:
+def _fields(blob: Blob, start: int, collector: CollectorInfo, layouts: Layouts) -> Any:
+    """Parse the blob that stands at byte ``start``."""
     if (blob.schema_id, blob.version) != (collector.schema_id, collector.version):
         raise DecodeError(
             f"Collector {collector.name!r} sent a blob of schema {blob.schema_id} version "
             f"{blob.version}; its dictionary says schema {collector.schema_id} version "
             f"{collector.version}.",
-            path=f"{collector.name}.header.schema_id",
-            offset=0,
+            path=f"{collector.name}.header",
+            offset=start,
         )
     layout = layouts[collector.schema_id]
     if len(blob.body) != layout.size:
@@ -150,13 +157,13 @@ def _fields(blob: Blob, collector: CollectorInfo, layouts: Layouts) -> Any:
             f"Collector {collector.name!r} sent {len(blob.body)} bytes; {layout.name} version "
             f"{layout.version} has {layout.size}.",
             path=path,
-            offset=offset,
+            offset=start + BLOB_HEADER.size + offset,
         )
     return layout.struct.parse(blob.body)
 
 
 def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
-    """Return the field that is cut off, or the place where the surplus begins."""
+    """Return the field of a body that is cut off, or the place where the surplus begins."""
     offset = 0
     for field in layout.fields:
         if offset + field.size > length:
@@ -174,6 +181,8 @@ def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float 
             coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)
             expected = coarse * info.hz / info.coarse_hz
             wrapped = max(0, round((expected - value) / period))
+            # The slower clock is off by up to one tick of its own.
+            ambiguous = 2 * info.hz >= period * info.coarse_hz
         else:
             # Without a slower clock one wrap is resolved by the subtraction; more cannot be seen.
             ambiguous = longest_s is None or longest_s * (info.hz or _FASTEST_HZ) >= period

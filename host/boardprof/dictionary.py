@@ -1,28 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board offers: its packed functions, collectors and counters (SPEC.md 5).
-
-The board answers entry by entry. Its dictionary hash is the CRC-32 over all answers, so the host
-can keep them and ask no more until the hash changes.
-"""
+"""What a board offers: its packed functions, collectors and counters (SPEC.md 5)."""
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import os
-import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 
 import msgpack
 
-from boardprof.errors import FrameError, LinkError, UnknownNameError
-from boardprof.session import Session, Welcome
-from boardprof_protocol.codes import BuiltIn, CounterStatus
+from boardprof.errors import LinkError, UnknownNameError
+from boardprof_protocol.codes import CounterStatus
 
-__all__ = ["CollectorInfo", "CounterInfo", "Dictionary", "FunctionInfo", "fetch_dictionary"]
-
-_SECTIONS = 4
+__all__ = ["CollectorInfo", "CounterInfo", "Dictionary", "FunctionInfo", "parse_dictionary"]
 
 
 @dataclass(frozen=True)
@@ -43,7 +34,7 @@ class CounterInfo:
     """One counter as the board describes it.
 
     Attributes:
-        name: the metric's name.
+        name: the metric's name; ``COLLECTOR.name`` where an earlier collector has that name.
         source: the register or call that it is read from.
         bits: width; differences are modulo 2**bits.
         hz: rate of a clock, 0 for what is no clock.
@@ -130,82 +121,20 @@ class Dictionary:
         raise UnknownNameError("collector", name, [c.name for c in self.collectors])
 
 
-def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
-    """Ask the board, or take what was kept of a board with the same build and hash.
-
-    Args:
-        session: open.
-        cache: folder for kept dictionaries, or None.
+def parse_dictionary(stored: bytes) -> Dictionary:
+    """Read the board's answers, one after the other, as msgpack.
 
     Raises:
-        FrameError: what the board says contradicts its own hash, or is no dictionary.
+        LinkError: they are no dictionary.
     """
-    welcome = session.welcome
-    assert welcome is not None, "the session is open"
-    kept = None if cache is None else cache / _file_name(welcome)
-    if kept is not None:
-        with contextlib.suppress(OSError):
-            stored = kept.read_bytes()
-            if zlib.crc32(stored) == welcome.dictionary_hash:
-                return _parse(stored)
-    stored = b"".join(_ask(session))
-    if zlib.crc32(stored) != welcome.dictionary_hash:
-        raise FrameError(
-            f"The dictionary of {session.transport.name} does not match its hash: "
-            f"{zlib.crc32(stored):#010x}, WELCOME said {welcome.dictionary_hash:#010x}.",
-            hint="connect again",
-        )
-    if kept is not None:
-        _keep(kept, stored)
-    return _parse(stored)
-
-
-def _file_name(welcome: Welcome) -> str:
-    return f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
-
-
-def _keep(path: Path, stored: bytes) -> None:
-    # A cache that cannot be written costs time, nothing else.
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_bytes(stored)
-        temporary.replace(path)
-
-
-def _ask(session: Session) -> Iterator[bytes]:
-    for section in range(_SECTIONS):
-        index = 0
-        while True:
-            arguments = bytes(msgpack.packb(section)) + bytes(msgpack.packb(index))
-            result = session.call(BuiltIn.DESCRIBE, arguments, 2, name="bp.describe")
-            yield result.body
-            if result.value is None:
-                break
-            index += 1
-
-
-def _sections(stored: bytes) -> list[list[list[object]]]:
-    sections: list[list[list[object]]] = [[]]
-    unpacker = msgpack.Unpacker(raw=False)
-    unpacker.feed(stored)
-    for entry in unpacker:
-        if entry is None:
-            sections.append([])
-        elif isinstance(entry, list):
-            sections[-1].append(entry)
-    return sections[:-1]
-
-
-def _parse(stored: bytes) -> Dictionary:
     try:
         firmware, functions, collectors, counters = _sections(stored)
         board, agent_version, arena_bytes = firmware[0]
-        left = [_counter(entry) for entry in counters]
-        infos = []
+        left = iter([_counter(entry) for entry in counters])
+        infos: list[CollectorInfo] = []
         for index, entry in enumerate(collectors):
-            infos.append(_collector(index, entry, left))
-            left = left[len(infos[-1].counters) :]
+            taken = {counter.name for info in infos for counter in info.counters}
+            infos.append(_collector(index, entry, left, taken))
         return Dictionary(
             board=_text(board),
             agent_version=_text(agent_version),
@@ -223,17 +152,37 @@ def _parse(stored: bytes) -> Dictionary:
         ) from error
 
 
+def _sections(stored: bytes) -> list[list[list[object]]]:
+    sections: list[list[list[object]]] = [[]]
+    unpacker = msgpack.Unpacker(raw=False)
+    unpacker.feed(stored)
+    for entry in unpacker:
+        if entry is None:
+            sections.append([])
+        elif isinstance(entry, list):
+            sections[-1].append(entry)
+        else:
+            raise TypeError(f"{entry!r} is no entry")
+    return sections[:-1]
+
+
 def _collector(
-    index: int, entry: Sequence[object], counters: Sequence[CounterInfo]
+    index: int, entry: Sequence[object], counters: Iterator[CounterInfo], taken: Set[str]
 ) -> CollectorInfo:
+    """Read one collector, which takes its counters from the front of those that are left."""
     name, schema_id, version, layout_crc, count = entry
+    own = list(itertools.islice(counters, _number(count)))
+    if len(own) != count:
+        raise ValueError(f"collector {name!r} has {count} counters, {len(own)} are described")
+    # Two collectors may count the same thing; neither may hide the other.
+    apart = [replace(c, name=f"{name}.{c.name}") if c.name in taken else c for c in own]
     return CollectorInfo(
         index,
         _text(name),
         _number(schema_id),
         _number(version),
         _number(layout_crc),
-        tuple(counters[: _number(count)]),
+        tuple(apart),
     )
 
 

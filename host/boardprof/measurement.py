@@ -93,7 +93,7 @@ class Measurement:
 
     def reference(self) -> str:
         """The counter that percentages go by: time, else instructions, else ticks."""
-        return reference_counter(self.counters)
+        return _reference_counter(self.counters)
 
     def perturbation_percent(self, sample: Sample) -> float | None:
         """Share of the measured window that was the measuring itself; None of an empty window."""
@@ -102,7 +102,7 @@ class Measurement:
         return 100.0 * self.overhead(counter) / raw if raw else None
 
 
-def reference_counter(counters: Sequence[str]) -> str:
+def _reference_counter(counters: Sequence[str]) -> str:
     """Pick the counter that stands for the cost of a call."""
     for name in ("duration_time", "instructions", "ticks", "cycles"):
         if name in counters:

@@ -71,9 +71,7 @@ class Memory:
             length = min(self._read_chunk, size - begin)
             chunk = self._call("bp.read", block.handle, offset + begin, length)
             if not isinstance(chunk, bytes) or len(chunk) != length:
-                raise FrameError(
-                    f"bp.read returned {len(str(chunk))} characters, not {length} bytes."
-                )
+                raise FrameError(f"bp.read returned {chunk!r:.60}, not {length} bytes.")
             chunks.append(chunk)
         return b"".join(chunks)
 

@@ -56,7 +56,7 @@ def profile_function(
 
 
 def _only_function(board: Board) -> str:
-    names = [function.name for function in board.dictionary.user_functions]
+    names = [function.name for function in board.dictionary.user_functions if function.measurable]
     if len(names) != 1:
         raise UsageError(
             f"{board.device.name} has {len(names)} functions: {', '.join(names)}.",
@@ -68,4 +68,9 @@ def _only_function(board: Board) -> str:
 def _counters(board: Board, collectors: Sequence[str]) -> list[str]:
     infos = [board.dictionary.collector(name) for name in collectors]
     names = [counter.name for info in infos for counter in info.counters]
-    return [name for name in names if name not in board.device.unsupported]
+    unsupported = board.device.unsupported
+    supported = [name for name in names if name not in unsupported]
+    if not supported:
+        reasons = ", ".join(f"{name} ({unsupported[name]})" for name in names)
+        raise UsageError(f"{board.device.name} supports nothing of {list(collectors)}: {reasons}.")
+    return supported

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from boardprof_protocol.codes import FrameKind
+from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
 from boardprof_protocol.frame import OVERHEAD, Frame, FrameDecoder, encode_frame
 
 __all__ = ["Progress", "Reply", "RpcClient", "RttEstimate"]
@@ -44,8 +44,9 @@ class RttEstimate:
         self.timeout_s = max(self._smoothed_s + 4 * self._variation_s, self.floor_s)
 
     def expired(self) -> None:
-        """Back off: double, up to a second or the floor."""
-        self.timeout_s = min(2 * self.timeout_s, max(1.0, self.floor_s))
+        """Back off: double, up to a second or the floor; what is longer already stays."""
+        ceiling_s = max(1.0, self.floor_s)
+        self.timeout_s = max(self.timeout_s, min(2 * self.timeout_s, ceiling_s))
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class _Request:
     sent_at_s: float = 0.0
     resend_at_s: float = 0.0
     alive: bool = False
+    damaged: bool = False
 
 
 @dataclass
@@ -90,8 +92,13 @@ class RpcClient:
     _rtt: RttEstimate = field(init=False)
 
     def __post_init__(self) -> None:
-        """Fit the time-out's floor to the line; a frame is taken as 256 bytes."""
-        self._rtt = RttEstimate(floor_s=2 * 256 * self.byte_time_s + 0.02)
+        """Begin with the floor of a line whose frames have up to 256 bytes."""
+        self._rtt = RttEstimate(floor_s=0.0)
+        self.expect_frames(256)
+
+    def expect_frames(self, mtu: int) -> None:
+        """Fit the time-out's floor to frames of up to ``mtu`` bytes: two of them and 20 ms."""
+        self._rtt.floor_s = 2 * mtu * self.byte_time_s + 0.02
 
     def request(self, kind: FrameKind, sequence: int, body: bytes) -> None:
         """Begin a request; `outgoing` has its bytes."""
@@ -102,8 +109,9 @@ class RpcClient:
         request = self._request
         if request is None or now_s < request.resend_at_s:
             return b""
-        if request.sent:
+        if request.sent and not request.damaged:
             self._rtt.expired()
+        request.damaged = False
         request.sent += 1
         request.sent_at_s = now_s
         encoded = encode_frame(request.frame)
@@ -129,9 +137,12 @@ class RpcClient:
         request = self._request
         if request is None or frame.session not in (self.session, 0):
             return None
+        if frame.version != PROTOCOL_VERSION and frame.kind != FrameKind.WELCOME:
+            return None
         if frame.kind == FrameKind.NAK:
             # Something that we sent arrived damaged; all that can be is the request.
             self.naks += 1
+            request.damaged = True
             request.resend_at_s = min(request.resend_at_s, now_s + OVERHEAD * self.byte_time_s)
             return None
         if frame.sequence != request.frame.sequence or frame.session != self.session:

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``boardprof run``, ``show`` and ``agent serve`` do, without their options."""
+"""What ``boardprof run`` and ``agent serve`` do, without their options."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +12,14 @@ from boardprof.assemble import assemble
 from boardprof.board import Board
 from boardprof.board_file import BoardSpec
 from boardprof.boards import board_spec, default_board
-from boardprof.build import Firmware, build
-from boardprof.connect import connect
+from boardprof.builder import Firmware, build
+from boardprof.connection import connect
 from boardprof.errors import (
+    BoardprofError,
     BuildMismatchError,
     DeviceError,
     DeviceResetError,
-    ReportFileError,
+    RpcError,
     UnknownNameError,
     UsageError,
 )
@@ -28,7 +27,7 @@ from boardprof.measurement import Measurement
 from boardprof.report import Report
 from boardprof.signature import parse_signature
 
-__all__ = ["Outcome", "Plan", "read_report", "run_plan", "serve_agent", "write_report"]
+__all__ = ["Outcome", "Plan", "run_plan", "serve_agent"]
 
 _ALL = "all"
 
@@ -87,11 +86,11 @@ class Outcome:
 
     Attributes:
         report: of all that could be measured; None when nothing could.
-        failures: functions that failed on a board while others went on.
+        failures: what could not be measured, and why, in the order in which it was found.
     """
 
     report: Report | None
-    failures: tuple[DeviceError, ...]
+    failures: tuple[BoardprofError, ...]
 
 
 def run_plan(
@@ -103,7 +102,8 @@ def run_plan(
 ) -> Outcome:
     """Build, start and measure on one board after the other.
 
-    A function that fails on a board does not take the others' numbers with it.
+    A function that fails on a board, and a board that fails, do not take the others' numbers with
+    them. A mistake in the plan ends it, since the next board would say the same.
 
     Args:
         plan: what to do.
@@ -112,32 +112,42 @@ def run_plan(
         on_note: gets what the user should know, such as functions that were left out.
 
     Raises:
-        BoardprofError: what stops the whole plan.
+        UsageError: the plan itself makes no sense; nothing was built.
     """
-    if not plan.function:
-        raise UsageError(f"{plan.target!r} names no function.", hint="PATH:FUNCTION or PATH:all")
-    specs = [board_spec(name) for name in plan.boards] or [default_board()]
-    if plan.port is not None and len(specs) > 1:
-        raise UsageError("A port leads to one board; several were named.", hint="one -b with -p")
+    specs = _specs(plan)
     _ = plan.arguments  # a mistake in them is told before anything is built
     measurements: list[Measurement] = []
-    failures: list[DeviceError] = []
+    failures: list[BoardprofError] = []
     for spec in specs:
-        firmware = _build(spec, plan, on_command)
-        image = firmware.image if firmware else None
-        with connect(
-            spec, plan.port, image=image, baud=plan.baud, timeout_s=plan.timeout_s
-        ) as board:
-            if firmware is not None:
-                _same_build(board, firmware)
-            for name in _chosen(board, plan, firmware, on_note):
-                try:
-                    measurements.append(_measure(board, name, plan, on_progress))
-                except DeviceResetError:
-                    raise
-                except DeviceError as error:
-                    failures.append(error)
+        try:
+            firmware = _build(spec, plan, on_command)
+            with _connected(spec, plan, firmware) as board:
+                names = _chosen(board, plan, firmware, on_note)
+                for result in _measure_all(board, names, plan, on_progress, on_note):
+                    if isinstance(result, Measurement):
+                        measurements.append(result)
+                    else:
+                        failures.append(result)
+        except UsageError as error:
+            failures.append(error)
+            break
+        except BoardprofError as error:
+            failures.append(error)
     return Outcome(assemble(measurements) if measurements else None, tuple(failures))
+
+
+def _specs(plan: Plan) -> list[BoardSpec]:
+    if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
+        raise UsageError(
+            f"{plan.target!r} names no function.",
+            hint=f"{plan.target}:FUNCTION or {plan.target}:all",
+        )
+    if not plan.function:
+        raise UsageError(f"{plan.target!r} names no function.", hint="PATH:FUNCTION or PATH:all")
+    specs = [board_spec(name) for name in dict.fromkeys(plan.boards)] or [default_board()]
+    if plan.port is not None and len(specs) > 1:
+        raise UsageError("A port leads to one board; several were named.", hint="one -b with -p")
+    return specs
 
 
 def _build(
@@ -148,14 +158,18 @@ def _build(
     return build(spec, [plan.path], optimize=plan.optimize, verbose=on_command)
 
 
-def _same_build(board: Board, firmware: Firmware) -> None:
-    if board.welcome.build_id != firmware.build_id:
+def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None) -> Board:
+    image = firmware.image if firmware else None
+    board = connect(spec, plan.port, image=image, baud=plan.baud, timeout_s=plan.timeout_s)
+    if firmware is not None and board.welcome.build_id != firmware.build_id:
+        board.close()
         raise BuildMismatchError(
             f"The board at {board.device.port} runs build {board.welcome.build_id.hex()}; these "
             f"sources give build {firmware.build_id.hex()}.",
             hint="start or flash the board with these sources and flags, or leave PATH out to "
             "measure what it has",
         )
+    return board
 
 
 def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) -> list[str]:
@@ -166,7 +180,11 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         if reason := reasons.get(plan.function):
             raise UsageError(f"{plan.function} cannot be called over the wire: {reason}.")
         if plan.function not in infos:
-            raise UnknownNameError(f"function {_where(board, plan)}", plan.function, infos)
+            hint = None if infos or plan.path else "PATH:FUNCTION builds firmware that has it"
+            known = [*infos, *reasons]
+            raise UnknownNameError(
+                f"function {_where(board, plan)}", plan.function, known, hint=hint
+            )
         return [plan.function]
     for name, reason in reasons.items():
         on_note(f"{name} is left out: {reason}")
@@ -186,6 +204,21 @@ def _where(board: Board, plan: Plan) -> str:
     return f"in {plan.path}" if plan.path else f"on {board.device.name}"
 
 
+def _measure_all(
+    board: Board, names: Sequence[str], plan: Plan, on_progress: Progress | None, on_note: Note
+) -> Iterator[Measurement | BoardprofError]:
+    """Yield what came of each function, until an error after which the board measures no more."""
+    for index, name in enumerate(names):
+        try:
+            yield _measure(board, name, plan, on_progress)
+        except BoardprofError as error:
+            if isinstance(error, DeviceResetError) or not isinstance(error, DeviceError | RpcError):
+                if left := names[index + 1 :]:
+                    on_note(f"not measured on {board.device.name}: {', '.join(left)}")
+                raise
+            yield error
+
+
 def _measure(board: Board, name: str, plan: Plan, on_progress: Progress | None) -> Measurement:
     what = f"{name} on {board.device.name}"
 
@@ -193,65 +226,15 @@ def _measure(board: Board, name: str, plan: Plan, on_progress: Progress | None) 
         if on_progress is not None:
             on_progress(what, done, total)
 
-    try:
-        return board.measure(
-            name,
-            metrics=plan.metrics,
-            warmup=plan.warmup,
-            repeat=plan.repeat,
-            number=plan.number,
-            named=plan.arguments,
-            on_progress=show,
-        )
-    finally:
-        show(1, 1)
-
-
-def write_report(report: Report, file: str) -> None:
-    """Write the Report as JSON: whole, or not at all.
-
-    Raises:
-        UsageError: the file cannot be written.
-    """
-    path = Path(file)
-    try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as temporary:
-            temporary.write(report.json() + "\n")
-        os.chmod(temporary.name, 0o666 & ~_umask())
-        os.replace(temporary.name, path)
-    except OSError as error:
-        with suppress(OSError, UnboundLocalError):
-            os.unlink(temporary.name)
-        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def read_report(file: str) -> Report:
-    """Read a Report from a JSON file.
-
-    Raises:
-        ReportFileError: there is no such file, or it holds no Report.
-    """
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise ReportFileError(
-            f"{file} is not a Report: it is not text (byte {error.start}).",
-            hint="a file written by `boardprof run --json FILE`",
-        ) from error
-    try:
-        return Report.from_json(text)
-    except ReportFileError as error:
-        raise ReportFileError(f"{file}: {error.message}", hint=error.hint) from error
+    return board.measure(
+        name,
+        metrics=plan.metrics,
+        warmup=plan.warmup,
+        repeat=plan.repeat,
+        number=plan.number,
+        named=plan.arguments,
+        on_progress=show,
+    )
 
 
 def serve_agent(board: str, paths: Sequence[str], line: Sequence[str], optimize: str) -> None:

@@ -71,6 +71,8 @@ def select_metrics(
     wanted = (
         supported if metrics is None else [_counter(board, m, names, unsupported) for m in metrics]
     )
+    if not wanted:
+        raise UsageError("No metric is named.", hint="one of " + ", ".join(supported))
     active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
     return Selection(active, frozenset(wanted))
 

@@ -140,6 +140,7 @@ class Session:
         )
         reply, _ = self._exchange(FrameKind.HELLO, 0, hello, None, "HELLO")
         self.welcome = self._read_welcome(reply)
+        self._client.expect_frames(self.welcome.mtu_tx)
         self._sequence = self.welcome.last_sequence
         return self.welcome
 
@@ -245,6 +246,7 @@ class Session:
             return RpcError(f"The board refused {name} with an unreadable error.", code=0)
         code, detail = fields[0], fields[1]
         if code == ErrorCode.CHECK_FAILED:
+            detail -= (detail & 1 << 31) << 1  # the check's int, sent as its 32 bits
             return CheckFailedError(
                 f"{name} ran, but its check says that the result is wrong (it returned {detail}).",
                 code=detail,
@@ -263,12 +265,11 @@ class Session:
         timeout_s: float | None = None,
     ) -> tuple[Reply, float]:
         silence_s = self.timeout_s if timeout_s is None else timeout_s
-        begin = now = time.monotonic()
-        deadline = now + silence_s
+        begin = time.monotonic()
         self._client.request(kind, sequence, body)
+        self.transport.write(self._client.outgoing(begin), silence_s)
+        deadline = time.monotonic() + silence_s
         while True:
-            if outgoing := self._client.outgoing(now):
-                self.transport.write(outgoing, silence_s)
             wait_s = min(self._client.next_at_s, deadline) - time.monotonic()
             data = self.transport.read(max(wait_s, 0.0))
             now = time.monotonic()
@@ -277,10 +278,21 @@ class Session:
                     self._take_console()
                     return event, now - begin
                 deadline = now + silence_s
-                _report(event, on_progress)
+                self._report(name, event, on_progress)
             self._take_console()
             if now >= deadline:
                 raise self._silent(name, silence_s)
+            if outgoing := self._client.outgoing(now):
+                self.transport.write(outgoing, deadline - now)
+
+    def _report(
+        self, name: str, event: Progress, on_progress: Callable[[int, int], None] | None
+    ) -> None:
+        fields = self._unpack(f"{name} (its progress)", event.body)
+        if not (isinstance(fields, list) and [type(field) for field in fields[:2]] == [int, int]):
+            raise FrameError(f"The board told of its progress in {name} by {fields!r}.")
+        if on_progress is not None:
+            on_progress(fields[0], fields[1])
 
     def _take_console(self, *, everything: bool = False) -> None:
         text = self._client.console(everything=everything)
@@ -296,19 +308,15 @@ class Session:
 
     def _silent(self, name: str, silence_s: float) -> BoardTimeoutError:
         self._take_console(everything=True)
+        hint = "check port and baud rate, see that no other host has the board, or reset it"
+        if self.welcome is not None:
+            hint = f"see whether {name} ends; if it is only slow, give --timeout more seconds"
         return BoardTimeoutError(
             f"The board at {self.transport.name} did not answer {name} for {silence_s:g} s.",
             console=self.console,
-            hint="check the port and baud rate, reset the board, or give --timeout more seconds",
+            hint=hint,
         )
 
     def close(self) -> None:
         """Let go of the line."""
         self.transport.close()
-
-
-def _report(event: Progress, on_progress: Callable[[int, int], None] | None) -> None:
-    if on_progress is None:
-        return
-    fields = msgpack.unpackb(event.body)
-    on_progress(int(fields[0]), int(fields[1]))

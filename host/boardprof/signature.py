@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ _INTEGERS = {
     for bits in (8, 16, 32, 64)
 }
 _FLOATS = {"f32": (b"\xca", ">f"), "f64": (b"\xcb", ">d")}
+_WORDS = {"false": 0, "true": 1}
 _FORM = re.compile(r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)")
 
 
@@ -95,17 +97,20 @@ def _pack(function: str, name: str, kind: str, value: object) -> bytes:
         if kind in _FLOATS:
             tag, form = _FLOATS[kind]
             return tag + struct.pack(form, float(value))  # type: ignore[arg-type]
-        number = int(value, 0) if isinstance(value, str) else _index(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"{where} does not fit its type {kind}: {error}.") from error
+        number = _integer(value)
+    except OverflowError as error:
+        raise UsageError(f"{where} is out of range of its type {kind}.") from error
+    except (TypeError, ValueError) as error:
+        needed = "a number" if kind in _FLOATS else "an integer"
+        raise UsageError(f"{where} is not {needed}; the parameter's type is {kind}.") from error
     low, high = (0, 1) if kind == "bool" else _INTEGERS[kind]
     if not low <= number <= high:
         raise UsageError(f"{where} is out of range: {kind} is {low} to {high}.")
     return bytes(msgpack.packb(bool(number) if kind == "bool" else number))
 
 
-def _index(value: object) -> int:
-    index = getattr(value, "__index__", None)
-    if index is None:
-        raise TypeError(f"a {type(value).__name__} is no integer")
-    return int(index())
+def _integer(value: object) -> int:
+    """Return what Python takes as an index; a text as C writes it: 256, 0x100, true."""
+    if isinstance(value, str):
+        return _WORDS[value] if value in _WORDS else int(value, 0)
+    return operator.index(value)  # type: ignore[arg-type]

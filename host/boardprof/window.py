@@ -87,7 +87,10 @@ class Window:
         if not isinstance(blob, bytes):
             raise FrameError(f"{self._collector.name}.stop returned {blob!r}, not a blob.")
         self.blob = blob
-        (sample,) = decode_samples(blob, [self._collector], self._layouts)
+        samples = decode_samples(blob, [self._collector], self._layouts)
+        if len(samples) != 1:
+            raise FrameError(f"{self._collector.name}.stop returned {len(samples)} blobs, not one.")
+        (sample,) = samples
         unsupported = self._device.unsupported
         self.readings = {n: r for n, r in sample.readings.items() if n not in unsupported}
         for name, reading in self.readings.items():

@@ -14,8 +14,8 @@ import pytest
 
 from boardprof.board import Board
 from boardprof.boards import BoardSpec, board_spec, find_boards
-from boardprof.build import Firmware, build
-from boardprof.connect import connect
+from boardprof.builder import Firmware, build
+from boardprof.connection import connect
 from tests.support import requires_tool
 
 WORKLOADS = Path(__file__).parents[2] / "examples" / "workloads"

@@ -9,8 +9,8 @@ import pytest
 
 from boardprof.board import Board
 from boardprof.boards import BoardSpec
-from boardprof.build import Firmware
-from boardprof.connect import connect
+from boardprof.builder import Firmware
+from boardprof.connection import connect
 from boardprof.errors import CheckFailedError, RpcError, UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration
 from boardprof.report import Report
@@ -210,7 +210,7 @@ def test_a_wrong_result_gives_an_error_and_no_number(
         "static volatile int x; void wrong(void); int wrong_check(void);"
         "void wrong(void) { x = 41; } int wrong_check(void) { return x == 42 ? 0 : 7; }\n"
     )
-    from boardprof.build import build
+    from boardprof.builder import build
 
     with connect(spec, image=build(spec, [source]).image) as connected:
         with pytest.raises(CheckFailedError) as error:

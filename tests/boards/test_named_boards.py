@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards import board_spec
-from boardprof.build import build
-from boardprof.connect import connect
+from boardprof.builder import build
+from boardprof.connection import connect
 from boardprof.metrics import Count, Duration
 from tests.boards.conftest import WORKLOADS, available
 
@@ -70,9 +70,7 @@ def test_qemu_cortex_m3_shows_ticks_and_lists_the_cycle_counter_as_unsupported()
 
 
 @pytest.mark.parametrize("name", ["native", "linux"])
-def test_page_faults_are_one_for_each_page_that_is_touched_first(
-    name: str, tmp_path: Path
-) -> None:
+def test_page_faults_are_one_for_each_page_that_is_touched_first(name: str, tmp_path: Path) -> None:
     source = tmp_path / "touch.c"
     source.write_text(TOUCH_PAGES)
     spec = available(name)
@@ -104,8 +102,8 @@ def test_a_sleep_takes_wall_time_and_no_cpu_time(name: str, tmp_path: Path) -> N
 REFUSED = """
 import os, resource
 from boardprof.boards import board_spec
-from boardprof.build import build
-from boardprof.connect import connect
+from boardprof.builder import build
+from boardprof.connection import connect
 
 spec = board_spec("native")
 board = connect(spec, image=build(spec).image)

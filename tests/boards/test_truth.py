@@ -16,8 +16,8 @@ import pytest
 
 from boardprof.board import Board
 from boardprof.boards import BoardSpec
-from boardprof.build import build
-from boardprof.connect import connect
+from boardprof.builder import build
+from boardprof.connection import connect
 from boardprof.metrics import Count
 from boardprof.report import Report
 from tests.boards.conftest import WORKLOADS, available
@@ -131,9 +131,7 @@ def test_two_runs_of_the_same_build_count_the_same_instructions() -> None:
     runs = []
     for _ in range(2):
         with connect(spec, image=image) as board:
-            runs.append(
-                {n: counts_of(board.profile(n, repeat=3), "instructions") for n in NAMES}
-            )
+            runs.append({n: counts_of(board.profile(n, repeat=3), "instructions") for n in NAMES})
     assert runs[0] == runs[1]
 
 

@@ -83,8 +83,7 @@ static uint64_t bp_executed;        /* instructions outside the stop ranges, sin
 static uint64_t bp_executed_before; /* the same when the activation began */
 static const uint64_t *bp_active;   /* entry of the activation, or NULL */
 
-static void bp_on_entry(unsigned int cpu, void *entry)
-{
+static void bp_on_entry(unsigned int cpu, void *entry) {
     (void)cpu;
     if (bp_active == NULL) {
         bp_active = entry;
@@ -93,8 +92,7 @@ static void bp_on_entry(unsigned int cpu, void *entry)
     bp_executed++;
 }
 
-static void bp_on_stop(unsigned int cpu, void *unused)
-{
+static void bp_on_stop(unsigned int cpu, void *unused) {
     (void)cpu;
     (void)unused;
     if (bp_active == NULL) {
@@ -108,15 +106,13 @@ static void bp_on_stop(unsigned int cpu, void *unused)
     bp_active = NULL;
 }
 
-static void bp_on_other(unsigned int cpu, void *unused)
-{
+static void bp_on_other(unsigned int cpu, void *unused) {
     (void)cpu;
     (void)unused;
     bp_executed++;
 }
 
-static uint64_t *bp_find_entry(uint64_t address)
-{
+static uint64_t *bp_find_entry(uint64_t address) {
     for (size_t i = 0; i < bp_n_entries; i++) {
         if (bp_entries[i] == address) {
             return &bp_entries[i];
@@ -125,8 +121,7 @@ static uint64_t *bp_find_entry(uint64_t address)
     return NULL;
 }
 
-static bool bp_is_stop(uint64_t address)
-{
+static bool bp_is_stop(uint64_t address) {
     for (size_t i = 0; i < bp_n_stops; i++) {
         if (address >= bp_stops[i].lo && address < bp_stops[i].hi) {
             return true;
@@ -136,8 +131,7 @@ static bool bp_is_stop(uint64_t address)
 }
 
 /* What an instruction is to us is settled once, when QEMU translates its block. */
-static void bp_on_translate(uint64_t id, struct qemu_plugin_tb *tb)
-{
+static void bp_on_translate(uint64_t id, struct qemu_plugin_tb *tb) {
     (void)id;
     for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb); i++) {
         struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
@@ -157,8 +151,7 @@ static void bp_on_translate(uint64_t id, struct qemu_plugin_tb *tb)
 /* ---- Options ---- */
 
 /* Bit 0 of a Thumb address is the state, not the place; no code address of ours is odd. */
-static bool bp_parse_address(const char *text, char end, uint64_t *address, const char **rest)
-{
+static bool bp_parse_address(const char *text, char end, uint64_t *address, const char **rest) {
     char *after;
 
     errno = 0;
@@ -167,8 +160,7 @@ static bool bp_parse_address(const char *text, char end, uint64_t *address, cons
     return errno == 0 && after != text && *after == end;
 }
 
-static const char *bp_add_entry(const char *value)
-{
+static const char *bp_add_entry(const char *value) {
     const char *rest;
 
     if (bp_n_entries == BP_RANGES_MAX) {
@@ -180,8 +172,7 @@ static const char *bp_add_entry(const char *value)
     return NULL;
 }
 
-static const char *bp_add_stop(const char *value)
-{
+static const char *bp_add_stop(const char *value) {
     bp_range_t *stop = &bp_stops[bp_n_stops];
     const char *rest;
 
@@ -196,14 +187,12 @@ static const char *bp_add_stop(const char *value)
     return NULL;
 }
 
-static const char *bp_open_out(const char *path)
-{
+static const char *bp_open_out(const char *path) {
     bp_out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644);
     return bp_out < 0 ? strerror(errno) : NULL;
 }
 
-static const char *bp_parse_option(const char *option)
-{
+static const char *bp_parse_option(const char *option) {
     if (strncmp(option, "entry=", 6) == 0) {
         return bp_add_entry(option + 6);
     }
@@ -216,8 +205,7 @@ static const char *bp_parse_option(const char *option)
     return "unknown option, use entry=, stop= and out=";
 }
 
-static const char *bp_check_options(const qemu_info_t *info)
-{
+static const char *bp_check_options(const qemu_info_t *info) {
     if (!info->system_emulation || info->system.smp_vcpus != 1) {
         return "needs system emulation of one CPU";
     }
@@ -232,8 +220,7 @@ static const char *bp_check_options(const qemu_info_t *info)
     return NULL;
 }
 
-int qemu_plugin_install(uint64_t id, const qemu_info_t *info, int argc, char **argv)
-{
+int qemu_plugin_install(uint64_t id, const qemu_info_t *info, int argc, char **argv) {
     const char *error = NULL;
     int i;
 

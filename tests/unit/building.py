@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from boardprof.boards import BoardSpec
-from boardprof.build import Firmware
+from boardprof.builder import Firmware
 from boardprof.elf import signature
 
 __all__ = ["FIR", "changed", "folder_of", "runs", "shown"]

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from boardprof.boards import BoardSpec, board_spec, find_boards
-from boardprof.build import Firmware, build
+from boardprof.builder import Firmware, build
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
 from tests.unit.building import FIR, changed, folder_of, shown
 

@@ -13,7 +13,7 @@ import pytest
 
 from boardprof import resources
 from boardprof.boards import BoardSpec, board_spec
-from boardprof.build import build
+from boardprof.builder import build
 from boardprof.compile_unit import parse_depfile
 from tests.unit.building import FIR, changed, folder_of, runs, shown
 
@@ -21,7 +21,7 @@ BUILD_IN_A_CHILD = """
 import sys
 from pathlib import Path
 from boardprof.boards import board_spec
-from boardprof.build import build
+from boardprof.builder import build
 firmware = build(board_spec("native"), [Path(sys.argv[1])])
 print(firmware.build_id.hex())
 print(firmware.image)

@@ -12,7 +12,7 @@ import msgpack
 import pytest
 
 from boardprof.boards import board_spec
-from boardprof.build import Firmware, build
+from boardprof.builder import Firmware, build
 from boardprof.cfunction import CFunction, Parameter, Scalar
 from boardprof.glue import table_source
 from boardprof.resources import runtime_dir
@@ -65,7 +65,7 @@ int abs(int x) { return x < 0 ? -x : x; }
 # Only what bp.h promises: the types of a table's rows and of a call.
 BP_H = """
 typedef struct { void *agent; const uint8_t *in, *in_end; uint8_t *out, *out_end;
-                 uint32_t detail; uint8_t argc; int8_t err; } bp_call_t;
+                 uint32_t detail; int err; uint8_t argc; } bp_call_t;
 typedef struct { void *fn; void (*thunk)(void *, void *); int (*unpack)(bp_call_t *, void *);
                  void (*pack)(bp_call_t *, const void *); void (*setup)(void);
                  int (*check)(void); } bp_target_t;

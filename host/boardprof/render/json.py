@@ -5,7 +5,7 @@
 
     {"calls": [{"Name": {"string": "fir"}, "Count": {"count": 10}}],
      "device_metrics": {"cpu0": {"cycles": {"count": 4410}}},
-     "configuration": {"board": {"string": "native"}},
+     "configuration": {"Host": {"string": "Linux"}},
      "boardprof": {"schema_version": 1}}
 
 The last key is ours and absent from a Report that has no ``extra``. The text is

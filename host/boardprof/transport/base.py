@@ -84,18 +84,19 @@ class DescriptorTransport:
         while view:
             try:
                 view = view[os.write(self._open_descriptor(), view) :]
-                continue
+                deadline = time.monotonic() + timeout_s
             except BlockingIOError:
-                pass
+                self._await_room(deadline - time.monotonic(), timeout_s)
             except OSError as error:
                 raise self._lost(error) from error
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise BoardTimeoutError(
-                    f"{self.name} took no bytes for {timeout_s:g} s: nobody reads at the far end",
-                    hint="check the cable and flow control, or reset the board",
-                )
-            select.select([], [self._descriptor], [], left)
+
+    def _await_room(self, left_s: float, timeout_s: float) -> None:
+        if left_s <= 0:
+            raise BoardTimeoutError(
+                f"{self.name} took no bytes for {timeout_s:.3g} s: nobody reads at the far end.",
+                hint="check the cable and flow control, or reset the board",
+            )
+        select.select([], [self._descriptor], [], left_s)
 
     def read(self, timeout_s: float) -> bytes:
         """Return what has arrived; see `Transport.read`."""

@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import IO
 
 from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
@@ -57,7 +60,7 @@ class ChildProcess:
             start_new_session=True,
         )
         self._finalizer = weakref.finalize(self, _end, self._process)
-        self.name = command[0]
+        self.name = Path(command[0]).name
         self.command = tuple(command)
 
     @property
@@ -67,8 +70,9 @@ class ChildProcess:
 
     def output(self) -> str:
         """Return what the child has printed so far."""
-        self._output.seek(0)
-        return self._output.read().decode(errors="replace")
+        # Not seek and read: the position is the child's too, and it would go on writing there.
+        descriptor = self._output.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     def explain(self) -> str:
         """Return what the child printed, and how it ended, as lines for an error message."""
@@ -76,13 +80,17 @@ class ChildProcess:
         # The line may break a moment before the process is reaped.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
-        ended = "" if self.running else f"{self.name} ended with code {self._process.returncode}"
+        ended = "" if self.running else f"{self.name} ended {_how(self._process.returncode)}."
         return "\n".join(part for part in (ended, printed) if part)
 
     def close(self) -> None:
         """End the child and wait for it."""
         self._finalizer()
         self._output.close()
+
+
+def _how(code: int) -> str:
+    return f"with code {code}" if code >= 0 else f"by signal {-code} ({signal.strsignal(-code)})"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

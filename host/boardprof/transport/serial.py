@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import termios
 
 from boardprof.errors import BoardError
 from boardprof.transport.base import DescriptorTransport
@@ -31,7 +32,6 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
         line = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
     except (serial.SerialException, OSError, ValueError) as error:
         raise _explain(device, error) from error
-    # Text that the board printed before we came is the console's, not a frame's: keep it.
     return DescriptorTransport(
         line.fileno(), device, line.close, byte_time_s=BITS_PER_BYTE / line.baudrate
     )
@@ -39,6 +39,8 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
 
 def _explain(device: str, error: Exception) -> BoardError:
     number = getattr(error, "errno", None)
+    if number is None and isinstance(error.__context__, termios.error):
+        number = error.__context__.args[0]  # pyserial keeps only its text
     if number == errno.ENOENT:
         return BoardError(
             f"There is no port {device}.",
@@ -53,6 +55,10 @@ def _explain(device: str, error: Exception) -> BoardError:
         return BoardError(
             f"{device} is busy: another program has it open.",
             hint=f"close it; `fuser -v {device}` names it",
+        )
+    if number == errno.ENOTTY:
+        return BoardError(
+            f"{device} is not a serial port.", hint="a device path or socket://HOST:PORT"
         )
     reason = os.strerror(number) if isinstance(number, int) else str(error)
     return BoardError(f"{device} cannot be opened as a serial port: {reason}.")

@@ -11,7 +11,7 @@ from boardprof.board import Board
 from boardprof.board_file import BoardSpec
 from boardprof.boards import board_spec, default_board
 from boardprof.cache import Cache
-from boardprof.dictionary import fetch_dictionary
+from boardprof.describe import fetch_dictionary
 from boardprof.errors import BoardError
 from boardprof.schemas import layouts_for
 from boardprof.session import Session
@@ -108,7 +108,7 @@ def _start(spec: BoardSpec, image: str | Path | None, timeout_s: float) -> Trans
             hint="give -p PORT: a device path or socket://HOST:PORT",
         )
     if image is None:
-        from boardprof.build import build
+        from boardprof.builder import build
 
         image = build(spec).image
     if launch.kind == "library":

@@ -66,7 +66,7 @@ class Firmware:
 
 def build(
     spec: BoardSpec,
-    sources: Sequence[Path] = (),
+    sources: Sequence[str | Path] = (),
     *,
     optimize: str = "-O2",
     defines: Sequence[str] = (),
@@ -109,7 +109,7 @@ def build(
     return Firmware(image, build_id, tuple(functions), spec, tuple(compiler.commands))
 
 
-def _resolved(sources: Sequence[Path]) -> list[Path]:
+def _resolved(sources: Sequence[str | Path]) -> list[Path]:
     """Return the C files that ``sources`` stand for, each once."""
     found: dict[Path, None] = {}
     for source in map(Path, sources):

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boardprof boards` lists what there is; `boardprof info` asks one board."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.command import boardprof
+from tests.support import ROOT, requires_tool
+
+FOLDERS = sorted(path.parent.name for path in ROOT.glob("boards/*/board.toml"))
+
+
+def test_every_folder_of_boards_is_listed_with_one_line() -> None:
+    done = boardprof("boards")
+    names = [line.split()[0] for line in done.out.splitlines() if not line.startswith(" ")]
+    assert (done.code, sorted(names)) == (0, FOLDERS)
+    assert done.out.count("(default)") == 1
+
+
+def test_boards_as_json_have_the_same_facts_as_fields() -> None:
+    done = boardprof("boards", "--json")
+    listed = json.loads(done.out)
+    assert (done.code, listed["schema_version"]) == (0, 1)
+    boards = {board["name"]: board for board in listed["boards"]}
+    assert sorted(boards) == FOLDERS
+    assert [name for name, board in boards.items() if board["default"]] == ["native"]
+    assert boards["qemu-rv32"]["clock"] == "simulated"
+    assert boards["native"]["launch"] == "library"
+
+
+def test_what_a_board_lacks_on_this_machine_is_named_with_its_package(tmp_path: Path) -> None:
+    bare = {"PATH": str(tmp_path)}
+    done = boardprof("boards", environment=bare)
+    assert done.code == 0
+    assert "missing: gcc (Debian package gcc)\n" in done.out
+    assert "missing: qemu-system-riscv32 (Debian package qemu-system-misc)\n" in done.out
+    listed = json.loads(boardprof("boards", "--json", environment=bare).out)
+    (arm,) = [board for board in listed["boards"] if board["name"] == "qemu-cortex-m3"]
+    assert arm["missing"] == [
+        {"tool": "arm-none-eabi-gcc", "package": "gcc-arm-none-eabi"},
+        {"tool": "qemu-system-arm", "package": "qemu-system-arm"},
+    ]
+
+
+def test_info_shows_what_the_default_board_is_and_offers() -> None:
+    done = boardprof("info")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("native: this machine, inside the host's own process\n")
+    for part in ("protocol 1, build ", "64-bit pointers, little-endian", "clock       measured"):
+        assert part in done.out
+    assert "\nCounters\n  duration_time: 64 bits, 1,000,000,000 Hz, CLOCK_MONOTONIC_RAW" in done.out
+    assert done.out.endswith("Functions\n  (none)\n")
+
+
+def test_info_as_json_names_each_counter_and_why_it_is_not_there() -> None:
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    done = boardprof("info", "-b", "qemu-rv32", "--json")
+    facts = json.loads(done.out)
+    assert (done.code, facts["schema_version"], facts["board"]) == (0, 1, "qemu-rv32")
+    assert (facts["emulated"], facts["clock_kind"]) == (True, "simulated")
+    assert (facts["pointer_bytes"], facts["byte_order"]) == (4, "little")
+    counters = {
+        counter["name"]: counter
+        for collector in facts["collectors"]
+        for counter in collector["counters"]
+    }
+    assert counters["cycles"]["unsupported"] == (
+        "QEMU has no cycle model: mcycle counts instructions"
+    )
+    assert counters["instructions"]["unsupported"] is None
+    assert counters["instructions"]["bits"] == 64
+    assert counters["ticks"]["hz"] == 10_000_000

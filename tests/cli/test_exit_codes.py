@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each kind of failure has an exit code of its own, one clear message, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import FIXTURES, agent, boardprof
+from tests.support import requires_tool
+
+ENDLESS = FIXTURES / "endless.c"
+SCALARS = FIXTURES / "scalars.c"
+
+
+# -- 2: usage ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (["rn"], ["No such command 'rn'. Did you mean 'run'?"]),
+        (["agent", "sreve"], ["No such command 'sreve'. Did you mean 'serve'?"]),
+        (["run", "--metrcs", "x", "f"], ["No such option '--metrcs'", "--metrics"]),
+        (["run"], ["Missing argument 'TARGET'"]),
+        (["run", "f.c:f", "--repeat", "0"], ["Invalid value for '--repeat': 0"]),
+        (["run", "f.c:f", "--repeat", "few"], ["Invalid value for '--repeat': 'few'"]),
+        (["run", "f.c:f", "--warmup", "-1"], ["Invalid value for '--warmup': -1"]),
+        (["run", "f.c:f", "--number", "0"], ["Invalid value for '--number': 0"]),
+        (["info", "--timeout", "0"], ["Invalid value for '--timeout': 0"]),
+        (["info", "-b", "linux", "-p", "x", "--baud", "0"], ["Invalid value for '--baud': 0"]),
+        (
+            ["info", "-b", "qemu-rv23"],
+            ["There is no board 'qemu-rv23'; did you mean 'qemu-rv32'?", "linux, native, qemu"],
+        ),
+        (["run", "-b", "native,linus", "f.c:f"], ["no board 'linus'; did you mean 'linux'?"]),
+        (
+            ["run", "-b", "native,linux", "-p", "/dev/ttyS0", "f"],
+            ["A port leads to one board; several were named.", "Try: one -b with -p"],
+        ),
+        (["info", "-p", "socket://here"], ["'socket://here' is not a port", "socket://HOST:PORT"]),
+        (["info", "-p", "tcp://127.0.0.1:1"], ["'tcp://127.0.0.1:1' is not a port"]),
+        (["info", "-p", "socket://127.0.0.1:99999"], ["is not a port"]),
+    ],
+)
+def test_a_mistake_is_2_with_what_is_allowed(
+    arguments: Sequence[str], messages: Sequence[str]
+) -> None:
+    done = boardprof(*arguments)
+    assert (done.code, done.out) == (2, "")
+    for message in messages:
+        assert message in done.err
+
+
+# -- 3: the board cannot be had ---------------------------------------------------------------
+
+
+def test_nothing_listening_is_3() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = f"socket://127.0.0.1:{taken.getsockname()[1]}"
+    done = boardprof("info", "-b", "linux", "-p", port)
+    assert (done.code, done.out) == (3, "")
+    assert done.err == (
+        f"error: No board at {port}: Connection refused.\n"
+        "Try: start the agent there, or check host and port\n"
+    )
+
+
+def test_an_unknown_host_is_3() -> None:
+    done = boardprof("info", "-b", "linux", "-p", "socket://nowhere.invalid:1")
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith("error: No board at socket://nowhere.invalid:1: ")
+
+
+def test_no_such_device_is_3() -> None:
+    done = boardprof("info", "-b", "linux", "-p", "/dev/ttyNONE7")
+    assert (done.code, done.out) == (3, "")
+    assert done.err == (
+        "error: There is no port /dev/ttyNONE7.\n"
+        "Try: plug the board in, and look under /dev/serial/by-id\n"
+    )
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "null"])
+def test_what_is_no_serial_port_is_3_and_is_left_as_it_was(tmp_path: Path, kind: str) -> None:
+    paths = {"file": tmp_path / "notes.txt", "folder": tmp_path, "null": Path("/dev/null")}
+    paths["file"].write_text("not a port")
+    done = boardprof("info", "-b", "linux", "-p", paths[kind])
+    assert (done.code, done.out) == (3, "")
+    assert done.err.startswith(f"error: {paths[kind]} ")
+    assert done.err.count("\n") <= 2
+    assert paths["file"].read_text() == "not a port"
+
+
+def test_a_denied_port_is_3_with_how_to_be_allowed() -> None:
+    # Root may open everything, unless it gives that up.
+    before: tuple[str, ...] = ()
+    if os.geteuid() == 0:
+        setpriv = requires_tool("setpriv", "util-linux")
+        before = (setpriv, "--bounding-set=-dac_override,-dac_read_search")
+    with agent("-b", "linux", SCALARS, "--pty") as port:
+        Path(port).chmod(0)
+        done = boardprof("info", "-b", "linux", "-p", port, before=before)
+    assert (done.code, done.out) == (3, "")
+    assert done.err == (
+        f"error: No permission to open {port}.\n"
+        "Try: sudo usermod -aG dialout $USER, then log in again\n"
+    )
+
+
+# -- 5 and 6: the board -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("board", ["native", "qemu-rv32"])
+def test_a_function_that_never_ends_is_5_when_the_time_is_over(board: str) -> None:
+    if board != "native":
+        requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+        requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    done = boardprof("run", "-b", board, f"{ENDLESS}:b_endless", "--timeout", "2")
+    assert (done.code, done.out) == (5, "")
+    assert "did not answer b_endless for 2 s." in done.err
+    assert "Try: see whether b_endless ends; if it is only slow, give --timeout more" in done.err
+
+
+def test_a_check_that_fails_is_6() -> None:
+    done = boardprof("run", f"{FIXTURES / 'faulty.c'}:b_wrong")
+    assert (done.code, done.out) == (6, "")
+    assert "b_wrong ran, but its check says that the result is wrong (it returned -3)" in done.err
+
+
+# -- 7: building ------------------------------------------------------------------------------
+
+
+def test_code_that_does_not_compile_is_7_with_the_compilers_words(tmp_path: Path) -> None:
+    source = tmp_path / "broken.c"
+    source.write_text("int broken(void) { return missing; }\n")
+    done = boardprof("run", f"{source}:broken")
+    assert (done.code, done.out) == (7, "")
+    assert f"error: {source} does not compile:" in done.err
+    assert "'missing' undeclared" in done.err.replace("‘", "'").replace("’", "'")
+
+
+def test_a_missing_compiler_is_7_with_its_package(tmp_path: Path) -> None:
+    bare = {"PATH": str(tmp_path)}
+    done = boardprof("run", "-b", "qemu-cortex-m3", f"{SCALARS}:count_calls", environment=bare)
+    assert (done.code, done.out) == (7, "")
+    assert done.err.startswith("error: arm-none-eabi-gcc was not found on PATH.")
+    assert "gcc-arm-none-eabi" in done.err
+
+
+def test_a_missing_emulator_is_7_with_its_package(tmp_path: Path) -> None:
+    compiler = requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    assert boardprof("run", "-b", "qemu-rv32", f"{SCALARS}:count_calls").code == 0  # now built
+    (tmp_path / "riscv64-unknown-elf-gcc").symlink_to(compiler)
+    bare = {"PATH": str(tmp_path)}
+    done = boardprof("run", "-b", "qemu-rv32", f"{SCALARS}:count_calls", environment=bare)
+    assert (done.code, done.out) == (7, "")
+    assert done.err.startswith("error: qemu-system-riscv32 was not found on PATH.")
+    assert "qemu-system-misc" in done.err

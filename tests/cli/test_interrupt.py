@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""However a run ends, no emulator and no agent is left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from boardprof.boards import board_spec
+from tests.cli.command import (
+    BOARDPROF,
+    FIXTURES,
+    cpu_seconds,
+    ended,
+    offspring,
+    wait_until,
+)
+from tests.support import requires_tool
+
+BOARDS = ["linux", "qemu-rv32", "qemu-cortex-m3"]
+
+
+@contextmanager
+def endless_run(board: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Yield a run that is within a function that never ends, and the processes it has started."""
+    spec = board_spec(board)
+    requires_tool(spec.build.cc, spec.build.package)
+    if spec.launch.package:
+        requires_tool(spec.launch.command[0], spec.launch.package)
+    command = [*BOARDPROF, "run", "-b", board, f"{FIXTURES / 'endless.c'}:b_endless"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            worker = process.pid
+            if spec.launch.kind == "process":
+                wait_until(lambda: is_one(agents(process.pid, board)), "the agent is started")
+                (worker,) = agents(process.pid, board)
+            before = cpu_seconds(worker)
+            wait_until(lambda: cpu_seconds(worker) > before + 0.7, "the function runs")
+            yield process, offspring(process.pid)
+        finally:
+            process.kill()
+
+
+def agents(host: int, board: str) -> list[int]:
+    """Return the children that run the board's image; a linker, which writes it, has ``-o``."""
+    words = {pid: command_line(pid) for pid in offspring(host)}
+    image = f"/{board}.elf"
+    return [p for p, w in words.items() if "-o" not in w and any(v.endswith(image) for v in w)]
+
+
+def command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
+def is_one(found: list[int]) -> bool:
+    return len(found) == 1
+
+
+@pytest.mark.parametrize("board", ["native", *BOARDS])
+def test_ctrl_c_ends_with_130_and_leaves_nothing_running(board: str) -> None:
+    with endless_run(board) as (process, started):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=10)
+        assert (process.returncode, out) == (130, "")
+        assert err.strip() == "interrupted"
+        assert all(ended(pid) for pid in started)
+        assert bool(started) == (board != "native")
+
+
+@pytest.mark.parametrize("board", BOARDS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_host_that_is_killed_takes_what_it_started_with_it(board: str, number: int) -> None:
+    requires_tool("setpriv", "util-linux")
+    with endless_run(board) as (process, started):
+        assert started
+        process.send_signal(number)
+        assert process.wait(10) == -number
+        wait_until(lambda: all(ended(pid) for pid in started), "the agent has ended", 5.0)

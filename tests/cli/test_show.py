@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boardprof show`: the table of a file, the same as when it was measured; or a clear error."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import BOARDPROF, FIXTURES, boardprof, rows
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A Report file of two boards, and what `run` printed as it wrote it."""
+    file = tmp_path_factory.mktemp("show") / "report.json"
+    arguments = ["-b", "native,linux", f"{FIXTURES / 'scalars.c'}:count_calls", "--json", file]
+    done = boardprof("run", *arguments)
+    assert done.code == 0, done.err
+    return file, done.out
+
+
+def test_the_table_is_byte_for_byte_what_run_printed(measured: tuple[Path, str]) -> None:
+    file, printed = measured
+    done = boardprof("show", file)
+    assert (done.code, done.out, done.err) == (0, printed, "")
+
+
+def test_samples_are_a_row_each_when_asked_for(measured: tuple[Path, str]) -> None:
+    done = boardprof("show", measured[0], "--samples")
+    assert (done.code, rows(done.out)) == (0, ["count_calls"] * 20)
+
+
+def test_csv_has_a_line_for_each_sample(measured: tuple[Path, str]) -> None:
+    done = boardprof("show", measured[0], "--csv")
+    lines = list(csv.DictReader(io.StringIO(done.out)))
+    assert (done.code, len(lines)) == (0, 20)
+    assert {line["Device"] for line in lines} == {"native", "linux"}
+
+
+def test_json_is_what_the_file_holds(measured: tuple[Path, str]) -> None:
+    done = boardprof("show", measured[0], "--json")
+    assert (done.code, json.loads(done.out)) == (0, json.loads(measured[0].read_text()))
+
+
+BAD = {
+    "empty": (b"", "the text is empty"),
+    "text": (b"Name  Duration (us)\nfir  1.00\n", "this is not JSON"),
+    "binary": (b"\x7fELF\x02\x01\x01\x00\xff\xfe", "it is not text (byte 8)"),
+    "other": (b'{"benchmarks": [{"name": "fir"}]}', "benchmarks: not a key of a Report"),
+    "list": (b"[1, 2]", "a JSON object is needed, not an array"),
+    "number": (b'{"calls": [{"Name": 3.5}]}', 'calls[0]["Name"]'),
+    "future": (b'{"calls": [], "boardprof": {"schema_version": 99}}', "schema version 99"),
+    "nan": (b'{"calls": [{"x": {"microseconds": NaN}}]}', "NaN is not JSON"),
+    "deep": (b'{"calls": ' + b"[" * 100_000, "nested too deeply"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_is_no_report_is_told_in_one_line(tmp_path: Path, name: str) -> None:
+    file = tmp_path / f"{name}.json"
+    content, message = BAD[name]
+    file.write_bytes(content)
+    assert_refused(file, message)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.999])
+def test_a_file_that_was_cut_off_is_told(
+    tmp_path: Path, measured: tuple[Path, str], share: float
+) -> None:
+    whole = measured[0].read_bytes()
+    file = tmp_path / "cut.json"
+    file.write_bytes(whole[: int(share * len(whole))])
+    assert_refused(file, "the JSON ends too early")
+
+
+def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
+    assert_refused(tmp_path / "none.json", "cannot be read: No such file or directory")
+    assert_refused(tmp_path, "cannot be read: Is a directory")
+
+
+def assert_refused(file: Path, message: str) -> None:
+    done = boardprof("show", file)
+    assert (done.code, done.out) == (2, "")
+    first, *others = done.err.splitlines()
+    assert first.startswith(f"error: {file}")
+    assert message in first
+    assert all(line.startswith("Try: ") for line in others)
+
+
+def test_a_reader_that_leaves_is_no_failure(measured: tuple[Path, str]) -> None:
+    command = [*BOARDPROF, "show", str(measured[0])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.wait(30), process.stderr.read()) == (0, b"")
+
+
+def test_a_full_disk_behind_the_output_is_told_in_one_line(measured: tuple[Path, str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*BOARDPROF, "show", str(measured[0])],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "No space left on device" in done.stderr.splitlines()[0]
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host's state machine under a clock that the test sets. Times are worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from boardprof.rpc import Progress, Reply, RpcClient, RttEstimate
+from boardprof_protocol.codes import FrameKind
+from boardprof_protocol.frame import Frame, encode_frame
+
+SESSION = 7
+
+
+def answer(
+    sequence: int, kind: FrameKind = FrameKind.RESULT, session: int = SESSION, version: int = 1
+) -> bytes:
+    return encode_frame(Frame(kind, session, sequence, b"\xc0", version))
+
+
+@pytest.fixture
+def client() -> RpcClient:
+    """A client with call 1 under way, sent at 10 s; its time-out is the first one, 250 ms."""
+    client = RpcClient(SESSION)
+    client.request(FrameKind.CALL, 1, b"\x91\x05")
+    assert client.outgoing(10.0) != b""
+    return client
+
+
+# -- the time-out of RFC 6298 -----------------------------------------------------------------
+
+
+def test_the_first_round_trip_sets_mean_and_variation() -> None:
+    rtt = RttEstimate(floor_s=0.0)
+    assert rtt.timeout_s == 0.25
+    rtt.measured(0.08)
+    assert rtt.timeout_s == pytest.approx(0.08 + 4 * 0.04)
+
+
+def test_later_round_trips_move_mean_and_variation() -> None:
+    rtt = RttEstimate(floor_s=0.0)
+    rtt.measured(0.08)
+    rtt.measured(0.16)
+    # Variation: 3/4 * 0.04 + 1/4 * |0.08 - 0.16| = 0.05; then mean: 7/8 * 0.08 + 1/8 * 0.16 = 0.09.
+    assert rtt.timeout_s == pytest.approx(0.09 + 4 * 0.05)
+    rtt.measured(0.09)
+    # Variation: 3/4 * 0.05 + 0 = 0.0375; mean: 0.09.
+    assert rtt.timeout_s == pytest.approx(0.09 + 4 * 0.0375)
+
+
+def test_the_time_out_is_never_below_the_floor() -> None:
+    rtt = RttEstimate(floor_s=0.02)
+    rtt.measured(0.001)
+    assert rtt.timeout_s == 0.02
+
+
+def test_the_floor_is_two_frame_times_and_20_ms() -> None:
+    byte_time_s = 10 / 115200
+    client = RpcClient(SESSION, byte_time_s)
+    client.request(FrameKind.HELLO, 0, b"")
+    client.outgoing(0.0)
+    client.receive(answer(0, FrameKind.WELCOME), 0.001)
+    client.expect_frames(1024)
+    client.request(FrameKind.CALL, 1, b"")
+    sent = len(client.outgoing(1.0))
+    client.receive(answer(1), 1.001)
+    client.request(FrameKind.CALL, 2, b"")
+    client.outgoing(2.0)
+    # A reply of 1024 bytes is 89 ms on the wire: no reason to ask again while it comes.
+    assert client.next_at_s == pytest.approx(2.0 + 0.1778 + 0.02 + sent * byte_time_s, abs=1e-4)
+
+
+def test_each_time_out_doubles_the_next_up_to_a_second() -> None:
+    rtt = RttEstimate(floor_s=0.02)
+    waits = []
+    for _ in range(5):
+        rtt.expired()
+        waits.append(rtt.timeout_s)
+    assert waits == [0.5, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_backing_off_never_shortens_a_longer_time_out() -> None:
+    rtt = RttEstimate(floor_s=0.02)
+    rtt.measured(2.0)
+    assert rtt.timeout_s == 6.0
+    rtt.expired()
+    assert rtt.timeout_s == 6.0
+
+
+# -- sending ----------------------------------------------------------------------------------
+
+
+def test_a_request_is_sent_again_when_its_time_is_over_and_not_before(client: RpcClient) -> None:
+    assert client.next_at_s == 10.25
+    assert client.outgoing(10.249) == b""
+    again = client.outgoing(10.25)
+    assert again == encode_frame(Frame(FrameKind.CALL, SESSION, 1, b"\x91\x05"))
+    assert client.next_at_s == 10.75
+
+
+def test_a_reply_ends_the_request(client: RpcClient) -> None:
+    (reply,) = client.receive(answer(1), 10.1)
+    assert isinstance(reply, Reply)
+    assert (reply.frame.body, reply.sent) == (b"\xc0", 1)
+    assert client.outgoing(99.0) == b""
+    assert client.next_at_s == float("inf")
+
+
+def test_a_reply_counts_in_whatever_pieces_it_comes(client: RpcClient) -> None:
+    encoded = b"boot\r\n" + answer(1)
+    events = [event for byte in encoded for event in client.receive(bytes([byte]), 10.1)]
+    assert [type(event) for event in events] == [Reply]
+    assert client.console() == b"boot\r\n"
+
+
+def test_a_request_that_was_sent_twice_is_no_measurement(client: RpcClient) -> None:
+    """Karn's rule: nobody knows which of the two was answered."""
+    client.outgoing(10.25)
+    assert len(client.receive(answer(1), 10.26)) == 1
+    client.request(FrameKind.CALL, 2, b"")
+    client.outgoing(11.0)
+    # Still backed off, twice 250 ms; 10 ms or 260 ms measured would give another figure.
+    assert client.next_at_s == 11.5
+
+
+def test_a_request_that_was_sent_once_is_one(client: RpcClient) -> None:
+    client.receive(answer(1), 10.1)
+    client.request(FrameKind.CALL, 2, b"")
+    client.outgoing(11.0)
+    assert client.next_at_s == pytest.approx(11.0 + 0.1 + 4 * 0.05)
+
+
+def test_the_time_that_a_request_needs_on_the_wire_is_no_waiting() -> None:
+    client = RpcClient(SESSION, byte_time_s=0.001)
+    client.request(FrameKind.CALL, 1, bytes(100))
+    length = len(client.outgoing(0.0))
+    assert client.next_at_s == pytest.approx(0.25 + length * 0.001)
+
+
+# -- what comes back --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        answer(2),
+        answer(0),
+        answer(1, session=SESSION + 1),
+        answer(1, session=0),
+        answer(1, FrameKind.WELCOME),
+        answer(1, FrameKind.CALL),
+        answer(1, FrameKind.BUSY),
+        answer(1, version=2),
+    ],
+    ids=["later", "earlier", "other", "none", "welcome", "call", "busy", "version"],
+)
+def test_what_is_no_reply_to_the_request_changes_nothing(client: RpcClient, frame: bytes) -> None:
+    assert client.receive(frame, 10.1) == []
+    assert client.next_at_s == 10.25
+
+
+def test_a_late_duplicate_of_a_reply_is_no_answer_to_the_next_request(client: RpcClient) -> None:
+    assert len(client.receive(answer(1), 10.1)) == 1
+    assert client.receive(answer(1), 10.2) == []
+    client.request(FrameKind.CALL, 2, b"")
+    client.outgoing(10.3)
+    assert client.receive(answer(1), 10.4) == []
+    assert len(client.receive(answer(2), 10.5)) == 1
+
+
+def test_a_result_is_no_answer_to_hello() -> None:
+    client = RpcClient(SESSION)
+    client.request(FrameKind.HELLO, 0, b"")
+    client.outgoing(0.0)
+    assert client.receive(answer(0), 0.1) == []
+    assert len(client.receive(answer(0, FrameKind.WELCOME, version=3), 0.1)) == 1
+
+
+@pytest.mark.parametrize("session", [SESSION, 0])
+def test_nak_sends_the_request_again_without_backing_off(client: RpcClient, session: int) -> None:
+    assert client.receive(answer(0, FrameKind.NAK, session), 10.01) == []
+    assert client.next_at_s == 10.01
+    assert client.outgoing(10.01) != b""
+    assert client.next_at_s == 10.26
+    assert client.naks == 1
+
+
+def test_nak_of_another_session_is_not_heeded(client: RpcClient) -> None:
+    client.receive(answer(0, FrameKind.NAK, SESSION + 1), 10.01)
+    assert client.next_at_s == 10.25
+
+
+def test_nak_after_the_reply_sends_nothing(client: RpcClient) -> None:
+    client.receive(answer(1) + answer(0, FrameKind.NAK), 10.01)
+    assert client.outgoing(99.0) == b""
+
+
+def test_progress_puts_the_next_sending_off(client: RpcClient) -> None:
+    (event,) = client.receive(answer(1, FrameKind.PROGRESS), 10.2)
+    assert isinstance(event, Progress)
+    assert client.next_at_s == 15.2
+    assert client.outgoing(15.1) == b""
+    assert client.outgoing(15.2) != b""
+    assert client.next_at_s == 20.2
+
+
+def test_a_call_with_progress_is_no_measurement(client: RpcClient) -> None:
+    client.receive(answer(1, FrameKind.PROGRESS), 10.2)
+    client.receive(answer(1), 14.0)
+    client.request(FrameKind.CALL, 2, b"")
+    client.outgoing(20.0)
+    assert client.next_at_s == 20.25
+
+
+def test_a_damaged_reply_is_console_and_the_next_one_counts(client: RpcClient) -> None:
+    damaged = bytearray(answer(1))
+    damaged[5] ^= 0x40
+    assert client.receive(bytes(damaged), 10.1) == []
+    assert client.outgoing(10.25) != b""
+    assert len(client.receive(answer(1), 10.3)) == 1
+    assert client.console() == bytes(damaged).strip(b"\0")

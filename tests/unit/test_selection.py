@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which collectors run for which metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from boardprof.decode import Reading, Sample
+from boardprof.dictionary import CollectorInfo, CounterInfo
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.selection import Selection, select_metrics, unsupported_counters
+from boardprof_protocol.codes import CounterStatus
+
+KNOWN = {"cycles": "the emulator has no cycle model"}
+
+
+def counter(name: str, status: CounterStatus = CounterStatus.OK, detail: int = 0) -> CounterInfo:
+    return CounterInfo(name, "CNT", 64, 0, 0, False, status, detail)
+
+
+CORE = CollectorInfo(0, "core", 1, 1, 0, (counter("cycles"), counter("instructions")))
+CLOCK = CollectorInfo(1, "clock", 3, 1, 0, (counter("ticks"),))
+FAULTS = CollectorInfo(2, "faults", 5, 1, 0, (counter("page-faults", CounterStatus.REFUSED, 13),))
+ALL = (CORE, CLOCK, FAULTS)
+
+
+def choose(metrics: Sequence[str] | None) -> Selection:
+    return select_metrics("m0", ALL, unsupported_counters(ALL, KNOWN), metrics)
+
+
+@pytest.mark.parametrize(
+    ("status", "detail", "reason"),
+    [
+        (CounterStatus.ABSENT, 0, "this core has no CNT"),
+        (CounterStatus.STUCK, 0, "CNT does not advance"),
+        (CounterStatus.REFUSED, 13, "CNT was refused: Permission denied (errno 13)"),
+    ],
+)
+def test_a_counter_that_cannot_be_trusted_has_a_reason(
+    status: CounterStatus, detail: int, reason: str
+) -> None:
+    collector = CollectorInfo(0, "c", 1, 1, 0, (counter("a", status, detail), counter("b")))
+    assert unsupported_counters([collector], {}) == {"a": reason}
+
+
+def test_what_the_boards_file_says_is_the_reason_that_is_shown() -> None:
+    assert unsupported_counters(ALL, KNOWN) == {
+        "cycles": "the emulator has no cycle model",
+        "page-faults": "CNT was refused: Permission denied (errno 13)",
+    }
+
+
+def test_without_a_choice_all_that_works_is_taken() -> None:
+    chosen = choose(None)
+    assert chosen.counters == {"instructions", "ticks"}
+    assert [collector.name for collector in chosen.collectors] == ["core", "clock"]
+    assert chosen.mask == 0b011
+
+
+def test_only_the_collectors_of_what_is_named_run() -> None:
+    assert (choose(["ticks"]).counters, choose(["ticks"]).mask) == ({"ticks"}, 0b010)
+    assert choose(["instructions", "ticks", "ticks"]).mask == 0b011
+
+
+def test_a_column_of_the_report_may_be_named_as_it_stands_there() -> None:
+    assert choose(["Duration (us)"]).counters == {"ticks"}
+    clock = CollectorInfo(0, "clock", 4, 1, 0, (counter("duration_time"), counter("task-clock")))
+    for name, expected in (
+        ("Duration (us)", "duration_time"),
+        ("duration", "duration_time"),
+        ("task-clock (us)", "task-clock"),
+    ):
+        assert select_metrics("m0", [clock], {}, [name]).counters == {expected}
+
+
+def test_an_unknown_metric_is_refused_with_the_nearest_and_the_list() -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        choose(["instruction"])
+    assert str(caught.value) == (
+        "There is no metric on m0 'instruction'; did you mean 'instructions'? "
+        "Known: cycles, instructions, ticks, page-faults"
+    )
+
+
+def test_an_unsupported_metric_is_refused_with_the_reason() -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(["ticks", "cycles"])
+    assert str(caught.value) == (
+        "m0 does not support cycles: the emulator has no cycle model.\nTry: it has instructions, "
+        "ticks"
+    )
+
+
+def test_no_metric_at_all_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"No metric is named\.\nTry: one of instructions, ticks"):
+        choose([])
+
+
+def test_a_board_without_a_counter_that_works_says_why() -> None:
+    with pytest.raises(UsageError, match=r"has no counter that works.*Permission denied"):
+        select_metrics("m0", [FAULTS], unsupported_counters([FAULTS], {}), None)
+
+
+def test_a_sample_keeps_what_is_wanted_and_all_its_blobs() -> None:
+    readings = {name: Reading(1, "count") for name in ("cycles", "instructions", "ticks")}
+    kept = choose(["instructions"]).keep(Sample(readings, b"blobs"))
+    assert (list(kept.readings), kept.raw) == (["instructions"], b"blobs")

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signatures, and arguments packed as their types say. Packed bytes are from the msgpack spec."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.signature import pack_arguments, parse_signature
+
+
+def pack(kind: str, value: object) -> str:
+    """Return one argument as it goes over the wire, in hex."""
+    packed, count = pack_arguments("f", parse_signature(f"(x: {kind}) -> void"), [value], {})
+    assert count == 1
+    return packed.hex(" ")
+
+
+def test_a_signature_has_parameters_in_order_and_a_result() -> None:
+    signature = parse_signature("(n: u32, gain: f32) -> i32")
+    assert signature.parameters == (("n", "u32"), ("gain", "f32"))
+    assert (signature.result, signature.text) == ("i32", "(n: u32, gain: f32) -> i32")
+    assert parse_signature("() -> void").parameters == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "()", "n: u32 -> i32", "(n: u128) -> void", "(n) -> void", "(p: *u8) -> void"]
+)
+def test_what_is_no_signature_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is not a signature|unknown type"):
+        parse_signature(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "packed"),
+    [
+        ("u8", 0, "00"),
+        ("u8", 127, "7f"),
+        ("u8", 255, "cc ff"),
+        ("u16", 256, "cd 01 00"),
+        ("u32", 4_294_967_295, "ce ff ff ff ff"),
+        ("u64", 18_446_744_073_709_551_615, "cf ff ff ff ff ff ff ff ff"),
+        ("i8", -1, "ff"),
+        ("i8", -128, "d0 80"),
+        ("i16", -32_768, "d1 80 00"),
+        ("i32", -2_147_483_648, "d2 80 00 00 00"),
+        ("i64", -9_223_372_036_854_775_808, "d3 80 00 00 00 00 00 00 00"),
+        ("i64", 9_223_372_036_854_775_807, "cf 7f ff ff ff ff ff ff ff"),
+        ("f32", 1.5, "ca 3f c0 00 00"),
+        ("f32", 2, "ca 40 00 00 00"),
+        ("f64", 1.5, "cb 3f f8 00 00 00 00 00 00"),
+        ("f64", "-inf", "cb ff f0 00 00 00 00 00 00"),
+        ("bool", True, "c3"),
+        ("bool", 0, "c2"),
+        ("bool", "true", "c3"),
+        ("bool", "false", "c2"),
+        ("u32", "0x10", "10"),
+        ("u32", "0b11", "03"),
+        ("i32", "-7", "f9"),
+        ("i16", np.int16(-5), "fb"),
+        ("f32", np.float32(1.5), "ca 3f c0 00 00"),
+    ],
+)
+def test_a_value_is_packed_as_its_type(kind: str, value: object, packed: str) -> None:
+    assert pack(kind, value) == packed
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        ("i8", -128, 127),
+        ("i16", -32_768, 32_767),
+        ("i32", -2_147_483_648, 2_147_483_647),
+        ("i64", -9_223_372_036_854_775_808, 9_223_372_036_854_775_807),
+        ("u8", 0, 255),
+        ("u16", 0, 65_535),
+        ("u32", 0, 4_294_967_295),
+        ("u64", 0, 18_446_744_073_709_551_615),
+        ("bool", 0, 1),
+    ],
+)
+def test_the_ends_of_a_range_fit_and_one_more_does_not(kind: str, low: int, high: int) -> None:
+    pack(kind, low)
+    pack(kind, high)
+    for value in (low - 1, high + 1):
+        message = f"x={value} of f is out of range: {kind} is {low} to {high}."
+        with pytest.raises(UsageError) as caught:
+            pack(kind, value)
+        assert str(caught.value) == message
+
+
+def test_a_float_that_is_too_large_for_its_type_is_out_of_range() -> None:
+    with pytest.raises(UsageError, match=r"x=1e\+39 of f is out of range of its type f32\."):
+        pack("f32", 1e39)
+    pack("f64", 1e39)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        ("i32", "ten", "x='ten' of f is not an integer; the parameter's type is i32."),
+        ("i32", "", "x='' of f is not an integer"),
+        ("i32", "1e3", "x='1e3' of f is not an integer"),
+        ("i32", 1.5, "x=1.5 of f is not an integer"),
+        ("i32", None, "x=None of f is not an integer"),
+        ("i32", np.float32(1.0), "of f is not an integer"),
+        ("bool", "yes", "x='yes' of f is not an integer; the parameter's type is bool."),
+        ("f64", "fast", "x='fast' of f is not a number; the parameter's type is f64."),
+        ("f32", [1.0], r"x=[1.0] of f is not a number"),
+    ],
+)
+def test_what_is_no_number_is_refused(kind: str, value: object, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        pack(kind, value)
+    assert message in str(caught.value)
+
+
+def test_arguments_go_by_position_and_by_name() -> None:
+    signature = parse_signature("(a: u8, b: u8, c: u8) -> void")
+    assert pack_arguments("f", signature, [1], {"c": 3, "b": 2}) == (b"\x01\x02\x03", 3)
+    assert pack_arguments("f", parse_signature("() -> void"), [], {}) == (b"", 0)
+
+
+@pytest.mark.parametrize(
+    ("args", "named", "message"),
+    [
+        ([], {}, "f was called without a, b."),
+        ([1], {}, "f was called without b."),
+        ([1, 2, 3], {}, "f was called with 3 arguments."),
+        ([1, 2], {"a": 1}, "f was called twice a."),
+    ],
+)
+def test_too_few_too_many_and_twice_are_refused(
+    args: list[object], named: dict[str, object], message: str
+) -> None:
+    signature = parse_signature("(a: u8, b: u8) -> void")
+    with pytest.raises(UsageError) as caught:
+        pack_arguments("f", signature, args, named)
+    assert str(caught.value) == f"{message}\nTry: f(a: u8, b: u8) -> void"
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    signature = parse_signature("(length: u8, gain: u8) -> void")
+    with pytest.raises(UnknownNameError) as caught:
+        pack_arguments("f", signature, [], {"lenght": 1})
+    assert str(caught.value).startswith("There is no parameter 'lenght'; did you mean 'length'?")
+
+
+def test_an_object_that_is_no_number_is_refused() -> None:
+    with pytest.raises(UsageError, match="is not an integer"):
+        pack("u8", Path("x"))
