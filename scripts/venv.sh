@@ -13,7 +13,7 @@ test) lock=requirements-dev.lock ;;
 esac
 
 key=$({
-    "$PYTHON" -c 'import platform, sys; print(sys.executable, platform.machine(), sys.version_info[:2])'
+    "$PYTHON" -c 'import platform, sys; print(sys.base_prefix, platform.machine(), sys.version_info[:2])'
     pwd -P
     cat requirements.lock requirements-dev.lock pyproject.toml scripts/venv.sh
 } | sha256sum)

@@ -145,10 +145,8 @@ def _perturbation_line(measurements: Sequence[Measurement]) -> str:
     ]
     if not shares:
         return "unknown: every raw window reads 0"
-    return (
-        f"{min(shares):.3g} to {max(shares):.3g} % of the raw windows was the measuring itself, "
-        "subtracted"
-    )
+    ends = dict.fromkeys(f"{share:.3g}" for share in (min(shares), max(shares)))
+    return f"{' to '.join(ends)} % of the raw windows was the measuring itself, subtracted"
 
 
 def _flags(measurement: Measurement) -> Iterable[str]:

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, requires_tool
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+
+
+def block(language: str) -> str:
+    (text,) = [body for name, body in BLOCKS if name == language]
+    return text
+
+
+def shown(command: str) -> list[str]:
+    """Return the lines that the README shows below a command."""
+    lines = block("console").split(f"$ {command}")[1].splitlines()[1:]
+    end = next((i for i, line in enumerate(lines) if line.startswith("$ ")), len(lines))
+    return [line for line in lines[:end] if line]
+
+
+def run(*arguments: str, cwd: Path = ROOT) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "boardprof", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def _toolchain() -> None:
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+
+
+def test_the_list_of_boards_is_the_one_shown() -> None:
+    actual = [line for line in run("boards").splitlines() if "missing:" not in line]
+    assert actual == shown("boardprof boards")
+
+
+@pytest.mark.usefixtures("_toolchain")
+def test_the_first_run_prints_the_table_shown(tmp_path: Path) -> None:
+    target = "examples/workloads/quicksort.c:quicksort"
+    lines = shown(f"boardprof run -b qemu-rv32 {target} --json quicksort.json")
+    actual = run("run", "-b", "qemu-rv32", target, "--json", str(tmp_path / "q.json")).splitlines()
+    assert actual[0] == lines[0]
+    # Another compiler makes other counts; the rest is the same.
+    digits = re.compile(r"[\d,.]+")
+    for line in lines[1 : lines.index("...")]:
+        assert digits.sub("", line).split() in [digits.sub("", a).split() for a in actual]
+
+
+def test_the_c_file_is_measured_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "scale.c").write_text("#include <stdint.h>\n" + block("c"))
+    assert run("run", "scale.c:scale", cwd=tmp_path).splitlines()[1].startswith("scale ")
+
+
+@pytest.mark.usefixtures("_toolchain")
+def test_the_python_example_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", block("python")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "Count(value=" in done.stdout
+    assert "'instructions': Count(value=" in done.stdout
