@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 __all__ = ["AGENT", "C_TESTS", "ROOT", "WARNINGS", "agent_sources", "defines", "requires_tool"]
-__all__ += ["run", "unhex", "vectors", "wire_structs"]
+__all__ += ["requires_compiler", "run", "unhex", "vectors", "wire_structs"]
 
 ROOT = Path(__file__).resolve().parents[1]
 AGENT = ROOT / "device_runtime_c"
@@ -50,6 +50,15 @@ def requires_tool(tool: str, package: str) -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     return found
+
+
+def requires_compiler(cc: str) -> str:
+    """Return the path of a gcc for this machine or another; else as `requires_tool`.
+
+    Debian calls the package of ``riscv64-unknown-elf-gcc`` ``gcc-riscv64-unknown-elf``.
+    """
+    target = cc.removesuffix("-gcc")
+    return requires_tool(cc, "gcc" if cc == "gcc" else f"gcc-{target}")
 
 
 def run(command: Sequence[str | Path], *, timeout_s: float = 100.0) -> str:

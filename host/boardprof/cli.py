@@ -34,11 +34,12 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; that whoever read its output has gone is no failure of it."""
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here a full disk can still be told
         except BrokenPipeError:
-            # Else what is still buffered would fail again when Python ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _forget_output()
             return 0
+        return result
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -78,9 +79,17 @@ def main(arguments: list[str] | None = None) -> int:
         click.echo(f"error: {error}", err=True)
         return error.exit_code
     except OSError as error:
+        _forget_output()
         click.echo(f"error: {error}", err=True)
         return UsageError.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _forget_output() -> None:
+    """Let what is still buffered go nowhere, or it would fail again when Python ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 _Command = Callable[..., Any]

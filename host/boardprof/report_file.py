@@ -19,7 +19,12 @@ def check_report_file(file: str) -> None:
     Raises:
         UsageError: its folder is missing or not to be written.
     """
-    folder = Path(file).resolve().parent
+    path = Path(file)
+    if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"{file} cannot be written: no permission.")
+        return
+    folder = path.resolve().parent
     if not folder.is_dir():
         raise UsageError(f"{file} cannot be written: there is no folder {folder}.")
     if not os.access(folder, os.W_OK):

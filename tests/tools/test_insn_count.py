@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import requires_compiler, requires_tool
 from tests.tools.insn_count import (
     InsnCountError,
     build_plugin,
@@ -31,7 +31,7 @@ class Machine:
     source: str
     compiler: tuple[str, ...]
     emulator: tuple[str, ...]
-    packages: str
+    emulator_package: str
     thumb_bit: int
     counts: dict[str, list[int]]
 
@@ -46,7 +46,7 @@ RV32 = Machine(
         "-Wl,-Ttext=0x80000000",
     ),
     emulator=("qemu-system-riscv32", "-M", "virt", "-bios", "none"),
-    packages="gcc-riscv64-unknown-elf and qemu-system-misc",
+    emulator_package="qemu-system-misc",
     thumb_bit=0,
     counts={
         "straight": [5, 5],  # called twice; its call from `nested` belongs to `nested`
@@ -65,7 +65,7 @@ CORTEX_M3 = Machine(
     source="insn_count_cortex_m3.S",
     compiler=("arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb", "-Wl,-Ttext=0"),
     emulator=("qemu-system-arm", "-M", "mps2-an385"),
-    packages="gcc-arm-none-eabi and qemu-system-arm",
+    emulator_package="qemu-system-arm",
     thumb_bit=1,
     counts={
         "straight": [5, 5],
@@ -79,10 +79,8 @@ CORTEX_M3 = Machine(
 
 
 def build(machine: Machine, out_dir: Path) -> Path:
-    tools = (machine.compiler[0], machine.emulator[0])
-    missing = [tool for tool in tools if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"{' and '.join(missing)} not on PATH: install {machine.packages}")
+    requires_compiler(machine.compiler[0])
+    requires_tool(machine.emulator[0], machine.emulator_package)
     elf = out_dir / "firmware.elf"
     sources = ["-nostdlib", str(HERE / machine.source)]
     subprocess.run([*machine.compiler, *sources, "-o", str(elf)], timeout=60, check=True)

@@ -14,6 +14,7 @@ from elftools.elf.sections import SymbolTableSection
 from boardprof.boards import BoardSpec, board_spec, find_boards
 from boardprof.builder import Firmware, build
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
+from tests.support import requires_compiler
 from tests.unit.building import FIR, changed, folder_of, shown
 
 
@@ -111,6 +112,7 @@ def test_every_board_in_the_tree_is_built(tmp_path: Path, name: str) -> None:
     void add_setup(void) { sum = 0; }
     """
     folder_of(tmp_path, {"add.c": text})
+    requires_compiler(board_spec(name).build.cc)
     firmware = build(board_spec(name), [tmp_path])
     assert shown(firmware) == {"add": "(n: u16, gain: f32) -> u32"}
     assert firmware.functions[0].setup == "add_setup"
@@ -123,6 +125,7 @@ def test_without_a_libc_the_compiler_still_knows_memcpy(tmp_path: Path) -> None:
     int bits(float x) { int n; memcpy(&n, &x, 4); return n; }
     """
     folder_of(tmp_path, {"bits.c": text})
+    requires_compiler(board_spec("qemu-rv32").build.cc)
     firmware = build(board_spec("qemu-rv32"), [tmp_path])
     assert sizes(firmware)["bits"] <= 4  # bytes: a move and a return, no call and no frame
 

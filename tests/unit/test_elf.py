@@ -10,6 +10,7 @@ import pytest
 
 from boardprof.elf import CFunction, Parameter, Scalar, functions, signature
 from boardprof.errors import BuildError
+from tests.support import requires_compiler
 
 X86_64 = ["gcc"]
 ARM = ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"]
@@ -20,6 +21,7 @@ MACHINES = [X86_64, ARM, RISCV, AVR]
 
 def compiled(folder: Path, text: str, cc: list[str], *flags: str, name: str = "code.c") -> Path:
     """Compile C text with the flags of a build; return the object."""
+    requires_compiler(cc[0])
     (folder / name).write_text(text)
     made = (folder / name).with_suffix(".o")
     command = [*cc, "-std=gnu11", "-ffreestanding", "-O2", "-g", "-gdwarf-4", "-w", *flags]

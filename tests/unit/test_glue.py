@@ -16,6 +16,7 @@ from boardprof.builder import Firmware, build
 from boardprof.cfunction import CFunction, Parameter, Scalar
 from boardprof.glue import table_source
 from boardprof.resources import runtime_dir
+from tests.support import requires_compiler
 
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes"]
 WARNINGS += ["-pedantic", "-Werror"]
@@ -87,6 +88,7 @@ def function(name: str, parameters: list[Scalar], result: Scalar | None) -> CFun
 
 @pytest.mark.parametrize("cc", COMPILERS, ids=lambda cc: cc[0])
 def test_the_table_compiles_without_a_warning(tmp_path: Path, cc: list[str]) -> None:
+    requires_compiler(cc[0])
     functions = [function(f"of_{s.text}", [s], s) for s in SCALARS]
     functions += [function(f"take_{s.text}", [s, s], None) for s in SCALARS]
     functions += [function("t", [], SCALARS[0]), function("act", [], None)]

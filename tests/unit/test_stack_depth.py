@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.stack_depth import Depth, Rules, StackDepthError, deepest, main
+from tests.support import requires_compiler
 
 STRAIGHT = r"""graph: { title: "a.c"
 node: { title: "poll" label: "poll\na.c:9:5\n16 bytes (static)" }
@@ -250,9 +250,7 @@ int work(int x) { return apply(small, x) + apply(big, x); }
 
 
 def test_a_graph_written_by_the_hosts_gcc_is_understood(tmp_path: Path) -> None:
-    gcc = shutil.which("gcc")
-    if gcc is None:
-        pytest.skip("gcc not on PATH: install the package gcc")
+    gcc = requires_compiler("gcc")
     (tmp_path / "a.c").write_text(SOURCE)
     flags = ["-O0", "-fno-stack-protector", "-fcallgraph-info=su", "-c"]
     subprocess.run([gcc, *flags, "a.c", "-o", "a.o"], cwd=tmp_path, timeout=60, check=True)
