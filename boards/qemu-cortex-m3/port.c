@@ -52,7 +52,12 @@ void bp_port_idle(void) {
 static const char bp_clock_source[] BP_ROM = "FPGAIO COUNTER";
 
 const bp_port_clock_t bp_port_clock BP_ROM = {
-    .source = bp_clock_source, .ticks_hz = 25000000u, .coarse_hz = 100, .ticks_bits = 32};
+    .source = bp_clock_source,
+    .ticks_hz = 25000000u,
+    .coarse_hz = 100,
+    .ticks_bits = 32,
+    .ticks_in_sleep = true,
+};
 
 uint64_t bp_port_ticks(void) {
     return BP_FPGAIO_COUNTER;

@@ -19,14 +19,15 @@ static inline uint32_t bp_arch_cycles32(void) {
 
 /* ID bits are not enough: QEMU's DWT_CTRL reads "CYCCNT present" and CYCCNT never moves. */
 static void bp_cycles32_init(void) {
+    bp_cycles32_status = BP_COUNTER_ABSENT;
 #if BP_ARCH_HAS_CYCLES32
-    bp_arch_cycles32_init();
+    if (!bp_arch_cycles32_init()) {
+        return;
+    }
     uint32_t before = bp_arch_cycles32();
     for (volatile uint_fast8_t i = 0; i < 16; i++) {
     }
     bp_cycles32_status = bp_arch_cycles32() != before ? BP_COUNTER_OK : BP_COUNTER_STUCK;
-#else
-    bp_cycles32_status = BP_COUNTER_ABSENT;
 #endif
 }
 

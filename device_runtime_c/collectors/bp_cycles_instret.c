@@ -4,8 +4,7 @@
 #include "boardprof/bp.h"
 #include "bp_arch.h"
 
-static const char bp_cycles_instret_name[] BP_ROM = "cycles";
-static const char bp_cycles_name[] BP_ROM = "cycles";
+static const char bp_cycles_name[] BP_ROM = "cycles"; /* the collector's name, too */
 static const char bp_instructions_name[] BP_ROM = "instructions";
 static const char bp_cycles_source[] BP_ROM = "mcycle";
 static const char bp_instructions_source[] BP_ROM = "minstret";
@@ -25,11 +24,13 @@ static void bp_cycles_instret_stop(void *state) {
     s->cycles_stop = bp_arch_mcycle();
 }
 
-/* Presence is proved by seeing a counter advance: an unimplemented one may legally read zero
- * (RISC-V Privileged Architecture 1.12, 3.1.10). */
+/* Presence is proved by seeing a counter advance: some cores have the registers and read 0. */
 static void bp_cycles_instret_init(void) {
     bp_cycles_instret_t probe;
-    bp_arch_cycles_init();
+    bp_cycles_status = bp_instructions_status = BP_COUNTER_ABSENT;
+    if (!bp_arch_cycles_init()) {
+        return;
+    }
     bp_cycles_instret_start(&probe);
     bp_cycles_instret_stop(&probe);
     bp_cycles_status = probe.cycles_stop != probe.cycles_start ? BP_COUNTER_OK : BP_COUNTER_STUCK;
@@ -49,7 +50,7 @@ static void bp_cycles_instret_counter(bp_counter_t *out, uint8_t index) {
 }
 
 const bp_collector_t bp_collector_cycles_instret BP_ROM = {
-    .name = bp_cycles_instret_name,
+    .name = bp_cycles_name,
     .init = bp_cycles_instret_init,
     .start = bp_cycles_instret_start,
     .stop = bp_cycles_instret_stop,

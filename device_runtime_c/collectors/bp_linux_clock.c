@@ -15,8 +15,9 @@ static const char bp_cpu_source[] BP_ROM = "CLOCK_THREAD_CPUTIME_ID";
 
 static bp_counter_t bp_linux_clocks[2];
 
+/* 0 from a clock that was refused. */
 static uint64_t bp_clock_ns(clockid_t clock) {
-    struct timespec now;
+    struct timespec now = {0};
     clock_gettime(clock, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }

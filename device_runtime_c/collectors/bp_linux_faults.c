@@ -13,8 +13,10 @@
 static const char bp_linux_faults_name[] BP_ROM = "faults";
 static const char bp_page_faults_name[] BP_ROM = "page-faults";
 static const char bp_page_faults_source[] BP_ROM = "perf_event_open";
+static const char bp_user_faults_source[] BP_ROM = "perf_event_open, user mode only";
 
 static int bp_faults_fd = -1;
+static bool bp_faults_user_only;
 static uint32_t bp_faults_error;
 
 static int bp_faults_open(bool with_kernel) {
@@ -38,8 +40,9 @@ static void bp_linux_faults_init(void) {
         close(bp_faults_fd);
     }
     bp_faults_fd = bp_faults_open(true);
-    if (bp_faults_fd < 0 && (errno == EACCES || errno == EPERM)) {
-        /* perf_event_paranoid above 1: a user may still count the faults taken in user mode. */
+    /* perf_event_paranoid above 1: a user may still count the faults taken in user mode. */
+    bp_faults_user_only = bp_faults_fd < 0 && (errno == EACCES || errno == EPERM);
+    if (bp_faults_user_only) {
         bp_faults_fd = bp_faults_open(false);
     }
     bp_faults_error = bp_faults_fd < 0 ? (uint32_t)errno : 0;
@@ -65,7 +68,7 @@ static void bp_linux_faults_encode(uint8_t *out, const void *state) {
 static void bp_linux_faults_counter(bp_counter_t *out, uint8_t index) {
     (void)index;
     out->name = bp_page_faults_name;
-    out->source = bp_page_faults_source;
+    out->source = bp_faults_user_only ? bp_user_faults_source : bp_page_faults_source;
     out->bits = 64;
     out->status = bp_faults_fd < 0 ? BP_COUNTER_REFUSED : BP_COUNTER_OK;
     out->detail = bp_faults_error;

@@ -47,6 +47,7 @@ static void bp_ticks_counter(bp_counter_t *out, uint8_t index) {
     out->hz = BP_ROM_GET(bp_port_clock.ticks_hz);
     out->coarse_hz = BP_ROM_GET(bp_port_clock.coarse_hz);
     out->bits = BP_ROM_GET(bp_port_clock.ticks_bits);
+    out->counts_in_sleep = BP_ROM_GET(bp_port_clock.ticks_in_sleep);
     out->status = bp_ticks_status;
 }
 

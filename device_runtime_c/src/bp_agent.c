@@ -47,11 +47,13 @@ static void bp_hello(bp_agent_t *agent, uint16_t session, const uint8_t *body, s
         agent->session = session;
         agent->last_sequence = 0;
         agent->reply_length = 0;
+        /* Not once for all: a collector's init may have found other counters than at the start. */
+        agent->dictionary_hash = bp_dictionary_hash(agent);
 #if BP_CFG_ARENA
         bp_arena_reset();
 #endif
 #if BP_CFG_OPEN_WINDOWS
-        bp_window_reset();
+        bp_window_forget(NULL);
 #endif
         /* Where a board has no entropy, the host's nonce still tells one boot from the next. */
         if (agent->boot_id == 0) {

@@ -55,10 +55,10 @@ int bp_arena_alloc(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
     }
-    if (length == 0 || length > BP_CFG_ARENA) {
-        return bp_fail(call, length == 0 ? BP_ERR_ARG_RANGE : BP_ERR_NO_MEMORY, BP_CFG_ARENA);
+    if (length == 0) {
+        return bp_fail(call, BP_ERR_ARG_RANGE, 0);
     }
-    uint32_t offset = bp_find_room(length);
+    uint32_t offset = length <= BP_CFG_ARENA ? bp_find_room(length) : BP_CFG_ARENA;
     for (uint32_t slot = 0; slot < BP_CFG_HANDLES && offset < BP_CFG_ARENA; slot++) {
         bp_block_t *block = &bp_blocks[slot];
         if (block->length == 0) {

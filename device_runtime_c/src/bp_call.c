@@ -192,7 +192,8 @@ const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length) {
 
 /// Writer ///
 
-uint8_t *bp_ret_reserve(bp_call_t *call, size_t length) {
+/* `length` bytes of the reply to be filled in, or NULL when they do not fit. */
+static uint8_t *bp_ret_reserve(bp_call_t *call, size_t length) {
     uint8_t *out = call->out;
     if (call->err != 0 || (size_t)(call->out_end - out) < length) {
         bp_fail(call, BP_ERR_REPLY_TOO_BIG, (uint32_t)length);

@@ -32,10 +32,7 @@ enum bp_tag {
 /* The head of an array: its items become the call's arguments. */
 uint8_t bp_arg_array(bp_call_t *call);
 
-/* `length` bytes of the reply to be filled in, or NULL when they do not fit. */
-uint8_t *bp_ret_reserve(bp_call_t *call, size_t length);
-
-/* The same, as msgpack bin. */
+/* `length` bytes of the reply to be filled in, as msgpack bin; NULL when they do not fit. */
 uint8_t *bp_ret_bin(bp_call_t *call, size_t length);
 
 #if BP_CFG_OPEN_WINDOWS
@@ -53,12 +50,16 @@ const bp_function_t *bp_function_at(const bp_agent_t *agent, uint32_t id);
 /* Look up a collector; NULL when there is none. */
 const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index);
 
+/* CRC over all entries as they would be sent, the nil that ends each section included. Writes them
+ * to agent->tx: a cached reply is lost. */
+uint32_t bp_dictionary_hash(bp_agent_t *agent);
+
 /* Call packed function `id` with the arguments that are left. */
 int bp_invoke(bp_call_t *call, uint32_t id);
 
 /// Targets ///
 
-/* Arguments and result of one call, aligned for anything. */
+/* Arguments and result of one call, aligned for every type of a signature (SPEC.md 5.1). */
 typedef union {
     uint64_t align;
     uint8_t bytes[BP_CFG_SLOT_BYTES];
@@ -70,9 +71,6 @@ int bp_target_open(bp_call_t *call, const bp_target_t *rom, bp_target_t *out, bp
 
 /* Unpack, set up, call once, check, pack. */
 int bp_call_target(bp_call_t *call, const bp_target_t *target);
-
-/* The thunk of void fn(void). */
-void bp_thunk_void(bp_fn_t *fn, void *slots);
 
 /// Blobs ///
 
@@ -108,8 +106,8 @@ void bp_arena_reset(void);
 #if BP_CFG_OPEN_WINDOWS
 /* A collector's init, start or stop (0..2), called by the host. */
 int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t operation);
-/* A new session begins: forget all open windows. */
-void bp_window_reset(void);
+/* Forget the open windows of a collector; NULL: all. */
+void bp_window_forget(const bp_collector_t *collector);
 #endif
 
 #endif

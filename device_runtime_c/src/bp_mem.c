@@ -4,10 +4,10 @@
 
 #include <stddef.h>
 
-void *memcpy(void *restrict to, const void *restrict from, size_t length);
-void *memmove(void *to, const void *from, size_t length);
-void *memset(void *to, int value, size_t length);
-int memcmp(const void *left, const void *right, size_t length);
+__attribute__((used)) void *memcpy(void *restrict to, const void *restrict from, size_t length);
+__attribute__((used)) void *memmove(void *to, const void *from, size_t length);
+__attribute__((used)) void *memset(void *to, int value, size_t length);
+__attribute__((used)) int memcmp(const void *left, const void *right, size_t length);
 
 void *memcpy(void *restrict to, const void *restrict from, size_t length) {
     unsigned char *out = to;

@@ -157,6 +157,10 @@ static void bp_describe_counter(bp_call_t *call, uint32_t index) {
 }
 
 static void bp_describe_entry(bp_call_t *call, uint32_t section, uint32_t index) {
+    if (section > 3) { /* of a later version: empty here */
+        bp_ret_nil(call);
+        return;
+    }
     switch (section) {
     case 0:
         bp_describe_firmware(call, index);
@@ -184,8 +188,7 @@ int bp_describe(bp_call_t *call) {
 
 /// Start ///
 
-/* CRC over all entries as they would be sent, the nil that ends each section included. */
-static uint32_t bp_dictionary_hash(bp_agent_t *agent) {
+uint32_t bp_dictionary_hash(bp_agent_t *agent) {
     uint32_t crc = 0;
     uint32_t index = 0;
     for (uint32_t section = 0; section < 4;) {
@@ -207,5 +210,4 @@ void bp_init(bp_agent_t *agent, const bp_firmware_t *firmware) {
     for (uint32_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
         BP_ROM_GET(collector->init)();
     }
-    agent->dictionary_hash = bp_dictionary_hash(agent);
 }

@@ -4,7 +4,7 @@
 #include "boardprof/bp.h"
 #include "bp_internal.h"
 
-void bp_thunk_void(bp_fn_t *fn, void *slots) {
+static void bp_thunk_void(bp_fn_t *fn, void *slots) {
     (void)slots;
     fn();
 }
@@ -37,7 +37,7 @@ int bp_target_open(bp_call_t *call, const bp_target_t *rom, bp_target_t *out, bp
         out->thunk = bp_thunk_void;
     }
     if (out->unpack != NULL) {
-        out->unpack(call, slots);
+        bp_fail(call, out->unpack(call, slots), 0);
     }
     return bp_arg_end(call);
 }

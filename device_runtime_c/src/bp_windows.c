@@ -13,14 +13,18 @@ typedef struct {
 
 static bp_open_window_t bp_open_windows[BP_CFG_OPEN_WINDOWS];
 
-void bp_window_reset(void) {
+void bp_window_forget(const bp_collector_t *collector) {
     for (uint8_t i = 0; i < BP_CFG_OPEN_WINDOWS; i++) {
-        bp_open_windows[i].collector = NULL;
+        if (collector == NULL || bp_open_windows[i].collector == collector) {
+            bp_open_windows[i].collector = NULL;
+        }
     }
 }
 
 static int bp_window_init(bp_call_t *call, const bp_collector_t *collector) {
     if (bp_arg_end(call) == 0) {
+        /* Counters may begin anew: a window that is open would subtract from another origin. */
+        bp_window_forget(collector);
         BP_ROM_GET(collector->init)();
         bp_ret_nil(call);
     }

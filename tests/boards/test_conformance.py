@@ -118,6 +118,16 @@ def test_a_window_that_is_not_open_cannot_be_stopped_on_the_board(board: Board) 
         board.session.call(stop.id, b"\x00", 1, name=stop.name)
 
 
+def test_init_closes_the_windows_of_its_collector(board: Board) -> None:
+    """Counters may begin anew, and an open window would subtract from another origin."""
+    name = next(iter(board.collectors))
+    window = board.collectors[name]
+    window.start()
+    board.collectors[name].init()
+    with pytest.raises(RpcError, match="no such handle"):
+        window.stop()
+
+
 def test_init_can_be_called_again(board: Board) -> None:
     name = next(iter(board.collectors))
     board.collectors[name].init()

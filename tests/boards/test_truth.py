@@ -101,6 +101,18 @@ def test_net_instructions_are_exact_at_other_optimisations(
         assert counts_of(report, "instructions") == found.last("quicksort", 2)
 
 
+def test_net_instructions_are_exact_whatever_the_flags_of_the_board(tmp_path: Path) -> None:
+    """The empty function is one instruction even where a board's flags would make it more."""
+    spec = available("qemu-rv32")
+    slow = (*spec.build.cflags, "-O0", "-fno-omit-frame-pointer")
+    slow_board = dataclasses.replace(spec, build=dataclasses.replace(spec.build, cflags=slow))
+    found = witness(slow_board, tmp_path, WORKLOADS / "crc32.c")
+    with found.board:
+        report = found.board.profile("crc32", warmup=0, repeat=2, number=3)
+        executed = found.last("crc32", 6)
+        assert counts_of(report, "instructions") == [sum(executed[:3]), sum(executed[3:])]
+
+
 def test_the_smallest_function_there_is_counts_its_own_return(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
@@ -122,7 +134,8 @@ def test_net_ticks_are_the_emulators_instructions_within_one(
     for ticks, instructions in zip(counts_of(report, "ticks"), executed, strict=True):
         # A tick counter says nothing of the empty function's own return: one instruction less.
         expected = (instructions - 1) * TICKS_AN_INSTRUCTION
-        assert abs(ticks - expected) <= TICKS_AN_INSTRUCTION
+        # Each of the two windows is a difference of two readings, each cut to a whole tick.
+        assert abs(ticks - expected) < 2
 
 
 def test_two_runs_of_the_same_build_count_the_same_instructions() -> None:

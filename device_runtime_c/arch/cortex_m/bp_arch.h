@@ -11,6 +11,7 @@
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BP_ARCH_CYCLES32_SOURCE "DWT CYCCNT"
@@ -28,15 +29,15 @@
 #define BP_ARCH_DWT_CYCCNT (*(volatile uint32_t *)0xe0001004u)
 #define BP_ARCH_DWT_LAR (*(volatile uint32_t *)0xe0001fb0u)
 
-/* Bring the counter up, from 0. */
-static inline void bp_arch_cycles32_init(void) {
+/* Let the counter run, from wherever it stands: others may be reading it. */
+static inline bool bp_arch_cycles32_init(void) {
     /* TRCENA first: with it clear, the DWT's registers may ignore writes (C1.6.5). */
     BP_ARCH_DEMCR |= BP_ARCH_DEMCR_TRCENA;
     /* Some Cortex-M7 lock the DWT against software after reset; this key opens it (LAR, CoreSight
      * architecture specification, IHI 0029). Where there is no lock, the write is ignored. */
     BP_ARCH_DWT_LAR = 0xc5acce55u;
-    BP_ARCH_DWT_CYCCNT = 0;
     BP_ARCH_DWT_CTRL |= BP_ARCH_DWT_CTRL_CYCCNTENA;
+    return true;
 }
 
 static inline uint32_t bp_arch_cycles32(void) {

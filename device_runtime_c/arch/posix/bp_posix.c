@@ -146,7 +146,11 @@ static void bp_posix_hang_up(void) {
 
 static bool bp_posix_ready(int fd, short events, int timeout_ms) {
     struct pollfd entry = {.fd = fd, .events = events};
-    return poll(&entry, 1, timeout_ms) > 0;
+    int ready;
+    do { /* a signal is no time-out; that it may prolong the wait does no harm */
+        ready = poll(&entry, 1, timeout_ms);
+    } while (ready < 0 && errno == EINTR);
+    return ready > 0;
 }
 
 /* Wait for a host, or with `wait` false see whether one has come. */
@@ -179,7 +183,9 @@ static void bp_posix_fill(bool wait) {
         bp_posix.drained = (size_t)got < sizeof bp_posix_in;
     } else if (got < 0 && errno == EAGAIN) {
         /* A descriptor that never waits; a blocking socket does not come here with `wait`. */
-        (void)bp_posix_ready(bp_posix.fd, POLLIN, wait ? -1 : 0);
+        if (wait) {
+            (void)bp_posix_ready(bp_posix.fd, POLLIN, -1);
+        }
     } else if (got == 0 || errno != EINTR) {
         bp_posix_hang_up();
     }
@@ -235,6 +241,7 @@ const bp_port_clock_t bp_port_clock BP_ROM = {
     .source = bp_clock_source,
     .ticks_hz = 1000000000u,
     .ticks_bits = 64,
+    .ticks_in_sleep = true,
 };
 
 uint64_t bp_port_ticks(void) {

@@ -7,6 +7,7 @@
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BP_ARCH_HAS_CYCLES32 1
@@ -63,28 +64,37 @@ static inline uint32_t bp_arch_cycles32(void) {
     return (uint32_t)value;
 }
 
-/* Let mcycle and minstret run: clear CY (bit 0) and IR (bit 2) of mcountinhibit (3.1.12).
+/* Let mcycle and minstret run: clear CY (bit 0) and IR (bit 2) of mcountinhibit (3.1.12). Returns
+ * whether there are such counters; without them, reading one traps.
  *
  * Cores older than privileged version 1.11 have no mcountinhibit; writing it traps, and there both
- * counters always run. mtvec points behind the write meanwhile, so that such a trap does no harm
+ * counters always run. mtvec points behind each access meanwhile, so that a trap does no harm
  * except to mepc, mcause and mtval. Interrupts are off, so that nothing else goes there. The CSR
  * stands as a number because assemblers hide its name for older versions. */
-static inline void bp_arch_cycles_init(void) {
-    unsigned long mstatus, mtvec;
+static inline bool bp_arch_cycles_init(void) {
+    unsigned long mstatus, mtvec, there;
     __asm__ volatile("csrrci %0, mstatus, 8\n" /* MIE */
                      "   la      %1, 1f\n"
                      "   csrrw   %1, mtvec, %1\n"
                      "   csrci   0x320, 5\n"
                      "   .balign 4\n"
-                     "1: csrw    mtvec, %1\n"
+                     "1: la      %2, 2f\n"
+                     "   csrw    mtvec, %2\n"
+                     "   li      %2, 0\n"
+                     "   csrr    zero, mcycle\n"
+                     "   csrr    zero, minstret\n"
+                     "   li      %2, 1\n"
+                     "   .balign 4\n"
+                     "2: csrw    mtvec, %1\n"
                      "   csrw    mstatus, %0\n"
-                     : "=&r"(mstatus), "=&r"(mtvec)
+                     : "=&r"(mstatus), "=&r"(mtvec), "=&r"(there)
                      :
                      : "memory");
+    return there != 0;
 }
 
-static inline void bp_arch_cycles32_init(void) {
-    bp_arch_cycles_init();
+static inline bool bp_arch_cycles32_init(void) {
+    return bp_arch_cycles_init();
 }
 
 #endif

@@ -64,7 +64,8 @@ _start:
     j       bp_park
 
 /* Every trap parks here; mcause, mepc and mtval still say what happened (3.1.14 to 3.1.16). Weak,
- * so that a program may bring a handler of its own. */
+ * so that a program may bring a handler of its own, aligned to 4 bytes: mtvec's low bits are a
+ * mode. */
     .weak   bp_trap
     .balign 4
 bp_trap:

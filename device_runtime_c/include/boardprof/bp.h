@@ -81,7 +81,7 @@ typedef struct {
     bp_fn_t *fn;
     /* Call `fn` with the arguments in `slots`; leave its result there. NULL: void fn(void). */
     void (*thunk)(bp_fn_t *fn, void *slots);
-    /* Unpack the arguments into `slots` (BP_CFG_SLOT_BYTES, aligned for anything). NULL: none. */
+    /* Unpack the arguments into `slots` (BP_CFG_SLOT_BYTES, aligned to 8). NULL: none. */
     int (*unpack)(bp_call_t *call, void *slots);
     /* Write the result in `slots` as the reply. NULL: nil. */
     void (*pack)(bp_call_t *call, const void *slots);
@@ -93,7 +93,7 @@ typedef struct {
 
 /* A row of the board's function table: either `packed`, or a `target` that the agent calls. */
 typedef struct {
-    const char *name;          /* in BP_ROM, 1..63 bytes */
+    const char *name;          /* in BP_ROM, 1..255 bytes */
     const char *signature;     /* in BP_ROM, "(n: u32) -> i32"; "" when only the board knows */
     bp_packed_t *packed;       /* NULL: call `target` */
     const bp_target_t *target; /* in BP_ROM; NULL: cannot be measured */
@@ -128,9 +128,9 @@ typedef struct {
     uint32_t layout_crc;
     uint16_t schema_id;
     uint16_t body_length;
+    uint16_t state_bytes; /* at most BP_CFG_STATE_BYTES for all that are active at once */
     uint8_t version;
-    uint8_t state_bytes; /* at most BP_CFG_STATE_BYTES for all that are active at once */
-    uint8_t counters;    /* at least 1 */
+    uint8_t counters; /* at least 1 */
 } bp_collector_t;
 
 /// The firmware: what the build puts together ///
@@ -169,6 +169,7 @@ struct bp_agent {
 void bp_init(bp_agent_t *agent, const bp_firmware_t *firmware);
 
 /* Handle what has arrived; never blocks for the host.
+ * Not for packed functions: the call that runs stands in the buffer that it would fill.
  * Returns the bytes taken; 0 means that there was nothing to do. */
 size_t bp_poll(bp_agent_t *agent);
 

@@ -55,6 +55,12 @@
 #if BP_CFG_STATE_BYTES < 1 || BP_CFG_STATE_BYTES > 256
 #error "BP_CFG_STATE_BYTES is out of range (1..256)"
 #endif
+#if BP_CFG_SLOT_BYTES < 1
+#error "BP_CFG_SLOT_BYTES is out of range (1 or more)"
+#endif
+#if BP_CFG_ARENA < 0 || BP_CFG_ARENA > 0x7fffffff
+#error "BP_CFG_ARENA is out of range (0..0x7fffffff)"
+#endif
 #if BP_CFG_OPEN_WINDOWS < 0 || BP_CFG_OPEN_WINDOWS > 255
 #error "BP_CFG_OPEN_WINDOWS is out of range (0..255)"
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a board owes the agent: eight functions and one constant. A board's port.c defines them all.
  *
- * The agent calls them from bp_init() and bp_poll() only, never from an interrupt. None may
+ * They are called from main, bp_init(), bp_poll() and bp_serve(), never from an interrupt. None may
  * use the heap. The two that read a clock are called inside measured windows: keep them short and
  * of constant length. */
 
 #ifndef BOARDPROF_BP_PORT_H
 #define BOARDPROF_BP_PORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,7 +26,9 @@ void bp_port_init(void);
  * Example: a UART without interrupts returns at most the bytes of its FIFO. */
 size_t bp_port_read(uint8_t *buffer, size_t capacity);
 
-/* Send bytes. May wait for the hardware, not for the host.
+/* Send bytes. May wait for the hardware; for the host only with a deadline. When it returns,
+ * `buffer` is the caller's again, and the core has nothing left to do for it, in no interrupt
+ * either: a measured window may come next.
  * Required: always.  Context: bp_poll, and between samples of a measurement.  Unit: bytes.
  * Example: `while (length--) { while (UART_FULL) {} UART_DATA = *buffer++; }` */
 void bp_port_write(const uint8_t *buffer, size_t length);
@@ -50,10 +53,11 @@ uint32_t bp_port_coarse(void);
 
 /* What the two clocks are. */
 typedef struct {
-    const char *source; /* in BP_ROM; the register or call behind bp_port_ticks, for people */
-    uint32_t ticks_hz;  /* rate of bp_port_ticks, 0: there is none */
-    uint32_t coarse_hz; /* rate of bp_port_coarse, 0: there is none; at least 2 ticks a wrap */
-    uint8_t ticks_bits; /* width of bp_port_ticks, 8..64 */
+    const char *source;  /* in BP_ROM; the register or call behind bp_port_ticks, for people */
+    uint32_t ticks_hz;   /* rate of bp_port_ticks, 0: there is none */
+    uint32_t coarse_hz;  /* rate of bp_port_coarse, 0: there is none; at least 2 ticks a wrap */
+    uint8_t ticks_bits;  /* width of bp_port_ticks, 8..64 */
+    bool ticks_in_sleep; /* bp_port_ticks goes on while the core sleeps */
 } bp_port_clock_t;
 
 extern const bp_port_clock_t bp_port_clock; /* declare it BP_ROM */

@@ -4,6 +4,7 @@
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define BP_ARCH_HAS_CYCLES32 1
@@ -30,10 +31,12 @@ static inline uint32_t bp_arch_cycles32(void) {
     return (uint32_t)bp_arch_mcycle();
 }
 
-static inline void bp_arch_cycles_init(void) {
+static inline bool bp_arch_cycles_init(void) {
+    return true;
 }
 
-static inline void bp_arch_cycles32_init(void) {
+static inline bool bp_arch_cycles32_init(void) {
+    return true;
 }
 
 #endif
