@@ -64,7 +64,7 @@ def test_the_first_run_prints_the_table_shown(tmp_path: Path) -> None:
 
 
 def test_the_c_file_is_measured_as_it_stands(tmp_path: Path) -> None:
-    (tmp_path / "scale.c").write_text("#include <stdint.h>\n" + block("c"))
+    (tmp_path / "scale.c").write_text(block("c"))
     assert run("run", "scale.c:scale", cwd=tmp_path).splitlines()[1].startswith("scale ")
 
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This machine, inside the host's own process: a shared library that serves one socket. */
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -12,12 +16,27 @@
  * that it measures are static, there is one of each. `fd` stays the caller's. */
 int bp_native_serve(int fd);
 
+static atomic_bool bp_native_serving;
+static pthread_t bp_native_thread;
+
+/* A measured function that calls exit() would end the host with a success that none is: 6 is the
+ * host's exit code for a function that failed. Any other thread may end the process as it likes. */
+static void bp_native_at_exit(void) {
+    if (atomic_load(&bp_native_serving) && pthread_equal(pthread_self(), bp_native_thread)) {
+        fputs("error: the function ended the whole process by exit()\n", stderr);
+        _exit(6);
+    }
+}
+
 int bp_native_serve(int fd) {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static bp_agent_t agent;
     if (atomic_flag_test_and_set(&busy)) {
         return -1;
     }
+    bp_native_thread = pthread_self();
+    atomic_store(&bp_native_serving, true);
+    atexit(bp_native_at_exit);
     bp_posix_use_socket(fd);
     bp_port_init();
     bp_init(&agent, &bp_firmware);
@@ -26,6 +45,7 @@ int bp_native_serve(int fd) {
             bp_port_idle();
         }
     }
+    atomic_store(&bp_native_serving, false);
     atomic_flag_clear(&busy);
     return 0;
 }

@@ -176,6 +176,13 @@ def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float 
     period = 1 << info.bits
     value = (fields[meaning.stop] - fields[meaning.start]) % period
     wrapped, ambiguous = 0, False
+    if info.bits == 64 and value >> 63:
+        raise DecodeError(
+            f"{info.source} stepped back within the window: {fields[meaning.start]} at its start, "
+            f"{fields[meaning.stop]} at its end.",
+            path=f"{info.name}.{meaning.stop}",
+            hint="a function that forks or migrates takes the counter of another thread with it",
+        )
     if info.bits < 64:
         if info.coarse_hz and info.hz and meaning.coarse_start and meaning.coarse_stop:
             coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)

@@ -123,6 +123,7 @@ def run_plan(
             firmware = _build(spec, plan, on_command)
             with _connected(spec, plan, firmware) as board:
                 names = _chosen(board, plan, firmware, on_note)
+                _note_hooks(names, firmware, on_note)
                 for result in _measure_all(board, names, plan, on_progress, on_note):
                     if isinstance(result, Measurement):
                         measurements.append(result)
@@ -194,10 +195,20 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         if needed == plan.arguments.keys():
             chosen.append(name)
         else:
-            on_note(f"{name} is left out: it takes {info.signature}")
+            on_note(f"{name} is left out: it takes {info.signature}; name it, with NAME=VALUE")
     if not chosen:
         raise UsageError(f"There is nothing to measure {_where(board, plan)}.")
     return chosen
+
+
+def _note_hooks(names: Sequence[str], firmware: Firmware | None, on_note: Note) -> None:
+    """Tell of functions that have the name of a set-up or a check, but not its type."""
+    others = {f.name for f in firmware.functions} if firmware else set()
+    for name in names:
+        for hook, form in (("setup", "void {}(void)"), ("check", "int {}(void)")):
+            if f"{name}_{hook}" in others:
+                wanted = form.format(f"{name}_{hook}")
+                on_note(f"{name}_{hook} is not run for {name}: it is not `{wanted}`")
 
 
 def _where(board: Board, plan: Plan) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ from boardprof_protocol.handshake import HELLO, WELCOME
 
 __all__ = ["CallResult", "Session", "Welcome"]
 
+CONSOLE_BYTES = 1 << 16
+"""How much console text is kept, in bytes: the end of it."""
+
 HOST_MTU = 65535
 """Longest encoded frame that the host takes, in bytes."""
 
@@ -44,7 +48,7 @@ _WHAT_WENT_WRONG = {
     ErrorCode.ARG_TYPE: "an argument has the wrong type",
     ErrorCode.ARG_RANGE: "an argument is out of range",
     ErrorCode.REPLY_TOO_BIG: "the reply does not fit the board's buffer",
-    ErrorCode.NO_MEMORY: "the board is out of memory for this",
+    ErrorCode.NO_MEMORY: "no room on the board: too many windows, blocks or collectors",
     ErrorCode.BAD_HANDLE: "no such handle in this session",
     ErrorCode.BAD_OFFSET: "outside the block",
     ErrorCode.NO_COLLECTOR: "it has no such collector",
@@ -120,6 +124,7 @@ class Session:
         self.welcome: Welcome | None = None
         self._sequence = 0
         self._console = bytearray()
+        self._busy = threading.Lock()
         self._client = RpcClient(secrets.randbelow(0xFFFF) + 1, transport.byte_time_s)
 
     def open(self) -> Welcome:
@@ -264,7 +269,26 @@ class Session:
         name: str,
         timeout_s: float | None = None,
     ) -> tuple[Reply, float]:
-        silence_s = self.timeout_s if timeout_s is None else timeout_s
+        if not self._busy.acquire(blocking=False):
+            raise UsageError(
+                f"{name} was called while another call on {self.transport.name} is under way.",
+                hint="use a board from one thread at a time",
+            )
+        try:
+            silence_s = self.timeout_s if timeout_s is None else timeout_s
+            return self._until_reply(kind, sequence, body, on_progress, name, silence_s)
+        finally:
+            self._busy.release()
+
+    def _until_reply(
+        self,
+        kind: FrameKind,
+        sequence: int,
+        body: bytes,
+        on_progress: Callable[[int, int], None] | None,
+        name: str,
+        silence_s: float,
+    ) -> tuple[Reply, float]:
         begin = time.monotonic()
         self._client.request(kind, sequence, body)
         self.transport.write(self._client.outgoing(begin), silence_s)
@@ -298,6 +322,7 @@ class Session:
         text = self._client.console(everything=everything)
         if text:
             self._console += text
+            del self._console[:-CONSOLE_BYTES]
             if self.on_console is not None:
                 self.on_console(text)
 
@@ -310,7 +335,10 @@ class Session:
         self._take_console(everything=True)
         hint = "check port and baud rate, see that no other host has the board, or reset it"
         if self.welcome is not None:
-            hint = f"see whether {name} ends; if it is only slow, give --timeout more seconds"
+            hint = (
+                f"see whether {name} crashes or never ends; if it is only slow, "
+                "give --timeout more seconds"
+            )
         return BoardTimeoutError(
             f"The board at {self.transport.name} did not answer {name} for {silence_s:g} s.",
             console=self.console,

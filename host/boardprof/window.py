@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -12,7 +13,7 @@ import msgpack
 from boardprof.assemble import metrics_of
 from boardprof.decode import Reading, decode_samples
 from boardprof.dictionary import Dictionary
-from boardprof.errors import FrameError, UsageError
+from boardprof.errors import BoardprofError, FrameError, UsageError
 from boardprof.measurement import Device
 from boardprof.metrics import Metric
 from boardprof.session import Session
@@ -113,6 +114,9 @@ class Window:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the window. After an error the error is what counts, and the window stays open."""
+        """Close the window. After an error it is closed as well, and the error is what counts."""
         if kind is None:
             self.stop()
+        elif self._number is not None:
+            with contextlib.suppress(BoardprofError):
+                self.stop()

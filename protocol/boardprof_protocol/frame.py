@@ -25,6 +25,10 @@ OVERHEAD = HEADER_SIZE + _CRC.size
 """Bytes of a decoded frame that are not its body."""
 
 
+_LONGEST = 1 << 16
+"""No encoded frame is longer, in bytes: an MTU has 16 bits."""
+
+
 class BadFrame(ValueError):
     """Bytes between two delimiters that are no frame."""
 
@@ -128,17 +132,21 @@ class FrameDecoder:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Take received bytes and yield each frame that they complete, in order."""
-        self._pending += data
-        while (end := self._pending.find(0)) >= 0:
-            piece = bytes(self._pending[:end])
-            del self._pending[: end + 1]
-            if piece:
-                try:
-                    frame = decode_frame(piece)
-                except BadFrame:
-                    self._console += piece
-                else:
-                    yield frame
+        *pieces, rest = data.split(b"\0")
+        if pieces:
+            pieces[0] = bytes(self._pending) + pieces[0]
+            self._pending.clear()
+        self._pending += rest
+        if len(self._pending) > _LONGEST:  # whatever it is, no frame is as long
+            self._console += self._pending
+            self._pending.clear()
+        for piece in filter(None, pieces):
+            try:
+                frame = decode_frame(piece)
+            except BadFrame:
+                self._console += piece
+            else:
+                yield frame
 
     def take_console(self, *, everything: bool = False) -> bytes:
         """Return and forget console bytes.

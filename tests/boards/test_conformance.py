@@ -118,6 +118,13 @@ def test_a_window_that_is_not_open_cannot_be_stopped_on_the_board(board: Board) 
         board.session.call(stop.id, b"\x00", 1, name=stop.name)
 
 
+def test_a_window_is_given_back_when_its_body_raises(board: Board) -> None:
+    name = next(iter(board.collectors))
+    for _ in range(12):  # more than any board holds open at one time
+        with pytest.raises(ZeroDivisionError), board.collectors[name]:
+            raise ZeroDivisionError
+
+
 def test_init_closes_the_windows_of_its_collector(board: Board) -> None:
     """Counters may begin anew, and an open window would subtract from another origin."""
     name = next(iter(board.collectors))

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from boardprof.boards import board_spec
 from boardprof.builder import build
 from boardprof.connection import connect
+from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration
 from tests.boards.conftest import WORKLOADS, available
 
@@ -112,7 +115,7 @@ soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
 board.session.call(init)
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-PAGE_FAULTS = bytes([3, 2])  # bp.describe: section 3, counter 2
+PAGE_FAULTS = bytes([3, 0])  # bp.describe: section 3, counter 0
 name, *_, status, error = board.session.call(0, PAGE_FAULTS, 2).value
 board.close()
 print(name, status, os.strerror(error))
@@ -126,6 +129,23 @@ def test_a_counter_that_the_kernel_refuses_is_unsupported_with_the_kernels_reaso
     )
     assert done.stderr == ""
     assert done.stdout == "page-faults 3 Too many open files\n"  # 3: CounterStatus.REFUSED
+
+
+def test_a_second_thread_is_refused_and_not_given_the_first_ones_answer(tmp_path: Path) -> None:
+    source = tmp_path / "nap.c"
+    source.write_text(
+        "#include <time.h>\nvoid nap(void);\nvoid nap(void) {"
+        " struct timespec t = {0, 300000000}; nanosleep(&t, (struct timespec *)0); }\n"
+    )
+    spec = available("native")
+    with connect(spec, image=build(spec, [source]).image) as board:
+        thread = threading.Thread(target=board.functions.nap)
+        thread.start()
+        time.sleep(0.1)
+        with pytest.raises(UsageError, match="another call on"):
+            board.functions.nap()
+        thread.join(5)
+        assert board.functions.nap() is None
 
 
 def test_exactly_one_board_is_the_default() -> None:

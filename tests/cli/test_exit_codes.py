@@ -123,7 +123,7 @@ def test_a_function_that_never_ends_is_5_when_the_time_is_over(board: str) -> No
     done = boardprof("run", "-b", board, f"{ENDLESS}:b_endless", "--timeout", "2")
     assert (done.code, done.out) == (5, "")
     assert "did not answer b_endless for 2 s." in done.err
-    assert "Try: see whether b_endless ends; if it is only slow, give --timeout more" in done.err
+    assert "Try: see whether b_endless crashes or never ends; if it is only slow" in done.err
 
 
 def test_a_check_that_fails_is_6() -> None:
@@ -133,6 +133,22 @@ def test_a_check_that_fails_is_6() -> None:
 
 
 # -- 7: building ------------------------------------------------------------------------------
+
+
+def test_a_function_that_ends_the_process_is_6_and_no_success(tmp_path: Path) -> None:
+    (tmp_path / "leave.c").write_text(
+        "#include <stdlib.h>\nvoid leave(void);\nvoid leave(void) { exit(0); }\n"
+    )
+    done = boardprof("run", tmp_path / "leave.c:leave")
+    assert done.code == 6
+    assert "ended the whole process" in done.err
+
+
+def test_a_check_of_another_type_is_told_since_it_does_not_run(tmp_path: Path) -> None:
+    (tmp_path / "q.c").write_text("void q(void) {}\nunsigned q_check(void) { return 7; }\n")
+    done = boardprof("run", tmp_path / "q.c:q")
+    assert done.code == 0
+    assert "q_check is not run for q: it is not `int q_check(void)`" in done.err
 
 
 def test_code_that_does_not_compile_is_7_with_the_compilers_words(tmp_path: Path) -> None:

@@ -201,6 +201,12 @@ def test_a_slower_clock_that_is_too_slow_leaves_it_ambiguous() -> None:
     assert only(clock(0, 5), coarse).ambiguous
 
 
+def test_a_64_bit_counter_that_steps_back_is_an_error_and_no_huge_number() -> None:
+    wide = replace(CLOCK_INFO, counters=(counter("ticks", 64, 1_000_000_000, 0),))
+    with pytest.raises(DecodeError, match="stepped back within the window: 900 at its start, 13"):
+        only(clock(900, 13), wide)
+
+
 def test_64_bits_wrap_too_and_are_never_ambiguous() -> None:
     wide = replace(CLOCK_INFO, counters=(counter("ticks", 64, 1_000_000_000, 0),))
     reading = only(clock(2**64 - 3, 4), wide)
