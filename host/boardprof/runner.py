@@ -195,7 +195,7 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         if needed == plan.arguments.keys():
             chosen.append(name)
         else:
-            on_note(f"{name} is left out: it takes {info.signature}; name it, with NAME=VALUE")
+            on_note(f"{name} is left out: it takes {info.signature}")
     if not chosen:
         raise UsageError(f"There is nothing to measure {_where(board, plan)}.")
     return chosen

@@ -50,7 +50,8 @@ def test_info_shows_what_the_default_board_is_and_offers() -> None:
     assert done.out.startswith("native: this machine, inside the host's own process\n")
     for part in ("protocol 1, build ", "64-bit pointers, little-endian", "clock       measured"):
         assert part in done.out
-    assert "\nCounters\n  duration_time: 64 bits, 1,000,000,000 Hz, CLOCK_MONOTONIC_RAW" in done.out
+    assert "\nCounters\n  page-faults: 64 bits, perf_event_open" in done.out
+    assert "\n  duration_time: 64 bits, 1,000,000,000 Hz, CLOCK_MONOTONIC_RAW" in done.out
     assert done.out.endswith("Functions\n  (none)\n")
 
 
