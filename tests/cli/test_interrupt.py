@@ -32,7 +32,9 @@ def endless_run(board: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]
     requires_tool(spec.build.cc, spec.build.package)
     if spec.launch.package:
         requires_tool(spec.launch.command[0], spec.launch.package)
-    command = [*BOARDPROF, "run", "-b", board, f"{FIXTURES / 'endless.c'}:b_endless"]
+    # Whoever runs the tests in the background may have had the signal ignored; a terminal has not.
+    listening = ["env", "--default-signal=INT"]
+    command = [*listening, *BOARDPROF, "run", "-b", board, f"{FIXTURES / 'endless.c'}:b_endless"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
