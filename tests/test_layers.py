@@ -108,7 +108,7 @@ TRANSPORTS = ours("transport", "connection", "session", "rpc", "describe")
 MEANING = ours("decode", "metrics", "report", "render", "schemas", "dictionary", "assemble")
 
 
-@pytest.mark.parametrize("module", sorted(ours("decode", "dictionary", "metrics", "report")))
+@pytest.mark.parametrize("module", sorted(MEANING | ours("measurement", "selection")))
 def test_meaning_knows_no_transport(module: str) -> None:
     assert reaches(module) & TRANSPORTS == set()
 
@@ -130,6 +130,22 @@ def test_the_state_machine_has_no_input_output_or_clock() -> None:
 @pytest.mark.parametrize("module", sorted(ours("render")))
 def test_rendering_knows_reports_only(module: str) -> None:
     assert reaches(module) - ours("render") <= ours("report", "metrics", "errors")
+
+
+def test_the_command_reaches_boards_through_the_runner_and_connect_only() -> None:
+    assert imports("boardprof.cli") & (TRANSPORTS | MEANING) == {"boardprof.connection"}
+
+
+BOARD_SOURCES = sorted(p for p in ROOT.glob("boards/*/*") if p.suffix in {".c", ".h", ".S"})
+ARCH = {path.name for path in (AGENT / "arch").glob("*/*.h")}
+
+
+@pytest.mark.parametrize("path", BOARD_SOURCES, ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_a_board_includes_the_public_headers_and_its_own_only(path: Path) -> None:
+    own = {p.name for p in path.parent.iterdir()}
+    allowed = {"boardprof/bp.h", "boardprof/bp_port.h", "boardprof/bp_wire.h"} | ARCH | own
+    text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.MULTILINE)) <= allowed
 
 
 def test_nobody_imports_the_command() -> None:

@@ -53,6 +53,14 @@ static void bp_linux_faults_init(void) {
     }
 }
 
+/* The board `native` is a library: what it holds must not outlive its being unloaded. */
+__attribute__((destructor)) static void bp_linux_faults_close(void) {
+    if (bp_faults_fd >= 0) {
+        close(bp_faults_fd);
+        bp_faults_fd = -1;
+    }
+}
+
 static void bp_linux_faults_start(void *state) {
     ((bp_linux_faults_t *)state)->start = bp_faults_now();
 }

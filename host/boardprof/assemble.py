@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from boardprof._version import __version__
@@ -21,8 +22,6 @@ DURATION = "Duration (us)"
 PERTURBATION = "Perturbation (%)"
 """Share of the raw window that was the measuring itself, subtracted from the row's counts."""
 
-_WALL_CLOCK = "duration_time"
-
 
 def assemble(measurements: Sequence[Measurement]) -> Report:
     """Build the Report of measurements on one board or several."""
@@ -31,17 +30,17 @@ def assemble(measurements: Sequence[Measurement]) -> Report:
     return Report(rows, totals, _configuration(measurements), _extra(measurements))
 
 
-def metrics_of(counter: str, value: int, reading: Reading, clock_kind: str) -> dict[str, Metric]:
+def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) -> dict[str, Metric]:
     """Return a counter's value as the metrics that it stands for.
 
-    Nanoseconds become a Duration; ticks stay ticks and become a Duration as well where the board's
-    clock is a real one. On a simulated clock there is no Duration.
+    Nanoseconds become a Duration; ticks stay ticks and become a Duration as well where they are the
+    ``clock`` (see `clock_of`): of several clocks one gives the Duration.
     """
     if reading.unit == "ns":
-        name = DURATION if counter == _WALL_CLOCK else f"{counter} (us)"
+        name = DURATION if counter == clock else f"{counter} (us)"
         return {name: Duration(value / 1000.0)}
     metrics: dict[str, Metric] = {counter: Count(value)}
-    if reading.unit == "ticks" and clock_kind != "simulated":
+    if counter == clock:
         metrics[DURATION] = Duration(value * 1e6 / reading.hz)
     return metrics
 
@@ -53,10 +52,12 @@ def _rows(measurement: Measurement, device_total: Row) -> Iterable[Row]:
         row: Row = {"Name": measurement.function}
         for counter in measurement.counters:
             net = measurement.net(sample, counter)
-            row |= metrics_of(counter, net, sample.readings[counter], measurement.device.clock_kind)
+            row |= metrics_of(counter, net, sample.readings[counter], measurement.clock)
         if whole > 0:
             part = _size(row, reference)
             row["Percent"] = Percent(100.0 * part / whole)
+        if measurement.arguments:
+            row["Argument Shapes"] = measurement.arguments
         row["Device"] = measurement.device.name
         row["Count"] = Count(measurement.number)
         perturbation = measurement.perturbation_percent(sample)
@@ -79,7 +80,7 @@ def _totals(measurements: Sequence[Measurement]) -> dict[str, Row]:
         row = totals.setdefault(measurement.device.name, {})
         for counter in measurement.counters:
             total = measurement.total(counter)
-            found = metrics_of(counter, total.value, total, measurement.device.clock_kind)
+            found = metrics_of(counter, total.value, total, measurement.clock)
             for name, metric in found.items():
                 row[name] = _sum(row.get(name), metric)
     return totals
@@ -173,6 +174,7 @@ def _extra(measurements: Sequence[Measurement]) -> dict[str, Any]:
                 "build_id": device.build_id,
                 "boot_id": device.boot_id,
                 "unsupported": dict(device.unsupported),
+                "collectors": [asdict(collector) for collector in device.collectors],
             }
             for device in _devices(measurements)
         },
@@ -184,6 +186,8 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
     return {
         "name": measurement.function,
         "device": measurement.device.name,
+        "arguments": measurement.arguments,
+        "collectors": [i for i in range(8) if measurement.mask >> i & 1],
         "number": measurement.number,
         "warmup": measurement.warmup,
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},

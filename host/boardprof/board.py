@@ -13,7 +13,7 @@ from boardprof.assemble import assemble
 from boardprof.board_file import BoardSpec
 from boardprof.decode import Sample, check_layouts, decode_samples
 from boardprof.dictionary import Dictionary, FunctionInfo
-from boardprof.errors import FrameError, UnknownNameError, UsageError
+from boardprof.errors import FrameError, RpcError, UnknownNameError, UsageError
 from boardprof.measurement import Device, Measurement
 from boardprof.memory import Memory
 from boardprof.report import Report
@@ -21,7 +21,7 @@ from boardprof.selection import Selection, select_metrics, unsupported_counters
 from boardprof.session import Session, Welcome
 from boardprof.signature import pack_arguments, parse_signature
 from boardprof.window import Window
-from boardprof_protocol.codes import BuiltIn, MeasureFlag
+from boardprof_protocol.codes import BuiltIn, ErrorCode, MeasureFlag
 from boardprof_protocol.layout import Layout
 
 __all__ = ["Board", "Collectors", "Functions", "RemoteFunction"]
@@ -30,7 +30,7 @@ _CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
 
 Progress = Callable[[int, int], None]
-"""Called with (calls done, calls in all) while a measurement runs."""
+"""Called with (rounds done, rounds in all) while a measurement runs."""
 
 
 class RemoteFunction:
@@ -153,6 +153,7 @@ class Board:
             build_id=welcome.build_id.hex(),
             boot_id=welcome.boot_id,
             unsupported=unsupported_counters(dictionary.collectors, spec.unsupported),
+            collectors=dictionary.collectors,
         )
 
     def profile(
@@ -176,7 +177,8 @@ class Board:
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
             named: arguments by parameter name.
-            on_progress: called with (calls done, calls in all) between samples.
+            on_progress: called with (rounds done, rounds in all) between rounds: a round is a
+                warm-up call or a sample, those of the calibration included.
 
         Raises:
             UsageError: an unknown name, an unsupported metric, or a number out of range.
@@ -206,20 +208,49 @@ class Board:
         on_progress: Progress | None = None,
     ) -> Measurement:
         """Measure as `profile` does, and return the samples instead of a Report."""
-        _check_range("warmup", warmup, 0)
-        _check_range("repeat", repeat, 1)
-        _check_range("number", number, 1)
+        _check_range("warmup", warmup, 0, (1 << 31) - 1)
+        _check_range("repeat", repeat, 1, (1 << 32) - 1)
+        _check_range("number", number, 1, (1 << 32) - 1)
         remote = self.functions[function]
         if not remote.info.measurable:
             raise UsageError(f"{function} of {self.spec.name} can be called, not measured.")
         packed = remote.pack(*args, **(named or {}))
         selection = select_metrics(
-            self.spec.name, self.dictionary.collectors, self.device.unsupported, metrics
+            self.spec.name,
+            self.dictionary.collectors,
+            self.device.unsupported,
+            metrics,
+            self.device.clock_kind,
         )
-        run = _Run(self, remote.info, packed, selection, number, on_progress)
-        calibration, _ = run.samples(MeasureFlag.EMPTY, min(warmup, 1), _CALIBRATION_SAMPLES)
+        whole = min(warmup, 1) + _CALIBRATION_SAMPLES + warmup + repeat
+        while True:
+            run = _Run(self, remote.info, packed, selection, number, whole, on_progress)
+            try:
+                calibration, _ = run.samples(
+                    MeasureFlag.EMPTY, min(warmup, 1), _CALIBRATION_SAMPLES
+                )
+                break
+            except RpcError as error:
+                # Nothing has run yet. How many fit into one pass only the agent knows.
+                too_many = error.code in (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
+                if metrics is not None or not too_many or len(selection.collectors) == 1:
+                    raise
+                selection = selection.without_last()
         samples, totals = run.samples(MeasureFlag(0), warmup, repeat)
-        return Measurement(function, self.device, number, warmup, samples, calibration, totals)
+        names = [name for name, _ in parse_signature(remote.info.signature).parameters]
+        given = {**dict(zip(names, args, strict=False)), **(named or {})}
+        shown = ", ".join(f"{name}={given[name]}" for name in names)
+        return Measurement(
+            function,
+            self.device,
+            number,
+            warmup,
+            samples,
+            calibration,
+            totals,
+            selection.mask,
+            shown,
+        )
 
     def window(self, collector: str) -> Window:
         """Return a closed window of ``collector``; see `Window`."""
@@ -248,9 +279,9 @@ class Board:
         self.close()
 
 
-def _check_range(name: str, value: int, least: int) -> None:
-    if not least <= value < 1 << 32:
-        raise UsageError(f"{name}={value} is out of range: {least} to {(1 << 32) - 1}.")
+def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise UsageError(f"{name}={value} is out of range: {least} to {most}.")
 
 
 class _Run:
@@ -263,8 +294,10 @@ class _Run:
         packed: tuple[bytes, int],
         selection: Selection,
         number: int,
+        rounds: int,
         on_progress: Progress | None,
     ) -> None:
+        self._done, self._rounds = 0, rounds
         self._board = board
         self._function = function
         self._packed = packed
@@ -286,8 +319,15 @@ class _Run:
             taken, total = self._batch(flags, warmup, repeat - len(samples))
             samples += taken
             totals.append(total)
+            self._done += len(taken) + (warmup if len(samples) == len(taken) else 0)
             warmup = min(warmup, 1)
+            self._show(0, 0)
         return tuple(samples), tuple(totals)
+
+    def _show(self, done: int, _: int) -> None:
+        """Pass a batch's progress on as that of the whole, which knows no batches."""
+        if self._on_progress is not None:
+            self._on_progress(min(self._done + done, self._rounds), self._rounds)
 
     def _batch(self, flags: MeasureFlag, warmup: int, repeat: int) -> tuple[list[Sample], Sample]:
         arguments, count = self._packed
@@ -297,7 +337,7 @@ class _Run:
             b"".join(msgpack.packb(value) for value in head) + arguments,
             len(head) + count,
             name=self._function.name,
-            on_progress=self._on_progress,
+            on_progress=self._show,
         )
         value = result.value
         if not (isinstance(value, list) and len(value) == 2 and isinstance(value[1], bytes)):

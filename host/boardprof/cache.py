@@ -19,7 +19,7 @@ from typing import Any
 
 from boardprof.errors import UsageError
 
-__all__ = ["Cache", "FileHashes", "digest"]
+__all__ = ["Cache", "FileHashes", "cache_root", "digest"]
 
 
 class Cache:
@@ -31,7 +31,7 @@ class Cache:
         Raises:
             UsageError: the folder cannot be made or written to.
         """
-        self.root = _default_root() if root is None else root
+        self.root = cache_root() if root is None else root
         try:
             (self.root / "tmp").mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -100,7 +100,8 @@ def digest(*parts: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _default_root() -> Path:
+def cache_root() -> Path:
+    """Return where the cache is unless said otherwise; nothing is made there."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     # The XDG Base Directory Specification: a relative path is invalid and ignored.
     return (base if base.is_absolute() else Path.home() / ".cache") / "boardprof"

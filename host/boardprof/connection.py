@@ -10,7 +10,7 @@ from pathlib import Path
 from boardprof.board import Board
 from boardprof.board_file import BoardSpec
 from boardprof.boards import board_spec, default_board
-from boardprof.cache import Cache
+from boardprof.cache import cache_root
 from boardprof.describe import fetch_dictionary
 from boardprof.errors import BoardError
 from boardprof.schemas import layouts_for
@@ -77,7 +77,7 @@ def attach(
     try:
         welcome = session.open()
         session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
-        dictionary = fetch_dictionary(session, Cache().root / "dictionaries")
+        dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
         if dictionary.board != spec.name:
             raise BoardError(
                 f"The agent at {transport.name} is of the board {dictionary.board!r}, "

@@ -4,12 +4,23 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from boardprof.decode import Reading, Sample
+from boardprof.dictionary import CollectorInfo
 
-__all__ = ["Device", "Measurement"]
+__all__ = ["Device", "Measurement", "clock_of"]
+
+
+def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
+    """Name the one counter that is wall time: the system's clock, else ticks of a real one."""
+    if "duration_time" in readings:
+        return "duration_time"
+    if clock_kind == "simulated":
+        return None
+    ticks = (name for name, r in readings.items() if r.unit == "ticks" and r.hz)
+    return next(ticks, None)
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,7 @@ class Device:
         build_id: 16 hexadecimal digits.
         boot_id: differs from one boot to the next.
         unsupported: counter name -> why there is no such count.
+        collectors: as its dictionary has them; what it takes to decode the blobs again.
     """
 
     name: str
@@ -35,6 +47,7 @@ class Device:
     build_id: str
     boot_id: int
     unsupported: dict[str, str]
+    collectors: tuple[CollectorInfo, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,8 @@ class Measurement:
         samples: the measured windows, in order.
         calibration: the same loop around the empty function.
         totals: from before the first to after the last sample, one for each reply of the board.
+        mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
+        arguments: of the function, such as ``n=256, gain=0.5``; "" where it takes none.
     """
 
     function: str
@@ -58,11 +73,18 @@ class Measurement:
     samples: tuple[Sample, ...]
     calibration: tuple[Sample, ...]
     totals: tuple[Sample, ...]
+    mask: int = 0
+    arguments: str = ""
 
     @property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read."""
         return tuple(self.samples[0].readings)
+
+    @property
+    def clock(self) -> str | None:
+        """The counter whose value is the Duration, None on a simulated clock."""
+        return clock_of(self.samples[0].readings, self.device.clock_kind)
 
     def overhead(self, counter: str) -> int:
         """What the empty function's window counted: the median over the calibration's samples."""
@@ -93,18 +115,11 @@ class Measurement:
 
     def reference(self) -> str:
         """The counter that percentages go by: time, else instructions, else ticks."""
-        return _reference_counter(self.counters)
+        wanted = (self.clock, "instructions", "ticks", "cycles")
+        return next((name for name in wanted if name in self.counters), self.counters[0])
 
     def perturbation_percent(self, sample: Sample) -> float | None:
-        """Share of the measured window that was the measuring itself; None of an empty window."""
+        """Share of the window that is not the function's (raw less net); None of an empty one."""
         counter = self.reference()
         raw = sample.readings[counter].value
-        return 100.0 * self.overhead(counter) / raw if raw else None
-
-
-def _reference_counter(counters: Sequence[str]) -> str:
-    """Pick the counter that stands for the cost of a call."""
-    for name in ("duration_time", "instructions", "ticks", "cycles"):
-        if name in counters:
-            return name
-    return counters[0]
+        return 100.0 * (raw - self.net(sample, counter)) / raw if raw else None

@@ -102,8 +102,8 @@ def run_plan(
 ) -> Outcome:
     """Build, start and measure on one board after the other.
 
-    A function that fails on a board, and a board that fails, do not take the others' numbers with
-    them. A mistake in the plan ends it, since the next board would say the same.
+    A function that fails on a board, and a board that fails or lacks what is asked for, do not take
+    the others' numbers with them, whatever the order.
 
     Args:
         plan: what to do.
@@ -129,11 +129,9 @@ def run_plan(
                         measurements.append(result)
                     else:
                         failures.append(result)
-        except UsageError as error:
-            failures.append(error)
-            break
         except BoardprofError as error:
-            failures.append(error)
+            if str(error) not in map(str, failures):  # a mistake in the plan is told once
+                failures.append(error)
     return Outcome(assemble(measurements) if measurements else None, tuple(failures))
 
 

@@ -9,6 +9,7 @@ sequence of `Layout`; a package offers a `Layout` through the entry-point group
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -26,8 +27,10 @@ _SCHEMA_FILE = "schema.py"
 def layouts_for(folder: Path) -> dict[int, Layout]:
     """Return the layouts for the board in ``folder``, by schema id.
 
+    A package whose entry point cannot be used is left out with a warning.
+
     Raises:
-        UsageError: two layouts claim the same schema id.
+        UsageError: two layouts claim the same schema id, or the board's schema.py cannot be used.
     """
     layouts = {layout.schema_id: layout for layout in collector_layouts()}
     for layout in (*_packages_layouts(), *_board_layouts(folder)):
@@ -43,10 +46,14 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
 
 def _packages_layouts() -> Iterator[Layout]:
     for entry in metadata.entry_points(group=_ENTRY_POINTS):
-        layout = entry.load()
-        if not isinstance(layout, Layout):
-            raise UsageError(f"The entry point {entry.value} is no Layout.")
-        yield layout
+        try:
+            layout = entry.load()
+            if not isinstance(layout, Layout):
+                raise TypeError(f"{type(layout).__name__} is no Layout")
+        except Exception as error:  # another package's fault must not hide every board
+            warnings.warn(f"The collector of {entry.value} is left out: {error!r}", stacklevel=3)
+        else:
+            yield layout
 
 
 def _board_layouts(folder: Path) -> tuple[Layout, ...]:
@@ -57,5 +64,13 @@ def _board_layouts(folder: Path) -> tuple[Layout, ...]:
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be loaded.")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return tuple(module.LAYOUTS)
+    try:
+        spec.loader.exec_module(module)
+        layouts = tuple(module.LAYOUTS)
+        if not all(isinstance(layout, Layout) for layout in layouts):
+            raise TypeError("LAYOUTS holds something that is no Layout")
+    except Exception as error:
+        raise UsageError(
+            f"{path} cannot be used: {error!r}.", hint="it must define LAYOUTS, Layouts in a list"
+        ) from error
+    return layouts

@@ -28,6 +28,12 @@ class Selection:
         """The collectors as ``bp.measure`` takes them: bit i is collector i."""
         return sum(1 << collector.index for collector in self.collectors)
 
+    def without_last(self) -> Selection:
+        """Leave the last collector out, for an agent that cannot run so many in one pass."""
+        *kept, left_out = self.collectors
+        names = {counter.name for counter in left_out.counters}
+        return Selection(tuple(kept), self.counters - names)
+
     def keep(self, sample: Sample) -> Sample:
         """Leave out the readings that are unsupported or not wanted. The blobs stay whole."""
         readings = {name: r for name, r in sample.readings.items() if name in self.counters}
@@ -46,7 +52,9 @@ def unsupported_counters(
     reasons: dict[str, str] = {}
     for collector in collectors:
         for counter in collector.counters:
-            reason = known.get(counter.name) or counter.unsupported
+            # A second collector of the same count has the name COLLECTOR.counter.
+            plain = counter.name.removeprefix(f"{collector.name}.")
+            reason = known.get(counter.name) or known.get(plain) or counter.unsupported
             if reason is not None:
                 reasons[counter.name] = reason
     return reasons
@@ -57,6 +65,7 @@ def select_metrics(
     collectors: Sequence[CollectorInfo],
     unsupported: Mapping[str, str],
     metrics: Sequence[str] | None,
+    clock_kind: str,
 ) -> Selection:
     """Choose collectors for ``metrics``, or all that the board supports when None.
 
@@ -69,7 +78,9 @@ def select_metrics(
     if not supported:
         raise UsageError(f"{board} has no counter that works: {dict(unsupported)}")
     wanted = (
-        supported if metrics is None else [_counter(board, m, names, unsupported) for m in metrics]
+        supported
+        if metrics is None
+        else [_counter(board, m, names, unsupported, clock_kind) for m in metrics]
     )
     if not wanted:
         raise UsageError("No metric is named.", hint="one of " + ", ".join(supported))
@@ -77,7 +88,18 @@ def select_metrics(
     return Selection(active, frozenset(wanted))
 
 
-def _counter(board: str, metric: str, names: Sequence[str], unsupported: Mapping[str, str]) -> str:
+def _counter(
+    board: str,
+    metric: str,
+    names: Sequence[str],
+    unsupported: Mapping[str, str],
+    clock_kind: str,
+) -> str:
+    if metric in _ALIASES and clock_kind == "simulated":
+        raise UsageError(
+            f"{board} does not support {metric}: its clock is simulated.",
+            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+        )
     candidates = _ALIASES.get(metric, (metric.removesuffix(" (us)"),))
     found = next((name for name in candidates if name in names), None)
     if found is None:

@@ -14,6 +14,7 @@ import msgpack
 from boardprof.errors import (
     BoardTimeoutError,
     CheckFailedError,
+    DeviceError,
     DeviceResetError,
     FrameError,
     ProtocolMismatchError,
@@ -54,6 +55,11 @@ _WHAT_WENT_WRONG = {
     ErrorCode.NO_COLLECTOR: "it has no such collector",
     ErrorCode.UNSUPPORTED: "not supported by this agent",
     ErrorCode.NOT_MEASURABLE: "that function cannot be measured",
+}
+
+_DEVICE_FAILED = {
+    ErrorCode.FAULT: "trapped on the board",
+    ErrorCode.TIMEOUT: "did not end, and the board stopped it",
 }
 
 
@@ -205,6 +211,7 @@ class Session:
             UsageError: more arguments than a call can hold.
             RpcError: the agent refused the call.
             CheckFailedError: the function ran, and its check says that the result is wrong.
+            DeviceError: it trapped, or never ended and was stopped.
             DeviceResetError: the board has lost the session.
             BoardTimeoutError: silence.
             LinkError: the line is gone.
@@ -241,7 +248,7 @@ class Session:
             ) from error
         return value
 
-    def _refused(self, name: str, body: bytes) -> RpcError | CheckFailedError:
+    def _refused(self, name: str, body: bytes) -> RpcError | DeviceError:
         fields = self._unpack(name, body)
         if not (
             isinstance(fields, list)
@@ -257,6 +264,8 @@ class Session:
                 code=detail,
                 hint=f"no number is reported for a wrong result; debug {name}",
             )
+        if code in _DEVICE_FAILED:
+            return DeviceError(f"{name} {_DEVICE_FAILED[code]} (detail {detail}).", code=code)
         why = _WHAT_WENT_WRONG.get(code, f"error {code}")
         return RpcError(f"The board refused {name}: {why} (detail {detail}).", code=code)
 
@@ -341,7 +350,7 @@ class Session:
             )
         return BoardTimeoutError(
             f"The board at {self.transport.name} did not answer {name} for {silence_s:g} s.",
-            console=self.console,
+            console=self.console + self.transport.printed(),
             hint=hint,
         )
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
@@ -13,8 +14,8 @@ import msgpack
 from boardprof.assemble import metrics_of
 from boardprof.decode import Reading, decode_samples
 from boardprof.dictionary import Dictionary
-from boardprof.errors import BoardprofError, FrameError, UsageError
-from boardprof.measurement import Device
+from boardprof.errors import BoardprofError, BoardTimeoutError, FrameError, UsageError
+from boardprof.measurement import Device, clock_of
 from boardprof.metrics import Metric
 from boardprof.session import Session
 from boardprof_protocol.layout import Layout
@@ -62,6 +63,7 @@ class Window:
         self._layouts = layouts
         self._device = device
         self._number: int | None = None
+        self._began_s = 0.0
 
     def init(self) -> None:
         """Bring the collector's counters up again, as the agent did when it started."""
@@ -74,6 +76,7 @@ class Window:
                 f"This window of {self._collector.name} is open already.",
                 hint="look the collector up again for another window",
             )
+        self._began_s = time.monotonic()
         number = self._call("start")
         if not isinstance(number, int):
             raise FrameError(f"{self._collector.name}.start returned {number!r}, not a number.")
@@ -88,14 +91,17 @@ class Window:
         if not isinstance(blob, bytes):
             raise FrameError(f"{self._collector.name}.stop returned {blob!r}, not a blob.")
         self.blob = blob
-        samples = decode_samples(blob, [self._collector], self._layouts)
+        simulated = self._device.clock_kind == "simulated"
+        longest_s = None if simulated else time.monotonic() - self._began_s
+        samples = decode_samples(blob, [self._collector], self._layouts, longest_s=longest_s)
         if len(samples) != 1:
             raise FrameError(f"{self._collector.name}.stop returned {len(samples)} blobs, not one.")
         (sample,) = samples
         unsupported = self._device.unsupported
         self.readings = {n: r for n, r in sample.readings.items() if n not in unsupported}
+        clock = clock_of(self.readings, self._device.clock_kind)
         for name, reading in self.readings.items():
-            self.metrics |= metrics_of(name, reading.value, reading, self._device.clock_kind)
+            self.metrics |= metrics_of(name, reading.value, reading, clock)
         return self.metrics
 
     def _call(self, operation: str, *numbers: int) -> object:
@@ -114,9 +120,17 @@ class Window:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the window. After an error it is closed as well, and the error is what counts."""
+        """Close the window. After an error it is closed as well, and the error is what counts.
+
+        Not so after a time-out or an interrupt: the board may still be within that call, and
+        stopping would wait once more, unseen, for each window.
+        """
         if kind is None:
             self.stop()
-        elif self._number is not None:
+        elif self._number is not None and _answers(error):
             with contextlib.suppress(BoardprofError):
                 self.stop()
+
+
+def _answers(error: BaseException | None) -> bool:
+    return isinstance(error, Exception) and not isinstance(error, BoardTimeoutError)

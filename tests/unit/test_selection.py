@@ -27,7 +27,7 @@ ALL = (CORE, CLOCK, FAULTS)
 
 
 def choose(metrics: Sequence[str] | None) -> Selection:
-    return select_metrics("m0", ALL, unsupported_counters(ALL, KNOWN), metrics)
+    return select_metrics("m0", ALL, unsupported_counters(ALL, KNOWN), metrics, "measured")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_column_of_the_report_may_be_named_as_it_stands_there() -> None:
         ("duration", "duration_time"),
         ("task-clock (us)", "task-clock"),
     ):
-        assert select_metrics("m0", [clock], {}, [name]).counters == {expected}
+        assert select_metrics("m0", [clock], {}, [name], "measured").counters == {expected}
 
 
 def test_an_unknown_metric_is_refused_with_the_nearest_and_the_list() -> None:
@@ -100,10 +100,15 @@ def test_no_metric_at_all_is_refused() -> None:
 
 def test_a_board_without_a_counter_that_works_says_why() -> None:
     with pytest.raises(UsageError, match=r"has no counter that works.*Permission denied"):
-        select_metrics("m0", [FAULTS], unsupported_counters([FAULTS], {}), None)
+        select_metrics("m0", [FAULTS], unsupported_counters([FAULTS], {}), None, "measured")
 
 
 def test_a_sample_keeps_what_is_wanted_and_all_its_blobs() -> None:
     readings = {name: Reading(1, "count") for name in ("cycles", "instructions", "ticks")}
     kept = choose(["instructions"]).keep(Sample(readings, b"blobs"))
     assert (list(kept.readings), kept.raw) == (["instructions"], b"blobs")
+
+
+def test_a_duration_of_a_simulated_clock_is_refused_and_nothing_is_put_in_its_place() -> None:
+    with pytest.raises(UsageError, match="m0 does not support duration: its clock is simulated"):
+        select_metrics("m0", ALL, {}, ["duration"], "simulated")

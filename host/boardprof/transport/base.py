@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
@@ -14,6 +15,13 @@ from boardprof.errors import BoardTimeoutError, LinkError
 __all__ = ["DescriptorTransport", "Transport"]
 
 _READ_SIZE = 1 << 16
+
+
+def _wait(descriptor: int, events: int, timeout_s: float) -> bool:
+    """Wait for a descriptor; poll, since select refuses those from 1024 on."""
+    poll = select.poll()
+    poll.register(descriptor, events)
+    return bool(poll.poll(math.ceil(timeout_s * 1000.0)))
 
 
 class Transport(Protocol):
@@ -40,6 +48,9 @@ class Transport(Protocol):
             LinkError: the line is gone.
         """
 
+    def printed(self) -> str:
+        """Return what the program behind the line has printed elsewhere; "" where there is none."""
+
     def close(self) -> None:
         """Let go of the line and of whatever was started for it. May be called twice."""
 
@@ -47,7 +58,7 @@ class Transport(Protocol):
 class DescriptorTransport:
     """A stream on a file descriptor: socket, serial line or pty.
 
-    ``select`` and ``os.read`` on purpose: the readers of pyserial and its ``in_waiting`` idiom take
+    ``poll`` and ``os.read`` on purpose: the readers of pyserial and its ``in_waiting`` idiom take
     byte by byte what arrives in blocks.
     """
 
@@ -59,6 +70,7 @@ class DescriptorTransport:
         *,
         byte_time_s: float = 0.0,
         explain_loss: Callable[[], str] = str,
+        printed: Callable[[], str] = str,
     ) -> None:
         """Wrap an open descriptor.
 
@@ -69,6 +81,7 @@ class DescriptorTransport:
             byte_time_s: seconds a byte takes on the wire.
             explain_loss: what to add to the message when the line is gone, e.g. what the
                 emulator printed before it ended.
+            printed: see `Transport.printed`.
         """
         os.set_blocking(descriptor, False)
         self.name = name
@@ -76,6 +89,7 @@ class DescriptorTransport:
         self._descriptor = descriptor
         self._close: Callable[[], None] | None = close
         self._explain_loss = explain_loss
+        self.printed = printed
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``; see `Transport.write`."""
@@ -96,13 +110,12 @@ class DescriptorTransport:
                 f"{self.name} took no bytes for {timeout_s:.3g} s: nobody reads at the far end.",
                 hint="check the cable and flow control, or reset the board",
             )
-        select.select([], [self._descriptor], [], left_s)
+        _wait(self._descriptor, select.POLLOUT, left_s)
 
     def read(self, timeout_s: float) -> bytes:
         """Return what has arrived; see `Transport.read`."""
         descriptor = self._open_descriptor()
-        ready, _, _ = select.select([descriptor], [], [], max(timeout_s, 0.0))
-        if not ready:
+        if not _wait(descriptor, select.POLLIN, max(timeout_s, 0.0)):
             return b""
         try:
             data = os.read(descriptor, _READ_SIZE)

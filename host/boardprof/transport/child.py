@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -50,8 +51,11 @@ class ChildProcess:
             raise MissingToolError(command[0], package or command[0])
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as we do
         # A session of its own: Ctrl-C reaches us, and we end the child. The kernel ends it if we
-        # are killed before we can (prctl(2), PR_SET_PDEATHSIG).
-        guard = [found, "--pdeathsig", "KILL"] if (found := shutil.which("setpriv")) else []
+        # are killed before we can. That goes by the thread that starts it, not by the process
+        # (prctl(2), PR_SET_PDEATHSIG): a worker thread's child would be killed with the worker.
+        found = shutil.which("setpriv")
+        on_main = threading.current_thread() is threading.main_thread()
+        guard = [found, "--pdeathsig", "KILL"] if found and on_main else []
         self._process = subprocess.Popen(
             [*guard, program, *command[1:]],
             stdin=subprocess.DEVNULL,
@@ -123,7 +127,7 @@ def spawn_and_accept(
         with _closed_on_error(child):
             connection = _accept(listener, child, timeout_s)
     name = f"{SCHEME}127.0.0.1:{port}"
-    return stream_of(connection, name, close=child.close, explain_loss=child.explain)
+    return _stream(child, connection, name)
 
 
 def spawn_and_connect(
@@ -140,7 +144,13 @@ def spawn_and_connect(
     with _closed_on_error(child):
         name = SCHEME + _announced(child, timeout_s)
         connection = connect_socket(name, timeout_s)
-    return stream_of(connection, name, close=child.close, explain_loss=child.explain)
+    return _stream(child, connection, name)
+
+
+def _stream(child: ChildProcess, connection: socket.socket, name: str) -> DescriptorTransport:
+    return stream_of(
+        connection, name, close=child.close, explain_loss=child.explain, printed=child.output
+    )
 
 
 @contextlib.contextmanager

@@ -50,10 +50,12 @@ def stream_of(
     *,
     close: Callable[[], None] | None = None,
     explain_loss: Callable[[], str] = str,
+    printed: Callable[[], str] = str,
 ) -> DescriptorTransport:
     """Make a transport of a connected TCP socket, without Nagle's delay.
 
-    ``close`` runs after the socket is closed; ``explain_loss`` as in `DescriptorTransport`.
+    ``close`` runs after the socket is closed; ``explain_loss`` and ``printed``
+    as in `DescriptorTransport`.
     """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -62,7 +64,9 @@ def stream_of(
         if close is not None:
             close()
 
-    return DescriptorTransport(connection.fileno(), name, close_all, explain_loss=explain_loss)
+    return DescriptorTransport(
+        connection.fileno(), name, close_all, explain_loss=explain_loss, printed=printed
+    )
 
 
 def connect_tcp(port: str, timeout_s: float) -> DescriptorTransport:
