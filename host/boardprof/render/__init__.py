@@ -2,7 +2,7 @@
 """Exporters of a Report: one file each, each a pure function on a Report.
 
 To add one, write ``def render_x(report: Report, ...) -> str`` in a new file
-here, or in a package of your own under the entry point ``boardprof.exporters``.
+here.
 """
 
 from __future__ import annotations
