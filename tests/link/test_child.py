@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -21,16 +22,23 @@ def shell(script: str) -> list[str]:
     return ["sh", "-c", script]
 
 
-def test_what_a_child_prints_is_whole_however_often_it_is_looked_at() -> None:
+def test_what_a_child_prints_is_whole_however_often_it_is_looked_at(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    count = 'i={}; while [ $i -lt {} ]; do echo "line $i"; i=$((i+1)); done'
+    wait = f"until [ -e {gate} ]; do sleep 0.01; done"
     child = ChildProcess(
-        shell('i=0; while [ $i -lt 2000 ]; do echo "line $i"; i=$((i+1)); done'), None
+        shell("; ".join([count.format(0, 1000), wait, count.format(1000, 2000)])), None
     )
-    looks = 0
+    whole = "".join(f"line {i}\n" for i in range(2000))
+    deadline = time.monotonic() + 20
+    while not child.output().endswith("line 999\n"):
+        assert whole.startswith(child.output())
+        assert time.monotonic() < deadline
+    gate.touch()
     while child.running:
-        assert "\n".join(f"line {i}" for i in range(2000)).startswith(child.output().rstrip("\n"))
-        looks += 1
-    assert child.output().splitlines() == [f"line {i}" for i in range(2000)]
-    assert looks > 1, "the child was quicker than the first look; this proves nothing"
+        assert whole.startswith(child.output())
+        assert time.monotonic() < deadline
+    assert child.output() == whole
     child.close()
 
 

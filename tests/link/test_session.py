@@ -55,7 +55,7 @@ def test_a_mute_peer_is_given_up_when_the_time_is_over() -> None:
         begin = time.monotonic()
         with pytest.raises(BoardTimeoutError, match="did not answer HELLO for 1 s"):
             connect("linux", port, timeout_s=1.0)
-    assert 1.0 <= time.monotonic() - begin < 1.2
+    assert 1.0 <= time.monotonic() - begin < 2
 
 
 def test_what_a_peer_prints_instead_of_answering_is_shown() -> None:
@@ -127,7 +127,7 @@ def test_a_stopped_agent_is_given_up_and_one_that_goes_on_is_right_again() -> No
         begin = time.monotonic()
         with pytest.raises(BoardTimeoutError, match="did not answer count_calls") as caught:
             board.functions.count_calls()
-        assert 1.0 <= time.monotonic() - begin < 1.2
+        assert 1.0 <= time.monotonic() - begin < 2
         assert "see whether count_calls crashes or never ends" in str(caught.value)
         process.send_signal(signal.SIGCONT)
         # The agent took the call that nobody waits for any more; its late reply is no answer to
