@@ -116,6 +116,8 @@ class Session:
         *,
         timeout_s: float,
         on_console: Callable[[bytes], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        random_bits: Callable[[int], int] = secrets.randbits,
     ) -> None:
         """Prepare a session; `open` begins it.
 
@@ -123,7 +125,11 @@ class Session:
             transport: the line to the board; closed with the session.
             timeout_s: longest silence of the board. PROGRESS ends a silence.
             on_console: gets bytes that are no frames, as they come.
+            clock: seconds that only grow; the transport must wait by the same clock.
+            random_bits: random number of so many bits; for the session id and the nonce.
         """
+        self._clock = clock
+        self._random_bits = random_bits
         self.transport = transport
         self.timeout_s = timeout_s
         self.on_console = on_console
@@ -131,7 +137,7 @@ class Session:
         self._sequence = 0
         self._console = bytearray()
         self._busy = threading.Lock()
-        self._client = RpcClient(secrets.randbelow(0xFFFF) + 1, transport.byte_time_s)
+        self._client = RpcClient(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
 
     def open(self) -> Welcome:
         """Say HELLO and take WELCOME.
@@ -146,7 +152,7 @@ class Session:
                 "version_min": PROTOCOL_VERSION,
                 "version_max": PROTOCOL_VERSION,
                 "mtu": HOST_MTU,
-                "nonce": secrets.randbits(32),
+                "nonce": self._random_bits(32),
             }
         )
         reply, _ = self._exchange(FrameKind.HELLO, 0, hello, None, "HELLO")
@@ -298,14 +304,14 @@ class Session:
         name: str,
         silence_s: float,
     ) -> tuple[Reply, float]:
-        begin = time.monotonic()
+        begin = self._clock()
         self._client.request(kind, sequence, body)
         self.transport.write(self._client.outgoing(begin), silence_s)
-        deadline = time.monotonic() + silence_s
+        deadline = self._clock() + silence_s
         while True:
-            wait_s = min(self._client.next_at_s, deadline) - time.monotonic()
+            wait_s = min(self._client.next_at_s, deadline) - self._clock()
             data = self.transport.read(max(wait_s, 0.0))
-            now = time.monotonic()
+            now = self._clock()
             for event in self._client.receive(data, now):
                 if isinstance(event, Reply):
                     self._take_console()

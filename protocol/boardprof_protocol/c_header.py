@@ -14,8 +14,9 @@ from pathlib import Path
 
 from boardprof_protocol import codes
 from boardprof_protocol.blob import BLOB_HEADER
+from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.collectors import collector_layouts
-from boardprof_protocol.handshake import HELLO, WELCOME
+from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Field, Layout
 
 __all__ = ["c_header", "layout_section", "main"]
@@ -45,7 +46,7 @@ _HEAD = """\
 def c_header(layouts: Iterable[Layout]) -> str:
     """Return the whole header for the given collectors' layouts."""
     parts = [_HEAD, *_constants()]
-    for message in (HELLO, WELCOME, BLOB_HEADER):
+    for message in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, BLOB_HEADER):
         parts += ["\n", layout_section(message)]
     for layout in layouts:
         parts += ["\n", layout_section(layout)]
@@ -61,9 +62,12 @@ def _constants() -> Iterator[str]:
     yield f"#define BP_HELLO_MAGIC {codes.HELLO_MAGIC:#010x}u\n"
     yield from _enum("bp_kind", "BP_KIND_", codes.FrameKind)
     yield from _enum("bp_err", "BP_ERR_", codes.ErrorCode, negative=True)
+    yield from _enum("bp_fault_cause", "BP_FAULT_", codes.FaultCause)
     yield from _enum("bp_counter_status", "BP_COUNTER_", codes.CounterStatus)
     yield from _enum("bp_reset_cause", "BP_RESET_", codes.ResetCause)
     yield from _enum("bp_welcome_flag", "BP_WELCOME_", codes.WelcomeFlag)
+    yield from _enum("bp_claim_flag", "BP_CLAIM_", codes.ClaimFlag)
+    yield from _enum("bp_ack_flag", "BP_ACK_", codes.AckFlag)
     yield from _enum("bp_measure_flag", "BP_MEASURE_", codes.MeasureFlag)
 
 

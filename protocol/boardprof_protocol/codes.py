@@ -8,9 +8,12 @@ from enum import IntEnum, IntFlag
 __all__ = [
     "HELLO_MAGIC",
     "PROTOCOL_VERSION",
+    "AckFlag",
     "BuiltIn",
+    "ClaimFlag",
     "CounterStatus",
     "ErrorCode",
+    "FaultCause",
     "FrameKind",
     "MeasureFlag",
     "ResetCause",
@@ -59,6 +62,22 @@ class ErrorCode(IntEnum):
     CHECK_FAILED = 13
     FAULT = 14
     TIMEOUT = 15
+    CANCELLED = 16
+
+
+class FaultCause(IntEnum):
+    """What ended a guarded call (SPEC.md 4.2)."""
+
+    NONE = 0
+    UNKNOWN = 1
+    BAD_ADDRESS = 2
+    MISALIGNED = 3
+    ILLEGAL_INSTRUCTION = 4
+    DIVIDE = 5
+    STACK_OVERFLOW = 6
+    BREAKPOINT = 7
+    ABORT = 8
+    TIME_OUT = 9
 
 
 class CounterStatus(IntEnum):
@@ -85,6 +104,19 @@ class WelcomeFlag(IntFlag):
     """Bits of WELCOME's ``flags``."""
 
     BIG_ENDIAN = 1
+
+
+class ClaimFlag(IntFlag):
+    """Bits of a claim's ``flags``: how a host asks for a board that another one may have."""
+
+    TAKEOVER = 1
+
+
+class AckFlag(IntFlag):
+    """Bits of ACK's ``flags``."""
+
+    RESEND = 1
+    """Send again from ``offset`` on: something behind it was lost."""
 
 
 class MeasureFlag(IntFlag):

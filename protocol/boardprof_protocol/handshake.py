@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HELLO and WELCOME (SPEC.md 3). Their fields never move, whatever the version."""
+"""HELLO, WELCOME and BUSY (SPEC.md 3). Their fields never move, whatever the version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from construct import Int8ul, Int16ul, Int32ul, Struct
 
 from boardprof_protocol.layout import Layout
 
-__all__ = ["HELLO", "WELCOME"]
+__all__ = ["BUSY", "CLAIM", "HELLO", "OWNER_BYTES", "WELCOME"]
+
+OWNER_BYTES = 32
+"""Room for a host's name, UTF-8, filled up with zeros."""
 
 HELLO = Layout(
     name="hello",
@@ -41,4 +44,19 @@ WELCOME = Layout(
         "build_id" / Int8ul[8],
         "dictionary_hash" / Int32ul,
     ),
+)
+
+# Behind HELLO's own fields; only agents with several connections look at it.
+CLAIM = Layout(
+    name="claim",
+    schema_id=0,
+    version=1,
+    struct=Struct("flags" / Int8ul, "owner" / Int8ul[OWNER_BYTES]),
+)
+
+BUSY = Layout(
+    name="busy",
+    schema_id=0,
+    version=1,
+    struct=Struct("owner" / Int8ul[OWNER_BYTES]),
 )

@@ -159,6 +159,9 @@ def test_the_headers_numbers_are_those_of_the_codes() -> None:
         **{f"BP_COUNTER_{m.name}": m.value for m in codes.CounterStatus},
         **{f"BP_RESET_{m.name}": m.value for m in codes.ResetCause},
         **{f"BP_WELCOME_{m.name}": m.value for m in codes.WelcomeFlag},
+        **{f"BP_FAULT_{m.name}": m.value for m in codes.FaultCause},
+        **{f"BP_CLAIM_{m.name}": m.value for m in codes.ClaimFlag},
+        **{f"BP_ACK_{m.name}": m.value for m in codes.AckFlag},
         **{f"BP_MEASURE_{m.name}": m.value for m in codes.MeasureFlag},
     }
     assert {name: int(value) for name, value in found.items()} == expected

@@ -8,9 +8,10 @@ import re
 import pytest
 
 from boardprof_protocol.blob import BLOB_HEADER
-from boardprof_protocol.codes import CounterStatus, ErrorCode, FrameKind, ResetCause
+from boardprof_protocol.channel import ACK, DATA
+from boardprof_protocol.codes import CounterStatus, ErrorCode, FaultCause, FrameKind, ResetCause
 from boardprof_protocol.collectors import collector_layouts
-from boardprof_protocol.handshake import HELLO, WELCOME
+from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Layout
 from tests.support import ROOT, vectors
 
@@ -50,7 +51,7 @@ def table_of(layout: Layout) -> list[list[str]]:
     return lines
 
 
-@pytest.mark.parametrize("layout", [HELLO, WELCOME, BLOB_HEADER], ids=lambda found: found.name)
+@pytest.mark.parametrize("layout", [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, BLOB_HEADER], ids=lambda found: found.name)
 def test_a_messages_table_is_its_layout(layout: Layout) -> None:
     text = section(f"{layout.name}, {layout.size} bytes")
     assert rows(text, "offset") == table_of(layout)
@@ -77,6 +78,7 @@ def test_no_collector_is_in_the_specification_that_has_no_layout() -> None:
     [
         ("2. Frames", "kind", FrameKind),
         ("4.2 Errors", "code", ErrorCode),
+        ("4.2 Errors", "cause", FaultCause),
         ("5.1 bp.describe", "status", CounterStatus),
         ("welcome, 32 bytes", "reset_cause", ResetCause),
     ],

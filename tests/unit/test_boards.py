@@ -267,6 +267,8 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "arena": 0,
         "handles": 8,
         "open_windows": 0,
+        "guard": 0,
+        "bulk": 0,
         "crc_table": 0,
     }
 

@@ -41,6 +41,18 @@
 #define BP_CFG_OPEN_WINDOWS 0
 #endif
 
+/* 1: a fault or a hang in a called function ends that call and not the board; the board's port then
+ * owes bp_port_guard as well. 0: without. */
+#ifndef BP_CFG_GUARD
+#define BP_CFG_GUARD 0
+#endif
+
+/* Bytes of the buffer for one outgoing DATA frame, encoded: large blocks and streams in windows
+ * that the receiver can hold. 64..65535; 0 leaves channels out. */
+#ifndef BP_CFG_BULK
+#define BP_CFG_BULK 0
+#endif
+
 /* 1: CRC-32 by a table of 16 words, about six times faster. 0: bit by bit, 64 bytes smaller. */
 #ifndef BP_CFG_CRC_TABLE
 #define BP_CFG_CRC_TABLE 0
@@ -63,6 +75,9 @@
 #endif
 #if BP_CFG_OPEN_WINDOWS < 0 || BP_CFG_OPEN_WINDOWS > 255
 #error "BP_CFG_OPEN_WINDOWS is out of range (0..255)"
+#endif
+#if BP_CFG_BULK != 0 && (BP_CFG_BULK < 64 || BP_CFG_BULK > 65535)
+#error "BP_CFG_BULK is out of range (0, 64..65535)"
 #endif
 #if BP_CFG_HANDLES < 1 || BP_CFG_HANDLES > 255
 #error "BP_CFG_HANDLES is out of range (1..255)"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a board owes the agent: eight functions and one constant. A board's port.c defines them all.
+/* What a board owes the agent: eight functions and one constant, and a ninth where
+ * calls are guarded. A board's port.c defines them all.
  *
  * They are called from main, bp_init(), bp_poll() and bp_serve(), never from an interrupt. None may
  * use the heap. The two that read a clock are called inside measured windows: keep them short and
@@ -11,6 +12,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "boardprof/bp_config.h"
+#include "boardprof/bp_wire.h"
 
 /// Start ///
 
@@ -71,5 +75,27 @@ uint8_t bp_port_reset_cause(void);
 /* A number that differs from that of the boot before: entropy, or a counter in RAM that start-up
  * code leaves alone. Required: always.  Context: once, at the first HELLO. */
 uint32_t bp_port_boot_id(void);
+
+/// Guarded calls ///
+
+#if BP_CFG_GUARD
+
+/* What ended a guarded call. */
+typedef struct {
+    uint64_t pc;      /* of the instruction, in the terms of the image's ELF file; 0: not known */
+    uint64_t address; /* what BP_FAULT_BAD_ADDRESS and BP_FAULT_MISALIGNED touched; 0: not known */
+    uint8_t cause;    /* enum bp_fault_cause; BP_FAULT_NONE: the body returned */
+} bp_fault_t;
+
+/* Call body(context), and come back whatever happens in it: by its return, by a fault (bad address,
+ * illegal instruction, ...), or after `timeout_ms` of the board's clock (0: no limit) with
+ * BP_FAULT_TIME_OUT. Then the stack is as it was, interrupts are as before, and the timer is off.
+ * Calls do not nest. While the body runs within its time, nothing may interrupt it: it contains
+ * measured windows.
+ * Required: with BP_CFG_GUARD.  Context: bp_poll.  Unit: ms. */
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault);
+
+#endif
 
 #endif

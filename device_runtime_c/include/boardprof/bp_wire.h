@@ -49,6 +49,20 @@ enum bp_err {
     BP_ERR_CHECK_FAILED = -13,
     BP_ERR_FAULT = -14,
     BP_ERR_TIMEOUT = -15,
+    BP_ERR_CANCELLED = -16,
+};
+
+enum bp_fault_cause {
+    BP_FAULT_NONE = 0,
+    BP_FAULT_UNKNOWN = 1,
+    BP_FAULT_BAD_ADDRESS = 2,
+    BP_FAULT_MISALIGNED = 3,
+    BP_FAULT_ILLEGAL_INSTRUCTION = 4,
+    BP_FAULT_DIVIDE = 5,
+    BP_FAULT_STACK_OVERFLOW = 6,
+    BP_FAULT_BREAKPOINT = 7,
+    BP_FAULT_ABORT = 8,
+    BP_FAULT_TIME_OUT = 9,
 };
 
 enum bp_counter_status {
@@ -69,6 +83,14 @@ enum bp_reset_cause {
 
 enum bp_welcome_flag {
     BP_WELCOME_BIG_ENDIAN = 1,
+};
+
+enum bp_claim_flag {
+    BP_CLAIM_TAKEOVER = 1,
+};
+
+enum bp_ack_flag {
+    BP_ACK_RESEND = 1,
 };
 
 enum bp_measure_flag {
@@ -94,6 +116,24 @@ static inline uint8_t *bp_hello_put(uint8_t *out, const bp_hello_t *in) {
     out = bp_put_u8(out, in->version_max);
     out = bp_put_u16(out, in->mtu);
     out = bp_put_u32(out, in->nonce);
+    return out;
+}
+
+/// claim, version 1 ///
+
+#define BP_CLAIM_LEN 33u
+
+typedef struct {
+    uint8_t flags;
+    uint8_t owner[32];
+} bp_claim_t;
+
+/* Writes the struct's fields in wire order; exactly BP_CLAIM_LEN bytes. */
+static inline uint8_t *bp_claim_put(uint8_t *out, const bp_claim_t *in) {
+    out = bp_put_u8(out, in->flags);
+    for (uint8_t i = 0; i < 32; i++) {
+        out = bp_put_u8(out, in->owner[i]);
+    }
     return out;
 }
 
@@ -134,6 +174,54 @@ static inline uint8_t *bp_welcome_put(uint8_t *out, const bp_welcome_t *in) {
         out = bp_put_u8(out, in->build_id[i]);
     }
     out = bp_put_u32(out, in->dictionary_hash);
+    return out;
+}
+
+/// busy, version 1 ///
+
+#define BP_BUSY_LEN 32u
+
+typedef struct {
+    uint8_t owner[32];
+} bp_busy_t;
+
+/* Writes the struct's fields in wire order; exactly BP_BUSY_LEN bytes. */
+static inline uint8_t *bp_busy_put(uint8_t *out, const bp_busy_t *in) {
+    for (uint8_t i = 0; i < 32; i++) {
+        out = bp_put_u8(out, in->owner[i]);
+    }
+    return out;
+}
+
+/// data, version 1 ///
+
+#define BP_DATA_LEN 4u
+
+typedef struct {
+    uint32_t offset; /* bytes */
+} bp_data_t;
+
+/* Writes the struct's fields in wire order; exactly BP_DATA_LEN bytes. */
+static inline uint8_t *bp_data_put(uint8_t *out, const bp_data_t *in) {
+    out = bp_put_u32(out, in->offset);
+    return out;
+}
+
+/// ack, version 1 ///
+
+#define BP_ACK_LEN 9u
+
+typedef struct {
+    uint32_t offset; /* bytes */
+    uint32_t credit; /* bytes */
+    uint8_t flags;
+} bp_ack_t;
+
+/* Writes the struct's fields in wire order; exactly BP_ACK_LEN bytes. */
+static inline uint8_t *bp_ack_put(uint8_t *out, const bp_ack_t *in) {
+    out = bp_put_u32(out, in->offset);
+    out = bp_put_u32(out, in->credit);
+    out = bp_put_u8(out, in->flags);
     return out;
 }
 
