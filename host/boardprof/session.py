@@ -13,20 +13,17 @@ import msgpack
 
 from boardprof.errors import (
     BoardTimeoutError,
-    CheckFailedError,
-    DeviceError,
     DeviceResetError,
     FrameError,
     ProtocolMismatchError,
-    RpcError,
     UsageError,
 )
+from boardprof.refusal import refusal, unpack_reply
 from boardprof.rpc import Progress, Reply, RpcClient
 from boardprof.transport.base import Transport
 from boardprof_protocol.codes import (
     HELLO_MAGIC,
     PROTOCOL_VERSION,
-    ErrorCode,
     FrameKind,
     ResetCause,
     WelcomeFlag,
@@ -41,26 +38,6 @@ CONSOLE_BYTES = 1 << 16
 
 HOST_MTU = 65535
 """Longest encoded frame that the host takes, in bytes."""
-
-_WHAT_WENT_WRONG = {
-    ErrorCode.MALFORMED: "the call's body is malformed",
-    ErrorCode.NO_FUNCTION: "it has no packed function of that id",
-    ErrorCode.ARG_COUNT: "wrong number of arguments",
-    ErrorCode.ARG_TYPE: "an argument has the wrong type",
-    ErrorCode.ARG_RANGE: "an argument is out of range",
-    ErrorCode.REPLY_TOO_BIG: "the reply does not fit the board's buffer",
-    ErrorCode.NO_MEMORY: "no room on the board: too many windows, blocks or collectors",
-    ErrorCode.BAD_HANDLE: "no such handle in this session",
-    ErrorCode.BAD_OFFSET: "outside the block",
-    ErrorCode.NO_COLLECTOR: "it has no such collector",
-    ErrorCode.UNSUPPORTED: "not supported by this agent",
-    ErrorCode.NOT_MEASURABLE: "that function cannot be measured",
-}
-
-_DEVICE_FAILED = {
-    ErrorCode.FAULT: "trapped on the board",
-    ErrorCode.TIMEOUT: "did not end, and the board stopped it",
-}
 
 
 @dataclass(frozen=True)
@@ -242,38 +219,8 @@ class Session:
                 hint="connect again; if it happens again, the function crashes the board",
             )
         if reply.frame.kind == FrameKind.ERROR:
-            raise self._refused(name, reply.frame.body)
-        return CallResult(self._unpack(name, reply.frame.body), reply.frame.body, elapsed_s)
-
-    def _unpack(self, name: str, body: bytes) -> object:
-        try:
-            value: object = msgpack.unpackb(body, raw=False, strict_map_key=True)
-        except (ValueError, msgpack.UnpackException) as error:
-            raise FrameError(
-                f"The reply to {name} is not one msgpack value: {error or type(error).__name__}"
-            ) from error
-        return value
-
-    def _refused(self, name: str, body: bytes) -> RpcError | DeviceError:
-        fields = self._unpack(name, body)
-        if not (
-            isinstance(fields, list)
-            and len(fields) >= 2
-            and all(isinstance(item, int) for item in fields[:2])
-        ):
-            return RpcError(f"The board refused {name} with an unreadable error.", code=0)
-        code, detail = fields[0], fields[1]
-        if code == ErrorCode.CHECK_FAILED:
-            detail -= (detail & 1 << 31) << 1  # the check's int, sent as its 32 bits
-            return CheckFailedError(
-                f"{name} ran, but its check says that the result is wrong (it returned {detail}).",
-                code=detail,
-                hint=f"no number is reported for a wrong result; debug {name}",
-            )
-        if code in _DEVICE_FAILED:
-            return DeviceError(f"{name} {_DEVICE_FAILED[code]} (detail {detail}).", code=code)
-        why = _WHAT_WENT_WRONG.get(code, f"error {code}")
-        return RpcError(f"The board refused {name}: {why} (detail {detail}).", code=code)
+            raise refusal(name, reply.frame.body)
+        return CallResult(unpack_reply(name, reply.frame.body), reply.frame.body, elapsed_s)
 
     def _exchange(
         self,
@@ -327,7 +274,7 @@ class Session:
     def _report(
         self, name: str, event: Progress, on_progress: Callable[[int, int], None] | None
     ) -> None:
-        fields = self._unpack(f"{name} (its progress)", event.body)
+        fields = unpack_reply(f"{name} (its progress)", event.body)
         if not (isinstance(fields, list) and [type(field) for field in fields[:2]] == [int, int]):
             raise FrameError(f"The board told of its progress in {name} by {fields!r}.")
         if on_progress is not None:

@@ -51,7 +51,9 @@ def table_of(layout: Layout) -> list[list[str]]:
     return lines
 
 
-@pytest.mark.parametrize("layout", [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, BLOB_HEADER], ids=lambda found: found.name)
+@pytest.mark.parametrize(
+    "layout", [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, BLOB_HEADER], ids=lambda found: found.name
+)
 def test_a_messages_table_is_its_layout(layout: Layout) -> None:
     text = section(f"{layout.name}, {layout.size} bytes")
     assert rows(text, "offset") == table_of(layout)
