@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from boardprof._version import __version__
+from boardprof.clock import ClockFit
 from boardprof.decode import Reading, Sample
 from boardprof.measurement import Device, Measurement
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
@@ -117,6 +118,9 @@ def _same(values: Iterable[int]) -> Metric:
 
 def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     lines: Row = {f"{device.name} clock": _clock_line(device, measurements)}
+    fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
+    if fits:
+        lines[f"{device.name} clock by the host's"] = _fit_line(fits)
     if device.unsupported:
         lines[f"{device.name} unsupported"] = "; ".join(
             f"{counter} ({why})" for counter, why in device.unsupported.items()
@@ -135,6 +139,15 @@ def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
     if device.clock_kind == "simulated":
         return f"simulated{ticks} of the emulator's own time; there is no Duration"
     return f"{device.clock_kind}{ticks}"
+
+
+def _fit_line(fits: Sequence[ClockFit]) -> str:
+    """Say of the fit over the longest time: only that one bounds the drift well."""
+    fit = max(fits, key=lambda each: each.span_s)
+    return (
+        f"within {max(each.error_s for each in fits) * 1e6:.3g} us, drift {fit.drift_ppm:+.3g} ppm "
+        f"(within {fit.drift_error_ppm:.3g}) over {fit.span_s:.3g} s"
+    )
 
 
 def _perturbation_line(measurements: Sequence[Measurement]) -> str:
@@ -187,6 +200,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "name": measurement.function,
         "device": measurement.device.name,
         "arguments": measurement.arguments,
+        "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
         "collectors": [i for i in range(8) if measurement.mask >> i & 1],
         "number": measurement.number,
         "warmup": measurement.warmup,

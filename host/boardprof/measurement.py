@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from boardprof.clock import ClockFit
 from boardprof.decode import Reading, Sample
 from boardprof.dictionary import CollectorInfo
 
@@ -64,6 +65,7 @@ class Measurement:
         totals: from before the first to after the last sample, one for each reply of the board.
         mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
         arguments: of the function, such as ``n=256, gain=0.5``; "" where it takes none.
+        clock_fit: the board's clock on the host's during the run; None where it has none to ask.
     """
 
     function: str
@@ -75,6 +77,7 @@ class Measurement:
     totals: tuple[Sample, ...]
     mask: int = 0
     arguments: str = ""
+    clock_fit: ClockFit | None = None
 
     @property
     def counters(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from boardprof.assemble import assemble
+from boardprof.clock import ClockFit
 from boardprof.decode import Reading, Sample
 from boardprof.measurement import Device, Measurement
 from boardprof.metrics import Count, Duration, Percent, Ratio
@@ -87,3 +88,21 @@ def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
 def test_the_perturbation_line_spans_least_and_most() -> None:
     line = str(assemble([measurement()]).configuration["m4 perturbation"])
     assert line.startswith("9.09 to 10 % ")
+
+
+def test_the_configuration_states_how_well_the_boards_clock_is_known() -> None:
+    # By hand: a tick of 0.999998e-6 s is a clock 2 ppm fast of its 1 MHz.
+    fit = ClockFit(1_000_000, 0.999998e-6, 0, 5.0, 0.0000125, 40.0, 0.5, 16)
+    shorter = replace(fit, error_s=0.00002, span_s=0.1)
+    both = [replace(measurement(), clock_fit=each) for each in (shorter, fit)]
+    report = assemble([*both, measurement()])
+    assert report.configuration["m4 clock by the host's"] == (
+        "within 20 us, drift +2 ppm (within 40) over 0.5 s"
+    )
+    assert report.extra is not None
+    fits = [each["clock_fit"] for each in report.extra["measurements"]]
+    assert [each and each["span_s"] for each in fits] == [0.1, 0.5, None]
+
+
+def test_without_exchanges_nothing_is_said_of_the_boards_clock() -> None:
+    assert "m4 clock by the host's" not in assemble([measurement()]).configuration
