@@ -79,14 +79,25 @@ class Option:
 _CRC_TABLE = {"crc_table": 1}
 _ARENA = {"arena": 4096}
 _WINDOWS = {"open_windows": 4}
+_CHANNELS = {**_ARENA, "bulk": 256}
+_CLOCK = {"clock": 1}
+_GUARD = {"guard": 1}
 
 OPTIONS = (
     Option("smallest"),
     Option("+crc table", _CRC_TABLE),
     Option("+arena", _ARENA),
     Option("+windows", _WINDOWS),
+    Option("+channels", _CHANNELS),
+    Option("+stream", {**_CHANNELS, "stream": 1024}),
+    Option("+clock", _CLOCK),
+    Option("+guard", _GUARD),
     Option("+second collector", pair=True),
-    Option("all", {**_CRC_TABLE, **_ARENA, **_WINDOWS}, pair=True),
+    Option(
+        "all",
+        {**_CRC_TABLE, **_WINDOWS, **_CHANNELS, **_CLOCK, **_GUARD, "stream": 1024},
+        pair=True,
+    ),
 )
 
 

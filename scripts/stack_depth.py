@@ -14,7 +14,7 @@ What the files cannot say comes from a TOML file, by function name:
     [recursion]                         # most activations on the stack at once
     parse = 4
     [extern]                            # bytes of functions without a frame size: libgcc,
-    __aeabi_uldivmod = 32               # assembly, variable-length arrays
+    __aeabi_uldivmod = 32               # assembly (also within C), variable-length arrays
 
 A name is the C name, or gcc's title (`src/a.c:helper` for a static function); a C name also
 means every clone that gcc makes of the function (`helper.part.0`).
@@ -53,8 +53,8 @@ class Rules:
     Attributes:
         indirect: caller to all functions it may call through pointers.
         recursion: function to its largest number of activations on the stack at once, >= 1.
-        extern: function without a frame size to its bytes, >= 0; they include its callees,
-            unless the files or `indirect` name those.
+        extern: function without a frame size, or with more than gcc knows of, to its bytes, >= 0;
+            they include its callees, unless the files or `indirect` name those.
     """
 
     indirect: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -170,8 +170,6 @@ class _Program:
             # gcc titles a weak definition like a static one; a public `f` may override `a.c:f`.
             public = _c_name(name)
             return [name, public] if public != name and public in self.graph.frames else [name]
-        if _lookup(self.rules.extern, name) is not None:
-            return [name]
         return self.titles.get(name, [name])
 
     def callees(self, title: str) -> list[str]:
@@ -180,8 +178,9 @@ class _Program:
         return list(dict.fromkeys(target for name in names for target in self.targets(name)))
 
     def frame(self, title: str) -> int | None:
-        size = self.graph.frames.get(title)
-        return _lookup(self.rules.extern, title) if size is None else size
+        # A naked function has a frame of 0 bytes for gcc, whatever its assembly pushes.
+        known = (self.graph.frames.get(title), _lookup(self.rules.extern, title))
+        return max((size for size in known if size is not None), default=None)
 
     def gaps(self, title: str) -> Iterator[str]:
         if self.frame(title) is None:

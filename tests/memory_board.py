@@ -27,8 +27,8 @@ from tests.support import (
     wire_structs,
 )
 
-__all__ = ["FULL", "SMALLEST", "AgentBoard", "BoardError", "MemoryBoard", "Welcomed", "blob_counts"]
-__all__ += ["build_library", "read_frames"]
+__all__ = ["CHANNELS", "FULL", "SMALLEST", "AgentBoard", "BoardError", "MemoryBoard", "Welcomed"]
+__all__ += ["blob_counts", "build_library", "read_frames"]
 
 FULL = {
     "BP_CFG_ARENA": 4096,
@@ -36,16 +36,22 @@ FULL = {
     "BP_CFG_OPEN_WINDOWS": 4,
     "BP_CFG_CRC_TABLE": 1,
 }
+CHANNELS = {**FULL, "BP_CFG_BULK": 256, "BP_CFG_STREAM": 1024, "BP_CFG_CLOCK": 1}
 SMALLEST: dict[str, int] = {}
 
 _TYPES = ("cycles_instret", "cycles32", "ticks", "linux_clock", "linux_faults")
-_MESSAGES = ("hello", "welcome", "blob_header")
+_MESSAGES = ("hello", "claim", "welcome", "busy", "data", "ack", "blob_header")
 
 _CDEF = """
 typedef union { uint64_t u; int64_t i; double f; } test_value_t;
 void test_boot(void);
 void test_run(void);
+size_t test_poll(void);
 void test_feed(const uint8_t *bytes, size_t length);
+void test_feed_at(const uint8_t *bytes, size_t length, char at, uint32_t after);
+size_t test_waiting(void);
+void test_stream_at(uint32_t offset);
+size_t bp_stream_write(const void *record, size_t length);
 size_t test_take(uint8_t *out, size_t capacity);
 uint32_t bp_crc32(uint32_t crc, const uint8_t *bytes, size_t length);
 size_t test_frame_encode(uint8_t *out, uint8_t kind, uint16_t session, uint32_t sequence,
@@ -58,10 +64,16 @@ int test_ret(int type, uint8_t *out, size_t capacity, const test_value_t *value,
 extern uint32_t test_counted, test_worked, test_coarse, test_boots;
 extern int test_check_after;
 extern bool test_log_writes;
+extern size_t test_read_most;
+extern uint32_t test_recorded;
 extern uint64_t test_ticks, test_ticks_step;
 extern uint64_t test_cycles, test_cycles_step, test_instructions, test_instructions_step;
 extern char test_log[1024];
 extern size_t test_logged;
+extern char test_trap_at;
+extern uint8_t test_trap_cause;
+extern uint32_t test_trap_after, test_guard_ms;
+extern uint64_t test_trap_pc, test_trap_address;
 """
 
 
@@ -92,11 +104,12 @@ def build_library(folder: Path, config: dict[str, int]) -> tuple[FFI, Any]:
 class BoardError(Exception):
     """The board answered with an ERROR."""
 
-    def __init__(self, code: int, detail: int) -> None:
-        """Keep both numbers of its body."""
+    def __init__(self, code: int, detail: int, *more: int) -> None:
+        """Keep the numbers of its body."""
         super().__init__(f"{ErrorCode(code).name}, detail {detail}")
         self.code = code
         self.detail = detail
+        self.more = more
 
 
 @dataclass(frozen=True)
@@ -136,16 +149,17 @@ class AgentBoard(ABC):
         tail: bytes = b"",
     ) -> Welcomed:
         """Begin a session."""
-        fields = {"magic": HELLO_MAGIC, "version_min": versions[0], "version_max": versions[1]}
-        body = HELLO.struct.build({**fields, "mtu": 65535, "nonce": nonce}) + tail
+        said = {"magic": HELLO_MAGIC, "version_min": versions[0], "version_max": versions[1]}
+        body = HELLO.struct.build({**said, "mtu": 65535, "nonce": nonce}) + tail
         (answer,) = self.exchange(Frame(FrameKind.HELLO, session, 0, body, header_version))
         assert (answer.kind, answer.session, answer.sequence) == (FrameKind.WELCOME, session, 0)
-        self.session, self.sequence = session, 0
-        return Welcomed(answer, WELCOME.struct.parse(answer.body))
+        fields = WELCOME.struct.parse(answer.body)
+        self.session, self.sequence = session, fields.last_sequence
+        return Welcomed(answer, fields)
 
     def frame(self, function: int, *arguments: object) -> Frame:
         """Return the next CALL."""
-        self.sequence += 1
+        self.sequence = (self.sequence + 1) & 0xFFFFFFFF
         body = bytes(msgpack.packb([function, *arguments], use_single_float=False))
         return Frame(FrameKind.CALL, self.session, self.sequence, body)
 

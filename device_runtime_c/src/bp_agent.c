@@ -32,25 +32,48 @@ void bp_progress(const bp_agent_t *agent, uint32_t done, uint32_t total) {
                   agent->session, agent->last_sequence);
 }
 
+#if BP_CFG_BULK
+void bp_send_body(uint8_t kind, uint16_t session, uint32_t sequence, const uint8_t *body,
+                  size_t length) {
+    enum { LONGEST = 16 };
+    uint8_t buffer[BP_FRAME_BUFFER(LONGEST)];
+    uint8_t *out = buffer + BP_FRAME_BODY(BP_FRAME_RAW(LONGEST));
+    for (size_t i = 0; i < length; i++) {
+        out[i] = body[i];
+    }
+    bp_send_small(buffer, BP_FRAME_RAW(LONGEST), length, kind, session, sequence);
+}
+#endif
+
 static uint8_t bp_welcome_flags(void) {
     const uint16_t one = 1;
     return *(const uint8_t *)&one != 0 ? 0 : BP_WELCOME_BIG_ENDIAN;
 }
 
+static bool bp_is_hello(uint16_t session, const uint8_t *body, size_t length) {
+    return length >= BP_HELLO_LEN && bp_get_u32(body) == BP_HELLO_MAGIC && session != 0;
+}
+
+/* A late duplicate of this session's own HELLO must not forget what the session has done. */
+static bool bp_begins(const bp_agent_t *agent, uint16_t session, const uint8_t *body) {
+    bool speaks = body[4] <= BP_PROTOCOL_VERSION && BP_PROTOCOL_VERSION <= body[5];
+    return speaks && session != agent->session;
+}
+
 static void bp_hello(bp_agent_t *agent, uint16_t session, const uint8_t *body, size_t length) {
-    if (length < BP_HELLO_LEN || bp_get_u32(body) != BP_HELLO_MAGIC || session == 0) {
+    if (!bp_is_hello(session, body, length)) {
         return;
     }
-    bool speaks = body[4] <= BP_PROTOCOL_VERSION && BP_PROTOCOL_VERSION <= body[5];
-    /* A late duplicate of this session's own HELLO must not forget what the session has done. */
-    if (speaks && session != agent->session) {
+    if (bp_begins(agent, session, body)) {
         agent->session = session;
-        agent->last_sequence = 0;
         agent->reply_length = 0;
         /* Not once for all: a collector's init may have found other counters than at the start. */
         agent->dictionary_hash = bp_dictionary_hash(agent);
 #if BP_CFG_ARENA
         bp_arena_reset();
+#endif
+#if BP_CFG_GUARD
+        agent->guard_ms = 0;
 #endif
 #if BP_CFG_OPEN_WINDOWS
         bp_window_forget(NULL);
@@ -59,6 +82,9 @@ static void bp_hello(bp_agent_t *agent, uint16_t session, const uint8_t *body, s
         if (agent->boot_id == 0) {
             agent->boot_id = (bp_port_boot_id() ^ bp_get_u32(body + 8)) | 1u;
         }
+        /* Far from the numbers of all earlier begins of a session with this id: a late HELLO may
+         * begin it again, after a reset, say, and its CALLs must not run again. */
+        agent->last_sequence += agent->boot_id << 16;
     }
     bp_welcome_t welcome = {
         .version_min = BP_PROTOCOL_VERSION,
@@ -99,47 +125,181 @@ static void bp_run(bp_agent_t *agent, size_t body_length) {
         .out_end = body + (BP_FRAME_MAX - BP_FRAME_RAW(0)),
     };
     uint8_t kind = BP_KIND_RESULT;
+#if BP_CFG_GUARD
+    agent->fault_cause = BP_FAULT_NONE;
+#endif
     bp_fail(&call, bp_dispatch(&call), 0);
+#if BP_CFG_BULK
+    if (agent->kept != 0) {
+        return; /* another session begins: nobody waits for this answer */
+    }
+#endif
     if (call.err != 0) {
         uint8_t code = (uint8_t)-call.err;
         kind = BP_KIND_ERROR;
         call.err = 0;
         call.out = body;
+#if BP_CFG_GUARD
+        bp_ret_error(&call, code, call.detail);
+#else
         bp_ret_array(&call, 2);
         bp_ret_uint(&call, code);
         bp_ret_uint(&call, call.detail);
+#endif
     }
     size_t length = bp_frame_seal(agent->tx, BP_FRAME_LEAD(BP_FRAME_MAX), (size_t)(call.out - body),
                                   kind, agent->session, agent->last_sequence);
     agent->reply_length = (uint16_t)length;
     bp_port_write(agent->tx, length);
+#if BP_CFG_BULK
+    bp_channel_begin(agent);
+#endif
 }
 
+/* Whether the CRC behind `checked` bytes is theirs. */
+static bool bp_is_sound(const uint8_t *frame, size_t checked) {
+    return bp_crc32(0, frame, checked) == bp_get_u32(frame + checked);
+}
+
+#if BP_CFG_BULK
+
+/* A frame that is neither HELLO nor CALL. */
+static void bp_aside(bp_agent_t *agent, size_t body_length) {
+    const uint8_t *frame = agent->rx;
+    if (frame[0] >> 4 == BP_PROTOCOL_VERSION && bp_get_u16(frame + 1) == agent->session) {
+        bp_channel_take(agent, frame[0] & 15u, bp_get_u32(frame + 3), frame + BP_FRAME_HEADER,
+                        body_length);
+    }
+}
+
+#endif
+
 static void bp_handle(bp_agent_t *agent, int length) {
+#if BP_CFG_CLOCK
+    agent->received = bp_port_ticks();
+#endif
     const uint8_t *frame = agent->rx;
     size_t checked = (size_t)length - BP_FRAME_CRC;
-    if (length < (int)(BP_FRAME_HEADER + BP_FRAME_CRC) ||
-        bp_crc32(0, frame, checked) != bp_get_u32(frame + checked)) {
+    if (length < (int)BP_FRAME_RAW(0) || !bp_is_sound(frame, checked)) {
         bp_send_empty(BP_KIND_NAK, agent->session, agent->last_sequence);
         return;
     }
     size_t body_length = checked - BP_FRAME_HEADER;
     uint16_t session = bp_get_u16(frame + 1);
     uint32_t sequence = bp_get_u32(frame + 3);
+    uint32_t ahead = sequence - agent->last_sequence;
     if ((frame[0] & 15u) == BP_KIND_HELLO) { /* of any version */
         bp_hello(agent, session, frame + BP_FRAME_HEADER, body_length);
     } else if (frame[0] != (BP_PROTOCOL_VERSION << 4 | BP_KIND_CALL)) {
-        /* Nothing for this agent. */
-    } else if (session != agent->session || session == 0) {
+#if BP_CFG_BULK
+        bp_aside(agent, body_length);
+#endif
+    } else if (session != agent->session || session == 0 || ahead >> 16 != 0) {
         bp_send_empty(BP_KIND_NO_SESSION, session, sequence);
-    } else if (sequence > agent->last_sequence) {
+    } else if (ahead != 0) {
         agent->last_sequence = sequence;
         bp_run(agent, body_length);
-    } else if (sequence == agent->last_sequence) {
+    } else {
         /* At most once: a duplicate gets the first answer again. */
         bp_port_write(agent->tx, agent->reply_length);
+#if BP_CFG_BULK
+        bp_channel_begin(agent);
+#endif
     }
 }
+
+#if BP_CFG_CLOCK
+int bp_clock(bp_call_t *call) {
+    uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    if (hz == 0) {
+        return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
+    }
+    bp_ret_array(call, 4);
+    bp_ret_u64(call, call->agent->received);
+    bp_ret_u64(call, bp_port_ticks());
+    bp_ret_uint(call, hz);
+    bp_ret_uint(call, BP_ROM_GET(bp_port_clock.ticks_bits));
+    return call->err;
+}
+#endif
+
+#if BP_CFG_BULK
+
+/* Take bytes from the line; none may be left of those before. */
+static size_t bp_fill(bp_agent_t *agent) {
+    agent->in_head = 0;
+    agent->in_tail = (uint16_t)bp_port_read(agent->in, sizeof agent->in);
+    return agent->in_tail;
+}
+
+/* Go on to the end of the next frame; its decoded length as of bp_frame_take, 0: none ends yet. */
+static int bp_next(bp_agent_t *agent) {
+    int length = 0;
+    size_t waiting = (size_t)(agent->in_tail - agent->in_head);
+    agent->in_head +=
+        (uint16_t)bp_frame_take_some(agent, agent->in + agent->in_head, waiting, &length);
+    return length;
+}
+
+/* A frame that comes between rounds of a measurement. Returns whether it ends that. */
+static bool bp_overhear(bp_agent_t *agent, int length) {
+    const uint8_t *frame = agent->rx;
+    size_t checked = (size_t)length - BP_FRAME_CRC;
+    if (length < (int)BP_FRAME_RAW(0) || !bp_is_sound(frame, checked)) {
+        bp_send_empty(BP_KIND_NAK, agent->session, agent->last_sequence);
+        return false;
+    }
+    const uint8_t *body = frame + BP_FRAME_HEADER;
+    size_t body_length = checked - BP_FRAME_HEADER;
+    uint16_t session = bp_get_u16(frame + 1);
+    if ((frame[0] & 15u) == BP_KIND_HELLO) {
+        bool ends = bp_is_hello(session, body, body_length) && bp_begins(agent, session, body);
+        agent->kept = ends ? length : 0;
+        return ends;
+    }
+    if (frame[0] == (BP_PROTOCOL_VERSION << 4 | BP_KIND_CANCEL)) {
+        return session == agent->session && bp_get_u32(frame + 3) == agent->last_sequence;
+    }
+    bp_aside(agent, body_length);
+    return false;
+}
+
+/* What is left of the bytes taken; true once a frame ends the measurement. */
+static bool bp_overhear_all(bp_agent_t *agent) {
+    for (int length; (length = bp_next(agent)) != 0;) {
+        if (bp_overhear(agent, length)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool bp_broken_off(bp_agent_t *agent) {
+    /* No more than a piece a round: a host that never stops sending must not hold it up. */
+    if (bp_overhear_all(agent) || (bp_fill(agent) != 0 && bp_overhear_all(agent))) {
+        return true;
+    }
+    bp_channel_send(agent);
+    return false;
+}
+
+size_t bp_poll(bp_agent_t *agent) {
+    size_t taken = bp_fill(agent);
+    for (int length; (length = bp_next(agent)) != 0;) {
+        bp_handle(agent, length);
+        if (agent->kept != 0) {
+            length = agent->kept;
+            agent->kept = 0;
+            bp_handle(agent, length);
+        }
+    }
+    return taken + bp_channel_send(agent);
+}
+
+#else
 
 size_t bp_poll(bp_agent_t *agent) {
     uint8_t chunk[32];
@@ -152,3 +312,5 @@ size_t bp_poll(bp_agent_t *agent) {
     }
     return taken;
 }
+
+#endif

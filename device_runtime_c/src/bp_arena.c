@@ -24,6 +24,9 @@ void bp_arena_reset(void) {
     for (uint8_t i = 0; i < BP_CFG_HANDLES; i++) {
         bp_blocks[i].length = 0;
     }
+#if BP_CFG_BULK
+    bp_channel_close(BP_CHANNEL_ANY);
+#endif
 }
 
 static bp_block_t *bp_block(bp_call_t *call, uint32_t handle) {
@@ -77,13 +80,15 @@ int bp_arena_free(bp_call_t *call) {
     bp_block_t *block;
     if (bp_arg_end(call) == 0 && (block = bp_block(call, handle)) != NULL) {
         block->length = 0;
+#if BP_CFG_BULK
+        bp_channel_close(handle);
+#endif
         bp_ret_nil(call);
     }
     return call->err;
 }
 
-/* The bytes that (handle, offset, length) names, or NULL. */
-static uint8_t *bp_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length) {
+uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length) {
     bp_block_t *block = bp_block(call, handle);
     if (block == NULL) {
         return NULL;
@@ -100,7 +105,7 @@ int bp_arena_read(bp_call_t *call) {
     uint32_t offset = bp_arg_u32(call);
     uint32_t length = bp_arg_u32(call);
     const uint8_t *bytes;
-    if (bp_arg_end(call) == 0 && (bytes = bp_span(call, handle, offset, length)) != NULL) {
+    if (bp_arg_end(call) == 0 && (bytes = bp_arena_span(call, handle, offset, length)) != NULL) {
         bp_ret_bytes(call, bytes, (size_t)length);
     }
     return call->err;
@@ -112,7 +117,8 @@ int bp_arena_write(bp_call_t *call) {
     size_t length;
     const uint8_t *in = bp_arg_bytes(call, &length);
     uint8_t *out;
-    if (bp_arg_end(call) == 0 && (out = bp_span(call, handle, offset, (uint32_t)length)) != NULL) {
+    if (bp_arg_end(call) == 0 &&
+        (out = bp_arena_span(call, handle, offset, (uint32_t)length)) != NULL) {
         while (length--) {
             *out++ = *in++;
         }

@@ -3,7 +3,9 @@
 
 #include "bp_frame.h"
 
-#if BP_CFG_CRC_TABLE
+/// CRC-32 ///
+
+#if BP_CFG_CRC_TABLE == 1
 
 static const uint32_t bp_crc_table[16] BP_ROM = {
     0x00000000u, 0x1db71064u, 0x3b6e20c8u, 0x26d930acu, 0x76dc4190u, 0x6b6b51f4u,
@@ -29,6 +31,44 @@ static uint32_t bp_crc_byte(uint32_t crc, uint8_t byte) {
 
 #endif
 
+#if BP_CFG_CRC_TABLE == 8
+
+/* bp_crc_after[n][b]: what byte `b` has made of a CRC of 0 when n zeros have come after it. Eight
+ * bytes at once are then eight look-ups that do not wait for one another (Kounavis and Berry,
+ * "Novel Table Lookup-Based Algorithms for High-Performance CRC Generation", 2008). */
+static uint32_t bp_crc_after[8][256];
+
+static void bp_crc_prepare(void) {
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = 0;
+        for (uint_fast8_t zeros = 0; zeros < 8; zeros++) {
+            crc = bp_crc_byte(crc, zeros == 0 ? (uint8_t)byte : 0);
+            bp_crc_after[zeros][byte] = crc;
+        }
+    }
+}
+
+uint32_t bp_crc32(uint32_t crc, const uint8_t *bytes, size_t length) {
+    if (bp_crc_after[0][1] == 0) {
+        bp_crc_prepare();
+    }
+    crc = ~crc;
+    for (; length >= 8; length -= 8, bytes += 8) {
+        uint32_t low = crc ^ ((uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 |
+                              (uint32_t)bytes[2] << 16 | (uint32_t)bytes[3] << 24);
+        crc = bp_crc_after[7][low & 255] ^ bp_crc_after[6][low >> 8 & 255] ^
+              bp_crc_after[5][low >> 16 & 255] ^ bp_crc_after[4][low >> 24] ^
+              bp_crc_after[3][bytes[4]] ^ bp_crc_after[2][bytes[5]] ^ bp_crc_after[1][bytes[6]] ^
+              bp_crc_after[0][bytes[7]];
+    }
+    while (length--) {
+        crc = crc >> 8 ^ bp_crc_after[0][(crc ^ *bytes++) & 255];
+    }
+    return ~crc;
+}
+
+#else
+
 uint32_t bp_crc32(uint32_t crc, const uint8_t *bytes, size_t length) {
     crc = ~crc;
     while (length--) {
@@ -37,8 +77,50 @@ uint32_t bp_crc32(uint32_t crc, const uint8_t *bytes, size_t length) {
     return ~crc;
 }
 
+#endif
+
+/// COBS ///
+
 /* COBS in place: `in` stands at least one byte a group after `out`, so that writing never overtakes
  * reading. Returns the encoded length. */
+#if BP_FRAME_FAST
+
+/* Move bytes up to the first zero, at most `most`; returns how many. Calls pay for long runs only.
+ */
+static size_t bp_cobs_run(uint8_t *out, const uint8_t *in, size_t most) {
+    enum { SHORT = 12 };
+    size_t run = 0;
+    while (run < most && in[run] != 0) {
+        if (run == SHORT) {
+            const uint8_t *zero = __builtin_memchr(in + run, 0, most - run);
+            most = zero != NULL ? (size_t)(zero - in) : most;
+            __builtin_memmove(out + run, in + run, most - run);
+            return most;
+        }
+        out[run] = in[run];
+        run++;
+    }
+    return run;
+}
+
+static size_t bp_cobs(uint8_t *out, const uint8_t *in, size_t length) {
+    uint8_t *const begin = out;
+    const uint8_t *const end = in + length;
+    for (;;) {
+        size_t left = (size_t)(end - in);
+        size_t run = bp_cobs_run(out + 1, in, left < 254 ? left : 254);
+        *out = (uint8_t)(run + 1);
+        out += run + 1;
+        in += run;
+        if (run == left) {
+            return (size_t)(out - begin); /* a full group at the very end begins none */
+        }
+        in += run < 254; /* a full group says nothing about a zero after it */
+    }
+}
+
+#else
+
 static size_t bp_cobs(uint8_t *out, const uint8_t *in, size_t length) {
     uint8_t *const begin = out;
     const uint8_t *const end = in + length;
@@ -60,6 +142,8 @@ static size_t bp_cobs(uint8_t *out, const uint8_t *in, size_t length) {
     *code = group;
     return (size_t)(out - begin);
 }
+
+#endif
 
 size_t bp_frame_seal(uint8_t *buffer, size_t lead, size_t body_length, uint8_t kind,
                      uint16_t session, uint32_t sequence) {
@@ -101,3 +185,28 @@ int bp_frame_take(bp_agent_t *agent, uint8_t byte) {
     }
     return 0;
 }
+
+#if BP_CFG_BULK
+
+size_t bp_frame_take_some(bp_agent_t *agent, const uint8_t *bytes, size_t count, int *length) {
+    size_t taken = 0;
+    *length = 0;
+    while (taken < count && *length == 0) {
+#if BP_FRAME_FAST
+        size_t room = sizeof agent->rx - agent->rx_length;
+        size_t most = agent->rx_group < room ? agent->rx_group : room;
+        most = most < count - taken ? most : count - taken;
+        size_t run = most != 0 ? bp_cobs_run(agent->rx + agent->rx_length, bytes + taken, most) : 0;
+        if (run != 0) {
+            agent->rx_length = (uint16_t)(agent->rx_length + run);
+            agent->rx_group = (uint8_t)(agent->rx_group - run);
+            taken += run;
+            continue;
+        }
+#endif
+        *length = bp_frame_take(agent, bytes[taken++]); /* a code, a delimiter, or too long */
+    }
+    return taken;
+}
+
+#endif

@@ -6,6 +6,9 @@
 
 #include "boardprof/bp.h"
 
+/* Long frames group by group, by the C library's functions where there is one. */
+#define BP_FRAME_FAST (__STDC_HOSTED__ && BP_CFG_MTU >= 4096)
+
 #define BP_FRAME_HEADER 7u
 #define BP_FRAME_CRC 4u
 
@@ -31,5 +34,11 @@ size_t bp_frame_seal(uint8_t *buffer, size_t lead, size_t body_length, uint8_t k
  * stands in agent->rx; 0 when there is none yet; -1 when it ends something that cannot be a frame.
  */
 int bp_frame_take(bp_agent_t *agent, uint8_t byte);
+
+#if BP_CFG_BULK
+/* Take of `count` bytes those up to the first that ends something, which bp_frame_take tells in
+ * `length`; all of them and 0 if none does. Returns how many were taken. */
+size_t bp_frame_take_some(bp_agent_t *agent, const uint8_t *bytes, size_t count, int *length);
+#endif
 
 #endif

@@ -94,6 +94,28 @@ bp_packed_t bp_measure;
 /* Say that a long call is alive: a PROGRESS frame. Never call it inside a measured window. */
 void bp_progress(const bp_agent_t *agent, uint32_t done, uint32_t total);
 
+/// Guarded calls ///
+
+#if BP_CFG_GUARD
+bp_packed_t bp_guard;
+
+/* Run body(context), which calls what the board brings. Returns whether it came to its end; if not,
+ * the call has failed. Guarded calls do not nest. */
+bool bp_guarded(bp_call_t *call, void (*body)(void *context), void *context);
+
+/* The same with a packed function of the board; returns what it returned, or call->err. */
+int bp_guarded_packed(bp_call_t *call, bp_packed_t *packed);
+
+/* Write the body of an ERROR, with the agent's fault if there was one. */
+void bp_ret_error(bp_call_t *call, uint8_t code, uint32_t detail);
+#else
+static inline bool bp_guarded(bp_call_t *call, void (*body)(void *context), void *context) {
+    (void)call;
+    body(context);
+    return true;
+}
+#endif
+
 #if BP_CFG_ARENA
 bp_packed_t bp_arena_alloc;
 bp_packed_t bp_arena_free;
@@ -101,6 +123,21 @@ bp_packed_t bp_arena_read;
 bp_packed_t bp_arena_write;
 /* A new session begins: forget all blocks. */
 void bp_arena_reset(void);
+/* The bytes that (handle, offset, length) names, or NULL. */
+uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length);
+#endif
+
+#if BP_CFG_CLOCK
+bp_packed_t bp_clock;
+#endif
+
+#if BP_CFG_BULK
+bp_packed_t bp_channel_download;
+bp_packed_t bp_channel_upload;
+bp_packed_t bp_channel_finish;
+#if BP_CFG_STREAM
+bp_packed_t bp_channel_stream;
+#endif
 #endif
 
 #if BP_CFG_OPEN_WINDOWS
@@ -108,6 +145,68 @@ void bp_arena_reset(void);
 int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t operation);
 /* Forget the open windows of a collector; NULL: all. */
 void bp_window_forget(const bp_collector_t *collector);
+#endif
+
+/// Channels ///
+
+#if BP_CFG_BULK
+
+enum { BP_FLIGHTS = 8 };
+
+/* No block's handle: that of all, or of a stream. */
+#define BP_CHANNEL_ANY UINT32_MAX
+
+enum bp_channel_mode { BP_CHANNEL_CLOSED, BP_CHANNEL_SENDS, BP_CHANNEL_TAKES };
+
+/* Frames that are on the way to the host. */
+typedef struct {
+    uint32_t last;  /* offset at which the last of them begins */
+    uint32_t bytes; /* as they stand on the line */
+} bp_flight_t;
+
+/* The channel that is open. Offsets are modulo 2^32: passed <= next <= sent <= end. */
+typedef struct {
+    uint8_t *block;   /* its first byte; NULL: a stream */
+    uint32_t handle;  /* the block's */
+    uint32_t opener;  /* sequence number of its CALL */
+    uint32_t passed;  /* the receiver has all before it */
+    uint32_t next;    /* to be sent next */
+    uint32_t sent;    /* all before it was sent at least once */
+    uint32_t end;     /* of the block, or of what was written to the stream */
+    uint32_t crc;     /* over what has passed */
+    uint32_t dropped; /* bytes of records that found no room */
+    uint32_t credit;  /* bytes that may be on the way to the host */
+    uint32_t on_way;  /* those that are */
+    bp_flight_t flight[BP_FLIGHTS];
+    uint8_t flights;
+    uint8_t mode; /* enum bp_channel_mode */
+    bool gap;     /* something is missing, and the host was told */
+} bp_channel_t;
+
+extern bp_channel_t bp_channel;
+
+/* A DATA or ACK frame of this session. */
+void bp_channel_take(const bp_agent_t *agent, uint8_t kind, uint32_t opener, const uint8_t *body,
+                     size_t length);
+
+/* Send a frame if one is due; returns its bytes. */
+size_t bp_channel_send(const bp_agent_t *agent);
+
+/* The last CALL has been answered, perhaps again: if it opened a channel that takes, ask for data.
+ */
+void bp_channel_begin(const bp_agent_t *agent);
+
+/* Close the channel if it carries this block, or BP_CHANNEL_ANY. */
+void bp_channel_close(uint32_t handle);
+
+/* Send a frame with a body of up to 16 bytes. */
+void bp_send_body(uint8_t kind, uint16_t session, uint32_t sequence, const uint8_t *body,
+                  size_t length);
+
+/* Take what has arrived between two rounds of a measurement. Returns whether the host has broken it
+ * off: the call ends with BP_ERR_CANCELLED then. */
+bool bp_broken_off(bp_agent_t *agent);
+
 #endif
 
 #endif

@@ -109,31 +109,60 @@ static void bp_progress_at_times(bp_agent_t *agent, uint32_t *last, uint32_t don
     }
 }
 
-static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_active_t *active,
-                            void *slots, uint8_t *out) {
+/* A round: what is guarded as one. */
+typedef struct {
+    const bp_target_t *target;
+    const bp_active_t *active;
+    bp_state_t *state;
+    void *slots;
+    uint32_t number;
+    bool warm;
+    int failed; /* what the check returned */
+} bp_round_t;
+
+static void bp_round(void *context) {
+    bp_round_t *r = context;
+    const bp_target_t *target = r->target;
     bp_active_t none; /* warming up: no collectors */
     none.end = none.member;
-    const bp_target_t *target = &plan->target;
+    if (target->setup != NULL) {
+        target->setup();
+    }
+    bp_window(r->warm ? r->active : &none, r->state, target, r->slots, r->warm ? r->number : 1);
+    r->failed = target->check != NULL ? target->check() : 0;
+}
+
+static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_active_t *active,
+                            void *slots, uint8_t *out) {
     bp_state_t sample;
     bp_state_t total;
+    bp_round_t round = {.target = &plan->target,
+                        .active = active,
+                        .state = &sample,
+                        .slots = slots,
+                        .number = plan->number};
     uint32_t last = 0;
     uint32_t rounds = plan->warmup + plan->repeat;
     for (uint32_t i = 0; i < rounds; i++) {
-        bool warm = i >= plan->warmup;
+        round.warm = i >= plan->warmup;
         bp_progress_at_times(call->agent, &last, i, rounds);
+#if BP_CFG_BULK
+        if (bp_broken_off(call->agent)) {
+            bp_fail(call, BP_ERR_CANCELLED, i);
+            return;
+        }
+#endif
         if (i == plan->warmup) {
             bp_start_all(active, &total);
         }
-        if (target->setup != NULL) {
-            target->setup();
-        }
-        bp_window(warm ? active : &none, &sample, target, slots, warm ? plan->number : 1);
-        int failed = target->check != NULL ? target->check() : 0;
-        if (failed != 0) {
-            bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)failed);
+        if (!bp_guarded(call, bp_round, &round)) {
             return;
         }
-        if (warm) {
+        if (round.failed != 0) {
+            bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)round.failed);
+            return;
+        }
+        if (round.warm) {
             out = bp_put_all(out, active, &sample);
         }
     }

@@ -15,6 +15,20 @@ static const char bp_name_free[] BP_ROM = "bp.free";
 static const char bp_name_read[] BP_ROM = "bp.read";
 static const char bp_name_write[] BP_ROM = "bp.write";
 #endif
+#if BP_CFG_BULK
+static const char bp_name_download[] BP_ROM = "bp.download";
+static const char bp_name_upload[] BP_ROM = "bp.upload";
+static const char bp_name_finish[] BP_ROM = "bp.finish";
+#endif
+#if BP_CFG_STREAM
+static const char bp_name_stream[] BP_ROM = "bp.stream";
+#endif
+#if BP_CFG_CLOCK
+static const char bp_name_clock[] BP_ROM = "bp.clock";
+#endif
+#if BP_CFG_GUARD
+static const char bp_name_guard[] BP_ROM = "bp.guard";
+#endif
 
 /* The first two in the order of enum BuiltIn in protocol/. */
 static const bp_function_t bp_builtins[] BP_ROM = {
@@ -25,6 +39,20 @@ static const bp_function_t bp_builtins[] BP_ROM = {
     {bp_name_free, bp_rom_empty, bp_arena_free, NULL},
     {bp_name_read, bp_rom_empty, bp_arena_read, NULL},
     {bp_name_write, bp_rom_empty, bp_arena_write, NULL},
+#endif
+#if BP_CFG_BULK
+    {bp_name_download, bp_rom_empty, bp_channel_download, NULL},
+    {bp_name_upload, bp_rom_empty, bp_channel_upload, NULL},
+    {bp_name_finish, bp_rom_empty, bp_channel_finish, NULL},
+#endif
+#if BP_CFG_STREAM
+    {bp_name_stream, bp_rom_empty, bp_channel_stream, NULL},
+#endif
+#if BP_CFG_CLOCK
+    {bp_name_clock, bp_rom_empty, bp_clock, NULL},
+#endif
+#if BP_CFG_GUARD
+    {bp_name_guard, bp_rom_empty, bp_guard, NULL},
 #endif
 };
 
@@ -74,6 +102,11 @@ int bp_invoke(bp_call_t *call, uint32_t id) {
         return bp_fail(call, BP_ERR_NO_FUNCTION, id);
     }
     bp_packed_t *packed = BP_ROM_GET(function->packed);
+#if BP_CFG_GUARD
+    if (packed != NULL && id >= BP_BUILTIN_COUNT) {
+        return bp_guarded_packed(call, packed);
+    }
+#endif
     return packed != NULL ? packed(call) : bp_call_target(call, BP_ROM_GET(function->target));
 }
 

@@ -9,19 +9,35 @@ static void bp_thunk_void(bp_fn_t *fn, void *slots) {
     fn();
 }
 
+typedef struct {
+    const bp_target_t *target;
+    bp_slots_t *slots;
+    int failed; /* what the check returned */
+} bp_single_t;
+
+/* What is guarded as one. */
+static void bp_single(void *context) {
+    bp_single_t *s = context;
+    const bp_target_t *target = s->target;
+    if (target->setup != NULL) {
+        target->setup();
+    }
+    target->thunk(target->fn, s->slots);
+    s->failed = target->check != NULL ? target->check() : 0;
+}
+
 int bp_call_target(bp_call_t *call, const bp_target_t *target) {
     bp_slots_t slots;
     bp_target_t t;
     if (bp_target_open(call, target, &t, &slots) != 0) {
         return call->err;
     }
-    if (t.setup != NULL) {
-        t.setup();
+    bp_single_t single = {.target = &t, .slots = &slots};
+    if (!bp_guarded(call, bp_single, &single)) {
+        return call->err;
     }
-    t.thunk(t.fn, &slots);
-    int failed = t.check != NULL ? t.check() : 0;
-    if (failed != 0) {
-        return bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)failed);
+    if (single.failed != 0) {
+        return bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)single.failed);
     }
     if (t.pack != NULL) {
         t.pack(call, &slots);

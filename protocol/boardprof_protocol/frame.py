@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames: ``00 | COBS(version+kind, session, sequence, body, CRC-32) | 00`` (SPEC.md 2).
 
-Pure functions and one small decoder that is fed bytes; no input or output here.
+Pure functions and one small decoder that is fed bytes; no input or output here. A null call takes
+about as long as its bytes take through the kernel twice, so what runs once a frame is kept short:
+a frame is a named tuple, and COBS has a way of its own for what fits one group.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
-from boardprof_protocol.codes import PROTOCOL_VERSION
+from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
 
-__all__ = ["HEADER_SIZE", "OVERHEAD", "BadFrame", "Frame", "FrameDecoder", "body_capacity"]
-__all__ += ["cobs_decode", "cobs_encode", "decode_frame", "encode_frame"]
+__all__ = ["HEADER_SIZE", "OVERHEAD", "BadFrame", "Cobs", "Frame", "FrameDecoder", "body_capacity"]
+__all__ += ["cobs_decode", "cobs_encode", "decode_frame", "encode_fields", "encode_frame"]
+__all__ += ["result_body"]
 
 _HEADER = struct.Struct("<BHI")
 _CRC = struct.Struct("<I")
@@ -28,13 +32,22 @@ OVERHEAD = HEADER_SIZE + _CRC.size
 _LONGEST = 1 << 16
 """No encoded frame is longer, in bytes: an MTU has 16 bits."""
 
+_LEAST_FRAME = 1 + 1 + OVERHEAD + 1
+"""Encoded bytes of a frame without a body: two delimiters and a code besides."""
+
+_ONE_GROUP = 253
+"""Of so many bytes no group is full (code 255), whatever they are."""
+
+_GROUPS = tuple(bytes([1 + length]) for length in range(_ONE_GROUP + 1))
+_ZEROS = re.compile(b"\0+")
+_EMPTY_GROUPS = re.compile(b"\1+")
+
 
 class BadFrame(ValueError):
     """Bytes between two delimiters that are no frame."""
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(NamedTuple):
     """One decoded frame.
 
     Attributes:
@@ -60,6 +73,8 @@ def body_capacity(mtu: int) -> int:
 
 def cobs_encode(data: bytes) -> bytes:
     """Encode ``data`` (len >= 0) without zero bytes; Cheshire and Baker, canonical form."""
+    if len(data) <= _ONE_GROUP:
+        return b"".join([_GROUPS[len(group)] + group for group in data.split(b"\0")])
     out = bytearray()
     last = len(data) - 1
     start = 0
@@ -71,7 +86,13 @@ def cobs_encode(data: bytes) -> bytes:
         out += data[start:end]
         if end > last:
             return bytes(out)
-        start = end if end - start == 254 else end + 1
+        if end - start == 254:
+            start = end
+            continue
+        start = end + 1
+        if zeros := _ZEROS.match(data, start):  # each further zero is an empty group
+            out += b"\1" * (zeros.end() - start)
+            start = zeros.end()
 
 
 def cobs_decode(encoded: bytes) -> bytes:
@@ -80,42 +101,97 @@ def cobs_decode(encoded: bytes) -> bytes:
     Raises:
         BadFrame: a zero byte inside, or a group that is longer than what is left.
     """
-    out = bytearray()
-    position = 0
     length = len(encoded)
+    if 0 in encoded:
+        raise BadFrame("not COBS")
+    out = bytearray(encoded)
+    position = 0
+    if length <= _ONE_GROUP + 1:  # each code but the first stands where its zero belongs
+        while position < length:
+            code = out[position]
+            out[position] = 0
+            position += code
+        if position != length:
+            raise BadFrame("not COBS")
+        del out[:1]
+        return bytes(out)
+    out.clear()
     while position < length:
         code = encoded[position]
-        group = encoded[position + 1 : position + code]
-        if code == 0 or len(group) != code - 1 or 0 in group:
-            raise BadFrame("not COBS")
-        out += group
+        out += encoded[position + 1 : position + code]
         position += code
         if code < 255 and position < length:
             out.append(0)
+            if empty := _EMPTY_GROUPS.match(encoded, position):
+                # The last of them may be the frame's last group, whose zero is none.
+                position = min(empty.end(), length - 1)
+                out += bytes(position - empty.start())
+    if position != length:
+        raise BadFrame("not COBS")
     return bytes(out)
 
 
-def encode_frame(frame: Frame) -> bytes:
+class Cobs(NamedTuple):
+    """COBS both ways: this module's own, or one that is faster with long frames."""
+
+    encode: Callable[[bytes], bytes] = cobs_encode
+    decode: Callable[[bytes], bytes] = cobs_decode
+
+
+_OWN = Cobs()
+
+
+def encode_frame(frame: Frame, cobs: Cobs = _OWN) -> bytes:
     """Encode ``frame`` with both delimiters."""
-    first = frame.version << 4 | frame.kind
-    raw = _HEADER.pack(first, frame.session, frame.sequence) + frame.body
-    return b"\0" + cobs_encode(raw + _CRC.pack(zlib.crc32(raw))) + b"\0"
+    kind, session, sequence, body, version = frame
+    return encode_fields(version << 4 | kind, session, sequence, body, cobs)
 
 
-def decode_frame(encoded: bytes) -> Frame:
+def encode_fields(first: int, session: int, sequence: int, body: bytes, cobs: Cobs) -> bytes:
+    """Encode a frame whose first byte is ``first``; see `encode_frame`."""
+    raw = _HEADER.pack(first, session, sequence) + body
+    raw += _CRC.pack(zlib.crc32(raw))
+    if len(raw) > _ONE_GROUP:
+        return b"\0%b\0" % cobs.encode(raw)
+    return b"\0%b\0" % b"".join([_GROUPS[len(group)] + group for group in raw.split(b"\0")])
+
+
+def decode_frame(encoded: bytes, cobs: Cobs = _OWN) -> Frame:
     """Decode what stood between two delimiters.
 
     Raises:
         BadFrame: not COBS, too short, or a wrong CRC.
     """
-    raw = cobs_decode(encoded)
+    raw = cobs.decode(encoded)
     if len(raw) < OVERHEAD:
         raise BadFrame("too short")
-    payload = raw[: -_CRC.size]
-    if zlib.crc32(payload) != _CRC.unpack(raw[-_CRC.size :])[0]:
+    # The CRC over bytes and their own CRC is a constant; so nothing need be cut off to compare.
+    if zlib.crc32(raw) != _RESIDUE:
         raise BadFrame("wrong CRC")
-    first, session, sequence = _HEADER.unpack_from(payload)
-    return Frame(first & 15, session, sequence, payload[HEADER_SIZE:], first >> 4)
+    first, session, sequence = _HEADER.unpack_from(raw)
+    return Frame(first & 15, session, sequence, raw[HEADER_SIZE : -_CRC.size], first >> 4)
+
+
+_RESIDUE = 0x2144DF1C
+"""CRC-32 of any bytes with their CRC-32 behind them, little-endian."""
+
+
+def result_body(data: bytes, first: int, session: int, sequence: int) -> bytes | None:
+    """Return the body if ``data`` is one short frame with this header and nothing else.
+
+    A short cut of `FrameDecoder` for the usual answer to a small call; None says nothing about
+    what else ``data`` may be.
+    """
+    length = len(data)
+    if not _LEAST_FRAME <= length <= _ONE_GROUP or data[0] or data[-1]:
+        return None
+    try:
+        raw = cobs_decode(data[1:-1])
+    except BadFrame:
+        return None
+    if zlib.crc32(raw) != _RESIDUE or not raw.startswith(_HEADER.pack(first, session, sequence)):
+        return None
+    return raw[HEADER_SIZE : -_CRC.size]
 
 
 class FrameDecoder:
@@ -123,41 +199,71 @@ class FrameDecoder:
 
     Whatever stands between two delimiters and is no frame is console text: a board's ``printf``
     and its frames share one line.
+
+    Attributes:
+        cobs: what undoes COBS; may be replaced at any time.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cobs: Cobs = _OWN) -> None:
         """Start with nothing received."""
+        self.cobs = cobs
         self._pending = bytearray()
         self._console = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
-        """Take received bytes and yield each frame that they complete, in order."""
-        *pieces, rest = data.split(b"\0")
-        if pieces:
+    def feed(self, data: bytes) -> list[Frame]:
+        """Take received bytes and return the frames that they complete, in order."""
+        pieces = data.split(b"\0")
+        rest = pieces.pop()
+        if self._pending and pieces:
             pieces[0] = bytes(self._pending) + pieces[0]
             self._pending.clear()
+        if rest:
+            self._keep(rest)
+        frames = []
+        for piece in pieces:
+            if piece:
+                try:
+                    frames.append(decode_frame(piece, self.cobs))
+                except BadFrame:
+                    self._console += piece
+        return frames
+
+    def _keep(self, rest: bytes) -> None:
         self._pending += rest
         if len(self._pending) > _LONGEST:  # whatever it is, no frame is as long
             self._console += self._pending
             self._pending.clear()
-        for piece in filter(None, pieces):
-            try:
-                frame = decode_frame(piece)
-            except BadFrame:
-                self._console += piece
-            else:
-                yield frame
 
-    def take_console(self, *, everything: bool = False) -> bytes:
+    @property
+    def has_text(self) -> bool:
+        """Whether there may be console text: false right behind a frame."""
+        return bool(self._console or self._pending)
+
+    def take_console(self, *, everything: bool = False, lines: bool = False) -> bytes:
         """Return and forget console bytes.
 
         Args:
             everything: include the bytes after the last delimiter, which may be a frame that is
                 still on its way. Right when nothing more is expected.
+            lines: include the whole lines after the last delimiter, if what they begin with cannot
+                be a frame of this version or a WELCOME: a board that prints need send no delimiter.
         """
         text = bytes(self._console)
         self._console.clear()
-        if everything:
-            text += bytes(self._pending)
-            self._pending.clear()
+        end = len(self._pending) if everything else 0
+        if lines and self._cannot_be_a_frame():
+            end = max(end, 1 + self._pending.rfind(b"\n"))
+        if end:
+            text += bytes(self._pending[:end])
+            del self._pending[:end]
         return text
+
+    def _cannot_be_a_frame(self) -> bool:
+        """Tell whether what has come since the last delimiter is text for sure.
+
+        A frame's first byte is never 0, so it stands behind the first COBS code as it is.
+        """
+        if len(self._pending) < 2:
+            return False
+        first = self._pending[1]
+        return first >> 4 != PROTOCOL_VERSION and first & 15 != FrameKind.WELCOME

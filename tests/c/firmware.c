@@ -16,10 +16,11 @@
 
 uint32_t test_counted;
 uint32_t test_worked;
+uint32_t test_recorded;
 int test_check_after;
 
 void test_firmware_reset(void) {
-    test_counted = test_worked = 0;
+    test_counted = test_worked = test_recorded = 0;
     test_check_after = 0;
 }
 
@@ -68,6 +69,28 @@ static int test_half(bp_call_t *call) {
     return call->err;
 }
 
+#if BP_CFG_GUARD
+/* Traps, once half of its reply is written and an error of its own noted. */
+static int test_trap(bp_call_t *call) {
+    bp_ret_array(call, 2);
+    bp_fail(call, BP_ERR_ARG_TYPE, 3);
+    test_note('p');
+    return 0;
+}
+#endif
+
+#if BP_CFG_STREAM
+/* bytes -> how many of them the stream has kept */
+static int test_record(bp_call_t *call) {
+    size_t length;
+    const uint8_t *bytes = bp_arg_bytes(call, &length);
+    if (bp_arg_end(call) == 0) {
+        bp_ret_uint(call, (uint32_t)bp_stream_write(bytes, length));
+    }
+    return call->err;
+}
+#endif
+
 /// Measured functions ///
 
 static void test_work(void) {
@@ -77,6 +100,11 @@ static void test_work(void) {
 
 static void test_work_setup(void) {
     test_note('u');
+#if BP_CFG_STREAM
+    uint8_t record[64];
+    memset(record, (int)(test_worked & 255), sizeof record);
+    bp_stream_write(record, test_recorded);
+#endif
 }
 
 static int test_work_check(void) {
@@ -210,6 +238,12 @@ static const char test_name_refuse[] BP_ROM = "refuse";
 static const char test_name_work[] BP_ROM = "work";
 static const char test_name_add[] BP_ROM = "add";
 static const char test_name_half[] BP_ROM = "half";
+#if BP_CFG_GUARD
+static const char test_name_trap[] BP_ROM = "trap";
+#endif
+#if BP_CFG_STREAM
+static const char test_name_record[] BP_ROM = "record";
+#endif
 static const char test_signature_none[] BP_ROM = "";
 static const char test_signature_work[] BP_ROM = "() -> void";
 static const char test_signature_add[] BP_ROM = "(a: i32, b: i32) -> i32";
@@ -223,6 +257,12 @@ static const bp_function_t test_functions[] BP_ROM = {
     {test_name_work, test_signature_work, NULL, &test_work_target},
     {test_name_add, test_signature_add, NULL, &test_add_target},
     {test_name_half, test_signature_none, test_half, NULL},
+#if BP_CFG_GUARD
+    {test_name_trap, test_signature_none, test_trap, NULL},
+#endif
+#if BP_CFG_STREAM
+    {test_name_record, test_signature_none, test_record, NULL},
+#endif
 };
 
 static const bp_collector_t *const test_collectors[] BP_ROM = {

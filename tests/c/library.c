@@ -27,6 +27,20 @@ void test_run(void) {
     }
 }
 
+/* One poll; returns what it says. */
+size_t test_poll(void);
+size_t test_poll(void) {
+    return bp_poll(&test_agent);
+}
+
+#if BP_CFG_BULK
+/* Go on with the open stream as if so many bytes had passed already. */
+void test_stream_at(uint32_t offset);
+void test_stream_at(uint32_t offset) {
+    bp_channel.passed = bp_channel.next = bp_channel.sent = bp_channel.end = offset;
+}
+#endif
+
 /// Frames ///
 
 /* Encode a frame of this agent's version. Returns its length at `out`. */
@@ -46,8 +60,14 @@ int test_frame_decode(uint8_t *raw, const uint8_t *wire, size_t length) {
     static bp_agent_t decoder;
     decoder.rx_length = decoder.rx_group = decoder.rx_code = 0;
     decoder.rx_bad = false;
-    for (size_t i = 0; i < length; i++) {
-        int taken = bp_frame_take(&decoder, wire[i]);
+    for (size_t i = 0; i < length;) {
+#if BP_CFG_BULK
+        int taken;
+        size_t piece = length - i < 100 ? length - i : 100;
+        i += bp_frame_take_some(&decoder, wire + i, piece, &taken);
+#else
+        int taken = bp_frame_take(&decoder, wire[i++]);
+#endif
         if (taken > 0) {
             memcpy(raw, decoder.rx, (size_t)taken);
         }
@@ -67,7 +87,11 @@ int test_frame_decode(uint8_t *raw, const uint8_t *wire, size_t length) {
     }
 
 TEST_PUT(hello)
+TEST_PUT(claim)
 TEST_PUT(welcome)
+TEST_PUT(busy)
+TEST_PUT(data)
+TEST_PUT(ack)
 TEST_PUT(blob_header)
 TEST_PUT(cycles_instret)
 TEST_PUT(cycles32)

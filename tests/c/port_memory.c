@@ -3,6 +3,7 @@
 
 #include "port_memory.h"
 
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,14 @@ typedef struct {
 static test_line_t test_to_board;
 static test_line_t test_to_host;
 
+static struct {
+    uint8_t bytes[256];
+    size_t length; /* 0: none */
+    uint32_t after;
+    char at;
+} test_later;
+
+size_t test_read_most;
 uint64_t test_ticks;
 uint64_t test_ticks_step;
 uint32_t test_coarse;
@@ -39,10 +48,30 @@ char test_log[1024];
 size_t test_logged;
 bool test_log_writes;
 
+#if BP_CFG_GUARD
+char test_trap_at;
+uint32_t test_trap_after;
+uint8_t test_trap_cause;
+uint64_t test_trap_pc;
+uint64_t test_trap_address;
+uint32_t test_guard_ms;
+static bool test_guarded;
+static jmp_buf test_way_back;
+#endif
+
 void test_note(char what) {
     if (test_logged < sizeof test_log - 1) {
         test_log[test_logged++] = what;
     }
+    if (test_later.length != 0 && what == test_later.at && --test_later.after == 0) {
+        test_feed(test_later.bytes, test_later.length);
+        test_later.length = 0;
+    }
+#if BP_CFG_GUARD
+    if (test_guarded && what == test_trap_at && --test_trap_after == 0) {
+        longjmp(test_way_back, 1);
+    }
+#endif
 }
 
 static void test_put(test_line_t *line, const uint8_t *bytes, size_t length) {
@@ -69,6 +98,17 @@ void test_feed(const uint8_t *bytes, size_t length) {
     test_put(&test_to_board, bytes, length);
 }
 
+void test_feed_at(const uint8_t *bytes, size_t length, char at, uint32_t after) {
+    memcpy(test_later.bytes, bytes, length);
+    test_later.length = length;
+    test_later.at = at;
+    test_later.after = after;
+}
+
+size_t test_waiting(void) {
+    return test_to_board.end - test_to_board.begin;
+}
+
 size_t test_take(uint8_t *out, size_t capacity) {
     return test_get(&test_to_host, out, capacity);
 }
@@ -76,6 +116,8 @@ size_t test_take(uint8_t *out, size_t capacity) {
 void test_port_reset(void) {
     test_to_board.begin = test_to_board.end = 0;
     test_to_host.begin = test_to_host.end = 0;
+    test_later.length = 0;
+    test_read_most = SIZE_MAX;
     test_ticks = test_cycles = test_instructions = 0;
     test_ticks_step = test_cycles_step = test_instructions_step = 1;
     test_coarse = 0;
@@ -83,6 +125,10 @@ void test_port_reset(void) {
     memset(test_log, 0, sizeof test_log);
     test_logged = 0;
     test_log_writes = false;
+#if BP_CFG_GUARD
+    test_trap_at = 0;
+    test_guard_ms = 0;
+#endif
 }
 
 /// bp_port.h ///
@@ -91,7 +137,7 @@ void bp_port_init(void) {
 }
 
 size_t bp_port_read(uint8_t *buffer, size_t capacity) {
-    return test_get(&test_to_board, buffer, capacity);
+    return test_get(&test_to_board, buffer, capacity < test_read_most ? capacity : test_read_most);
 }
 
 void bp_port_write(const uint8_t *buffer, size_t length) {
@@ -128,3 +174,21 @@ uint8_t bp_port_reset_cause(void) {
 uint32_t bp_port_boot_id(void) {
     return test_boots;
 }
+
+#if BP_CFG_GUARD
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    test_guard_ms = timeout_ms;
+    test_note('(');
+    test_guarded = true;
+    if (setjmp(test_way_back) == 0) {
+        body(context);
+        *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
+    } else {
+        *fault = (bp_fault_t){
+            .cause = test_trap_cause, .pc = test_trap_pc, .address = test_trap_address};
+    }
+    test_guarded = false;
+    test_note(')');
+}
+#endif

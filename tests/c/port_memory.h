@@ -9,14 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "boardprof/bp_config.h"
+
 /* Append bytes to what the host has sent; the agent sees them at its next poll. */
 void test_feed(const uint8_t *bytes, size_t length);
+
+/* The same, but only when the letter `at` has been noted for the `after`th time, counted from now.
+ * One such at a time, of up to 256 bytes. */
+void test_feed_at(const uint8_t *bytes, size_t length, char at, uint32_t after);
+
+/* Bytes that the agent has not taken yet. */
+size_t test_waiting(void);
 
 /* What the agent has sent, in order, at most `capacity` bytes; they are forgotten then. */
 size_t test_take(uint8_t *out, size_t capacity);
 
 /* Forget all bytes in both directions and the log, and set the clocks back. */
 void test_port_reset(void);
+
+extern size_t test_read_most; /* bytes that one bp_port_read gives at most */
 
 extern uint64_t test_ticks;
 extern uint64_t test_ticks_step; /* each read advances by it, after the read */
@@ -29,5 +40,17 @@ extern size_t test_logged;
 extern bool test_log_writes; /* `w` for each frame that the agent sends */
 
 void test_note(char what);
+
+#if BP_CFG_GUARD
+/* A guarded call stands in the log in brackets: `(` and `)`. When the letter `test_trap_at` has
+ * been noted in one for the `test_trap_after`th time, it ends there, by the fault that stands in
+ * `test_trap_cause`, `test_trap_pc` and `test_trap_address`. */
+extern char test_trap_at; /* 0: never */
+extern uint32_t test_trap_after;
+extern uint8_t test_trap_cause;
+extern uint64_t test_trap_pc;
+extern uint64_t test_trap_address;
+extern uint32_t test_guard_ms; /* the limit of the last guarded call */
+#endif
 
 #endif

@@ -14,7 +14,13 @@
 
 /* Ids of the firmware's functions behind the built-in ones. */
 enum {
-    TEST_FIRST = 2 + (BP_CFG_ARENA ? 4 : 0) + (BP_CFG_OPEN_WINDOWS ? 3 * 4 : 0),
+    TEST_DOWNLOAD = 6, /* behind the arena's */
+    TEST_UPLOAD,
+    TEST_FINISH,
+    TEST_STREAM,
+    TEST_FIRST = 2 + (BP_CFG_ARENA ? 4 : 0) + (BP_CFG_BULK ? 3 : 0) + (BP_CFG_STREAM ? 1 : 0) +
+                 (BP_CFG_CLOCK ? 1 : 0) + (BP_CFG_GUARD ? 1 : 0) +
+                 (BP_CFG_OPEN_WINDOWS ? 3 * 4 : 0),
     TEST_COUNT = TEST_FIRST,
     TEST_ECHO,
     TEST_FILL,
@@ -64,6 +70,9 @@ typedef struct {
     int frames; /* how many came, this one included */
 } test_answer_t;
 
+/* Looks at each DATA or ACK that the agent sends; they are no answers. */
+static void test_overhear(uint8_t kind, const uint8_t *body, size_t length);
+
 /* Give the agent bytes from a block of just their size, let it work, read what it says. */
 static test_answer_t test_send(const uint8_t *bytes, size_t length) {
     static bp_agent_t decoder;
@@ -80,7 +89,12 @@ static test_answer_t test_send(const uint8_t *bytes, size_t length) {
         if (taken > 0) {
             size_t checked = (size_t)taken - 4;
             TEST_CHECK(bp_crc32(0, decoder.rx, checked) == bp_get_u32(decoder.rx + checked));
-            answer.kind = decoder.rx[0] & 15u;
+            uint8_t kind = decoder.rx[0] & 15u;
+            if (kind == BP_KIND_DATA || kind == BP_KIND_ACK) {
+                test_overhear(kind, decoder.rx + 7, checked - 7);
+                continue;
+            }
+            answer.kind = kind;
             answer.session = bp_get_u16(decoder.rx + 1);
             answer.sequence = bp_get_u32(decoder.rx + 3);
             answer.length = checked - 7;
@@ -367,6 +381,155 @@ static void test_arena(void) {
 }
 #endif
 
+/// Channels ///
+
+/* Of the open channel: what the host knows. */
+static struct {
+    const uint8_t *content; /* as it must come; NULL: none is open */
+    uint32_t passed;        /* of an upload acknowledged, of a download taken */
+    uint32_t length;
+    uint32_t credit;
+    size_t
+        on_line; /* bytes of DATA frames since the last ACK, as they stand on the line at least */
+    bool gap;
+} test_line;
+
+static void test_overhear(uint8_t kind, const uint8_t *body, size_t length) {
+    uint32_t offset = bp_get_u32(body);
+    if (kind == BP_KIND_ACK) {
+        TEST_CHECK(length == BP_ACK_LEN && bp_get_u32(body + 4) >= BP_CFG_MTU);
+        if (test_line.content != NULL) {
+            TEST_CHECK(offset >= test_line.passed && offset <= test_line.length);
+            test_line.passed = offset;
+        }
+    } else if (test_line.content != NULL) {
+        uint32_t size = (uint32_t)length - 4;
+        TEST_CHECK(length > 4 && offset < test_line.length && size <= test_line.length - offset);
+        TEST_CHECK(memcmp(body + 4, test_line.content + offset, size) == 0);
+        test_line.on_line += length + 14;
+        TEST_CHECK(test_line.on_line <= test_line.credit);
+        /* As if every fourth frame had been lost. */
+        if (offset == test_line.passed && test_below(4) != 0) {
+            test_line.passed += size;
+        }
+    }
+}
+
+#if BP_CFG_BULK
+
+enum { TEST_BLOCK = BP_CFG_ARENA / 2 };
+
+/* A DATA or ACK of this channel, or of the one before; `length` bytes behind the offset. */
+static void test_channel_frame(uint8_t kind, uint32_t opener, uint32_t offset, const uint8_t *bytes,
+                               size_t length) {
+    uint8_t body[BP_FRAME_MAX];
+    bp_put_u32(body, offset);
+    memcpy(body + 4, bytes, length);
+    uint32_t sequence = test_sequence;
+    test_sequence = opener;
+    test_answer_t answer = test_exchange(kind, body, length + 4);
+    test_sequence = sequence;
+    TEST_CHECK(answer.frames == 0);
+}
+
+/* Frames that nobody sends, of any length and with any numbers. */
+static void test_wild_channel_frame(uint32_t opener) {
+    uint8_t bytes[32];
+    memset(bytes, 0xee, sizeof bytes);
+    bp_put_u32(bytes, test_edge());
+    /* Nothing of it may be taken: no DATA where they are due, no ACK of what was sent. */
+    uint32_t offset = test_line.length + 1 + test_below(1000);
+    size_t length = test_below(sizeof bytes);
+    test_channel_frame(test_below(2) ? BP_KIND_DATA : BP_KIND_ACK, opener, offset, bytes, length);
+}
+
+static void test_finish(uint32_t opener) {
+    test_answer_t answer = test_call_numbers(TEST_FINISH, &opener, 1);
+    TEST_CHECK(test_code(&answer) == 0 && answer.body[0] == 0x93);
+    const uint8_t *body = answer.body + 1;
+    for (int i = 0; i < 2; i++) {
+        uint32_t value = body[0];
+        if (value == 0xce) {
+            value = (uint32_t)body[1] << 24 | (uint32_t)body[2] << 16 | (uint32_t)body[3] << 8 |
+                    body[4];
+            body += 4;
+        }
+        body++;
+        TEST_CHECK(value ==
+                   (i == 0 ? test_line.length : bp_crc32(0, test_line.content, test_line.length)));
+    }
+    TEST_CHECK(*body == 0);
+    test_line.content = NULL;
+}
+
+static void test_upload(uint32_t opener) {
+    enum { LONGEST = BP_FRAME_MAX - 11 - 4 };
+    while (test_line.passed < test_line.length) {
+        if (test_below(4) == 0) {
+            test_wild_channel_frame(opener);
+            continue;
+        }
+        uint32_t ahead = test_below(3) == 0 ? test_below(8) : 0;
+        uint32_t offset = test_line.passed + ahead;
+        uint32_t left = offset < test_line.length ? test_line.length - offset : 0;
+        uint32_t size = test_below(LONGEST + 1);
+        if (size > left) {
+            size = left;
+        }
+        test_channel_frame(BP_KIND_DATA, opener, offset, test_line.content + offset, size);
+        TEST_CHECK(ahead != 0 || size == 0 || test_line.passed == offset + size);
+    }
+}
+
+static void test_download(uint32_t opener) {
+    for (uint32_t told = 0; told < test_line.length;) {
+        if (test_below(4) == 0) {
+            test_line.on_line = 0;
+            test_wild_channel_frame(opener);
+            continue;
+        }
+        uint8_t bytes[5];
+        told = test_line.passed;
+        test_line.credit = test_below(4) == 0 ? test_below(64) : test_below(4 * BP_CFG_MTU);
+        test_line.on_line = 0;
+        bp_put_u32(bytes, test_line.credit);
+        bytes[4] = BP_ACK_RESEND;
+        test_channel_frame(BP_KIND_ACK, opener, told, bytes, sizeof bytes);
+    }
+}
+
+/* Blocks go both ways, whatever else comes between; the arena beside them stays as it is. */
+static void test_channels(void) {
+    static uint8_t content[TEST_BLOCK];
+    const uint32_t size = TEST_BLOCK;
+    test_answer_t answer = test_call_numbers(TEST_ALLOC, &size, 1);
+    TEST_CHECK(test_code(&answer) == 0);
+    uint32_t handle = test_number(&answer);
+    for (int round = 0; round < 200; round++) {
+        uint32_t length = test_below(4) == 0 ? 1 + test_below(3) : 1 + test_below(TEST_BLOCK);
+        uint32_t numbers[] = {handle, test_below(TEST_BLOCK - length + 1), length};
+        for (uint32_t i = 0; i < length; i++) {
+            content[i] = (uint8_t)(test_below(3) == 0 ? 0 : test_random());
+        }
+        for (uint32_t down = 0; down < 2; down++) {
+            memset(&test_line, 0, sizeof test_line);
+            test_line.content = content;
+            test_line.length = length;
+            answer = test_call_numbers(down ? TEST_DOWNLOAD : TEST_UPLOAD, numbers, 3);
+            TEST_CHECK(test_code(&answer) == 0);
+            uint32_t opener = test_sequence;
+            if (down) {
+                test_download(opener);
+            } else {
+                test_upload(opener);
+            }
+            test_finish(opener);
+        }
+    }
+}
+
+#endif
+
 int main(int argc, char **argv) {
     test_random_state = argc > 1 ? strtoull(argv[1], NULL, 10) * 2 + 1 : 1;
     test_agent = malloc(sizeof *test_agent);
@@ -388,6 +551,12 @@ int main(int argc, char **argv) {
     test_sequence = 0;
     test_hello(TEST_SESSION);
     test_arena();
+#endif
+#if BP_CFG_BULK
+    test_hello(1);
+    test_sequence = 0;
+    test_hello(TEST_SESSION);
+    test_channels();
 #endif
     test_the_dictionary_matches_its_hash();
     printf("%u calls, MTU %u\n", (unsigned)test_sequence, (unsigned)BP_CFG_MTU);

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cffi import FFI
 
-from tests.memory_board import FULL, MemoryBoard, build_library
+from tests.memory_board import CHANNELS, FULL, MemoryBoard, build_library
 
 Libraries = Callable[[dict[str, int]], tuple[FFI, Any]]
 
@@ -38,7 +38,10 @@ def board(boards: Callable[[dict[str, int]], MemoryBoard]) -> MemoryBoard:
     return boards(FULL)
 
 
-@pytest.fixture(scope="session")
-def codec(libraries: Libraries) -> tuple[FFI, Any]:
+@pytest.fixture(scope="session", params=["byte by byte", "in groups"])
+def codec(request: pytest.FixtureRequest, libraries: Libraries) -> tuple[FFI, Any]:
     """The C functions one by one, with buffers that hold the longest vectors."""
+    if request.param == "in groups":  # as agents with long frames do it
+        fast = {"BP_CFG_MTU": 4096, "BP_CFG_BULK": 4096, "BP_CFG_CRC_TABLE": 8}
+        return libraries({**CHANNELS, **fast})
     return libraries({**FULL, "BP_CFG_MTU": 2048})

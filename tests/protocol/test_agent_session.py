@@ -18,6 +18,10 @@ Boards = Callable[[dict[str, int]], MemoryBoard]
 # Ids in the smallest configuration, which has two built-in functions; see tests/c/firmware.c.
 COUNT, ECHO, FILL, REFUSE = range(2, 6)
 
+# The boot id is 0x000b0075 ^ 0x12345678 = 0x123f560d, the board's number and the nonce of hello().
+FIRST, SECOND, THIRD = 0x560D0000, 0xAC1A0000, 0x02270000
+"""Where sessions begin: boot id << 16, and twice and three times that, modulo 2**32."""
+
 
 @pytest.fixture
 def small(boards: Boards) -> MemoryBoard:
@@ -40,7 +44,7 @@ def test_hello_is_answered_by_what_the_board_is(boards: Boards) -> None:
     assert (welcome.flags, welcome.pointer_size) == (0, 8)
     assert (welcome.mtu_rx, welcome.mtu_tx, welcome.window) == (256, 256, 1)
     assert (welcome.reset_cause, welcome.reserved) == (2, 0)
-    assert welcome.last_sequence == 0
+    assert (welcome.boot_id, welcome.last_sequence) == (0x123F560D, FIRST)
     assert list(welcome.build_id) == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
@@ -72,7 +76,7 @@ def test_a_host_of_other_versions_is_told_so_and_gets_no_session(
     assert (welcome.version_min, welcome.version_max) == (1, 1)
     call = Frame(FrameKind.CALL, 6, 1, b"\x91\x02")
     assert board.exchange(call) == [Frame(FrameKind.NO_SESSION, 6, 1)]
-    board.session, board.sequence = 5, 1
+    board.session, board.sequence = 5, FIRST + 1
     assert board.call(COUNT) == 2
 
 
@@ -88,12 +92,15 @@ def test_hello_again_in_the_same_session_keeps_what_the_session_has_done(
     assert board.lib.test_counted == 1
 
 
-def test_a_new_session_begins_at_0_and_forgets_the_kept_reply(small: MemoryBoard) -> None:
+def test_a_new_session_begins_at_other_numbers_and_forgets_the_kept_reply(
+    small: MemoryBoard,
+) -> None:
     call = small.frame(COUNT)
+    assert call.sequence == FIRST + 1
     assert len(small.exchange(call)) == 1
-    assert small.hello(session=0x4321).fields.last_sequence == 0
-    assert small.exchange(Frame(FrameKind.CALL, 0x4321, 0, call.body)) == []
-    (answer,) = small.exchange(Frame(FrameKind.CALL, 0x4321, call.sequence, call.body))
+    assert small.hello(session=0x4321).fields.last_sequence == SECOND + 1
+    assert small.exchange(Frame(FrameKind.CALL, 0x4321, SECOND + 1, call.body)) == []
+    (answer,) = small.exchange(Frame(FrameKind.CALL, 0x4321, SECOND + 2, call.body))
     assert msgpack.unpackb(answer.body) == 2
     assert small.exchange(call) == [Frame(FrameKind.NO_SESSION, 0x1234, call.sequence)]
 
@@ -116,18 +123,66 @@ def test_a_duplicate_of_a_refused_call_gets_the_same_error_again(small: MemoryBo
     assert small.send(wire) == first
 
 
-def test_an_older_sequence_number_is_ignored(small: MemoryBoard) -> None:
+def test_an_older_sequence_number_gets_no_session_and_runs_nothing(small: MemoryBoard) -> None:
     first, second = small.frame(COUNT), small.frame(COUNT)
     assert len(small.exchange(first, second)) == 2
-    assert small.exchange(first) == []
+    assert small.exchange(first) == [Frame(FrameKind.NO_SESSION, 0x1234, FIRST + 1)]
     assert small.lib.test_counted == 2
 
 
-def test_sequence_numbers_may_leave_some_out_and_0_is_none(small: MemoryBoard) -> None:
-    assert small.exchange(Frame(FrameKind.CALL, 0x1234, 0, b"\x91\x02")) == []
-    (answer,) = small.exchange(Frame(FrameKind.CALL, 0x1234, 0xFFFFFFFF, b"\x91\x02"))
-    assert (answer.kind, answer.sequence) == (FrameKind.RESULT, 0xFFFFFFFF)
+@pytest.mark.parametrize("ahead", [1, 2, 0xFFFF])
+def test_sequence_numbers_may_leave_some_out(small: MemoryBoard, ahead: int) -> None:
+    (answer,) = small.exchange(Frame(FrameKind.CALL, 0x1234, FIRST + ahead, b"\x91\x02"))
+    assert (answer.kind, answer.sequence) == (FrameKind.RESULT, FIRST + ahead)
     assert small.lib.test_counted == 1
+
+
+@pytest.mark.parametrize("number", [FIRST + 0x10000, FIRST + 0x80000000, FIRST - 1, 1, 0])
+def test_a_number_from_far_ahead_or_behind_gets_no_session_and_runs_nothing(
+    small: MemoryBoard, number: int
+) -> None:
+    call = Frame(FrameKind.CALL, 0x1234, number, b"\x91\x02")
+    assert small.exchange(call) == [Frame(FrameKind.NO_SESSION, 0x1234, number)]
+    assert small.lib.test_counted == 0
+    assert small.call(COUNT) == 1
+
+
+def test_before_its_first_call_a_session_has_no_reply_to_send_again(small: MemoryBoard) -> None:
+    assert small.exchange(Frame(FrameKind.CALL, 0x1234, FIRST, b"\x91\x02")) == []
+    assert small.lib.test_counted == 0
+
+
+def test_0_follows_the_greatest_number(boards: Boards) -> None:
+    board = boards(SMALLEST)
+    board.lib.test_boots = 0
+    assert board.hello(nonce=0x0000FFFF).fields.last_sequence == 0xFFFF0000
+    for number in (0xFFFFFFFF, 0, 1):
+        (answer,) = board.exchange(Frame(FrameKind.CALL, 0x1234, number, b"\x91\x02"))
+        assert (answer.kind, answer.sequence) == (FrameKind.RESULT, number)
+    assert board.lib.test_counted == 3
+
+
+def test_a_late_hello_that_begins_its_session_again_makes_no_call_run_again(
+    small: MemoryBoard,
+) -> None:
+    calls = [small.frame(COUNT) for _ in range(3)]
+    small.exchange(*calls)
+    assert small.hello(session=0x4321).fields.last_sequence == SECOND + 3
+    assert small.hello(session=0x1234).fields.last_sequence == THIRD + 3
+    refused = [Frame(FrameKind.NO_SESSION, 0x1234, FIRST + n) for n in (1, 2, 3)]
+    assert small.exchange(*calls) == refused
+    assert small.lib.test_counted == 3
+
+
+def test_nor_does_a_late_hello_behind_a_reset(small: MemoryBoard) -> None:
+    call = small.frame(COUNT)
+    small.exchange(call)
+    small.lib.test_boot()
+    small.lib.test_boots = 0x000B0076  # another start of the board
+    # The same HELLO: 0x000b0076 ^ 0x12345678 | 1 = 0x123f560f.
+    assert small.hello().fields.last_sequence == 0x560F0000
+    assert small.exchange(call) == [Frame(FrameKind.NO_SESSION, 0x1234, FIRST + 1)]
+    assert small.lib.test_counted == 0
 
 
 @pytest.mark.parametrize("session", [0, 0x1235, 0xFFFF])
@@ -159,11 +214,12 @@ def test_a_board_that_was_reset_says_no_session(small: MemoryBoard) -> None:
     "kind", [k for k in FrameKind if k not in (FrameKind.HELLO, FrameKind.CALL)]
 )
 def test_a_kind_that_is_not_for_the_board_is_ignored(small: MemoryBoard, kind: FrameKind) -> None:
-    assert small.exchange(Frame(kind, 0x1234, 1, b"\x91\x02")) == []
+    assert small.exchange(Frame(kind, 0x1234, FIRST + 1, b"\x91\x02")) == []
 
 
 def test_a_call_of_another_version_is_ignored(small: MemoryBoard) -> None:
-    assert small.exchange(Frame(FrameKind.CALL, 0x1234, 1, b"\x91\x02", version=2)) == []
+    call = Frame(FrameKind.CALL, 0x1234, FIRST + 1, b"\x91\x02", version=2)
+    assert small.exchange(call) == []
     assert small.lib.test_counted == 0
 
 
@@ -172,8 +228,8 @@ def test_a_call_of_another_version_is_ignored(small: MemoryBoard) -> None:
 
 def test_garbage_gets_nak_with_session_and_last_sequence(small: MemoryBoard) -> None:
     small.call(COUNT)
-    assert read_frames(small.send(b"\0garbage\0")) == [nak(0x1234, 1)]
-    assert read_frames(small.send(b"more\0\0\0of it\0")) == [nak(0x1234, 1)] * 2
+    assert read_frames(small.send(b"\0garbage\0")) == [nak(0x1234, FIRST + 1)]
+    assert read_frames(small.send(b"more\0\0\0of it\0")) == [nak(0x1234, FIRST + 1)] * 2
 
 
 def test_a_board_without_a_session_says_so_in_nak(boards: Boards) -> None:
@@ -189,8 +245,8 @@ def test_garbage_right_before_a_frame_costs_nothing(small: MemoryBoard) -> None:
 def test_an_over_long_frame_gets_one_nak_and_the_next_is_taken(
     small: MemoryBoard, size: int
 ) -> None:
-    long = encode_frame(Frame(FrameKind.CALL, 0x1234, 1, b"\x92\x03\xc5" + b"\x55" * size))
-    assert read_frames(small.send(long)) == [nak(0x1234, 0)]
+    long = encode_frame(Frame(FrameKind.CALL, 0x1234, FIRST + 1, b"\x92\x03\xc5" + b"\x55" * size))
+    assert read_frames(small.send(long)) == [nak(0x1234, FIRST)]
     assert small.call(COUNT) == 1
 
 
@@ -204,11 +260,11 @@ def test_the_longest_frame_that_the_mtu_allows_is_taken(boards: Boards, mtu: int
     for surplus in (0, 1):
         data = b"\x55" * (body_capacity(mtu) - 5 + surplus)
         body = b"\x92\x03\xc5" + len(data).to_bytes(2, "big") + data
-        (answer,) = board.exchange(Frame(FrameKind.CALL, 0x1234, 1 + surplus, body))
+        (answer,) = board.exchange(Frame(FrameKind.CALL, 0x1234, FIRST + 1 + surplus, body))
         if surplus == 0:
             assert (answer.kind, answer.body[3:]) == (FrameKind.RESULT, data)
         else:
-            assert answer == nak(0x1234, 1)
+            assert answer == nak(0x1234, FIRST + 1)
 
 
 @MTUS
@@ -230,7 +286,7 @@ def test_a_frame_that_comes_byte_by_byte_is_taken_once_it_is_whole(small: Memory
 
 
 def test_no_flipped_bit_in_a_call_makes_the_board_run_anything(small: MemoryBoard) -> None:
-    call = Frame(FrameKind.CALL, 0x1234, 1, b"\x91\x02")
+    call = Frame(FrameKind.CALL, 0x1234, FIRST + 1, b"\x91\x02")
     wire = encode_frame(call)
     for bit in range(8 * len(wire)):
         damaged = bytearray(wire)
@@ -242,7 +298,7 @@ def test_no_flipped_bit_in_a_call_makes_the_board_run_anything(small: MemoryBoar
 
 
 def test_no_lost_byte_in_a_call_makes_the_board_run_anything(small: MemoryBoard) -> None:
-    call = Frame(FrameKind.CALL, 0x1234, 1, b"\x91\x02")
+    call = Frame(FrameKind.CALL, 0x1234, FIRST + 1, b"\x91\x02")
     wire = encode_frame(call)
     for lost in range(1, len(wire) - 1):
         small.send(b"\0" + wire[:lost] + wire[lost + 1 :] + b"\0")
@@ -253,5 +309,5 @@ def test_a_board_survives_noise_and_answers_after_it(small: MemoryBoard) -> None
     noise = random.Random(1)
     for _ in range(200):
         small.send(noise.randbytes(noise.randrange(600)))
-    assert list(FrameDecoder().feed(small.send(b"\0"))) in ([], [nak(0x1234, 0)])
+    assert list(FrameDecoder().feed(small.send(b"\0"))) in ([], [nak(0x1234, FIRST)])
     assert small.call(COUNT) == 1

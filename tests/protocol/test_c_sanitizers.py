@@ -8,13 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory_board import FULL
+from tests.memory_board import CHANNELS, FULL
 from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, defines, requires_tool, run
 
 CONFIGS = {
     "smallest": {},
     "full": FULL,
+    "guarded": {**FULL, "BP_CFG_GUARD": 1},
     "shortest frames": {"BP_CFG_MTU": 64, **FULL},
+    "channels": CHANNELS,
+    "channels of the shortest frames": {**CHANNELS, "BP_CFG_MTU": 64, "BP_CFG_BULK": 64},
+    "channels of long frames": {
+        **CHANNELS,
+        "BP_CFG_MTU": 5000,
+        "BP_CFG_BULK": 4097,
+        "BP_CFG_ARENA": 20000,
+        "BP_CFG_CRC_TABLE": 8,
+    },
     "a byte of the MTU unused": {"BP_CFG_MTU": 258},
     "two groups": {"BP_CFG_MTU": 513, **FULL, "BP_CFG_STATE_BYTES": 256},
 }

@@ -14,7 +14,14 @@ from tests.support import AGENT, WARNINGS, defines, requires_tool, run
 FLAGS = ("-Os", "-ffreestanding", *WARNINGS)
 CONFIGS = {
     "smallest": {},
-    "full": {"BP_CFG_ARENA": 4096, "BP_CFG_OPEN_WINDOWS": 4, "BP_CFG_CRC_TABLE": 1},
+    "full": {
+        "BP_CFG_ARENA": 4096,
+        "BP_CFG_OPEN_WINDOWS": 4,
+        "BP_CFG_CRC_TABLE": 1,
+        "BP_CFG_BULK": 256,
+        "BP_CFG_STREAM": 512,
+        "BP_CFG_CLOCK": 1,
+    },
 }
 # What GCC may call on its own even in a freestanding program; bp_mem.c has them.
 MEMORY = {"memcpy", "memmove", "memset", "memcmp"}
@@ -148,6 +155,13 @@ def test_every_header_compiles_alone_and_twice(header: Path, tmp_path: Path) -> 
         ("BP_CFG_OPEN_WINDOWS", 256),
         ("BP_CFG_HANDLES", 0),
         ("BP_CFG_HANDLES", 256),
+        ("BP_CFG_BULK", 63),
+        ("BP_CFG_BULK", 257),
+        ("BP_CFG_RX_BYTES", 63),
+        ("BP_CFG_STREAM", 1000),
+        ("BP_CFG_STREAM", -1),
+        ("BP_CFG_CLOCK", 2),
+        ("BP_CFG_CRC_TABLE", 2),
     ],
 )
 def test_a_size_out_of_range_is_refused_by_the_compiler(
@@ -158,3 +172,20 @@ def test_a_size_out_of_range_is_refused_by_the_compiler(
     source.write_text('#include "boardprof/bp_config.h"\n')
     with pytest.raises(AssertionError, match=f"{macro} is out of range"):
         run([cc, f"-D{macro}={value}", f"-I{AGENT / 'include'}", "-fsyntax-only", source])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"BP_CFG_BULK": 64}, "BP_CFG_BULK needs BP_CFG_ARENA"),
+        ({"BP_CFG_ARENA": 64, "BP_CFG_STREAM": 64}, "BP_CFG_STREAM needs BP_CFG_BULK"),
+    ],
+)
+def test_what_an_option_needs_is_named(
+    options: dict[str, int], reason: str, tmp_path: Path
+) -> None:
+    cc = requires_tool("gcc", "gcc")
+    source = tmp_path / "config.c"
+    source.write_text('#include "boardprof/bp_config.h"\n')
+    with pytest.raises(AssertionError, match=reason):
+        run([cc, *defines(options), f"-I{AGENT / 'include'}", "-fsyntax-only", source])

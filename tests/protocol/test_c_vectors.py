@@ -13,7 +13,8 @@ from cffi import FFI
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, encode_frame
-from tests.memory_board import FULL, MemoryBoard, read_frames
+from tests.memory_board import CHANNELS, FULL, MemoryBoard, read_frames
+from tests.protocol.channel_host import open_channel
 from tests.support import unhex, vectors
 
 Codec = tuple[FFI, Any]
@@ -99,7 +100,7 @@ def test_the_agent_answers_nak_to_what_is_no_frame(boards: Boards, vector: dict[
 ### Messages ###
 
 
-@pytest.mark.parametrize("vector", cases("handshake"))
+@pytest.mark.parametrize("vector", [*cases("handshake"), *cases("channel")])
 def test_a_message(codec: Codec, vector: dict[str, Any]) -> None:
     ffi, lib = codec
     name = vector["message"]
@@ -125,6 +126,29 @@ def test_the_agent_welcomes_a_good_hello(board: MemoryBoard, vector: dict[str, A
 def test_the_agent_ignores_a_bad_hello(board: MemoryBoard, vector: dict[str, Any]) -> None:
     hello = Frame(FrameKind.HELLO, vector["session"], 0, unhex(vector["hex"]))
     assert board.send(encode_frame(hello)) == b""
+
+
+def in_a_channel(board: MemoryBoard, vector: dict[str, Any]) -> list[Frame]:
+    """Open a channel for DATA or for ACKs; return what the agent answers to the vector in it."""
+    board.hello()
+    sends = vector["message"] == "ack"
+    block = board.call("bp.alloc", 4096)
+    function = board.names().index("bp.download" if sends else "bp.upload")
+    channel, _ = open_channel(board, function, block, 0, 4096)
+    kind = FrameKind.ACK if sends else FrameKind.DATA
+    return board.exchange(Frame(kind, board.session, channel, unhex(vector["hex"])))
+
+
+@pytest.mark.parametrize("vector", cases("channel", good=False))
+def test_the_agent_ignores_a_bad_channel_frame(boards: Boards, vector: dict[str, Any]) -> None:
+    assert in_a_channel(boards(CHANNELS), vector) == []
+
+
+@pytest.mark.parametrize("name", ["ACK that begins a channel", "DATA: the first byte"])
+def test_the_agent_takes_a_good_channel_frame(boards: Boards, name: str) -> None:
+    (vector,) = [vector for vector in vectors("channel") if vector["name"] == name]
+    (answer,) = in_a_channel(boards(CHANNELS), vector)
+    assert answer.body[:4] == (b"\x01\0\0\0" if name.startswith("DATA") else bytes(4))
 
 
 ### msgpack ###

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import pytest
@@ -64,10 +65,24 @@ def test_the_crc_of_the_nine_digits_is_the_published_one(codec: Codec) -> None:
     assert lib.bp_crc32(0, b"123456789", 9) == 0xCBF43926
 
 
-@pytest.mark.parametrize("table", [0, 1])
+@pytest.mark.parametrize("table", [0, 1, 8])
 def test_a_crc_can_be_taken_in_pieces(libraries: Any, table: int) -> None:
     _, lib = libraries({"BP_CFG_CRC_TABLE": table})
-    assert lib.bp_crc32(lib.bp_crc32(0, b"1234", 4), b"56789", 5) == 0xCBF43926
+    for cut in range(10):
+        head, tail = b"123456789"[:cut], b"123456789"[cut:]
+        first = lib.bp_crc32(0, head, len(head))
+        assert lib.bp_crc32(first, tail, len(tail)) == 0xCBF43926
+
+
+@pytest.mark.parametrize("table", [0, 1, 8])
+def test_every_byte_at_every_place_changes_a_crc_as_zlib_says(libraries: Any, table: int) -> None:
+    _, lib = libraries({"BP_CFG_CRC_TABLE": table})
+    for length in (8, 9, 23):
+        for place in range(length):
+            for byte in range(0, 256, 5):
+                data = bytearray(length)
+                data[place] = byte
+                assert lib.bp_crc32(0, bytes(data), length) == zlib.crc32(data)
 
 
 @given(data=BODIES)

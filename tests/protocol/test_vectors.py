@@ -15,6 +15,7 @@ from boardprof.dictionary import CollectorInfo, CounterInfo
 from boardprof.errors import DecodeError
 from boardprof.signature import pack_arguments, parse_signature
 from boardprof_protocol.blob import encode_blob
+from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import (
@@ -26,12 +27,12 @@ from boardprof_protocol.frame import (
     decode_frame,
     encode_frame,
 )
-from boardprof_protocol.handshake import HELLO, WELCOME
+from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Layout
 from tests.support import unhex, vectors
 
 LAYOUTS = {layout.name: layout for layout in collector_layouts()}
-MESSAGES = {"hello": HELLO, "welcome": WELCOME}
+MESSAGES = {layout.name: layout for layout in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK)}
 
 
 def cases(file: str, *, good: bool) -> list[Any]:
@@ -87,7 +88,7 @@ def test_what_is_no_frame_is_console_text(vector: dict[str, Any]) -> None:
 ### Messages ###
 
 
-@pytest.mark.parametrize("vector", cases("handshake", good=True))
+@pytest.mark.parametrize("vector", [*cases("handshake", good=True), *cases("channel", good=True)])
 def test_a_message(vector: dict[str, Any]) -> None:
     message = MESSAGES[vector["message"]]
     fields = {

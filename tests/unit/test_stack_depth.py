@@ -261,6 +261,14 @@ def test_a_graph_written_by_the_hosts_gcc_is_understood(tmp_path: Path) -> None:
     assert depth.bytes == sum(depth.frames)
 
 
+def test_what_assembly_pushes_beyond_gccs_frame_is_stated_by_extern(tmp_path: Path) -> None:
+    files = write(tmp_path, POINTER)
+    more = Rules(indirect={"dispatch": ["fir"]}, extern={"fir": 100})
+    assert deepest(files, ["dispatch"], more).bytes == 24 + 100
+    less = Rules(indirect={"dispatch": ["fir"]}, extern={"fir": 10})
+    assert deepest(files, ["dispatch"], less).bytes == 24 + 48
+
+
 def test_it_runs_as_a_script(tmp_path: Path) -> None:
     write(tmp_path, ENCODE)
     script = Path(__file__).parents[2] / "scripts" / "stack_depth.py"

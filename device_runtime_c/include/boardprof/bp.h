@@ -49,7 +49,8 @@ uint64_t bp_arg_uint(bp_call_t *call, uint64_t maximum);
 bool bp_arg_bool(bp_call_t *call);
 float bp_arg_f32(bp_call_t *call);
 double bp_arg_f64(bp_call_t *call);
-/* Bytes in place, valid until the call returns. Stores their number at `length`. */
+/* Bytes in place, valid until the call returns; those of a function that is measured only within
+ * its `unpack`, since other frames come in between rounds. Stores their number at `length`. */
 const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length);
 /* No argument may be left over: every packed function calls it before it changes anything.
  * Returns call->err. */
@@ -98,6 +99,16 @@ typedef struct {
     bp_packed_t *packed;       /* NULL: call `target` */
     const bp_target_t *target; /* in BP_ROM; NULL: cannot be measured */
 } bp_function_t;
+
+/// Streams ///
+
+#if BP_CFG_STREAM
+/* Append a record to what the host hears, as a whole or, when it finds no room, not at all: then it
+ * counts as dropped. For packed functions and measured ones, best in their set-up; each is sent
+ * when the call or the round has ended. Returns `length`, or 0 when it was dropped or nobody
+ * listens. */
+size_t bp_stream_write(const void *record, size_t length);
+#endif
 
 /// Collectors ///
 
@@ -160,6 +171,21 @@ struct bp_agent {
     uint8_t rx_group; /* COBS: bytes left of the current group */
     uint8_t rx_code;  /* COBS: code of the current group, 0: at the start of a frame */
     bool rx_bad;      /* too long or not COBS: skip to the next delimiter */
+#if BP_CFG_GUARD
+    uint8_t fault_cause; /* enum bp_fault_cause: what ended the call that runs */
+    uint32_t guard_ms;   /* longest time of a guarded call, 0: no limit */
+    uint64_t fault_pc;   /* as in bp_fault_t */
+    uint64_t fault_address;
+#endif
+#if BP_CFG_CLOCK
+    uint64_t received; /* bp_port_ticks when the last frame had come */
+#endif
+#if BP_CFG_BULK
+    uint16_t in_head; /* in[in_head..in_tail) has been taken from the line, no more */
+    uint16_t in_tail;
+    int kept; /* decoded length of the HELLO in `rx` that ended a measurement; 0: none did */
+    uint8_t in[BP_CHUNK];
+#endif
     uint8_t rx[BP_FRAME_MAX];
     uint8_t tx[BP_CFG_MTU]; /* the last reply, encoded: sent again to a duplicate */
 };
@@ -170,7 +196,7 @@ void bp_init(bp_agent_t *agent, const bp_firmware_t *firmware);
 
 /* Handle what has arrived; never blocks for the host.
  * Not for packed functions: the call that runs stands in the buffer that it would fill.
- * Returns the bytes taken; 0 means that there was nothing to do. */
+ * Returns the bytes taken and sent of a channel; 0 means that there was nothing to do. */
 size_t bp_poll(bp_agent_t *agent);
 
 /* bp_init, then poll for ever. */

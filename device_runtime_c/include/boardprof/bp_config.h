@@ -48,12 +48,29 @@
 #endif
 
 /* Bytes of the buffer for one outgoing DATA frame, encoded: large blocks and streams in windows
- * that the receiver can hold. 64..65535; 0 leaves channels out. */
+ * that the receiver can hold. 64..BP_CFG_MTU, with an arena; 0 leaves channels out, and CANCEL. */
 #ifndef BP_CFG_BULK
 #define BP_CFG_BULK 0
 #endif
 
-/* 1: CRC-32 by a table of 16 words, about six times faster. 0: bit by bit, 64 bytes smaller. */
+/* Bytes that the line to the host can hold until bp_port_read takes them, at least 64: the host has
+ * no more of them on the way. 0: as many as BP_CFG_MTU. */
+#ifndef BP_CFG_RX_BYTES
+#define BP_CFG_RX_BYTES 0
+#endif
+
+/* Bytes of the ring that bp_stream_write fills, a power of two; 0 leaves streams out. */
+#ifndef BP_CFG_STREAM
+#define BP_CFG_STREAM 0
+#endif
+
+/* 1: the host may read the board's tick counter, to bring both clocks together. */
+#ifndef BP_CFG_CLOCK
+#define BP_CFG_CLOCK 0
+#endif
+
+/* 0: CRC-32 bit by bit. 1: by a table of 16 words, 64 bytes larger, about six times faster. 8:
+ * eight bytes at once, by tables of 8 KiB that are made in RAM; for boards that have plenty. */
 #ifndef BP_CFG_CRC_TABLE
 #define BP_CFG_CRC_TABLE 0
 #endif
@@ -76,8 +93,26 @@
 #if BP_CFG_OPEN_WINDOWS < 0 || BP_CFG_OPEN_WINDOWS > 255
 #error "BP_CFG_OPEN_WINDOWS is out of range (0..255)"
 #endif
-#if BP_CFG_BULK != 0 && (BP_CFG_BULK < 64 || BP_CFG_BULK > 65535)
-#error "BP_CFG_BULK is out of range (0, 64..65535)"
+#if BP_CFG_BULK != 0 && (BP_CFG_BULK < 64 || BP_CFG_BULK > BP_CFG_MTU)
+#error "BP_CFG_BULK is out of range (0, 64..BP_CFG_MTU)"
+#endif
+#if BP_CFG_BULK != 0 && BP_CFG_ARENA == 0
+#error "BP_CFG_BULK needs BP_CFG_ARENA: what channels carry stands there"
+#endif
+#if BP_CFG_RX_BYTES != 0 && (BP_CFG_RX_BYTES < 64 || BP_CFG_RX_BYTES > 0x7fffffff)
+#error "BP_CFG_RX_BYTES is out of range (0, 64..0x7fffffff)"
+#endif
+#if BP_CFG_STREAM < 0 || BP_CFG_STREAM > 0x40000000 || (BP_CFG_STREAM & (BP_CFG_STREAM - 1)) != 0
+#error "BP_CFG_STREAM is out of range (0, powers of two up to 0x40000000)"
+#endif
+#if BP_CFG_STREAM != 0 && BP_CFG_BULK == 0
+#error "BP_CFG_STREAM needs BP_CFG_BULK: a stream is a channel"
+#endif
+#if BP_CFG_CLOCK != 0 && BP_CFG_CLOCK != 1
+#error "BP_CFG_CLOCK is out of range (0, 1)"
+#endif
+#if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
+#error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"
 #endif
 #if BP_CFG_HANDLES < 1 || BP_CFG_HANDLES > 255
 #error "BP_CFG_HANDLES is out of range (1..255)"
@@ -85,6 +120,9 @@
 
 /* Bytes of a decoded frame: the encoded one without its two delimiters and COBS's own bytes. */
 #define BP_FRAME_MAX (BP_CFG_MTU - 2 - (BP_CFG_MTU - 2 + 254) / 255)
+
+/* Bytes that an agent with channels takes from the line at once. */
+#define BP_CHUNK (BP_CFG_MTU < 4096 ? 32 : 4096)
 
 /* Constant tables. On AVR .rodata is copied to RAM at start, so tables live in flash there and are
  * read through BP_ROM_GET; everywhere else both vanish. */
