@@ -10,31 +10,42 @@
 #include "bp_posix.h"
 
 static void bp_usage(FILE *out, const char *program) {
-    fprintf(out,
-            "usage: %s [--listen HOST:PORT | --pty]\n"
-            "  --listen HOST:PORT  serve TCP at a loopback address; PORT 0 takes any free one\n"
-            "                      (default: 127.0.0.1:0)\n"
-            "  --pty               serve a pseudo-terminal\n"
-            "  --help              print this\n"
-            "Prints `listening on ...` and serves one host at a time until it is killed.\n",
-            program);
+    fprintf(
+        out,
+        "usage: %s [--listen HOST:PORT [--key-file PATH] | --pty]\n"
+        "  --listen HOST:PORT  serve TCP; PORT 0 takes any free one (default: 127.0.0.1:0).\n"
+        "                      Without a key only loopback is allowed\n"
+        "  --key-file PATH     file with the key that hosts must have, readable by its owner\n"
+        "                      alone; BOARDPROF_KEY in the environment may hold it instead\n"
+        "  --pty               serve a pseudo-terminal\n"
+        "  --help              print this\n"
+        "Prints `listening on ...` and serves hosts until it is killed. One host at a time has\n"
+        "the board; others are told its name, and may take the board over.\n",
+        program);
 }
 
 /* The last option wins. Returns an enum bp_posix_exit. */
 static int bp_open_line(int argc, char **argv) {
     const char *address = "127.0.0.1:0"; /* NULL: a pseudo-terminal */
+    const char *key_file = NULL;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--pty") == 0) {
             address = NULL;
         } else if (strcmp(argv[i], "--listen") == 0 && i + 1 < argc) {
             address = argv[++i];
+        } else if (strcmp(argv[i], "--key-file") == 0 && i + 1 < argc) {
+            key_file = argv[++i];
         } else {
             fprintf(stderr, "boardprof: option '%s' is unknown or lacks its value\n", argv[i]);
             bp_usage(stderr, argv[0]);
             return BP_POSIX_USAGE;
         }
     }
-    return address != NULL ? bp_posix_open_tcp(address) : bp_posix_open_pty();
+    if (address == NULL && key_file != NULL) {
+        fprintf(stderr, "boardprof: --key-file is for --listen; a pseudo-terminal has no key\n");
+        return BP_POSIX_USAGE;
+    }
+    return address != NULL ? bp_posix_open_tcp(address, key_file) : bp_posix_open_pty();
 }
 
 int main(int argc, char **argv) {

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This machine, inside the host's own process: a shared library that serves one socket. */
 
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* syscall */
+#endif
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 #include "bp_posix.h"
+#include "bp_posix_guard.h"
 
 /* Run the agent on `fd`, one end of a socketpair, in the calling thread. Returns 0 when the peer
  * has closed its end, or -1 at once while another thread is in here: the agent and the functions
@@ -19,12 +25,13 @@ int bp_native_serve(int fd);
 static atomic_bool bp_native_serving;
 static pthread_t bp_native_thread;
 
-/* A measured function that calls exit() would end the host with a success that none is: 6 is the
- * host's exit code for a function that failed. Any other thread may end the process as it likes. */
+/* A measured function's own exit() ends its call (bp_posix_exit.c). One that another library calls
+ * for it would end the host with a success that none is: 6 is the host's exit code for a function
+ * that failed. Any other thread may end the process as it likes. */
 static void bp_native_at_exit(void) {
     if (atomic_load(&bp_native_serving) && pthread_equal(pthread_self(), bp_native_thread)) {
         fputs("error: the function ended the whole process by exit()\n", stderr);
-        _exit(6);
+        (void)syscall(SYS_exit_group, 6); /* _exit is wrapped */
     }
 }
 
@@ -45,6 +52,7 @@ int bp_native_serve(int fd) {
             bp_port_idle();
         }
     }
+    bp_posix_guard_end();
     atomic_store(&bp_native_serving, false);
     atomic_flag_clear(&busy);
     return 0;

@@ -3,6 +3,9 @@
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
+#include "bp_arch_guard.h"
+
+#define BP_HZ 25000000u
 
 /* Cortex-M System Design Kit (DDI 0479), APB UART. */
 #define BP_UART_DATA (*(volatile uint32_t *)0x40004000u)
@@ -16,10 +19,77 @@
 #define BP_FPGAIO_CLK100HZ (*(volatile uint32_t *)0x40028014u)
 #define BP_FPGAIO_COUNTER (*(volatile uint32_t *)0x40028018u)
 
+/* The same manual, APB watchdog, whose interrupt is NMI in DAI 0385. It counts down. */
+#define BP_WDOG_LOAD (*(volatile uint32_t *)0x40008000u)
+#define BP_WDOG_CONTROL (*(volatile uint32_t *)0x40008008u)
+#define BP_WDOG_INTCLR (*(volatile uint32_t *)0x4000800cu)
+#define BP_WDOG_INTEN \
+    1u /* in CONTROL: count, and interrupt at 0; without RESEN, no reset follows */
+
 static uint32_t bp_boots __attribute__((section(".noinit")));
+
+#if BP_CFG_GUARD
+
+extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
+
+/* Code cannot be written, and the first page, where NULL points, not even be read; below the stack
+ * there is nothing. */
+static void bp_guard_init(void) {
+    bp_arch_mpu_region(0, 0, 22, BP_ARCH_MPU_READ_ONLY);
+    bp_arch_mpu_region(1, 0, 12, BP_ARCH_MPU_NOTHING);
+    bp_arch_mpu_region(2, (uintptr_t)bp_stack_guard_start, 16, BP_ARCH_MPU_NOTHING);
+    bp_arch_mpu_enable();
+}
+
+static uint32_t bp_rounds; /* 2^32 ticks, 172 s, each: how many the limit still has */
+
+/* A limit of 172 s or more is the one case where an interrupt comes before it is over. */
+static bool bp_is_over(void) {
+    BP_WDOG_INTCLR = 1;
+    if (bp_rounds != 0) {
+        BP_WDOG_LOAD = UINT32_MAX;
+    }
+    return bp_rounds-- == 0;
+}
+
+static void bp_timer_start(uint32_t timeout_ms) {
+    uint64_t limit = (uint64_t)timeout_ms * (BP_HZ / 1000u);
+    bp_rounds = (uint32_t)(limit >> 32);
+    BP_WDOG_INTCLR = 1; /* QEMU's goes on without INTEN too, and remembers that it was at 0 */
+    BP_WDOG_LOAD = (uint32_t)limit | 1u; /* 0 would be no time at all */
+    BP_WDOG_CONTROL = timeout_ms != 0 ? BP_WDOG_INTEN : 0;
+}
+
+static void bp_timer_stop(void) {
+    BP_WDOG_CONTROL = 0;
+    BP_WDOG_INTCLR = 1;
+    BP_WDOG_LOAD = UINT32_MAX; /* so that QEMU has as little as can be to do for it */
+}
+
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    static const bp_arch_guard_t board = {
+        .text_start = bp_text_start,
+        .text_end = bp_text_end,
+        .stack_guard_start = bp_stack_guard_start,
+        .stack_guard_end = bp_stack_guard_end,
+        .is_over = bp_is_over,
+    };
+    bp_timer_start(timeout_ms);
+    bp_arch_guard(&board, body, context, fault);
+    bp_timer_stop();
+}
+
+#else
+
+static void bp_guard_init(void) {
+}
+
+#endif
 
 void bp_port_init(void) {
     bp_boots++;
+    bp_guard_init();
     BP_UART_BAUDDIV = 16; /* the least that it takes; QEMU sends at once anyway */
     BP_UART_CTRL = BP_UART_TX | BP_UART_RX;
     /* Only a read makes QEMU look at the line again; else the host's first frame waits a second. */
@@ -53,7 +123,7 @@ static const char bp_clock_source[] BP_ROM = "FPGAIO COUNTER";
 
 const bp_port_clock_t bp_port_clock BP_ROM = {
     .source = bp_clock_source,
-    .ticks_hz = 25000000u,
+    .ticks_hz = BP_HZ,
     .coarse_hz = 100,
     .ticks_bits = 32,
     .ticks_in_sleep = true,

@@ -4,6 +4,7 @@
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 #include "bp_arch.h"
+#include "bp_arch_guard.h"
 
 /* PC16550D data sheet (TI, SNLS378), 8: registers, one byte apart. */
 #define BP_UART_DATA (*(volatile uint8_t *)0x10000000u) /* RBR when read, THR when written */
@@ -13,14 +14,48 @@
 #define BP_UART_LSR_DR 0x01u   /* data ready */
 #define BP_UART_LSR_THRE 0x20u /* transmitter holding register empty */
 
-/* CLINT at 0x02000000, the UART at 0x10000000: QEMU, hw/riscv/virt.c, virt_memmap. mtime stands at
- * 0xbff8 within the CLINT (SiFive FU540-C000 manual, chapter 9; RISC-V ACLINT specification). */
+/* CLINT at 0x02000000, the UART at 0x10000000: QEMU, hw/riscv/virt.c, virt_memmap. Within the CLINT
+ * mtime stands at 0xbff8 and hart 0's mtimecmp at 0x4000 (SiFive FU540-C000 manual, chapter 9;
+ * RISC-V ACLINT specification). */
 #define BP_MTIME 0x0200bff8u
+#define BP_MTIMECMP 0x02004000u
+#define BP_MTIME_HZ 10000000u
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
 
+#if BP_CFG_GUARD
+
+extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
+
+/* The stack's end, and the first page: there is nothing at NULL here, and nothing shall be. */
+static void bp_guard_init(void) {
+    bp_arch_deny(bp_arch_region((uintptr_t)bp_stack_guard_start, 65536), bp_arch_region(0, 4096));
+}
+
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    static const bp_arch_guard_t board = {
+        .text_start = bp_text_start,
+        .text_end = bp_text_end,
+        .stack_guard_start = bp_stack_guard_start,
+        .stack_guard_end = bp_stack_guard_end,
+        .mtime = BP_MTIME,
+        .mtimecmp = BP_MTIMECMP,
+    };
+    uint64_t limit = (uint64_t)timeout_ms * (BP_MTIME_HZ / 1000);
+    bp_arch_guard(&board, body, context, limit, fault);
+}
+
+#else
+
+static void bp_guard_init(void) {
+}
+
+#endif
+
 void bp_port_init(void) {
     bp_boots++;
+    bp_guard_init();
     BP_UART_LCR = 0x03; /* eight data bits */
     /* FIFOs on and cleared, receive trigger at 14 bytes: QEMU takes as many from the host at once.
      * Clearing may lose the one byte that came before; a frame's first byte is a delimiter. */
@@ -54,7 +89,7 @@ static const char bp_clock_source[] BP_ROM = "mtime";
 
 const bp_port_clock_t bp_port_clock BP_ROM = {
     .source = bp_clock_source,
-    .ticks_hz = 10000000u,
+    .ticks_hz = BP_MTIME_HZ,
     .ticks_bits = 64,
     .ticks_in_sleep = true,
 };

@@ -16,6 +16,7 @@ typedef void bp_handler_t(void);
 int main(void);
 bp_handler_t bp_reset_handler;
 bp_handler_t bp_fault_handler;
+bp_handler_t bp_nmi_handler;
 
 /* Not inlined into the reset handler, so that a debugger shows where the core stands. */
 static __attribute__((noinline)) void bp_park(void) {
@@ -23,8 +24,13 @@ static __attribute__((noinline)) void bp_park(void) {
     }
 }
 
-/* All faults, weak so that a program may bring a handler of its own. */
+/* All faults, and what else nobody asked for; weak, so that a program may bring its own handler. */
 __attribute__((weak)) void bp_fault_handler(void) {
+    bp_park();
+}
+
+/* The same of NMI. */
+__attribute__((weak)) void bp_nmi_handler(void) {
     bp_park();
 }
 
@@ -53,8 +59,9 @@ void bp_reset_handler(void) {
 }
 
 /* The core loads the stack pointer and then the program counter from here (DDI 0403, B1.5.5). Only
- * the core's own exceptions have a vector: the agent enables no interrupt. On ARMv6-M, all faults
- * are HardFault and vectors 4 to 6 are reserved (DDI 0419, B1.5.2). */
+ * the core's own exceptions have a vector: the agent enables no interrupt. A board that does has
+ * the vectors from 16 on in a section .bp_vectors.board, which its link.ld keeps right behind this
+ * one. On ARMv6-M, all faults are HardFault and vectors 4 to 6 are reserved (DDI 0419, B1.5.2). */
 typedef struct {
     uint32_t *stack_top;
     bp_handler_t *reset;
@@ -68,7 +75,9 @@ extern const bp_vectors_t bp_vectors;
 __attribute__((section(".bp_vectors"), used)) const bp_vectors_t bp_vectors = {
     .stack_top = bp_stack_top,
     .reset = bp_reset_handler,
-    .nmi = bp_park,
+    .nmi = bp_nmi_handler,
     .faults = {bp_fault_handler, bp_fault_handler, bp_fault_handler, bp_fault_handler},
-    .others = {bp_park, bp_park, bp_park, bp_park, bp_park, bp_park, bp_park, bp_park, bp_park},
+    .others = {bp_fault_handler, bp_fault_handler, bp_fault_handler, bp_fault_handler,
+               bp_fault_handler, bp_fault_handler, bp_fault_handler, bp_fault_handler,
+               bp_fault_handler},
 };

@@ -5,11 +5,8 @@
 #define _GNU_SOURCE /* cfmakeraw, getrandom, CLOCK_MONOTONIC_RAW */
 #endif
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +19,12 @@
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
+#include "bp_door.h"
+#include "bp_doorman.h"
+#include "bp_key.h"
+#include "bp_listen.h"
 #include "bp_posix.h"
+#include "bp_ring.h"
 
 #define BP_POSIX_NONE (-1)
 
@@ -30,72 +32,37 @@
 #define BP_POSIX_STALL_MS 1000
 
 static struct {
-    int listener; /* where the next host connects; BP_POSIX_NONE: there is no next one */
-    int fd;       /* the host; BP_POSIX_NONE: none now */
+    int door; /* where the next host comes from; BP_POSIX_NONE: there is no next one */
+    int fd;   /* the host; BP_POSIX_NONE: none now */
     bool is_tty;
     bool drained; /* the last read left nothing behind */
     size_t head;  /* bp_posix_in[head..tail) has arrived and is not yet taken */
     size_t tail;
-} bp_posix = {.listener = BP_POSIX_NONE, .fd = BP_POSIX_NONE};
+} bp_posix = {.door = BP_POSIX_NONE, .fd = BP_POSIX_NONE};
 
 /* One system call takes what the agent asks for in small pieces. */
 static uint8_t bp_posix_in[65536];
 
 /// Opening the line ///
 
-static int bp_posix_refuse(const char *what, const char *why, int code) {
-    fprintf(stderr, "boardprof: cannot listen on '%s': %s\n", what, why);
-    return code;
+static int bp_posix_refuse(const char *what) {
+    fprintf(stderr, "boardprof: cannot serve %s: %s\n", what, strerror(errno));
+    return BP_POSIX_SYSTEM;
 }
 
-/* "HOST:PORT" into `out`. Whoever connects may write memory, so only this machine may. */
-static int bp_posix_parse(const char *address, struct sockaddr_in *out) {
-    const char *colon = strrchr(address, ':');
-    char host[sizeof "255.255.255.255"];
-    size_t length = colon != NULL ? (size_t)(colon - address) : 0;
-    if (length == 0 || length >= sizeof host || colon[1] == '\0' ||
-        colon[1 + strspn(colon + 1, "0123456789")] != '\0') {
-        return bp_posix_refuse(address, "it must be HOST:PORT, as in 127.0.0.1:0", BP_POSIX_USAGE);
+int bp_posix_open_tcp(const char *address, const char *key_file) {
+    static bp_key_t key; /* the doorman has a copy */
+    int listener;
+    int err = bp_key_load(&key, key_file);
+    if (err == BP_POSIX_OK) {
+        err = bp_listen_open(address, key.length != 0, &listener);
     }
-    unsigned long port = strtoul(colon + 1, NULL, 10);
-    if (port > 65535) {
-        return bp_posix_refuse(address, "the port must be 0..65535", BP_POSIX_USAGE);
-    }
-    memcpy(host, address, length);
-    host[length] = '\0';
-    *out = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    if (strcmp(host, "localhost") == 0) {
-        out->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    } else if (inet_pton(AF_INET, host, &out->sin_addr) != 1) {
-        return bp_posix_refuse(address, "the host must be localhost or 127.x.y.z", BP_POSIX_USAGE);
-    }
-    if (ntohl(out->sin_addr.s_addr) >> 24 != 127) {
-        return bp_posix_refuse(address,
-                               "only loopback (127.x.y.z) is allowed, since the agent asks for no "
-                               "key; from another machine, forward the port with ssh -L",
-                               BP_POSIX_USAGE);
-    }
-    return BP_POSIX_OK;
-}
-
-int bp_posix_open_tcp(const char *address) {
-    struct sockaddr_in at;
-    int err = bp_posix_parse(address, &at);
     if (err != BP_POSIX_OK) {
         return err;
     }
-    const int on = 1;
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-        bind(fd, (const struct sockaddr *)&at, size) != 0 || listen(fd, 4) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
-        return bp_posix_refuse(address, strerror(errno), BP_POSIX_SYSTEM);
-    }
-    bp_posix.listener = fd;
-    printf("listening on %s:%u\n", inet_ntoa(at.sin_addr), (unsigned)ntohs(at.sin_port));
-    fflush(stdout);
-    return BP_POSIX_OK;
+    bp_posix.door = bp_doorman_start(listener, &key);
+    explicit_bzero(&key, sizeof key);
+    return bp_posix.door >= 0 ? BP_POSIX_OK : bp_posix_refuse(address);
 }
 
 int bp_posix_open_pty(void) {
@@ -105,11 +72,11 @@ int bp_posix_open_pty(void) {
     /* Kept open for good: without any opener, reads would fail after the first host has gone. */
     int other = name != NULL ? open(name, O_RDWR | O_NOCTTY | O_CLOEXEC) : -1;
     if (other < 0 || tcgetattr(other, &mode) != 0) {
-        return bp_posix_refuse("a pseudo-terminal", strerror(errno), BP_POSIX_SYSTEM);
+        return bp_posix_refuse("a pseudo-terminal");
     }
     cfmakeraw(&mode);
     if (tcsetattr(other, TCSANOW, &mode) != 0) {
-        return bp_posix_refuse("a pseudo-terminal", strerror(errno), BP_POSIX_SYSTEM);
+        return bp_posix_refuse("a pseudo-terminal");
     }
     bp_posix.fd = fd;
     bp_posix.is_tty = true;
@@ -118,27 +85,36 @@ int bp_posix_open_pty(void) {
     return BP_POSIX_OK;
 }
 
-/* A host begins: nothing of the one before may reach it. */
-static void bp_posix_begin(int fd) {
+/* A host begins, with what it has sent already: nothing of the one before may reach it. */
+static void bp_posix_begin(int fd, size_t length) {
     bp_posix.fd = fd;
     bp_posix.is_tty = false;
     bp_posix.drained = false;
-    bp_posix.head = bp_posix.tail = 0;
+    bp_posix.head = 0;
+    bp_posix.tail = length;
+#if BP_POSIX_RING
+    bp_ring_begin(fd, bp_posix_in, length);
+    bp_posix.tail = 0;
+#endif
 }
 
 void bp_posix_use_socket(int fd) {
-    bp_posix.listener = BP_POSIX_NONE;
-    bp_posix_begin(fd);
+    bp_posix.door = BP_POSIX_NONE;
+    bp_posix_begin(fd, 0);
 }
 
 bool bp_posix_is_open(void) {
-    return bp_posix.listener != BP_POSIX_NONE || bp_posix.fd != BP_POSIX_NONE;
+    return bp_posix.door != BP_POSIX_NONE || bp_posix.fd != BP_POSIX_NONE;
 }
 
 /// Reading and writing ///
 
 static void bp_posix_hang_up(void) {
-    if (bp_posix.listener != BP_POSIX_NONE) {
+#if BP_POSIX_RING
+    bp_ring_end();
+#endif
+    if (bp_posix.door != BP_POSIX_NONE) {
+        shutdown(bp_posix.fd, SHUT_RDWR); /* the doorman has the descriptor as well */
         close(bp_posix.fd);
     }
     bp_posix.fd = BP_POSIX_NONE;
@@ -155,18 +131,34 @@ static bool bp_posix_ready(int fd, short events, int timeout_ms) {
 
 /* Wait for a host, or with `wait` false see whether one has come. */
 static void bp_posix_accept(bool wait) {
-    const int on = 1;
-    if (bp_posix.listener == BP_POSIX_NONE ||
-        (!wait && !bp_posix_ready(bp_posix.listener, POLLIN, 0))) {
-        return;
-    }
-    int fd = accept4(bp_posix.listener, NULL, NULL, SOCK_CLOEXEC);
+    size_t length;
+    int fd = bp_posix.door != BP_POSIX_NONE
+                 ? bp_door_take(bp_posix.door, wait, bp_posix_in, sizeof bp_posix_in, &length)
+                 : -1;
     if (fd >= 0) {
-        /* A reply is one small segment; Nagle's algorithm would hold back the second in a row. */
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        bp_posix_begin(fd);
+        bp_posix_begin(fd, length);
     }
 }
+
+#if BP_POSIX_RING
+
+size_t bp_port_read(uint8_t *buffer, size_t capacity) {
+    size_t taken = bp_posix.fd != BP_POSIX_NONE ? bp_ring_take(buffer, capacity) : 0;
+    if (taken == 0 && bp_posix.fd == BP_POSIX_NONE) {
+        bp_posix_accept(false);
+    }
+    return taken;
+}
+
+void bp_port_idle(void) {
+    if (bp_posix.fd == BP_POSIX_NONE) {
+        bp_posix_accept(true);
+    } else if (!bp_ring_wait()) {
+        bp_posix_hang_up();
+    }
+}
+
+#else
 
 /* Fill the empty buffer, or find that the host has gone. */
 static void bp_posix_fill(bool wait) {
@@ -208,6 +200,14 @@ size_t bp_port_read(uint8_t *buffer, size_t capacity) {
     return taken;
 }
 
+void bp_port_idle(void) {
+    if (bp_posix.head == bp_posix.tail && bp_posix_is_open()) {
+        bp_posix_fill(true);
+    }
+}
+
+#endif
+
 void bp_port_write(const uint8_t *buffer, size_t length) {
     while (length != 0 && bp_posix.fd != BP_POSIX_NONE) {
         ssize_t sent = bp_posix.is_tty
@@ -223,12 +223,6 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
         } else if (errno != EINTR) {
             bp_posix_hang_up();
         }
-    }
-}
-
-void bp_port_idle(void) {
-    if (bp_posix.head == bp_posix.tail && bp_posix_is_open()) {
-        bp_posix_fill(true);
     }
 }
 

@@ -27,6 +27,7 @@ _start:
     /* Direct mode: the base is 4-byte aligned and the two low bits are 0 (3.1.7). */
     la      t0, bp_trap
     csrw    mtvec, t0
+    csrw    mscratch, zero              /* nothing is guarded (bp_arch_guard.h) */
 
     /* One hart serves, by rule the one with id 0 (3.1.5). */
     csrr    t0, mhartid

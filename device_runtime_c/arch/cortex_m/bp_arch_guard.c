@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarded calls: the way in, the handler, and what happened in the terms of the wire.
+ *
+ * ARMv7-M Architecture Reference Manual (DDI 0403): exceptions B1.5, special registers B1.4, system
+ * control B3.2. ARMv6-M (DDI 0419) has the same at the same places, less the fault status. */
+
+#include "bp_arch_guard.h"
+
+#if BP_CFG_GUARD
+
+#include <stddef.h>
+
+#if !defined(__ARM_ARCH_6M__) && !defined(__ARM_ARCH_8M_BASE__)
+#define BP_HAS_FAULT_STATUS 1
+#else
+#define BP_HAS_FAULT_STATUS 0
+#endif
+
+#define BP_CCR (*(volatile uint32_t *)0xe000ed14u)
+#define BP_CCR_DIV_0_TRP (1u << 4)
+#define BP_SHCSR (*(volatile uint32_t *)0xe000ed24u)
+#define BP_SHCSR_FAULTS (7u << 16) /* MemManage, BusFault and UsageFault enabled */
+#define BP_CFSR (*(volatile uint32_t *)0xe000ed28u)
+#define BP_HFSR (*(volatile uint32_t *)0xe000ed2cu)
+#define BP_DFSR (*(volatile uint32_t *)0xe000ed30u)
+#define BP_MMFAR (*(volatile uint32_t *)0xe000ed34u)
+#define BP_BFAR (*(volatile uint32_t *)0xe000ed38u)
+#define BP_FPCCR (*(volatile uint32_t *)0xe000ef34u)
+#define BP_FPCCR_LSPACT (1u << 0)
+
+/* CFSR (B3.2.15): MemManage from bit 0 on, BusFault from 8, UsageFault from 16. */
+#define BP_CFSR_FETCH (1u << 0 | 1u << 8)           /* IACCVIOL, IBUSERR */
+#define BP_CFSR_DATA (1u << 1 | 1u << 9 | 1u << 10) /* DACCVIOL, PRECISERR, IMPRECISERR */
+/* MUNSTKERR, MSTKERR, MLSPERR, UNSTKERR, STKERR, LSPERR; STKOF of ARMv8-M */
+#define BP_CFSR_STACK (7u << 3 | 7u << 11 | 1u << 20)
+#define BP_CFSR_MMARVALID (1u << 7)
+#define BP_CFSR_BFARVALID (1u << 15)
+#define BP_CFSR_INVSTATE (1u << 17)
+#define BP_CFSR_INSTRUCTION (15u << 16) /* UNDEFINSTR, INVSTATE, INVPC, NOCP */
+#define BP_CFSR_UNALIGNED (1u << 24)
+#define BP_CFSR_DIVBYZERO (1u << 25)
+
+/* EXC_RETURN (B1.5.8). */
+#define BP_FROM_BODY 0xcu    /* thread mode, process stack */
+#define BP_BASIC_FRAME 0x10u /* without floating-point registers */
+
+/* Bytes between the main stack and the body's, 255 at most and a multiple of 8. */
+#define BP_HANDLER_STACK 248
+
+/* What the core stores when it takes an exception (B1.5.6). */
+typedef struct {
+    uint32_t r0, r1, r2, r3, r12, lr, pc, xpsr;
+} bp_stacked_t;
+
+/* The board: that of the first guarded call, for ever. */
+static const bp_arch_guard_t *bp_guard_board;
+
+/* Of the call that is guarded; NULL while none is. */
+static bp_fault_t *volatile bp_guard_fault;
+
+void bp_guard_enter(void (*body)(void *context), void *context);
+void bp_guard_leave(void);
+void bp_fault_handler(void);
+void bp_nmi_handler(void);
+uint32_t bp_guard_exception(const bp_stacked_t *stacked, uint32_t exc_return, char *main_stack,
+                            bool timer);
+
+/// In and out ///
+
+#define BP_STRING(text) #text
+#define BP_TEXT(macro) BP_STRING(macro)
+
+#if defined(__ARM_FP)
+#define BP_PUSH_FLOATS "vpush {s16-s31}\n"
+#define BP_POP_FLOATS "vpop {s16-s31}\n"
+#else
+#define BP_PUSH_FLOATS
+#define BP_POP_FLOATS
+#endif
+
+/* Call body(context) on the process stack. At bp_guard_leave it comes back, from the body or from
+ * the handler; the main stack has not changed meanwhile. All of it is in the set of ARMv6-M. */
+__attribute__((naked)) void bp_guard_enter(void (*body)(void *context), void *context) {
+    (void)body, (void)context;
+    /* clang-format off */
+    __asm__ volatile(".syntax unified\n"
+                     "push {r3-r7, lr}\n" /* r3 is there so that the stack stays aligned to 8 */
+                     "mov  r4, r8\n"
+                     "mov  r5, r9\n"
+                     "mov  r6, r10\n"
+                     "mov  r7, r11\n"
+                     "push {r4-r7}\n"
+                     BP_PUSH_FLOATS
+                     "mov  r2, sp\n"
+                     "subs r2, #" BP_TEXT(BP_HANDLER_STACK) "\n"
+                     "msr  psp, r2\n"
+                     "mov  r3, r0\n"
+                     "mov  r0, r1\n"
+                     "mrs  r2, control\n"
+                     "movs r1, #2\n" /* SPSEL */
+                     "orrs r2, r1\n"
+                     "msr  control, r2\n"
+                     "isb\n"
+                     "blx  r3\n"
+                     ".globl bp_guard_leave\n"
+                     ".thumb_func\n"
+                     "bp_guard_leave:\n"
+                     "mrs  r2, control\n"
+                     "movs r1, #2\n"
+                     "bics r2, r1\n"
+                     "msr  control, r2\n"
+                     "isb\n"
+                     BP_POP_FLOATS
+                     "pop  {r4-r7}\n"
+                     "mov  r8, r4\n"
+                     "mov  r9, r5\n"
+                     "mov  r10, r6\n"
+                     "mov  r11, r7\n"
+                     "pop  {r3-r7, pc}\n");
+    /* clang-format on */
+}
+
+/* All faults, and what else is no interrupt. LR is EXC_RETURN; what bp_guard_exception returns
+ * takes its place. Replaces startup.c's, which is weak. */
+__attribute__((naked)) void bp_fault_handler(void) {
+    __asm__ volatile(".syntax unified\n"
+                     "movs r3, #0\n"
+                     "bp_guard_handle:\n"
+                     "mrs  r0, psp\n"
+                     "mov  r1, lr\n"
+                     "mov  r2, sp\n"
+                     "push {r3, lr}\n"
+                     "bl   bp_guard_exception\n"
+                     "add  sp, #8\n"
+                     "bx   r0\n");
+}
+
+__attribute__((naked)) void bp_guard_timer_handler(void) {
+    __asm__ volatile(".syntax unified\n"
+                     "movs r3, #1\n"
+                     "b    bp_guard_handle\n");
+}
+
+/* Replaces startup.c's, which is weak. */
+void bp_nmi_handler(void) __attribute__((alias("bp_guard_timer_handler")));
+
+/// What happened ///
+
+static bool bp_within(uint32_t address, const char *start, const char *end) {
+    return address >= (uintptr_t)start && address < (uintptr_t)end;
+}
+
+/* Behind a call, LR holds the address of the next instruction with bit 0 set. Returns whether
+ * `word` can be one: within the code, behind a BL or a BLX (A7.7.18, A7.7.19). */
+static bool bp_is_return_address(const bp_arch_guard_t *board, uint32_t word) {
+    if ((word & 1u) == 0 || !bp_within(word - 5, board->text_start, board->text_end)) {
+        return false;
+    }
+    const uint16_t *next = (const uint16_t *)(uintptr_t)(word - 1);
+    bool bl = (next[-2] & 0xf800u) == 0xf000u && (next[-1] & 0xd000u) == 0xd000u;
+    bool blx = (next[-1] & 0xff87u) == 0x4780u;
+    return bl || blx;
+}
+
+/* The innermost call that can still be found on the stack, which the body filled up from `top`. */
+static uint32_t bp_innermost_call(const bp_arch_guard_t *board, const void *top) {
+    const uint32_t *word = (const uint32_t *)(uintptr_t)board->stack_guard_end;
+    while ((const void *)word < top && !bp_is_return_address(board, *word)) {
+        word++;
+    }
+    return (const void *)word < top ? *word - 3u : 0;
+}
+
+/* See bp_arch_guard.h. `stacked` is NULL when the core could not store it. */
+static uint32_t bp_pc_of(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
+                         const void *top) {
+    if (stacked == NULL) {
+        return bp_innermost_call(board, top);
+    }
+    bool lost = !bp_within(stacked->pc, board->text_start, board->text_end) &&
+                bp_is_return_address(board, stacked->lr);
+    return lost ? stacked->lr - 3u : stacked->pc;
+}
+
+#if BP_HAS_FAULT_STATUS
+
+typedef struct {
+    uint32_t cfsr, mmfar, bfar;
+} bp_status_t;
+
+/* Read what there is and make room for the next. The addresses first: they may change once their
+ * valid bits are cleared. */
+static bp_status_t bp_take_status(void) {
+    bp_status_t status = {.mmfar = BP_MMFAR, .bfar = BP_BFAR, .cfsr = BP_CFSR};
+    BP_CFSR = status.cfsr;
+    BP_HFSR = BP_HFSR;
+    BP_DFSR = BP_DFSR;
+    return status;
+}
+
+static uint8_t bp_cause_of(uint32_t cfsr, bool in_stack_guard, bool in_code) {
+    if ((cfsr & BP_CFSR_STACK) != 0 || in_stack_guard) {
+        return BP_FAULT_STACK_OVERFLOW;
+    }
+    /* INVSTATE is also what comes of a jump to an even address. */
+    if ((cfsr & (BP_CFSR_FETCH | BP_CFSR_DATA)) != 0 || ((cfsr & BP_CFSR_INVSTATE) && !in_code)) {
+        return BP_FAULT_BAD_ADDRESS;
+    }
+    if ((cfsr & BP_CFSR_UNALIGNED) != 0) {
+        return BP_FAULT_MISALIGNED;
+    }
+    if ((cfsr & BP_CFSR_DIVBYZERO) != 0) {
+        return BP_FAULT_DIVIDE;
+    }
+    if ((cfsr & BP_CFSR_INSTRUCTION) != 0) {
+        return BP_FAULT_ILLEGAL_INSTRUCTION;
+    }
+    return BP_FAULT_UNKNOWN;
+}
+
+/* Returns the cause, and in *address what was touched. */
+static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
+                          uint64_t *address) {
+    bp_status_t status = bp_take_status();
+    bool in_code = stacked == NULL || bp_within(stacked->pc, board->text_start, board->text_end);
+    if ((status.cfsr & BP_CFSR_MMARVALID) != 0) {
+        *address = status.mmfar;
+    } else if ((status.cfsr & BP_CFSR_BFARVALID) != 0) {
+        *address = status.bfar;
+    } else if (!in_code) {
+        *address = stacked->pc;
+    }
+    bool in_stack_guard =
+        bp_within((uint32_t)*address, board->stack_guard_start, board->stack_guard_end);
+    return bp_cause_of(status.cfsr, in_stack_guard, in_code);
+}
+
+#else
+
+static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
+                          uint64_t *address) {
+    (void)board, (void)stacked, (void)address;
+    return BP_FAULT_UNKNOWN;
+}
+
+#endif
+
+/* A BKPT without a debugger is a HardFault; emulators leave out that HFSR tells so. */
+static bool bp_is_breakpoint(const bp_arch_guard_t *board, const bp_stacked_t *stacked) {
+    return stacked != NULL && bp_within(stacked->pc, board->text_start, board->text_end) &&
+           *(const uint16_t *)(uintptr_t)stacked->pc >> 8 == 0xbe; /* A7.7.17 */
+}
+
+/// The handler ///
+
+/* Stands here so that a debugger shows it. */
+static __attribute__((noinline, noreturn)) void bp_guard_park(void) {
+    for (;;) {
+    }
+}
+
+/* Make the core go on at bp_guard_leave. There is room below `top` for what it takes from the stack
+ * then: it is where the body's stack began. */
+static uint32_t bp_go_back(void *top, uint32_t exc_return) {
+    bp_stacked_t *back = (bp_stacked_t *)top - 1;
+    back->pc = (uint32_t)(uintptr_t)bp_guard_leave & ~1u;
+    back->xpsr = 1u << 24; /* T: Thumb */
+    __asm__ volatile("msr psp, %0\n"
+                     "msr control, %1\n" /* SPSEL; and the body may have given up its privilege */
+                     "isb\n"
+                     :
+                     : "r"(back), "r"(2)
+                     : "memory");
+#if defined(__ARM_FP)
+    BP_FPCCR &= ~BP_FPCCR_LSPACT; /* the body's registers need not be stored any more (B1.5.7) */
+#endif
+    return exc_return | BP_BASIC_FRAME;
+}
+
+/* Take an exception, the timer's or another, that came with `stacked` on the process stack and the
+ * main stack at `main_stack`. Returns EXC_RETURN. */
+__attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, uint32_t exc_return,
+                                                  char *main_stack, bool timer) {
+    const bp_arch_guard_t *board = bp_guard_board;
+    bp_fault_t *fault = bp_guard_fault;
+    bool from_body = fault != NULL && (exc_return & BP_FROM_BODY) == BP_FROM_BODY;
+    if (board == NULL || (!from_body && !timer)) {
+        bp_guard_park();
+    }
+    if (timer && (!board->is_over() || !from_body)) {
+        return exc_return;
+    }
+    char *top = main_stack - BP_HANDLER_STACK;
+    bool stored = (const char *)stacked >= board->stack_guard_end && (const char *)stacked < top;
+    /* Of two at one time, the first counts: a fault may still be pending when the timer's is over,
+     * and comes once more then, at bp_guard_leave. */
+    if (fault->cause == BP_FAULT_NONE) {
+        const bp_stacked_t *known = stored ? stacked : NULL;
+        fault->pc = bp_pc_of(board, known, top);
+        fault->cause = timer ? BP_FAULT_TIME_OUT : bp_explain(board, known, &fault->address);
+        if (fault->cause == BP_FAULT_UNKNOWN && bp_is_breakpoint(board, known)) {
+            fault->cause = BP_FAULT_BREAKPOINT;
+        }
+    }
+    return bp_go_back(top, exc_return);
+}
+
+/// The call ///
+
+/* A register that a guarded call must leave as it was. */
+#define BP_SPECIAL(name)                                      \
+    static uint32_t bp_get_##name(void) {                     \
+        uint32_t value;                                       \
+        __asm__ volatile("mrs %0, " #name : "=r"(value));     \
+        return value;                                         \
+    }                                                         \
+    static void bp_set_##name(uint32_t value) {               \
+        __asm__ volatile("msr " #name ", %0" : : "r"(value)); \
+    }
+
+BP_SPECIAL(primask)
+
+static void bp_call_guarded(const bp_arch_guard_t *board, void (*body)(void *context),
+                            void *context, bp_fault_t *fault) {
+    *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
+    bp_guard_board = board;
+    bp_guard_fault = fault;
+    __asm__ volatile("dsb\n isb" ::: "memory");
+    bp_guard_enter(body, context);
+    bp_guard_fault = NULL;
+}
+
+#if BP_HAS_FAULT_STATUS
+
+BP_SPECIAL(faultmask)
+BP_SPECIAL(basepri)
+
+void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
+                   bp_fault_t *fault) {
+    uint32_t primask = bp_get_primask(), faultmask = bp_get_faultmask(), basepri = bp_get_basepri();
+    uint32_t shcsr = BP_SHCSR, ccr = BP_CCR;
+    (void)bp_take_status(); /* what is in there is of before */
+    BP_SHCSR = shcsr | BP_SHCSR_FAULTS;
+    BP_CCR = ccr | BP_CCR_DIV_0_TRP;
+    bp_call_guarded(board, body, context, fault);
+    BP_CCR = ccr;
+    BP_SHCSR = shcsr;
+    bp_set_basepri(basepri);
+    bp_set_faultmask(faultmask);
+    bp_set_primask(primask);
+}
+
+#else
+
+void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
+                   bp_fault_t *fault) {
+    uint32_t primask = bp_get_primask();
+    bp_call_guarded(board, body, context, fault);
+    bp_set_primask(primask);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The doorman: which of several hosts has the board. */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* POLLRDHUP */
+#endif
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../../src/bp_frame.h"
+#include "bp_door.h"
+#include "bp_doorman.h"
+#include "bp_listen.h"
+#include "bp_posix.h"
+#include "bp_sealer.h"
+
+#define BP_DOORMAN_NONE (-1)
+#define BP_DOORMAN_OWNER 32u
+#define BP_DOORMAN_HELLO                                                    \
+    (BP_HELLO_LEN + BP_CLAIM_LEN) /* all that this version knows of a HELLO \
+                                   */
+#define BP_DOORMAN_CHUNK 4096u
+
+/* Connections whose HELLO has not come yet. When one more comes, the oldest must go. */
+#define BP_DOORMAN_GUESTS 16
+
+/* With a key, the end of a host's line comes through one more process. */
+#define BP_DOORMAN_GRACE_MS 20
+
+typedef struct {
+    int fd;
+    unsigned since;   /* number of its arrival */
+    bool answered;    /* BUSY: what it says now does not matter */
+    uint16_t length;  /* of raw, more than it holds: too long for a HELLO */
+    uint8_t raw[256]; /* what came since the last delimiter */
+} bp_guest_t;
+
+static struct {
+    int door; /* to the agent */
+    int listener;
+    int active; /* the agent's host; a copy of the agent's own descriptor */
+    unsigned arrivals;
+    const bp_key_t *key;
+    uint8_t owner[BP_DOORMAN_OWNER]; /* name of the agent's host */
+    bp_guest_t guests[BP_DOORMAN_GUESTS];
+} bp_doorman = {.active = BP_DOORMAN_NONE};
+
+/* Of it only the decoder is used. */
+static bp_agent_t bp_doorman_frame;
+
+/// Sending ///
+
+static void bp_doorman_say(int fd, uint8_t kind, uint16_t session, uint32_t sequence,
+                           const uint8_t *owner) {
+    uint8_t buffer[BP_FRAME_BUFFER(BP_BUSY_LEN)];
+    size_t length = owner != NULL ? BP_BUSY_LEN : 0;
+    size_t lead = BP_FRAME_LEAD(BP_FRAME_RAW(BP_BUSY_LEN));
+    if (owner != NULL) {
+        memcpy(buffer + lead + BP_FRAME_HEADER, owner, BP_BUSY_LEN);
+    }
+    length = bp_frame_seal(buffer, lead, length, kind, session, sequence);
+    /* Who takes no small frame at once has no use for it. */
+    (void)send(fd, buffer, length, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/// Guests and the one who has the board ///
+
+static void bp_doorman_dismiss(bp_guest_t *guest) {
+    close(guest->fd);
+    guest->fd = BP_DOORMAN_NONE;
+}
+
+static void bp_doorman_forget_active(void) {
+    close(bp_doorman.active);
+    bp_doorman.active = BP_DOORMAN_NONE;
+}
+
+static bool bp_doorman_is_taken(void) {
+    struct pollfd active = {.fd = bp_doorman.active, .events = POLLRDHUP};
+    int grace_ms = bp_doorman.key->length != 0 ? BP_DOORMAN_GRACE_MS : 0;
+    if (bp_doorman.active != BP_DOORMAN_NONE && poll(&active, 1, grace_ms) > 0) {
+        bp_doorman_forget_active();
+    }
+    return bp_doorman.active != BP_DOORMAN_NONE;
+}
+
+/* Tell the present host who comes, and end its line, both for it and for the agent. */
+static void bp_doorman_end_active(const uint8_t *owner) {
+    bp_doorman_say(bp_doorman.active, BP_KIND_BUSY, 0, 0, owner);
+    shutdown(bp_doorman.active, SHUT_RDWR);
+    bp_doorman_forget_active();
+}
+
+/* A HELLO with `length` bytes of body has come from a guest, and `rest` bytes behind it. */
+static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, const uint8_t *body,
+                             size_t length, const uint8_t *rest, size_t rest_length) {
+    uint8_t frame[BP_FRAME_BUFFER(BP_DOORMAN_HELLO)];
+    size_t lead = BP_FRAME_LEAD(BP_FRAME_RAW(BP_DOORMAN_HELLO));
+    uint8_t hello[BP_DOORMAN_HELLO] = {0}; /* without a claim: no takeover, no name */
+    size_t known = length < sizeof hello ? length : sizeof hello;
+    memcpy(hello, body, known);
+    const uint8_t *owner = hello + BP_HELLO_LEN + 1;
+    if (bp_doorman_is_taken()) {
+        if ((hello[BP_HELLO_LEN] & BP_CLAIM_TAKEOVER) == 0) {
+            bp_doorman_say(guest->fd, BP_KIND_BUSY, session, 0, bp_doorman.owner);
+            /* Not closed yet: a close with bytes unread would take the answer away. */
+            shutdown(guest->fd, SHUT_WR);
+            guest->answered = true;
+            return;
+        }
+        bp_doorman_end_active(owner);
+    }
+    memcpy(frame + lead + BP_FRAME_HEADER, hello, known);
+    struct iovec bytes[] = {
+        {.iov_base = frame,
+         .iov_len = bp_frame_seal(frame, lead, known, BP_KIND_HELLO, session, 0)},
+        {.iov_base = (void *)(uintptr_t)rest, .iov_len = rest_length},
+    };
+    if (!bp_door_pass(bp_doorman.door, guest->fd, bytes, 2)) {
+        bp_doorman_dismiss(guest);
+        return;
+    }
+    bp_doorman.active = guest->fd;
+    memcpy(bp_doorman.owner, owner, sizeof bp_doorman.owner);
+    guest->fd = BP_DOORMAN_NONE;
+}
+
+/* Decode what stands between two delimiters. Returns as bp_frame_take, the CRC checked. */
+static int bp_doorman_decode(const bp_guest_t *guest) {
+    bp_agent_t *agent = &bp_doorman_frame;
+    if (guest->length > sizeof guest->raw) {
+        return -1;
+    }
+    for (size_t i = 0; i < guest->length; i++) {
+        (void)bp_frame_take(agent, guest->raw[i]);
+    }
+    int length = bp_frame_take(agent, 0);
+    size_t checked = (size_t)length - BP_FRAME_CRC;
+    bool sound = length >= (int)(BP_FRAME_HEADER + BP_FRAME_CRC) &&
+                 bp_crc32(0, agent->rx, checked) == bp_get_u32(agent->rx + checked);
+    return length == 0 || sound ? length : -1;
+}
+
+/* A guest has sent a delimiter. What it said is answered as an agent without a session would. */
+static void bp_doorman_judge(bp_guest_t *guest, const uint8_t *rest, size_t rest_length) {
+    const uint8_t *frame = bp_doorman_frame.rx;
+    int length = bp_doorman_decode(guest);
+    guest->length = 0;
+    if (length < 0) {
+        bp_doorman_say(guest->fd, BP_KIND_NAK, 0, 0, NULL);
+    }
+    if (length <= 0) {
+        return;
+    }
+    const uint8_t *body = frame + BP_FRAME_HEADER;
+    size_t body_length = (size_t)length - BP_FRAME_HEADER - BP_FRAME_CRC;
+    uint16_t session = bp_get_u16(frame + 1);
+    if ((frame[0] & 15u) == BP_KIND_HELLO) {
+        if (body_length >= BP_HELLO_LEN && bp_get_u32(body) == BP_HELLO_MAGIC && session != 0) {
+            bp_doorman_hello(guest, session, body, body_length, rest, rest_length);
+        }
+    } else if (frame[0] == (BP_PROTOCOL_VERSION << 4 | BP_KIND_CALL)) {
+        bp_doorman_say(guest->fd, BP_KIND_NO_SESSION, session, bp_get_u32(frame + 3), NULL);
+    }
+}
+
+static void bp_doorman_hear(bp_guest_t *guest) {
+    uint8_t chunk[BP_DOORMAN_CHUNK];
+    ssize_t got = recv(guest->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (got <= 0) {
+        bp_doorman_dismiss(guest);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)got && guest->fd != BP_DOORMAN_NONE && !guest->answered; i++) {
+        if (chunk[i] == 0) {
+            bp_doorman_judge(guest, chunk + i + 1, (size_t)got - i - 1);
+        } else if (guest->length < sizeof guest->raw) {
+            guest->raw[guest->length++] = chunk[i];
+        } else {
+            guest->length = sizeof guest->raw + 1;
+        }
+    }
+}
+
+/// Arrivals ///
+
+/* In a child: let go of all that is others', or their lines would stay open. */
+static void bp_doorman_leave(void) {
+    close(bp_doorman.door);
+    close(bp_doorman.listener);
+    if (bp_doorman.active != BP_DOORMAN_NONE) {
+        close(bp_doorman.active);
+    }
+    for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
+        if (bp_doorman.guests[i].fd != BP_DOORMAN_NONE) {
+            close(bp_doorman.guests[i].fd);
+        }
+    }
+}
+
+/* Put a process with the key between `fd` and what becomes the guest's descriptor. */
+static int bp_doorman_with_key(int fd) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        close(fd);
+        return BP_DOORMAN_NONE;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        bp_doorman_leave();
+        close(ends[0]);
+        bp_sealer_run(fd, ends[1], bp_doorman.key);
+    }
+    close(fd);
+    close(ends[1]);
+    if (child < 0) {
+        close(ends[0]);
+        return BP_DOORMAN_NONE;
+    }
+    return ends[0];
+}
+
+static bp_guest_t *bp_doorman_place(void) {
+    bp_guest_t *oldest = bp_doorman.guests;
+    for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
+        bp_guest_t *guest = &bp_doorman.guests[i];
+        if (guest->fd == BP_DOORMAN_NONE) {
+            return guest;
+        }
+        if (guest->since - bp_doorman.arrivals < oldest->since - bp_doorman.arrivals) {
+            oldest = guest;
+        }
+    }
+    bp_doorman_dismiss(oldest);
+    return oldest;
+}
+
+static void bp_doorman_accept(void) {
+    int fd = bp_listen_accept(bp_doorman.listener);
+    if (fd < 0) {
+        if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+            (void)poll(NULL, 0, BP_DOORMAN_GRACE_MS); /* out of descriptors: no busy loop */
+        }
+        return;
+    }
+    bp_guest_t *guest = bp_doorman_place();
+    if (bp_doorman.key->length != 0) {
+        fd = bp_doorman_with_key(fd);
+    }
+    *guest = (bp_guest_t){.fd = fd, .since = bp_doorman.arrivals++};
+}
+
+/// The process ///
+
+static _Noreturn void bp_doorman_run(void) {
+    enum { DOOR, LISTENER, ACTIVE, GUESTS, ALL = GUESTS + BP_DOORMAN_GUESTS };
+    for (;;) {
+        /* poll() passes over what is negative. */
+        struct pollfd wait[ALL] = {
+            [DOOR] = {.fd = bp_doorman.door},
+            [LISTENER] = {.fd = bp_doorman.listener, .events = POLLIN},
+            [ACTIVE] = {.fd = bp_doorman.active, .events = POLLRDHUP},
+        };
+        for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
+            wait[GUESTS + i] = (struct pollfd){.fd = bp_doorman.guests[i].fd, .events = POLLIN};
+        }
+        if (poll(wait, ALL, -1) <= 0) {
+            continue;
+        }
+        if (wait[DOOR].revents != 0) {
+            _exit(0); /* the agent has gone */
+        }
+        if (wait[ACTIVE].revents != 0) {
+            bp_doorman_forget_active();
+        }
+        for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
+            if (wait[GUESTS + i].revents != 0) {
+                bp_doorman_hear(&bp_doorman.guests[i]);
+            }
+        }
+        /* Last: a new guest must not be taken for the one whose place it gets. */
+        if (wait[LISTENER].revents != 0) {
+            bp_doorman_accept();
+        }
+    }
+}
+
+int bp_doorman_start(int listener, const bp_key_t *key) {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        return -1;
+    }
+    fflush(NULL); /* or both would write what is buffered */
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGCHLD, SIG_IGN); /* its own children are nobody's business */
+        close(ends[0]);
+        bp_doorman.door = ends[1];
+        bp_doorman.listener = listener;
+        bp_doorman.key = key;
+        for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
+            bp_doorman.guests[i].fd = BP_DOORMAN_NONE;
+        }
+        bp_doorman_run();
+    }
+    int err = errno;
+    close(ends[1]);
+    close(listener);
+    if (child < 0) {
+        close(ends[0]);
+        errno = err;
+        return -1;
+    }
+    return ends[0];
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The pre-shared key: where it comes from, HMAC-SHA-256 by libcrypto, proofs and records. */
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* O_CLOEXEC */
+#endif
+
+#include "bp_key.h"
+#include "boardprof/bp_le.h"
+#include "bp_posix.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BP_KEY_VARIABLE "BOARDPROF_KEY"
+
+static int bp_key_refuse(const char *what, const char *why) {
+    fprintf(stderr, "boardprof: the key %s %s\n", what, why);
+    return BP_POSIX_SYSTEM;
+}
+
+#if BP_POSIX_KEYS
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/// libcrypto ///
+
+/* As the manual pages HMAC(3) and EVP_sha256(3) have them, in all versions tried below. */
+typedef const void *bp_evp_sha256_t(void);
+typedef unsigned char *bp_hmac_t(const void *md, const void *key, int key_len,
+                                 const unsigned char *data, size_t length, unsigned char *mac,
+                                 unsigned int *mac_length);
+
+static const void *bp_sha256;
+static bp_hmac_t *bp_hmac;
+
+static bool bp_key_find_libcrypto(void) {
+    static const char *const names[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"};
+    void *library = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof *names && library == NULL; i++) {
+        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    }
+    void *sha256 = library != NULL ? dlsym(library, "EVP_sha256") : NULL;
+    void *hmac = library != NULL ? dlsym(library, "HMAC") : NULL;
+    if (sha256 == NULL || hmac == NULL) {
+        return false;
+    }
+    /* C has no conversion from an object's pointer to a function's; POSIX promises their size. */
+    bp_evp_sha256_t *get;
+    memcpy(&get, &sha256, sizeof get);
+    memcpy(&bp_hmac, &hmac, sizeof bp_hmac);
+    bp_sha256 = get();
+    return bp_sha256 != NULL;
+}
+
+static void bp_key_mac(const uint8_t *key, size_t key_length, const uint8_t *data, size_t length,
+                       uint8_t mac[BP_KEY_MAC]) {
+    if (bp_hmac(bp_sha256, key, (int)key_length, data, length, mac, NULL) == NULL) {
+        /* Out of memory, if ever. No line may go on without its tags. */
+        fputs("boardprof: libcrypto made no HMAC\n", stderr);
+        _exit(BP_POSIX_SYSTEM);
+    }
+}
+
+/// Loading ///
+
+/* Take `length` bytes as the key, without the line's end that an editor leaves. */
+static int bp_key_take(bp_key_t *key, const char *what, const char *bytes, size_t length) {
+    if (length > 0 && bytes[length - 1] == '\n') {
+        length--;
+    }
+    if (length > 0 && bytes[length - 1] == '\r') {
+        length--;
+    }
+    if (length < BP_KEY_MIN) {
+        return bp_key_refuse(what, "is too short: 16 bytes at least");
+    }
+    if (length > BP_KEY_MAX) {
+        return bp_key_refuse(what, "is too long: 1024 bytes at most");
+    }
+    if (!bp_key_find_libcrypto()) {
+        return bp_key_refuse(what, "cannot be used without libcrypto (Debian package libssl3)");
+    }
+    key->length = length;
+    memcpy(key->bytes, bytes, length);
+    return BP_POSIX_OK;
+}
+
+static int bp_key_read(bp_key_t *key, const char *file) {
+    char bytes[BP_KEY_MAX + 3]; /* a line's end, and a byte that tells what is too long */
+    struct stat status;
+    size_t length = 0;
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        return bp_key_refuse(file, strerror(errno));
+    }
+    if ((status.st_mode & 077) != 0) {
+        close(fd);
+        return bp_key_refuse(file, "can be read by others: run chmod 600 on it");
+    }
+    for (ssize_t got = 1; got > 0 && length < sizeof bytes; length += (size_t)got) {
+        got = read(fd, bytes + length, sizeof bytes - length);
+        if (got < 0) {
+            int number = errno;
+            close(fd);
+            return bp_key_refuse(file, strerror(number));
+        }
+    }
+    close(fd);
+    return bp_key_take(key, file, bytes, length);
+}
+
+int bp_key_load(bp_key_t *key, const char *file) {
+    key->length = 0;
+    if (file != NULL) {
+        return bp_key_read(key, file);
+    }
+    const char *value = getenv(BP_KEY_VARIABLE);
+    return value != NULL ? bp_key_take(key, "in " BP_KEY_VARIABLE, value, strlen(value))
+                         : BP_POSIX_OK;
+}
+
+/// Proofs ///
+
+void bp_key_derive(const bp_key_t *key, const char *label, const uint8_t nonces[2 * BP_KEY_NONCE],
+                   uint8_t mac[BP_KEY_MAC]) {
+    uint8_t text[64 + 2 * BP_KEY_NONCE];
+    size_t length = strlen(label);
+    memcpy(text, label, length);
+    memcpy(text + length, nonces, 2 * BP_KEY_NONCE);
+    bp_key_mac(key->bytes, key->length, text, length + 2 * BP_KEY_NONCE, mac);
+}
+
+bool bp_key_equal(const uint8_t *a, const uint8_t *b, size_t length) {
+    volatile uint8_t differ = 0;
+    for (size_t i = 0; i < length; i++) {
+        differ = (uint8_t)(differ | (a[i] ^ b[i]));
+    }
+    return differ == 0;
+}
+
+/// Records ///
+
+static void bp_seal_tag(bp_seal_t *seal, uint8_t *buffer, size_t length, uint8_t mac[BP_KEY_MAC]) {
+    bp_put_u64(buffer, seal->counter);
+    bp_key_mac(seal->key, sizeof seal->key, buffer, BP_RECORD_COUNTER + BP_RECORD_HEAD + length,
+               mac);
+}
+
+size_t bp_seal_close(bp_seal_t *seal, uint8_t *buffer, size_t length) {
+    uint8_t mac[BP_KEY_MAC];
+    uint8_t *payload = bp_put_u16(buffer + BP_RECORD_COUNTER, (uint16_t)length);
+    bp_seal_tag(seal, buffer, length, mac);
+    memcpy(payload + length, mac, BP_RECORD_TAG);
+    seal->counter++;
+    return BP_RECORD_HEAD + length + BP_RECORD_TAG;
+}
+
+bool bp_seal_open(bp_seal_t *seal, uint8_t *buffer, size_t length) {
+    uint8_t mac[BP_KEY_MAC];
+    bp_seal_tag(seal, buffer, length, mac);
+    seal->counter++;
+    return bp_key_equal(mac, buffer + BP_RECORD_COUNTER + BP_RECORD_HEAD + length, BP_RECORD_TAG);
+}
+
+#else
+
+int bp_key_load(bp_key_t *key, const char *file) {
+    key->length = 0;
+    return file != NULL || getenv(BP_KEY_VARIABLE) != NULL
+               ? bp_key_refuse(file != NULL ? file : "in " BP_KEY_VARIABLE,
+                               "is of no use: this agent was built without keys")
+               : BP_POSIX_OK;
+}
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarded calls: registers are saved, and the trap handler brings them back, as longjmp does; what
+ * happened is told in the terms of the wire.
+ *
+ * Control and status registers: RISC-V privileged manual, version 20211203. */
+
+#include "bp_arch_guard.h"
+
+#include "bp_arch.h"
+
+#if BP_CFG_GUARD
+
+#include <stdbool.h>
+
+#define BP_MIE_MTIE 0x80u /* 3.1.9 */
+#define BP_MCAUSE_INTERRUPT ((uintptr_t)1 << (__riscv_xlen - 1))
+
+/* What a guarded call comes back with; bp_arch_guard_enter.S goes by the places of its members. */
+typedef struct {
+    uintptr_t saved[14]; /* ra, sp, s0..s11 */
+    uintptr_t mcause;    /* and the others: of the trap that ended it */
+    uintptr_t mepc;
+    uintptr_t mtval;
+    uintptr_t ra;
+#if defined(__riscv_flen)
+    uint64_t fs[12];
+#endif
+} bp_frame_t;
+
+/* In bp_arch_guard_enter.S. Returns whether a trap ended the body. */
+bool bp_arch_guard_enter(bp_frame_t *frame, void (*body)(void *context), void *context);
+
+static bool bp_within(uintptr_t address, const char *start, const char *end) {
+    return address >= (uintptr_t)start && address < (uintptr_t)end;
+}
+
+/* The names of mcause (3.1.15, table 3.6). */
+static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
+    if ((trap->mcause & BP_MCAUSE_INTERRUPT) != 0) {
+        return BP_FAULT_TIME_OUT; /* no other is enabled */
+    }
+    switch (trap->mcause) {
+    case 0: /* instruction address misaligned */
+    case 4: /* load, and the same of a store */
+    case 6:
+        return BP_FAULT_MISALIGNED;
+    case 1: /* instruction access fault, and the same of a load and a store */
+    case 5:
+    case 7:
+    case 12: /* page faults */
+    case 13:
+    case 15:
+        return bp_within(trap->mtval, board->stack_guard_start, board->stack_guard_end)
+                   ? BP_FAULT_STACK_OVERFLOW
+                   : BP_FAULT_BAD_ADDRESS;
+    case 2:
+        return BP_FAULT_ILLEGAL_INSTRUCTION;
+    case 3:
+        return BP_FAULT_BREAKPOINT;
+    default: /* an ecall, which nobody answers */
+        return BP_FAULT_UNKNOWN;
+    }
+}
+
+static uintptr_t bp_pc_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
+    uintptr_t caller = trap->ra - 2;
+    bool lost = !bp_within(trap->mepc, board->text_start, board->text_end) &&
+                bp_within(caller, board->text_start, board->text_end);
+    return lost ? caller : trap->mepc;
+}
+
+static void bp_explain(const bp_arch_guard_t *board, const bp_frame_t *trap, bp_fault_t *fault) {
+    uint8_t cause = bp_cause_of(board, trap);
+    bool touched = cause == BP_FAULT_BAD_ADDRESS || cause == BP_FAULT_MISALIGNED ||
+                   cause == BP_FAULT_STACK_OVERFLOW;
+    fault->cause = cause;
+    fault->pc = bp_pc_of(board, trap);
+    fault->address = touched ? trap->mtval : 0;
+}
+
+/* On rv32 it takes two halves; in this order none of the values between is early (3.2.1). */
+static void bp_set_mtimecmp(uintptr_t address, uint64_t value) {
+#if __riscv_xlen == 64
+    *(volatile uint64_t *)address = value;
+#else
+    volatile uint32_t *half = (volatile uint32_t *)address;
+    half[0] = UINT32_MAX;
+    half[1] = (uint32_t)(value >> 32);
+    half[0] = (uint32_t)value;
+#endif
+}
+
+void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
+                   uint64_t limit, bp_fault_t *fault) {
+    bp_frame_t frame;
+    uintptr_t mstatus, mie;
+    __asm__ volatile("csrrci %0, mstatus, 8\n" /* MIE */
+                     "csrrw  %1, mie, %2\n"
+                     : "=&r"(mstatus), "=r"(mie)
+                     : "r"(limit != 0 ? BP_MIE_MTIE : 0u)
+                     : "memory");
+    if (limit != 0) {
+        bp_set_mtimecmp(board->mtimecmp, bp_arch_mtime(board->mtime) + limit);
+    }
+    bool trapped = bp_arch_guard_enter(&frame, body, context);
+    bp_set_mtimecmp(board->mtimecmp, UINT64_MAX);
+    __asm__ volatile("csrw mie, %0\n"
+                     "csrw mstatus, %1\n"
+                     :
+                     : "r"(mie), "r"(mstatus)
+                     : "memory");
+    *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
+    if (trapped) {
+        bp_explain(board, &frame, fault);
+    }
+}
+
+#endif

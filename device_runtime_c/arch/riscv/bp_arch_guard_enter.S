@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way into a guarded call, and the two ways out of it; bp_arch_guard.h tells more.
+ *
+ * Control and status registers: RISC-V privileged manual, version 20211203. */
+
+#include "boardprof/bp_config.h"
+
+#if BP_CFG_GUARD
+
+#if __riscv_xlen == 64
+#define BP_LOAD ld
+#define BP_STORE sd
+#define BP_WORD 8
+#else
+#define BP_LOAD lw
+#define BP_STORE sw
+#define BP_WORD 4
+#endif
+
+#if defined(__riscv_flen) && __riscv_flen >= 64
+#define BP_LOAD_FLOAT fld
+#define BP_STORE_FLOAT fsd
+#elif defined(__riscv_flen)
+#define BP_LOAD_FLOAT flw
+#define BP_STORE_FLOAT fsw
+#endif
+
+#define BP_MSTATUS_MIE 8 /* 3.1.6.1 */
+
+/* All registers that a function must leave as they were, to or from bp_frame_t at a0: 14 words, 4
+ * for the trap, 12 floating-point registers of 8 bytes. */
+    .macro bp_callee_saved op, op_float
+    \op     ra, 0 * BP_WORD(a0)
+    \op     sp, 1 * BP_WORD(a0)
+    \op     s0, 2 * BP_WORD(a0)
+    \op     s1, 3 * BP_WORD(a0)
+    \op     s2, 4 * BP_WORD(a0)
+    \op     s3, 5 * BP_WORD(a0)
+    \op     s4, 6 * BP_WORD(a0)
+    \op     s5, 7 * BP_WORD(a0)
+    \op     s6, 8 * BP_WORD(a0)
+    \op     s7, 9 * BP_WORD(a0)
+    \op     s8, 10 * BP_WORD(a0)
+    \op     s9, 11 * BP_WORD(a0)
+    \op     s10, 12 * BP_WORD(a0)
+    \op     s11, 13 * BP_WORD(a0)
+#ifdef __riscv_flen
+    .irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+    \op_float fs\number, 18 * BP_WORD + 8 * \number(a0)
+    .endr
+#endif
+    .endm
+
+    .text
+
+/* bool bp_arch_guard_enter(bp_frame_t *frame, void (*body)(void *context), void *context): call
+ * body(context), guarded. Returns whether a trap ended it, which is then in the frame. */
+    .globl bp_arch_guard_enter
+bp_arch_guard_enter:
+    bp_callee_saved BP_STORE, BP_STORE_FLOAT
+    csrw    mscratch, a0
+    csrsi   mstatus, BP_MSTATUS_MIE
+    mv      a0, a2
+    jalr    a1
+    csrci   mstatus, BP_MSTATUS_MIE
+    csrrw   a0, mscratch, zero
+    BP_LOAD ra, 0(a0)
+    li      a0, 0
+    ret
+
+/* Instead of crt0.S's, which is weak. It goes back without mret: it stays in machine mode, and
+ * whoever called bp_arch_guard_enter writes mstatus. mtvec wants 4 bytes (3.1.7). */
+    .globl bp_trap
+    .balign 4
+bp_trap:
+    csrrw   a0, mscratch, a0
+    bnez    a0, 2f
+1:  wfi                         /* not guarded; what a0 was is in mscratch */
+    j       1b
+2:  csrr    t0, mcause
+    csrr    t1, mepc
+    csrr    t2, mtval
+    BP_STORE t0, 14 * BP_WORD(a0)
+    BP_STORE t1, 15 * BP_WORD(a0)
+    BP_STORE t2, 16 * BP_WORD(a0)
+    BP_STORE ra, 17 * BP_WORD(a0)
+    csrw    mscratch, zero
+    bp_callee_saved BP_LOAD, BP_LOAD_FLOAT
+    li      a0, 1
+    ret
+
+#endif

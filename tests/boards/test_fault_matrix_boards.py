@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault matrix on the other boards that this machine can start, with the smallest frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from boardprof_protocol.codes import FrameKind
+from tests.boards.conftest import NAMES, available
+from tests.faults.boards import Target
+from tests.faults.cases import STEPS
+from tests.faults.matrix import applies, side_outcomes, step_outcomes
+from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS
+from tests.faults.step import Step
+
+MINUTES = pytest.mark.timeout(300)
+
+
+# On linux, see tests/link/test_fault_matrix.py.
+@pytest.fixture(scope="module", params=[name for name in NAMES if name != "linux"])
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    started = Target(available(request.param).name)
+    yield started
+    started.close()
+
+
+@MINUTES
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_every_fault_at_every_position_of_a_frame_is_survived(target: Target, step: Step) -> None:
+    if not step.applies(target):
+        assert step.kind is FrameKind.BUSY
+        assert target.spec.launch.listen != "board"
+        return
+    outcomes = step_outcomes(target, step)
+    assert [outcome for outcome in outcomes if outcome.wrong] == []
+    assert len({outcome.fault for outcome in outcomes}) == 9
+
+
+@pytest.mark.parametrize("row", SESSION_ROWS)
+def test_a_fault_of_a_whole_side_is_survived(target: Target, row: str) -> None:
+    if not applies(target, row):
+        assert target.in_process
+        assert row in (HOST_KILLED, TWO_HOSTS)
+        return
+    outcomes = side_outcomes(target, row)
+    assert [outcome for outcome in outcomes if outcome.wrong] == []
+    assert len(outcomes) >= 3

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guarded calls on every board: a fault or a hang ends the call, is told with its line, and the
+board goes on.
+
+board.toml says which causes a board catches; this test takes it at its word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from boardprof.board import Board
+from boardprof.boards import board_spec
+from boardprof.builder import Firmware, build
+from boardprof.connection import connect, guard_calls
+from boardprof.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
+from boardprof.guard import CAUSES
+from boardprof.metrics import Count
+from tests.boards.conftest import NAMES, available
+from tests.cli.command import boardprof, rows
+
+FIXTURES = Path(__file__).parent / "fixtures"
+FAULTS, ABORTS = FIXTURES / "faults.c", FIXTURES / "aborts.c"
+
+FUNCTIONS = {
+    "bad-address": ["write_null", "read_null"],
+    "misaligned": ["misaligned"],
+    "illegal-instruction": ["illegal"],
+    "divide": ["divide"],
+    "stack-overflow": ["overflow"],
+    "breakpoint": ["stop_here"],
+    "abort": ["aborts", "exits", "exits_at_once"],
+    "time-out": ["endless"],
+}
+"""The functions of the fixtures, by the cause that each ends with."""
+
+HANG_LIMIT_MS = 300
+"""Of the board's clock: long for what returns, short for a test."""
+
+CASES = [
+    (board, cause, function)
+    for board in NAMES
+    for cause in board_spec(board).guard.catches
+    for function in FUNCTIONS[cause]
+]
+GUARDED = [name for name in NAMES if "bad-address" in board_spec(name).guard.catches]
+TIMED = [name for name in NAMES if "time-out" in board_spec(name).guard.catches]
+
+
+def sources(board: str) -> list[Path]:
+    return [FAULTS, ABORTS] if "abort" in board_spec(board).guard.catches else [FAULTS]
+
+
+@cache
+def marked(function: str) -> set[tuple[str, int]]:
+    """Return the lines of the fixtures at which ``function`` is to be found out."""
+    return {
+        (path.name, number)
+        for path in (FAULTS, ABORTS)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if f"FAULT: {function} " in line
+    }
+
+
+@pytest.fixture(scope="module")
+def firmware() -> Callable[[str], Firmware]:
+    return cache(lambda board: build(available(board), sources(board)))
+
+
+@pytest.fixture(scope="module")
+def board(request: pytest.FixtureRequest, firmware: Callable[[str], Firmware]) -> Iterator[Board]:
+    """One start of a board, which survives all that is done to it."""
+    image = firmware(request.param).image
+    with connect(board_spec(request.param), image=image) as connected:
+        guard_calls(connected.session, connected.dictionary, connected.spec, HANG_LIMIT_MS / 1000)
+        yield connected
+
+
+def boards(names: list[str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("board", names, indirect=True)
+
+
+def check_place(error: DeviceError, function: str) -> None:
+    """See that the error names a line that is marked with ``function``."""
+    assert isinstance(error, DeviceFaultError | DeviceTimeoutError)
+    assert error.location is not None, error
+    assert (Path(error.location.path).name, error.location.line) in marked(function), error
+    assert f" at {Path(error.location.path).name}:{error.location.line} (in " in error.message
+
+
+# -- what a board says of itself --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_board_tells_of_every_cause_whether_it_is_caught_or_why_not(name: str) -> None:
+    guard = board_spec(name).guard
+    assert sorted([*guard.catches, *guard.missing]) == sorted(CAUSES)
+    assert all(reason.strip() for reason in guard.missing.values())
+
+
+def test_the_boards_of_the_tree_catch_bad_addresses_illegal_instructions_and_hangs() -> None:
+    for name in NAMES:
+        catches = board_spec(name).guard.catches
+        assert {"bad-address", "illegal-instruction", "time-out"} <= set(catches), name
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("board", "cause", "function"), CASES, indirect=["board"])
+def test_a_fault_ends_the_call_with_its_cause_and_line_and_the_next_call_works(
+    board: Board, cause: str, function: str
+) -> None:
+    with pytest.raises(DeviceError) as caught:
+        board.functions[function]()
+    error = caught.value
+    assert error.exit_code == 6
+    if cause == "time-out":
+        assert isinstance(error, DeviceTimeoutError)
+        assert error.limit_s == 0.3
+    else:
+        assert isinstance(error, DeviceFaultError)
+    assert error.cause == cause
+    check_place(error, function)
+    assert board.functions.answer(41) == 42
+
+
+@boards(GUARDED)
+@pytest.mark.parametrize("function", ["write_null", "read_null"])
+def test_a_bad_address_is_told(board: Board, function: str) -> None:
+    with pytest.raises(
+        DeviceFaultError, match="trapped on the board: bad address 0x0 at"
+    ) as caught:
+        board.functions[function]()
+    assert caught.value.address == 0
+
+
+@boards([name for name in NAMES if "abort" in board_spec(name).guard.catches])
+def test_a_fault_within_libc_is_told_at_the_line_that_called_it(board: Board) -> None:
+    with pytest.raises(DeviceFaultError) as caught:
+        board.functions.clears_null()
+    assert caught.value.cause == "bad-address"
+    check_place(caught.value, "clears_null")
+
+
+@boards(TIMED)
+def test_many_faults_and_hangs_in_a_row_leave_the_board_as_it_was(board: Board) -> None:
+    block = board.memory.alloc(64)
+    board.memory.write(block, bytes(range(64)))
+    (name, *_) = (
+        collector.name
+        for collector in board.dictionary.collectors
+        if any(c.name not in board.device.unsupported for c in collector.counters)
+    )
+    with board.collectors[name] as window:
+        for _ in range(5):
+            for function in ("endless", "write_null", "illegal"):
+                with pytest.raises(DeviceError):
+                    board.functions[function]()
+                assert board.functions.answer(-1) == 0
+    assert window.readings
+    assert board.memory.read(block) == bytes(range(64))
+    board.memory.free(block)
+
+
+# -- measurements -----------------------------------------------------------------------------
+
+
+@boards(GUARDED)
+@pytest.mark.parametrize("function", ["in_call", "in_setup", "in_check"])
+def test_a_fault_in_a_measured_call_its_set_up_or_its_check_ends_the_measurement(
+    board: Board, function: str
+) -> None:
+    with pytest.raises(DeviceFaultError) as caught:
+        board.profile(function, warmup=0, repeat=2)
+    assert caught.value.cause == "bad-address"
+    check_place(caught.value, function)
+    assert len(board.profile("answer", 1, warmup=1, repeat=3).calls) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [(name, "at_fifth") for name in GUARDED] + [(name, "hangs_at_fifth") for name in TIMED],
+)
+def test_a_fault_in_a_later_sample_ends_the_measurement_and_the_next_one_is_whole(
+    name: str, function: str, firmware: Callable[[str], Firmware]
+) -> None:
+    with connect(board_spec(name), image=firmware(name).image) as board:
+        guard_calls(board.session, board.dictionary, board.spec, HANG_LIMIT_MS / 1000)
+        with pytest.raises(DeviceError) as caught:
+            board.profile(function, warmup=1, repeat=10)
+        check_place(caught.value, function)
+        report = board.profile(function, warmup=1, repeat=10, number=3)
+        assert [row["Count"] for row in report.calls] == [Count(3)] * 10
+
+
+@boards(TIMED)
+def test_the_limit_is_for_each_round_and_not_for_the_whole_measurement(board: Board) -> None:
+    """A round here takes a twentieth of the limit, and all of them together more than it."""
+    clock = next(c for col in board.dictionary.collectors for c in col.counters if c.hz)
+    extra = board.profile("answer", 1, warmup=1, repeat=5, number=20_000).extra
+    assert extra is not None
+    samples = extra["measurements"][0]["samples"]
+    call_s = min(sample["raw"][clock.name] for sample in samples) / clock.hz / 20_000
+    number = round(HANG_LIMIT_MS / 1000 / 20 / call_s)
+    assert len(board.profile("answer", 1, warmup=0, repeat=30, number=number).calls) == 30
+
+
+# -- the command ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_the_command_measures_the_others_and_ends_with_6(name: str, tmp_path: Path) -> None:
+    available(name)
+    (tmp_path / "three.c").write_text(
+        "static volatile int *volatile nowhere;\n"
+        "void a_right(void) {}\n"
+        "void b_traps(void) { *nowhere = 1; }\n"
+        "void c_right(void) {}\n"
+    )
+    done = boardprof("run", "-b", name, tmp_path / "three.c:all", "--repeat", "3")
+    assert (done.code, sorted(rows(done.out))) == (6, ["a_right", "c_right"])
+    message = "error: b_traps trapped on the board: bad address 0x0 at three.c:3 (in b_traps)\n"
+    assert message in done.err
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_a_hang_is_6_and_never_5(name: str) -> None:
+    available(name)
+    done = boardprof("run", "-b", name, f"{FAULTS}:endless", "--timeout", "2", timeout_s=200)
+    assert (done.code, done.out) == (6, "")
+    assert re.match(
+        r"error: endless did not end within 2 s of the board's clock; the board stopped it at "
+        r"faults\.c:\d+ \(in endless\)\n",
+        done.err,
+    )
