@@ -2,12 +2,14 @@
 # Everything runs from .venv. Outside of the checkout, only Debian packages are installed.
 
 PYTHON_BIN := .venv/bin
+SECONDS ?= 600
 WIRE_HEADER := device_runtime_c/include/boardprof/bp_wire.h
 C_FILES = $(shell find device_runtime_c boards examples tests -name '*.[ch]' | sort)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: bench clean demo fmt gen gen-check help lint lock setup setup-demo setup-test size test
+.PHONY: bench clean demo faults fmt fuzz gen gen-check help lint lock setup setup-demo setup-test
+.PHONY: size soak test
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -34,8 +36,18 @@ lint: setup-test ## Check Python and C: ruff, mypy, clang-format, the compilers'
 size: setup-test ## Show text, data, bss and the deepest stack of the agent; fail over budget
 	@$(PYTHON_BIN)/python scripts/size.py
 
-bench: setup-test ## Count the instructions of each collector's start and stop
+bench: setup-test ## Count the collectors' instructions; time calls and bulk against others
 	@$(PYTHON_BIN)/python benchmarks/collectors.py
+	@$(PYTHON_BIN)/python benchmarks/rpc.py
+
+faults: setup-test ## Print the fault matrix: every fault, at every position, on every board
+	@$(PYTHON_BIN)/python -m tests.faults
+
+fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in all
+	@$(PYTHON_BIN)/python -m tests.fuzz.run $(SECONDS)
+
+soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped
+	@$(PYTHON_BIN)/python scripts/soak.py
 
 gen: setup-demo ## Write the C header that is generated from protocol/
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)

@@ -22,7 +22,10 @@ gcc-avr:avr-gcc
 avr-libc:avr/io.h
 qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
-clang-format:clang-format"
+clang-format:clang-format
+clang:clang
+libclang-rt-dev:libfuzzer
+spin:spin"
 
 # usage: links HEADER COMPILER [FLAG]...
 links() {
@@ -32,11 +35,20 @@ links() {
         "$@" -x c -o /dev/null - 2>/dev/null
 }
 
+# libFuzzer brings the main function; clang's own libraries are a package of their own.
+fuzzes() {
+    echo 'int LLVMFuzzerTestOneInput(const char *data, unsigned long size);
+        int LLVMFuzzerTestOneInput(const char *data, unsigned long size) {
+            return data == 0 && size != 0;
+        }' | clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null
+}
+
 works() {
     case $1 in
     ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
     stdio.h) links "$1" gcc ;;
     avr/io.h) links "$1" avr-gcc -mmcu=atmega2560 ;;
+    libfuzzer) fuzzes ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards for the fault matrix: each can be damaged, reset for real, and handed to another host."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from boardprof.board import Board
+from boardprof.boards import BoardSpec, board_spec
+from boardprof.builder import build
+from boardprof.describe import fetch_dictionary
+from boardprof.errors import BoardTimeoutError
+from boardprof.faults import Faults
+from boardprof.schemas import layouts_for
+from boardprof.session import Session
+from boardprof.transport.base import Transport
+from boardprof.transport.child import ANNOUNCEMENT, ChildProcess
+from boardprof.transport.faulty import FaultyTransport
+from boardprof.transport.inprocess import connect_library
+from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
+
+__all__ = ["FUNCTIONS", "SILENCE_S", "Line", "Rig", "Target", "hurried"]
+
+FUNCTIONS = Path(__file__).resolve().parents[1] / "link" / "fixtures" / "witness.c"
+SILENCE_S = 300.0
+"""Longest silence, in seconds of the hurried clock."""
+
+_START_S = 20.0
+_MASK = 0xFFFFFFFF
+
+
+def hurried(factor: float) -> Callable[[], float]:
+    """Return a clock that runs ``factor`` times as fast as the real one.
+
+    The session's time-outs are made for serial lines. Here the board answers at once, and the
+    session waits for what was lost and nothing else: the same code with the same numbers, sooner.
+    """
+    return lambda: time.monotonic() * factor
+
+
+class Line:
+    """A transport in hurried time, whose far end can be exchanged without a word to the host."""
+
+    def __init__(self, inner: Transport, factor: float) -> None:
+        """Wrap a transport; ``factor`` is that of `hurried`."""
+        self.name, self.byte_time_s = inner.name, inner.byte_time_s
+        self.inner = inner
+        self.after_write: Callable[[], None] | None = None
+        self._factor = factor
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """Send; then do once what is to be done after a write."""
+        self.inner.write(data, timeout_s / self._factor)
+        action, self.after_write = self.after_write, None
+        if action is not None:
+            action()
+
+    def read(self, timeout_s: float) -> bytes:
+        """Receive, for a hurried while."""
+        return self.inner.read(timeout_s / self._factor)
+
+    def drain(self) -> None:
+        """Lose what has come and was not read."""
+        while self.inner.read(0.0):
+            pass
+
+    def exchange(self, inner: Transport) -> None:
+        """Lead to another board from now on."""
+        self.inner.close()
+        self.inner = inner
+
+    def printed(self) -> str:
+        """See `Transport.printed`."""
+        return self.inner.printed()
+
+    def close(self) -> None:
+        """See `Transport.close`."""
+        self.inner.close()
+
+
+class Target:
+    """A board that this machine can start, with the witness functions on it.
+
+    Attributes:
+        spec: the board.
+        image: its firmware.
+        descriptor: of the line to the board that was started last; -1 for one in this process.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Build the firmware; ``name`` is a board whose launch kind is library or process."""
+        self.spec: BoardSpec = board_spec(name)
+        self.image = build(self.spec, [FUNCTIONS]).image
+        self.descriptor = -1
+        self._folder = tempfile.TemporaryDirectory(prefix="boardprof-")
+        self._qmp = Path(self._folder.name) / "qmp"
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether an emulator runs it, which has a reset line and a monitor to pull it."""
+        return self.spec.launch.listen == "host"
+
+    @property
+    def in_process(self) -> bool:
+        """Whether it lives and dies with its host, and nobody else can reach it."""
+        return self.spec.launch.kind == "library"
+
+    def start(self) -> Transport:
+        """Start the board and connect to it."""
+        if self.in_process:
+            return connect_library(self.image)
+        if self.is_emulated:
+            return self._accept()
+        child = ChildProcess([str(self.image), "--listen", "127.0.0.1:0"], None)
+        name = SCHEME + _announced(child)
+        return self._stream(connect_socket(name, _START_S), name, child)
+
+    def _stream(self, connection: socket.socket, name: str, child: ChildProcess) -> Transport:
+        self.descriptor = connection.fileno()
+        return stream_of(connection, name, close=child.close)
+
+    def _accept(self) -> Transport:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(_START_S)
+            port = str(listener.getsockname()[1])
+            command = [
+                part.replace("{image}", str(self.image)).replace("{port}", port)
+                for part in self.spec.launch.command
+            ]
+            self._qmp.unlink(missing_ok=True)
+            monitor = ["-qmp", f"unix:{self._qmp},server=on,wait=off"]
+            child = ChildProcess([*command, *monitor], self.spec.launch.package)
+            connection, _ = listener.accept()
+        return self._stream(connection, f"{SCHEME}127.0.0.1:{port}", child)
+
+    def reset(self, line: Line) -> None:
+        """Reset the board behind ``line``: by its reset line, or by ending and starting it.
+
+        What it had answered and nobody has read is lost.
+        """
+        if not self.is_emulated:
+            line.exchange(self.start())
+            return
+        with socket.socket(socket.AF_UNIX) as monitor:
+            monitor.settimeout(_START_S)
+            monitor.connect(str(self._qmp))
+            with monitor.makefile("rw") as talk:
+                _command(talk, "qmp_capabilities")
+                _command(talk, "stop")
+                line.drain()
+                _command(talk, "system_reset")
+                _command(talk, "cont")
+
+    def close(self) -> None:
+        """Remove what was needed to start it."""
+        self._folder.cleanup()
+
+
+def _announced(child: ChildProcess) -> str:
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        line, newline, _ = child.output().partition("\n")
+        if newline and line.startswith(ANNOUNCEMENT):
+            return line.removeprefix(ANNOUNCEMENT)
+        time.sleep(0.005)
+    raise BoardTimeoutError(f"{child.name} did not say where it listens.", console=child.output())
+
+
+def _command(monitor: TextIO, name: str) -> None:
+    """Have QEMU's monitor (QMP) execute a command."""
+    monitor.write(json.dumps({"execute": name}) + "\n")
+    monitor.flush()
+    while '"return"' not in (line := monitor.readline()):
+        if not line:
+            raise BoardTimeoutError("The emulator's monitor hung up.")
+
+
+class Rig:
+    """One board under test, its line, and what its witness functions must answer next.
+
+    Attributes:
+        board: the session with it.
+        line: below the faults.
+        faults: what happens to the frames.
+    """
+
+    def __init__(self, target: Target, factor: float) -> None:
+        """Start the board and begin a session."""
+        self.target = target
+        self.factor = factor
+        self.clock = hurried(factor)
+        self.line = Line(target.start(), factor)
+        self.faults = Faults()
+        self.transport = FaultyTransport(self.line, self.faults, clock=self.clock)
+        self._state = self._popped = self._turn = 0
+        try:
+            self.board = self.begin()
+            # Two calls on, all answers have 32 bits, and all frames of a kind the same length.
+            assert not self.tally() + self.tally()
+        except BaseException:
+            self.close()
+            raise
+
+    def session(self) -> Session:
+        """Return a session on the line that is not yet open."""
+        return Session(self.transport, timeout_s=SILENCE_S, clock=self.clock)
+
+    def begin(self) -> Board:
+        """Begin a session: say HELLO, read the dictionary."""
+        session = self.session()
+        welcome = session.open()
+        layouts = layouts_for(self.target.spec.folder)
+        return Board(self.target.spec, session, welcome, fetch_dictionary(session, None), layouts)
+
+    def renew(self, session: Session) -> None:
+        """Go on with another session, which is open."""
+        assert session.welcome is not None
+        old = self.board
+        self.board = Board(old.spec, session, session.welcome, old.dictionary, old.layouts)
+
+    def argument(self) -> int:
+        """Return the next argument for ``tally``, small and never twice the same in a row."""
+        self._turn += 1
+        return self._turn * 37 % 100 + 20
+
+    def tallied(self, n: int) -> int:
+        """Note that ``tally(n)`` ran once more; returns what it must have answered."""
+        self._state = (self._state * 1000003 + n) & _MASK
+        return self._state
+
+    def tally(self) -> str:
+        """Call ``tally``; returns what is wrong with the answer, "" when nothing is."""
+        n = self.argument()
+        return differs(self.board.functions["tally"](n), self.tallied(n))
+
+    def pop(self) -> str:
+        """Call ``pop``; returns what is wrong with the answer, "" when nothing is."""
+        self._popped += 1
+        return differs(self.board.functions["pop"](), 7 * self._popped)
+
+    def was_reset(self) -> None:
+        """Expect what a board answers that has just started."""
+        self._state = self._popped = 0
+
+    def resume(self) -> str:
+        """Begin a new session after an error; the board's state goes on."""
+        session = self.session()
+        session.open()
+        self.renew(session)
+        return self.tally()
+
+    def close(self) -> None:
+        """Let go of the board."""
+        with contextlib.suppress(OSError):
+            self.transport.close()
+
+
+def differs(found: object, due: object) -> str:
+    """Return how an answer differs from the right one, "" when it does not."""
+    return "" if found == due else f"answered {found!r}, {due!r} is right (process {os.getpid()})"

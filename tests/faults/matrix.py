@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault matrix: every fault at every position of every kind of frame, on every board.
+
+Run from the repository: ``python -m tests.faults [BOARD ...]``. Prints a table of boards and
+faults, and ends with 1 when a fault was not survived. Survived means: the right answer or the
+right typed error, nothing executed twice or with other arguments, and the next calls work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+
+from boardprof.boards import find_boards
+from tests.faults.boards import Rig, Target
+from tests.faults.cases import FAMILIES, FEWER, STEPS, damage
+from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS, side_faults
+from tests.faults.step import Outcome, Step
+
+__all__ = ["applies", "board_outcomes", "main", "side_outcomes", "step_outcomes", "table"]
+
+_EMULATED_HURRY, _HURRY = 10.0, 20.0
+_NOT_APPLICABLE = "n/a"
+_FOOT = """\
+Positions that gave the right answer + positions that gave the right typed error. n/a: a board
+within its host's process lives and dies with it, and nobody else can reach it."""
+
+
+def applies(target: Target, row: str) -> bool:
+    """Whether that fault can happen to that board."""
+    return not (target.in_process and row in (HOST_KILLED, TWO_HOSTS))
+
+
+def step_outcomes(target: Target, step: Step) -> list[Outcome]:
+    """Try every position of each family on one kind of frame."""
+    rig = Rig(target, _EMULATED_HURRY if target.is_emulated else _HURRY)
+    families = FEWER if target.is_emulated else FAMILIES
+    try:
+        return [outcome for family in families for outcome in damage(rig, family, step)]
+    finally:
+        rig.close()
+
+
+def side_outcomes(target: Target, row: str) -> list[Outcome]:
+    """Try every position of a fault of a whole side, in real time."""
+    rig = Rig(target, 1.0)
+    try:
+        return list(side_faults(rig, row))
+    finally:
+        rig.close()
+
+
+def board_outcomes(name: str) -> Iterator[Outcome]:
+    """Try all that applies to one board."""
+    target = Target(name)
+    try:
+        for step in STEPS:
+            if step.applies(target):
+                yield from step_outcomes(target, step)
+        for row in SESSION_ROWS:
+            if applies(target, row):
+                yield from side_outcomes(target, row)
+    finally:
+        target.close()
+
+
+def table(outcomes: dict[str, list[Outcome]]) -> str:
+    """Return faults as rows and boards as columns."""
+    rows = [family.name for family in FAMILIES] + list(SESSION_ROWS)
+    cells = [[row, *(_cell(row, outcomes[board]) for board in outcomes)] for row in rows]
+    lines = [["fault", *outcomes], *cells]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    shown = ["  ".join(_padded(line, widths)) for line in lines]
+    shown.insert(1, "-" * len(shown[0]))
+    return "\n".join([*shown, "", _FOOT])
+
+
+def _padded(line: list[str], widths: list[int]) -> list[str]:
+    return [line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]
+
+
+def _cell(row: str, outcomes: list[Outcome]) -> str:
+    own = [outcome for outcome in outcomes if outcome.fault == row]
+    if not own:
+        return _NOT_APPLICABLE
+    wrong = sum(bool(outcome.wrong) for outcome in own)
+    errors = sum(bool(outcome.error) and not outcome.wrong for outcome in own)
+    text = f"{len(own) - errors - wrong} + {errors}"
+    return f"{text}, {wrong} WRONG" if wrong else text
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the matrix; return the exit status."""
+    parser = argparse.ArgumentParser(description="Every fault at every position, on every board.")
+    parser.add_argument("boards", nargs="*", metavar="BOARD", help="default: all that can be had")
+    parser.add_argument("--json", action="store_true", help="print all outcomes as JSON")
+    options = parser.parse_args(arguments)
+    begin = time.monotonic()
+    outcomes = {}
+    for name in options.boards or sorted(find_boards()):
+        outcomes[name] = list(board_outcomes(name))
+        print(f"{name}: {len(outcomes[name])} positions", file=sys.stderr, flush=True)
+    every = [outcome for own in outcomes.values() for outcome in own]
+    if options.json:
+        boards = {name: [dict(vars(outcome)) for outcome in own] for name, own in outcomes.items()}
+        print(json.dumps({"schema_version": 1, "boards": boards}, indent=1))
+    else:
+        print(table(outcomes))
+        print(f"\n{len(every)} positions in {time.monotonic() - begin:.0f} s.")
+    for outcome in (outcome for outcome in every if outcome.wrong):
+        print(f"{outcome.fault}, {outcome.kind}, {outcome.position}: {outcome.wrong}")
+    return any(outcome.wrong for outcome in every)
