@@ -69,14 +69,20 @@ def test_the_c_file_is_measured_as_it_stands(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_toolchain")
-def test_the_python_example_runs() -> None:
+def test_the_python_examples_run() -> None:
+    measured, linked = (output(text) for language, text in BLOCKS if language == "python")
+    assert "Count(value=" in measured
+    assert "'instructions': Count(value=" in measured
+    assert 0 < float(linked) < 1
+
+
+def output(program: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", block("python")],
+        [sys.executable, "-c", program],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    assert "Count(value=" in done.stdout
-    assert "'instructions': Count(value=" in done.stdout
+    return done.stdout

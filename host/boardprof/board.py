@@ -11,15 +11,19 @@ import msgpack
 
 from boardprof.assemble import assemble
 from boardprof.board_file import BoardSpec
+from boardprof.bulk import Channels
+from boardprof.clock import ClockFit
+from boardprof.correlate import ClockProbe
 from boardprof.decode import Sample, check_layouts, decode_samples
 from boardprof.dictionary import Dictionary, FunctionInfo
-from boardprof.errors import FrameError, RpcError, UnknownNameError, UsageError
+from boardprof.errors import FrameError, LinkError, RpcError, UnknownNameError, UsageError
 from boardprof.measurement import Device, Measurement
 from boardprof.memory import Memory
 from boardprof.report import Report
 from boardprof.selection import Selection, select_metrics, unsupported_counters
 from boardprof.session import Session, Welcome
-from boardprof.signature import pack_arguments, parse_signature
+from boardprof.signature import Signature, pack_arguments, parse_signature
+from boardprof.stream import Stream
 from boardprof.window import Window
 from boardprof_protocol.codes import BuiltIn, ErrorCode, MeasureFlag
 from boardprof_protocol.layout import Layout
@@ -28,6 +32,9 @@ __all__ = ["Board", "Collectors", "Functions", "RemoteFunction"]
 
 _CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
+
+_CLOCK_EXCHANGES = 8
+"""Of time stamps, before a measurement and again behind it."""
 
 Progress = Callable[[int, int], None]
 """Called with (rounds done, rounds in all) while a measurement runs."""
@@ -40,6 +47,8 @@ class RemoteFunction:
         """Wrap one entry of the board's dictionary."""
         self.info = info
         self._session = session
+        self._signature: Signature | None = None  # read at the first call
+        self._is_plain = False  # known to take nothing
 
     def __call__(self, *args: object, **named: object) -> object:
         """Call it once on the board; returns its result as a Python value.
@@ -48,12 +57,18 @@ class RemoteFunction:
             UsageError: the arguments do not fit the signature.
             RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
         """
+        info = self.info
+        if self._is_plain and not (args or named):
+            return self._session.call(info.id, name=info.name).value
         packed, count = self.pack(*args, **named)
-        return self._session.call(self.info.id, packed, count, name=self.info.name).value
+        return self._session.call(info.id, packed, count, name=info.name).value
 
     def pack(self, *args: object, **named: object) -> tuple[bytes, int]:
         """Pack the arguments for the wire; see `pack_arguments`."""
-        signature = parse_signature(self.info.signature)
+        signature = self._signature
+        if signature is None:
+            signature = self._signature = parse_signature(self.info.signature)
+            self._is_plain = not signature.parameters
         return pack_arguments(self.info.name, signature, args, named)
 
     def __repr__(self) -> str:
@@ -68,17 +83,24 @@ class Functions:
         """Offer what the dictionary lists."""
         self._session = session
         self._dictionary = dictionary
+        self._known: dict[str, RemoteFunction] = {}
 
     def __getitem__(self, name: str) -> RemoteFunction:
         """Return the function called ``name``, or raise UnknownNameError."""
-        return RemoteFunction(self._session, self._dictionary.function(name))
+        if name not in self._known:
+            self._known[name] = RemoteFunction(self._session, self._dictionary.function(name))
+        return self._known[name]
 
     def __getattr__(self, name: str) -> RemoteFunction:
         """Return the function called ``name``, or raise AttributeError with what there is."""
+        if "_known" not in self.__dict__:  # copy and pickle ask before anything is there
+            raise AttributeError(name)
         try:
-            return self[name]
+            remote = self[name]
         except UnknownNameError as error:
             raise AttributeError(str(error)) from error
+        self.__dict__[name] = remote  # found there from now on, without coming here
+        return remote
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the board's own functions."""
@@ -120,6 +142,7 @@ class Board:
         functions: its functions.
         collectors: its collectors.
         memory: its arena, filled and read through handles.
+        channels: how large blocks and streams go over the line.
     """
 
     def __init__(
@@ -143,7 +166,8 @@ class Board:
         self.layouts = layouts
         self.functions = Functions(session, dictionary)
         self.collectors = Collectors(self)
-        self.memory = Memory(session, welcome, dictionary)
+        self.channels = Channels(session, welcome, dictionary)
+        self.memory = Memory(session, welcome, dictionary, self.channels)
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
@@ -215,6 +239,9 @@ class Board:
         if not remote.info.measurable:
             raise UsageError(f"{function} of {self.spec.name} can be called, not measured.")
         packed = remote.pack(*args, **(named or {}))
+        clock = self._clock_probe()
+        if clock.offered:
+            clock.ask(_CLOCK_EXCHANGES)
         selection = select_metrics(
             self.spec.name,
             self.dictionary.collectors,
@@ -237,6 +264,8 @@ class Board:
                     raise
                 selection = selection.without_last()
         samples, totals = run.samples(MeasureFlag(0), warmup, repeat)
+        if clock.offered:
+            clock.ask(_CLOCK_EXCHANGES)
         names = [name for name, _ in parse_signature(remote.info.signature).parameters]
         given = {**dict(zip(names, args, strict=False)), **(named or {})}
         shown = ", ".join(f"{name}={given[name]}" for name in names)
@@ -250,11 +279,49 @@ class Board:
             totals,
             selection.mask,
             shown,
+            clock.fit() if clock.offered else None,
         )
+
+    def correlate_clock(self, exchanges: int = 16) -> ClockFit:
+        """Find where the board's tick counter stands on ``time.monotonic()``, and how surely.
+
+        Args:
+            exchanges: of time stamps, >= 2. The longer they take together, the better the drift is
+                known: `profile` makes some before and some after its run.
+
+        Raises:
+            UsageError: the clock is simulated, or the agent has none to ask.
+            LinkError: the board's clock does not run evenly by the host's.
+        """
+        _check_range("exchanges", exchanges, 2, 1000)
+        clock = self._clock_probe()
+        clock.ask(exchanges)
+        fit = clock.fit()
+        if fit is None:
+            raise LinkError(
+                f"The clock of {self.spec.name} does not run evenly by the host's, or wraps too "
+                "often to be followed.",
+                hint="see in its port.c what bp_port_clock says of its rate and width",
+            )
+        return fit
+
+    def _clock_probe(self) -> ClockProbe:
+        return ClockProbe(self.session, self.dictionary, self.device.clock_kind)
 
     def window(self, collector: str) -> Window:
         """Return a closed window of ``collector``; see `Window`."""
         return Window(self.session, self.dictionary, self.layouts, self.device, collector)
+
+    def stream(self, timeout_s: float = 1.0) -> Stream:
+        """Open the stream of what the board's functions write; use it by ``with``.
+
+        Args:
+            timeout_s: how long reading waits for more, seconds.
+
+        Raises:
+            UsageError: the board's agent has no streams, or one is open already.
+        """
+        return Stream(self.channels, self.session, timeout_s)
 
     @property
     def console(self) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.errors import UsageError
+from boardprof.guard import GuardSpec, read_guard
 from boardprof.resources import runtime_dir
 from boardprof.toml_table import TomlTable
 
@@ -98,9 +99,12 @@ class ClockSpec:
 
     Attributes:
         kind: "measured", "declared" or "simulated".
+        time_scale: wall seconds that a second of the board's clock may take; the host is patient
+            by so much.
     """
 
     kind: str
+    time_scale: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,7 @@ class BoardSpec:
         build: how its firmware is built.
         launch: how it is reached.
         clock: where its clock frequency comes from.
+        guard: which faults of a called function it survives.
         family: what boards are grouped by, None if by nothing.
         default: this is the board to take when none is named.
         unsupported: counter name -> why this board does not have it.
@@ -125,6 +130,7 @@ class BoardSpec:
     build: BuildSpec
     launch: LaunchSpec
     clock: ClockSpec
+    guard: GuardSpec = field(default_factory=GuardSpec)
     family: str | None = None
     default: bool = False
     unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -144,15 +150,23 @@ def load_board(folder: Path) -> BoardSpec:
             f"{folder}: a board's name is its folder's, of letters, digits, '.', '_' and '-'.",
             hint="rename the folder",
         )
+    summary = top.take("summary", str)
+    family = top.take("family", str, None)
+    default = top.take("default", bool, False)
+    build_table = top.table("build")
+    build = _build(build_table)
     spec = BoardSpec(
         name=folder.name,
         folder=folder,
-        summary=top.take("summary", str),
-        family=top.take("family", str, None),
-        default=top.take("default", bool, False),
-        build=_build(top.table("build")),
+        summary=summary,
+        family=family,
+        default=default,
+        build=build,
         launch=_launch(top.table("launch")),
         clock=_clock(top.table("clock")),
+        guard=read_guard(
+            top.table("guard") if top.has("guard") else None, build.config, build_table
+        ),
         unsupported=top.table("unsupported", required=False).mapping(str),
     )
     top.end()
@@ -236,6 +250,7 @@ def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
 
 
 def _clock(table: TomlTable) -> ClockSpec:
-    spec = ClockSpec(table.choice("kind", ("measured", "declared", "simulated")))
+    kind = table.choice("kind", ("measured", "declared", "simulated"))
+    spec = ClockSpec(kind, table.positive("time_scale", 1.0))
     table.end()
     return spec

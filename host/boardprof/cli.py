@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof._version import __version__
-from boardprof.errors import BoardprofError, UsageError
+from boardprof.errors import BoardprofError, BuildError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.board_file import BoardSpec
@@ -95,13 +95,21 @@ def _forget_output() -> None:
 _Command = Callable[..., Any]
 
 
+def _key_option(help_text: str) -> Callable[[_Command], _Command]:
+    return click.option("--key-file", type=click.Path(), metavar="PATH", help=help_text)
+
+
 def _port_options(command: _Command) -> _Command:
     for option in (
+        _key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]"),
+        click.option(
+            "--takeover", is_flag=True, help="Take the board even if another host has it."
+        ),
         click.option(
             "--timeout",
             type=click.FloatRange(min=0, min_open=True),
             metavar="SECONDS",
-            help="Longest silence of the board. [10 to connect, 30 in a call]",
+            help="Longest time of a call on the board's clock. [10; 30 of silence if unguarded]",
         ),
         click.option("--baud", type=click.IntRange(min=1), help="Bits a second of a serial port."),
         click.option("-p", "--port", help="Device path or socket://HOST:PORT of a running agent."),
@@ -147,6 +155,8 @@ def _board_facts(spec: BoardSpec) -> dict[str, Any]:
         "default": spec.default,
         "launch": spec.launch.kind,
         "clock": spec.clock.kind,
+        "time_scale": spec.clock.time_scale,
+        "faults": spec.guard.facts(),
         "missing": [
             {"tool": tool, "package": package}
             for tool, package in needed.items()
@@ -161,15 +171,22 @@ def _board_facts(spec: BoardSpec) -> dict[str, Any]:
 @cli.command()
 @_board_option
 @_port_options
+@click.option("--console", is_flag=True, help="Show what the board prints.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def info(
-    board: str | None, port: str | None, baud: int | None, timeout: float | None, as_json: bool
-) -> None:
+def info(board: str | None, as_json: bool, **options: Any) -> None:
     """Connect to a board and show what it is and what it offers."""
     from boardprof.connection import connect
     from boardprof.info import board_info, info_text
 
-    with connect(board, port, baud=baud, timeout_s=timeout) as connected:
+    with connect(
+        board,
+        options["port"],
+        baud=options["baud"],
+        timeout_s=options["timeout"],
+        takeover=options["takeover"],
+        key_file=options["key_file"],
+        on_console=_echo_console if options["console"] else None,
+    ) as connected:
         facts = board_info(connected)
     click.echo(json.dumps(facts, indent=2) if as_json else info_text(facts))
 
@@ -221,7 +238,10 @@ def info(
     metavar="FILE",
     help="Write the Report as JSON.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show each compiler command and what the board prints."
+)
 def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
     """Measure functions on boards and print the Report.
 
@@ -242,6 +262,8 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         port=options["port"],
         baud=options["baud"],
         timeout_s=options["timeout"],
+        takeover=options["takeover"],
+        key_file=options["key_file"],
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
         warmup=options["warmup"],
         repeat=options["repeat"],
@@ -253,6 +275,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
             plan,
             on_command=_echo_command if options["verbose"] else None,
             on_progress=on_progress,
+            on_console=_echo_console if options["verbose"] or options["console"] else None,
             on_note=lambda text: click.echo(f"note: {text}", err=True),
         )
     failures = list(outcome.failures)
@@ -272,6 +295,11 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
 
 def _echo_command(command: str) -> None:
     click.echo(command, err=True)
+
+
+def _echo_console(line: str) -> None:
+    shown = "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)
+    click.echo(f"  | {shown}", err=True)
 
 
 @contextlib.contextmanager
@@ -317,6 +345,78 @@ def show(file: str, as_csv: bool, as_json: bool, aggregate: bool) -> None:
         click.echo(report.table(aggregate=aggregate))
 
 
+# -- doctor -----------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.option("--link", is_flag=True, help="Test the line to a board.")
+@_board_option
+@click.option("-p", "--port", help="Device path or socket://HOST:PORT. [start the board]")
+@click.option("--baud", "bauds", metavar="N[,N...]", help="Rates of a serial port to try.")
+@click.option(
+    "--seconds",
+    default=5.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="How long, at each baud rate.",
+)
+@click.option(
+    "--faults",
+    type=click.FloatRange(min=0, max=1),
+    metavar="RATE",
+    help="Damage this fraction of the frames on purpose.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of the faults and of the test's data.")
+@_key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(link: bool, as_json: bool, **options: Any) -> int:
+    """See what is missing on this machine; with --link, test the cable to a board.
+
+    Ends with 7 when tools for the default board are missing; with --link, with 4 when the link
+    damages or loses frames, and as the other commands when no board answers.
+    """
+    if link:
+        return _doctor_link(as_json, **options)
+    if options["port"] or options["bauds"] or options["board"]:
+        raise UsageError("A board, a port or a baud rate is for the test of a line.", hint="--link")
+    from boardprof.boards import find_boards, load_board
+    from boardprof.doctor import environment, environment_text
+
+    specs = [load_board(folder) for folder in find_boards().values()]
+    facts = environment([{"name": spec.name, **_board_facts(spec)} for spec in specs])
+    click.echo(json.dumps(facts, indent=2) if as_json else environment_text(facts))
+    lacking = any(board["default"] and board["missing"] for board in facts["boards"])
+    return BuildError.exit_code if lacking else 0
+
+
+def _doctor_link(as_json: bool, **options: Any) -> int:
+    from boardprof.boards import board_spec, default_board
+    from boardprof.link_report import exit_code, links_facts, links_text
+    from boardprof.link_test import diagnose
+
+    spec = board_spec(options["board"]) if options["board"] else default_board()
+    tests = diagnose(
+        spec,
+        options["port"],
+        bauds=_bauds(options["bauds"]),
+        seconds=options["seconds"],
+        rate=options["faults"],
+        seed=options["seed"],
+        key_file=options["key_file"],
+    )
+    click.echo(
+        json.dumps(links_facts(tests), indent=2) if as_json else links_text(spec.name, tests)
+    )
+    return exit_code(tests)
+
+
+def _bauds(text: str | None) -> list[int]:
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(f"--baud {text}: these are no rates.", hint="--baud 115200,921600")
+    return [int(part) for part in parts]
+
+
 # -- agent ------------------------------------------------------------------------------------
 
 
@@ -334,8 +434,9 @@ def agent() -> None:
     default="127.0.0.1:0",
     show_default=True,
     metavar="HOST:PORT",
-    help="Loopback address to serve.",
+    help="Address to serve; beyond loopback only with a key.",
 )
+@_key_option("Key that hosts must have. [BOARDPROF_KEY, if it is set]")
 @click.option(
     "-O",
     "optimize",
@@ -344,7 +445,14 @@ def agent() -> None:
     metavar="LEVEL",
     help="Optimisation of the user's code.",
 )
-def serve(board: str | None, paths: tuple[str, ...], pty: bool, listen: str, optimize: str) -> None:
+def serve(
+    board: str | None,
+    paths: tuple[str, ...],
+    pty: bool,
+    listen: str,
+    key_file: str | None,
+    optimize: str,
+) -> None:
     """Build the agent with the functions in PATH and serve them until interrupted.
 
     For boards that are programs of this machine. `run -p` and `info -p` connect to what it prints.
@@ -353,4 +461,6 @@ def serve(board: str | None, paths: tuple[str, ...], pty: bool, listen: str, opt
 
     if board is None:
         raise UsageError("Which board shall the agent be?", hint="give -b BOARD")
-    serve_agent(board, paths, ["--pty"] if pty else ["--listen", listen], f"-O{optimize}")
+    line = ["--pty"] if pty else ["--listen", listen]
+    line += ["--key-file", key_file] if key_file else []
+    serve_agent(board, paths, line, f"-O{optimize}")

@@ -3,24 +3,46 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
+
+import msgpack
 
 from boardprof.board import Board
 from boardprof.board_file import BoardSpec
 from boardprof.boards import board_spec, default_board
 from boardprof.cache import cache_root
+from boardprof.claim import make_claim
 from boardprof.describe import fetch_dictionary
-from boardprof.errors import BoardError
+from boardprof.dictionary import Dictionary
+from boardprof.errors import BoardError, UsageError
+from boardprof.locate import Locator
+from boardprof.locks import EmulatorLock, sweep
 from boardprof.schemas import layouts_for
 from boardprof.session import Session
 from boardprof.transport.base import Transport
 
-__all__ = ["DEFAULT_TIMEOUT_S", "attach", "connect"]
+__all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "DEFAULT_WALL_S"]
+__all__ += ["attach", "connect", "guard_calls"]
+
+DEFAULT_LIMIT_S = 10.0
+"""Longest time that a guarded call may take, or a round of a measurement, on the board's clock.
+
+Less where that would be more than `DEFAULT_WALL_S` of ours: an emulator may be slow.
+"""
+
+DEFAULT_WALL_S = 100.0
+"""What the default limit may come to on the host's clock, by the board's `time_scale`."""
 
 DEFAULT_TIMEOUT_S = 30.0
-"""Longest silence of a board within a call. A measurement under way is not silent."""
+"""Longest silence within a call of a board that does not guard calls. A measurement is not silent.
+"""
+
+_GUARD = "bp.guard"
+_GRACE_S = 5.0
+"""How much later than its limit a board may say that it has stopped a call."""
 
 _HELLO_TIMEOUT_S = 10.0
 _DEFAULT_BAUD = 115200
@@ -33,7 +55,9 @@ def connect(
     image: str | Path | None = None,
     baud: int | None = None,
     timeout_s: float | None = None,
-    on_console: Callable[[bytes], None] | None = None,
+    takeover: bool = False,
+    key_file: str | Path | None = None,
+    on_console: Callable[[str], None] | None = None,
 ) -> Board:
     """Connect to a board.
 
@@ -41,14 +65,24 @@ def connect(
         board: its name; None takes the default board, which needs no port and no emulator.
         port: a device path or ``socket://HOST:PORT`` of an agent that runs already. None starts
             the board: loads it into this process, or starts its emulator.
-        image: the firmware to start; None builds the agent alone, without functions.
+        image: the firmware to start; None builds the agent alone, without functions. With a port:
+            the firmware that runs there, in which source lines of faults are looked up.
         baud: of a serial port; the board's own rate when None.
-        timeout_s: longest silence, of the handshake too; 10 s there and 30 s in calls when None.
-        on_console: gets what the board prints beside its frames, as it comes.
+        timeout_s: longest time that a call may take, and each round of a measurement, in seconds of
+            the board's clock, after which the board stops it; 10 s when None. On a board that does
+            not guard its calls, the longest silence within one; 30 s when None. The handshake has
+            as long, 10 s when None.
+        takeover: take the board even if another host has it; that host is told by whom.
+        key_file: file with the key that the agent at a TCP port asks for, readable by its owner
+            alone. None takes the key from the environment variable BOARDPROF_KEY, if it is there.
+        on_console: gets each line that the board prints beside its frames, as it comes.
 
     Raises:
         UnknownNameError: no such board.
-        BoardError: nothing at the port, busy, denied, or another board there.
+        BoardError: nothing at the port, denied, or another board there.
+        BusyError: another host has it.
+        AuthenticationError: the agent asks for a key and there is none, or it has another one, or
+            none at all.
         BoardTimeoutError: the board does not answer.
         LinkError: it speaks another protocol or has other layouts.
         BuildError: the firmware could not be built.
@@ -58,23 +92,36 @@ def connect(
     )
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
     if port is not None:
-        transport = _open_port(spec, port, baud, hello_s)
+        transport = _open_port(spec, port, baud, hello_s, key_file)
     else:
-        transport = _start(spec, image, hello_s)
-    return attach(spec, transport, hello_s=hello_s, timeout_s=timeout_s, on_console=on_console)
+        image = image or _build(spec)
+        transport = _start(spec, Path(image), hello_s)
+    return attach(
+        spec,
+        transport,
+        image=image,
+        hello_s=hello_s,
+        timeout_s=timeout_s,
+        takeover=takeover,
+        on_console=on_console,
+    )
 
 
 def attach(
     spec: BoardSpec,
     transport: Transport,
     *,
+    image: str | Path | None = None,
     hello_s: float = _HELLO_TIMEOUT_S,
     timeout_s: float | None = None,
-    on_console: Callable[[bytes], None] | None = None,
+    takeover: bool = False,
+    on_console: Callable[[str], None] | None = None,
 ) -> Board:
     """Begin a session over an open transport; closes it when that fails. Raises as `connect`."""
-    session = Session(transport, timeout_s=hello_s, on_console=on_console)
+    claim = make_claim(takeover=takeover)
+    session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
     try:
+        session.locate = Locator(Path(image)) if image is not None else None
         welcome = session.open()
         session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
@@ -84,39 +131,79 @@ def attach(
                 f"not {spec.name!r}.",
                 hint=f"give -b {dictionary.board}, or the port of the other board",
             )
+        guard_calls(session, dictionary, spec, timeout_s)
         return Board(spec, session, welcome, dictionary, layouts_for(spec.folder))
     except BaseException:
         session.close()
         raise
 
 
-def _open_port(spec: BoardSpec, port: str, baud: int | None, timeout_s: float) -> Transport:
+def guard_calls(
+    session: Session, dictionary: Dictionary, spec: BoardSpec, timeout_s: float | None
+) -> None:
+    """Tell the board how long a call may take, and wait longer than that for each.
+
+    So it is the board that ends a call which hangs, and not the host that gives the board up. Does
+    nothing where the agent does not guard calls.
+
+    Args:
+        session: that has begun.
+        dictionary: what the board offers.
+        spec: its description.
+        timeout_s: the limit, in seconds of the board's clock; see `DEFAULT_LIMIT_S` when None.
+    """
+    function = next((f for f in dictionary.functions if f.name == _GUARD), None)
+    if function is None:
+        return
+    limit_s = timeout_s
+    if limit_s is None:
+        limit_s = min(DEFAULT_LIMIT_S, DEFAULT_WALL_S / spec.clock.time_scale)
+    limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
+    session.call(function.id, msgpack.packb(limit_ms), 1, name=_GUARD)
+    session.timeout_s = limit_s * spec.clock.time_scale + _GRACE_S
+
+
+def _open_port(
+    spec: BoardSpec, port: str, baud: int | None, timeout_s: float, key_file: str | Path | None
+) -> Transport:
     if "://" in port:
+        from boardprof.transport.sealed import read_key
         from boardprof.transport.tcp import connect_tcp
 
-        return connect_tcp(port, timeout_s)
+        return connect_tcp(port, timeout_s, read_key(key_file))
+    if key_file is not None:
+        raise UsageError(f"{port} is a serial port, which has no key.", hint="leave --key-file out")
     from boardprof.transport.serial import connect_serial
 
     return connect_serial(port, baud or spec.launch.baud or _DEFAULT_BAUD)
 
 
-def _start(spec: BoardSpec, image: str | Path | None, timeout_s: float) -> Transport:
-    launch = spec.launch
-    if launch.kind == "serial":
+def _build(spec: BoardSpec) -> Path:
+    _check_startable(spec)
+    from boardprof.builder import build
+
+    return build(spec).image
+
+
+def _check_startable(spec: BoardSpec) -> None:
+    if spec.launch.kind == "serial":
         raise BoardError(
             f"{spec.name} is a board on a wire and needs a port.",
             hint="give -p PORT: a device path or socket://HOST:PORT",
         )
-    if image is None:
-        from boardprof.builder import build
 
-        image = build(spec).image
+
+def _start(spec: BoardSpec, image: Path, timeout_s: float) -> Transport:
+    _check_startable(spec)
+    launch = spec.launch
     if launch.kind == "library":
         from boardprof.transport.inprocess import connect_library
 
-        return connect_library(Path(image))
+        return connect_library(image)
     from boardprof.transport.child import spawn_and_accept, spawn_and_connect
 
     command = [part.replace("{image}", os.fspath(image)) for part in launch.command]
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
-    return spawn(command, launch.package, timeout_s)
+    running = cache_root() / "running"
+    sweep(running)
+    return spawn(command, launch.package, timeout_s, lock=EmulatorLock(running, spec.name))

@@ -15,6 +15,10 @@ from boardprof_protocol.codes import CounterStatus
 
 __all__ = ["CollectorInfo", "CounterInfo", "Dictionary", "FunctionInfo", "parse_dictionary"]
 
+_WIDEST_BITS = 64
+_LAST_ERRNO = (1 << 31) - 1
+"""An error number is a C int."""
+
 
 @dataclass(frozen=True)
 class FunctionInfo:
@@ -191,12 +195,12 @@ def _counter(entry: Sequence[object]) -> CounterInfo:
     return CounterInfo(
         _text(name),
         _text(source),
-        _number(bits),
+        _number(bits, 1, _WIDEST_BITS),
         _number(hz),
         _number(coarse_hz),
         bool(counts_in_sleep),
         CounterStatus(_number(status)),
-        _number(detail),
+        _number(detail, most=_LAST_ERRNO),
     )
 
 
@@ -206,7 +210,9 @@ def _text(value: object) -> str:
     return value
 
 
-def _number(value: object) -> int:
+def _number(value: object, least: int = 0, most: int = 0xFFFFFFFF) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{value!r} is not a number")
+    if not least <= value <= most:
+        raise ValueError(f"{value} is not within {least} to {most}")
     return value

@@ -8,6 +8,8 @@
     │   ├── ReportFileError         a file does not hold a Report
     │   └── UnknownNameError        no function, counter, board ... of that name
     ├── BoardError               3  the board cannot be reached
+    │   ├── BusyError               another host has it
+    │   └── AuthenticationError     the key is missing, wrong or not asked for
     ├── LinkError                4  bytes came, but not the ones agreed on
     │   ├── ProtocolMismatchError   host and agent speak different versions
     │   ├── LayoutMismatchError     host and agent lay a blob out differently
@@ -18,6 +20,8 @@
     ├── BoardTimeoutError        5  the board did not answer in time
     ├── DeviceError              6  the called code failed on the board
     │   ├── DeviceResetError        the board restarted under way
+    │   ├── DeviceFaultError        it trapped: bad address, division by zero, abort ...
+    │   ├── DeviceTimeoutError      it did not end in time, and the board stopped it
     │   └── CheckFailedError        a check on the board did not hold
     └── BuildError               7  firmware could not be built
         └── MissingToolError        a program needed for it is not installed
@@ -30,18 +34,25 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from boardprof.locate import Location
 
 __all__ = [
+    "AuthenticationError",
     "BoardError",
     "BoardTimeoutError",
     "BoardprofError",
     "BuildError",
     "BuildMismatchError",
+    "BusyError",
     "CheckFailedError",
     "DecodeError",
     "DeviceError",
+    "DeviceFaultError",
     "DeviceResetError",
+    "DeviceTimeoutError",
     "FrameError",
     "LayoutMismatchError",
     "LinkError",
@@ -120,6 +131,19 @@ class BoardError(BoardprofError):
     exit_code = 3
 
 
+class BusyError(BoardError):
+    """Another host has the board, or has just taken it over; ``owner`` is its name."""
+
+    def __init__(self, message: str, *, owner: str, hint: str | None = None) -> None:
+        """Keep the other host's name beside the message."""
+        super().__init__(message, hint=hint)
+        self.owner = owner
+
+
+class AuthenticationError(BoardError):
+    """Host and agent do not agree on a key; or the key cannot be had."""
+
+
 class LinkError(BoardprofError):
     """The link works, but what came over it is not what was agreed on."""
 
@@ -191,6 +215,69 @@ class DeviceError(BoardprofError):
 
 class DeviceResetError(DeviceError):
     """The board restarted between a request and its reply."""
+
+
+class DeviceFaultError(DeviceError):
+    """The called code trapped on the board: a bad address, a division by zero, an abort ..."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int,
+        cause: str,
+        pc: int | None = None,
+        address: int | None = None,
+        location: Location | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Keep what the board told of the fault beside the message.
+
+        Args:
+            message: what happened.
+            code: the protocol's error code.
+            cause: as board.toml spells it, such as ``bad-address``.
+            pc: of the instruction, in the terms of the image's ELF file; None if not known.
+            address: what it touched; None where it touched nothing, or that is not known.
+            location: ``pc`` in the sources; None if not known.
+            hint: what to try.
+        """
+        super().__init__(message, code=code, hint=hint)
+        self.cause = cause
+        self.pc = pc
+        self.address = address
+        self.location = location
+
+
+class DeviceTimeoutError(DeviceError):
+    """The called code did not end within its limit, and the board stopped it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int,
+        limit_s: float,
+        pc: int | None = None,
+        location: Location | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Keep where it was stopped beside the message; see `DeviceFaultError`.
+
+        Args:
+            message: what happened.
+            code: the protocol's error code.
+            limit_s: how long it was allowed to take, in seconds of the board's clock.
+            pc: of the instruction at which it was stopped; None if not known.
+            location: ``pc`` in the sources; None if not known.
+            hint: what to try.
+        """
+        super().__init__(message, code=code, hint=hint)
+        self.cause = "time-out"
+        self.limit_s = limit_s
+        self.pc = pc
+        self.address = None
+        self.location = location
 
 
 class CheckFailedError(DeviceError):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from boardprof.board import Board
+from boardprof.guard import GuardSpec
 
 __all__ = ["board_info", "info_text"]
 
@@ -34,6 +35,8 @@ def board_info(board: Board) -> dict[str, Any]:
         "arena_bytes": dictionary.arena_bytes,
         "clock_kind": device.clock_kind,
         "emulated": device.emulated,
+        "time_scale": board.spec.clock.time_scale,
+        "faults": _guard(board).facts(),
         "collectors": [
             {
                 "name": collector.name,
@@ -60,6 +63,12 @@ def board_info(board: Board) -> dict[str, Any]:
     }
 
 
+def _guard(board: Board) -> GuardSpec:
+    """Return what the guard of this very agent catches: one may be built without."""
+    guarded = any(function.name == "bp.guard" for function in board.dictionary.functions)
+    return board.spec.guard if guarded else GuardSpec()
+
+
 def info_text(facts: dict[str, Any]) -> str:
     """Lay the facts out for reading."""
     lines = [
@@ -77,6 +86,8 @@ def info_text(facts: dict[str, Any]) -> str:
     ]
     for collector in facts["collectors"]:
         lines += [_counter_line(collector["name"], counter) for counter in collector["counters"]]
+    lines.append("Faults of a called function")
+    lines += [_fault_line(fault["cause"], fault["not_caught"]) for fault in facts["faults"]]
     lines.append("Functions")
     lines += [f"  {f['name']}{f['signature']}" for f in facts["functions"]] or ["  (none)"]
     return "\n".join(lines)
@@ -87,3 +98,7 @@ def _counter_line(collector: str, counter: dict[str, Any]) -> str:
     state = f"unsupported: {counter['unsupported']}" if counter["unsupported"] else "ok"
     source = f"{counter['source']} by collector {collector}"
     return f"  {counter['name']}: {counter['bits']} bits{rate}, {source}: {state}"
+
+
+def _fault_line(cause: str, not_caught: str | None) -> str:
+    return f"  {cause}: " + ("caught" if not_caught is None else f"not caught: {not_caught}")

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The board's arena: blocks of its memory, filled and read through handles, in chunks."""
+"""The board's arena: blocks of its memory, filled and read through handles."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgpack
 
+from boardprof.bulk import Channels
 from boardprof.dictionary import Dictionary
 from boardprof.errors import FrameError, UsageError
 from boardprof.session import Session, Welcome
 from boardprof_protocol.frame import body_capacity
 
 __all__ = ["Block", "Memory"]
+
+_FEW_FRAMES = 3
+"""Up to so many calls of bp.read or bp.write are faster than a channel, with its three calls."""
 
 _CALL_OVERHEAD = 24
 """Bytes of a body around the data: array, ids, three numbers of five bytes, the bin's head."""
@@ -29,9 +34,12 @@ class Block:
 class Memory:
     """Blocks of the board's arena."""
 
-    def __init__(self, session: Session, welcome: Welcome, dictionary: Dictionary) -> None:
+    def __init__(
+        self, session: Session, welcome: Welcome, dictionary: Dictionary, channels: Channels
+    ) -> None:
         """Offer the arena of an open session; `size` is 0 where the agent has none."""
         self._session = session
+        self._channels = channels
         self._dictionary = dictionary
         self._write_chunk = body_capacity(welcome.mtu_rx) - _CALL_OVERHEAD
         self._read_chunk = body_capacity(welcome.mtu_tx) - _CALL_OVERHEAD
@@ -57,15 +65,49 @@ class Memory:
         """Give a block back; its handle is refused from now on."""
         self._call("bp.free", block.handle)
 
-    def write(self, block: Block, data: bytes, offset: int = 0) -> None:
-        """Write ``data`` at ``offset``; a write past the end is refused by the board."""
-        for begin in range(0, len(data), self._write_chunk):
-            chunk = data[begin : begin + self._write_chunk]
-            self._call("bp.write", block.handle, offset + begin, chunk)
+    def write(
+        self,
+        block: Block,
+        data: bytes,
+        offset: int = 0,
+        *,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Write ``data`` at ``offset``; a write past the end is refused by the board.
 
-    def read(self, block: Block, size: int | None = None, offset: int = 0) -> bytes:
-        """Read ``size`` bytes (all that follow when None) from ``offset``."""
+        Args:
+            block: from `alloc`.
+            data: what to write.
+            offset: where, in bytes from the block's beginning.
+            on_progress: called with (bytes done, bytes in all).
+        """
+        if self._is_bulk("bp.upload", len(data), self._write_chunk):
+            self._channels.upload(block.handle, offset, bytes(data), on_progress)
+            return
+        for begin in range(0, len(data), self._write_chunk):
+            chunk = bytes(data[begin : begin + self._write_chunk])
+            self._call("bp.write", block.handle, offset + begin, chunk)
+            if on_progress is not None:
+                on_progress(begin + len(chunk), len(data))
+
+    def _is_bulk(self, opener: str, size: int, chunk: int) -> bool:
+        return size > _FEW_FRAMES * chunk and self._channels.offers(opener)
+
+    def read(
+        self,
+        block: Block,
+        size: int | None = None,
+        offset: int = 0,
+        *,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> bytes:
+        """Read ``size`` bytes (all that follow when None) from ``offset``.
+
+        ``on_progress`` is called with (bytes done, bytes in all).
+        """
         size = block.size - offset if size is None else size
+        if self._is_bulk("bp.download", size, self._read_chunk):
+            return self._channels.download(block.handle, offset, size, on_progress)
         chunks = []
         for begin in range(0, size, self._read_chunk):
             length = min(self._read_chunk, size - begin)
@@ -73,6 +115,8 @@ class Memory:
             if not isinstance(chunk, bytes) or len(chunk) != length:
                 raise FrameError(f"bp.read returned {chunk!r:.60}, not {length} bytes.")
             chunks.append(chunk)
+            if on_progress is not None:
+                on_progress(begin + length, size)
         return b"".join(chunks)
 
     def _call(self, name: str, *values: int | bytes) -> object:

@@ -3,12 +3,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import msgpack
 
-from boardprof.errors import CheckFailedError, DeviceError, FrameError, RpcError
-from boardprof_protocol.codes import ErrorCode
+from boardprof.errors import (
+    CheckFailedError,
+    DeviceError,
+    DeviceFaultError,
+    DeviceTimeoutError,
+    FrameError,
+    RpcError,
+)
+from boardprof.guard import cause_name
+from boardprof.locate import Location
+from boardprof_protocol.codes import ErrorCode, FaultCause
 
-__all__ = ["refusal", "unpack_reply"]
+__all__ = ["Locate", "refusal", "unpack_reply"]
 
 _WHAT_WENT_WRONG = {
     ErrorCode.MALFORMED: "the call's body is malformed",
@@ -25,10 +37,24 @@ _WHAT_WENT_WRONG = {
     ErrorCode.NOT_MEASURABLE: "that function cannot be measured",
 }
 
-_DEVICE_FAILED = {
-    ErrorCode.FAULT: "trapped on the board",
-    ErrorCode.TIMEOUT: "did not end, and the board stopped it",
+_WHAT_TRAPPED = {
+    FaultCause.BAD_ADDRESS: "bad address",
+    FaultCause.MISALIGNED: "misaligned address",
+    FaultCause.ILLEGAL_INSTRUCTION: "illegal instruction",
+    FaultCause.DIVIDE: "division by zero",
+    FaultCause.STACK_OVERFLOW: "stack overflow",
+    FaultCause.BREAKPOINT: "breakpoint",
+    FaultCause.ABORT: "abort or exit",
 }
+_TOUCHES = (FaultCause.BAD_ADDRESS, FaultCause.MISALIGNED)
+_STOPS = (ErrorCode.FAULT, ErrorCode.TIMEOUT)
+
+Locate = Callable[[int], Location | None]
+"""From a pc, in the terms of the image's ELF file, to its place in the sources."""
+
+
+_NIL = b"\xc0"
+_LONGEST_ARRAY = 15
 
 
 def unpack_reply(name: str, body: bytes) -> object:
@@ -37,8 +63,13 @@ def unpack_reply(name: str, body: bytes) -> object:
     Raises:
         FrameError: the body is anything else.
     """
+    if body == _NIL:
+        return None
     try:
-        value: object = msgpack.unpackb(body, raw=False, strict_map_key=True)
+        # What no board writes (SPEC.md 4.1) is refused before there is memory for it.
+        value: object = msgpack.unpackb(
+            body, raw=False, max_array_len=_LONGEST_ARRAY, max_map_len=0, max_ext_len=0
+        )
     except (ValueError, msgpack.UnpackException) as error:
         raise FrameError(
             f"The reply to {name} is not one msgpack value: {error or type(error).__name__}"
@@ -46,14 +77,16 @@ def unpack_reply(name: str, body: bytes) -> object:
     return value
 
 
-def refusal(name: str, body: bytes) -> RpcError | DeviceError:
-    """Return the exception for the ERROR with ``body`` that answered ``name`` (SPEC.md 4.2)."""
+def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | DeviceError:
+    """Return the exception for the ERROR with ``body`` that answered ``name`` (SPEC.md 4.2).
+
+    Args:
+        name: of the function.
+        body: of the ERROR.
+        locate: finds the source line of a fault; None when the image is not known.
+    """
     fields = unpack_reply(name, body)
-    if not (
-        isinstance(fields, list)
-        and len(fields) >= 2
-        and all(isinstance(item, int) for item in fields[:2])
-    ):
+    if not (isinstance(fields, list) and _is_readable(fields)):
         return RpcError(f"The board refused {name} with an unreadable error.", code=0)
     code, detail = fields[0], fields[1]
     if code == ErrorCode.CHECK_FAILED:
@@ -63,7 +96,68 @@ def refusal(name: str, body: bytes) -> RpcError | DeviceError:
             code=detail,
             hint=f"no number is reported for a wrong result; debug {name}",
         )
-    if code in _DEVICE_FAILED:
-        return DeviceError(f"{name} {_DEVICE_FAILED[code]} (detail {detail}).", code=code)
+    if code in _STOPS:
+        pc, address = fields[2:4] if len(fields) >= 4 else (0, 0)
+        stop = _Stop(name, code, detail, pc, address, locate(pc) if locate and pc else None)
+        return stop.fault() if code == ErrorCode.FAULT else stop.time_out()
     why = _WHAT_WENT_WRONG.get(code, f"error {code}")
     return RpcError(f"The board refused {name}: {why} (detail {detail}).", code=code)
+
+
+def _is_readable(fields: list[object]) -> bool:
+    """Tell whether the items that SPEC.md 4.2 gives an ERROR are numbers; it may have more."""
+    due = 4 if fields and fields[0] in _STOPS else 2
+    return len(fields) >= 2 and all(type(field) is int for field in fields[:due])
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """What a FAULT or TIMEOUT tells, and where its pc was found to be."""
+
+    name: str
+    code: int
+    detail: int
+    pc: int
+    address: int
+    location: Location | None
+
+    def fault(self) -> DeviceFaultError:
+        try:
+            cause = FaultCause(self.detail)
+        except ValueError:
+            cause = FaultCause.UNKNOWN
+        what = _WHAT_TRAPPED.get(cause, f"cause {self.detail}")
+        touches = cause in _TOUCHES
+        what += f" {self.address:#x}" if touches else ""
+        return DeviceFaultError(
+            f"{self.name} trapped on the board: {what}{self._place()}",
+            code=self.code,
+            cause=cause_name(cause),
+            pc=self.pc or None,
+            address=self.address if touches else None,
+            location=self.location,
+            hint=f"debug {self.name}; the board goes on, but what {self.name} had changed by then "
+            f"stays changed{self._how_to_locate()}",
+        )
+
+    def time_out(self) -> DeviceTimeoutError:
+        limit_s = self.detail / 1000
+        return DeviceTimeoutError(
+            f"{self.name} did not end within {limit_s:g} s of the board's clock; the board stopped "
+            f"it{self._place()}",
+            code=self.code,
+            limit_s=limit_s,
+            pc=self.pc or None,
+            location=self.location,
+            hint=f"if {self.name} is only slow, give --timeout more seconds{self._how_to_locate()}",
+        )
+
+    def _place(self) -> str:
+        if self.location is not None:
+            return f" at {self.location}"
+        return f" at pc {self.pc:#x}" if self.pc else ""
+
+    def _how_to_locate(self) -> str:
+        if not self.pc or self.location is not None:
+            return ""
+        return f". `addr2line -f -e IMAGE {self.pc:#x}` names the line"

@@ -45,6 +45,8 @@ class Plan:
     port: str | None = None
     baud: int | None = None
     timeout_s: float | None = None
+    takeover: bool = False
+    key_file: str | None = None
     metrics: tuple[str, ...] | None = None
     warmup: int = 10
     repeat: int = 10
@@ -98,6 +100,7 @@ def run_plan(
     *,
     on_command: Callable[[str], None] | None = None,
     on_progress: Progress | None = None,
+    on_console: Callable[[str], None] | None = None,
     on_note: Note,
 ) -> Outcome:
     """Build, start and measure on one board after the other.
@@ -109,6 +112,7 @@ def run_plan(
         plan: what to do.
         on_command: gets each compiler command.
         on_progress: called with (function on board, calls done, calls in all).
+        on_console: gets each line that a board prints.
         on_note: gets what the user should know, such as functions that were left out.
 
     Raises:
@@ -121,7 +125,7 @@ def run_plan(
     for spec in specs:
         try:
             firmware = _build(spec, plan, on_command)
-            with _connected(spec, plan, firmware) as board:
+            with _connected(spec, plan, firmware, on_console) as board:
                 names = _chosen(board, plan, firmware, on_note)
                 _note_hooks(names, firmware, on_note)
                 for result in _measure_all(board, names, plan, on_progress, on_note):
@@ -157,9 +161,23 @@ def _build(
     return build(spec, [plan.path], optimize=plan.optimize, verbose=on_command)
 
 
-def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None) -> Board:
+def _connected(
+    spec: BoardSpec,
+    plan: Plan,
+    firmware: Firmware | None,
+    on_console: Callable[[str], None] | None,
+) -> Board:
     image = firmware.image if firmware else None
-    board = connect(spec, plan.port, image=image, baud=plan.baud, timeout_s=plan.timeout_s)
+    board = connect(
+        spec,
+        plan.port,
+        image=image,
+        baud=plan.baud,
+        timeout_s=plan.timeout_s,
+        takeover=plan.takeover,
+        key_file=plan.key_file,
+        on_console=on_console,
+    )
     if firmware is not None and board.welcome.build_id != firmware.build_id:
         board.close()
         raise BuildMismatchError(

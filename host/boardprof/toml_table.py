@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +36,11 @@ class TomlTable:
         """Return an error that names the file, the table and the key."""
         return UsageError(f"{self.file}: {self._shown(key)}: {problem}.")
 
+    def has(self, key: str) -> bool:
+        """Tell whether ``key`` is there; taking it is still due."""
+        self._known.append(key)
+        return key in self._content
+
     def take(self, key: str, kind: type[_T], default: Any = _REQUIRED) -> Any:
         """Return the value of ``key``, which is of type ``kind``, or the default."""
         self._known.append(key)
@@ -58,6 +64,14 @@ class TomlTable:
             names = ", ".join(f'"{name}"' for name in allowed)
             raise self.error(key, f'one of {names} is needed, not "{value}"')
         return value
+
+    def positive(self, key: str, default: float) -> float:
+        """Return a finite number above 0, whole or not."""
+        self._known.append(key)
+        value = self._content.get(key, default)
+        if type(value) not in (int, float) or not 0 < value < math.inf:
+            raise self.error(key, f"a number above 0 is needed, not {value!r}")
+        return float(value)
 
     def table(self, key: str, *, required: bool = True) -> TomlTable:
         """Return the table ``key``; an empty one if it is missing and not required."""

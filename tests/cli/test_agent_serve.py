@@ -86,7 +86,8 @@ def test_a_pty_that_another_host_has_open_is_busy() -> None:
             finally:
                 first.kill()
     assert (done.code, done.out) == (3, "")
-    assert done.err.startswith(f"error: {port} is busy: another program has it open.\nTry: ")
+    owner = f"another boardprof (pid {first.pid})"
+    assert done.err.startswith(f"error: {port} is busy: {owner} has it open.\nTry: ")
 
 
 def holds(pid: int, device: str) -> bool:
@@ -116,7 +117,16 @@ def test_a_host_that_was_killed_in_a_call_leaves_the_port_free() -> None:
         ([], "Which board shall the agent be?\nTry: give -b BOARD"),
         (["-b", "linus"], "There is no board 'linus'; did you mean 'linux'?"),
         (["-b", "linux", "--listen", "here"], "cannot listen on 'here': it must be HOST:PORT"),
-        (["-b", "linux", "--listen", "0.0.0.0:0"], "only loopback (127.x.y.z) is allowed"),
+        (
+            ["-b", "linux", "--listen", "0.0.0.0:0"],
+            "cannot listen on '0.0.0.0:0': only loopback (127.x.y.z, [::1]) is allowed without a "
+            "key; give a key by --key-file or BOARDPROF_KEY, or forward the port with ssh -L",
+        ),
+        (["-b", "linux", "--listen", "[::]:0"], "cannot listen on '[::]:0': only loopback"),
+        (["-b", "linux", "--listen", "[::1:0"], "the host must be localhost, an IPv4 address or"),
+        (["-b", "linux", "--listen", "box:0"], "the host must be localhost, an IPv4 address or"),
+        (["-b", "linux", "--listen", "127.0.0.1:65536"], "the port must be 0..65535"),
+        (["-b", "linux", "--pty", "--key-file", "k"], "a pseudo-terminal has no key"),
     ],
 )
 def test_an_agent_that_cannot_be_is_refused(arguments: list[str], message: str) -> None:

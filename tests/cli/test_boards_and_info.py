@@ -28,6 +28,11 @@ def test_boards_as_json_have_the_same_facts_as_fields() -> None:
     assert [name for name, board in boards.items() if board["default"]] == ["native"]
     assert boards["qemu-rv32"]["clock"] == "simulated"
     assert boards["native"]["launch"] == "library"
+    assert boards["native"]["time_scale"] == 1.0
+    assert boards["native"]["faults"][:2] == [
+        {"cause": "bad-address", "not_caught": None},
+        {"cause": "misaligned", "not_caught": "this machine's CPU takes misaligned addresses"},
+    ]
 
 
 def test_what_a_board_lacks_on_this_machine_is_named_with_its_package(tmp_path: Path) -> None:

@@ -285,14 +285,23 @@ def test_a_failing_check_does_not_take_the_others_rows_with_it() -> None:
     assert "(it returned -3)" in done.err
 
 
-def test_a_function_that_hangs_does_not_take_what_was_measured_before(tmp_path: Path) -> None:
+def test_a_function_that_hangs_does_not_take_the_others_rows_with_it(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     arguments = ["--timeout", "0.5", "--json", file]
     done = boardprof("run", "-b", "linux", f"{FIXTURES / 'endless.c'}:all", *arguments)
-    assert (done.code, rows(done.out)) == (5, ["a_ends"])
-    assert "did not answer b_endless for 0.5 s." in done.err
+    assert (done.code, sorted(rows(done.out))) == (6, ["a_ends", "c_ends"])
+    assert "error: b_endless did not end within 0.5 s of the board's clock" in done.err
+    assert len(json.loads(file.read_text())["calls"]) == 20
+
+
+def test_a_board_that_is_lost_does_not_take_what_was_measured_before(tmp_path: Path) -> None:
+    (tmp_path / "lost.c").write_text(
+        "#include <signal.h>\n"
+        "void a_ends(void) {}\nvoid b_dies(void) { raise(SIGKILL); }\nvoid c_ends(void) {}\n"
+    )
+    done = boardprof("run", "-b", "linux", tmp_path / "lost.c:all")
+    assert (done.code, rows(done.out)) == (4, ["a_ends"])
     assert "note: not measured on linux: c_ends\n" in done.err
-    assert len(json.loads(file.read_text())["calls"]) == 10
 
 
 def test_a_board_without_its_compiler_does_not_take_the_others_rows(tmp_path: Path) -> None:

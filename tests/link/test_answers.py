@@ -11,8 +11,8 @@ import pytest
 
 from boardprof.errors import (
     BoardprofError,
+    BusyError,
     CheckFailedError,
-    DeviceResetError,
     FrameError,
     ProtocolMismatchError,
     RpcError,
@@ -135,8 +135,8 @@ def test_an_error_is_told_by_its_code(
     assert caught.value.exit_code == exit_code
 
 
-def test_a_board_that_does_not_know_the_session_was_reset() -> None:
-    with pytest.raises(DeviceResetError, match="The board was reset during fir"):
+def test_a_board_that_has_lost_the_session_without_a_reset_was_taken_over() -> None:
+    with pytest.raises(BusyError, match=r"Another host took the board at socket://.* over\.\nTry"):
         called((FrameKind.NO_SESSION, b""))
 
 

@@ -121,8 +121,9 @@ def test_a_slow_reader_is_no_stalled_one() -> None:
 def test_a_stopped_agent_is_given_up_and_one_that_goes_on_is_right_again() -> None:
     with (
         running_agent(SCALARS) as (process, port),
-        connect("linux", port, timeout_s=1.0) as board,
+        connect("linux", port) as board,
     ):
+        board.session.timeout_s = 1.0
         process.send_signal(signal.SIGSTOP)
         begin = time.monotonic()
         with pytest.raises(BoardTimeoutError, match="did not answer count_calls") as caught:
@@ -245,14 +246,14 @@ def test_an_agent_that_dies_in_a_call_is_told_at_once() -> None:
 def test_a_child_that_dies_in_a_call_is_told_with_how_it_ended(tmp_path: Path) -> None:
     source = tmp_path / "crash.c"
     source.write_text(
-        "#include <stdio.h>\n#include <stdlib.h>\n"
-        'void crash(void) { puts("out of coffee"); abort(); }\n'
+        "#include <signal.h>\n#include <stdio.h>\n"
+        'void crash(void) { puts("out of coffee"); raise(SIGKILL); }\n'
     )
     done = boardprof("run", "-b", "linux", f"{source}:crash")
     assert (done.code, done.out) == (4, "")
     first, ended, _, printed, *_ = done.err.splitlines()
     assert first.startswith("error: The line socket://127.0.0.1:")
-    assert (ended, printed) == ("linux.elf ended by signal 6 (Aborted).", "out of coffee")
+    assert (ended, printed) == ("linux.elf ended by signal 9 (Killed).", "out of coffee")
 
 
 def test_a_board_that_was_reset_says_so_and_runs_nothing() -> None:

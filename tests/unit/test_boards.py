@@ -269,6 +269,9 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "open_windows": 0,
         "guard": 0,
         "bulk": 0,
+        "rx_bytes": 0,
+        "stream": 0,
+        "clock": 0,
         "crc_table": 0,
     }
 

@@ -9,15 +9,19 @@ import pytest
 
 from boardprof import errors
 from boardprof.errors import (
+    AuthenticationError,
     BoardError,
     BoardprofError,
     BoardTimeoutError,
     BuildError,
     BuildMismatchError,
+    BusyError,
     CheckFailedError,
     DecodeError,
     DeviceError,
+    DeviceFaultError,
     DeviceResetError,
+    DeviceTimeoutError,
     FrameError,
     LayoutMismatchError,
     LinkError,
@@ -28,12 +32,15 @@ from boardprof.errors import (
     UnknownNameError,
     UsageError,
 )
+from boardprof.locate import Location
 
 TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (UsageError, BoardprofError, 2),
     (ReportFileError, UsageError, 2),
     (UnknownNameError, UsageError, 2),
     (BoardError, BoardprofError, 3),
+    (BusyError, BoardError, 3),
+    (AuthenticationError, BoardError, 3),
     (LinkError, BoardprofError, 4),
     (ProtocolMismatchError, LinkError, 4),
     (LayoutMismatchError, LinkError, 4),
@@ -43,7 +50,9 @@ TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (DecodeError, BoardprofError, 4),
     (BoardTimeoutError, BoardprofError, 5),
     (DeviceError, BoardprofError, 6),
+    (DeviceFaultError, DeviceError, 6),
     (DeviceResetError, DeviceError, 6),
+    (DeviceTimeoutError, DeviceError, 6),
     (CheckFailedError, DeviceError, 6),
     (BuildError, BoardprofError, 7),
     (MissingToolError, BuildError, 7),
@@ -182,6 +191,8 @@ class TestTimeoutConsole:
         DecodeError("m", path="p", offset=1),
         BoardTimeoutError("m", console="c", hint="h"),
         DeviceResetError("m", code=2),
+        DeviceFaultError("m", code=14, cause="divide", pc=4, location=Location("a.c", 3, "f")),
+        DeviceTimeoutError("m", code=15, limit_s=0.5),
         MissingToolError("tool", "package"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from boardprof.rpc import Progress, Reply, RpcClient, RttEstimate
 from boardprof_protocol.codes import FrameKind
-from boardprof_protocol.frame import Frame, encode_frame
+from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 
 SESSION = 7
 
@@ -101,7 +101,7 @@ def test_a_request_is_sent_again_when_its_time_is_over_and_not_before(client: Rp
 def test_a_reply_ends_the_request(client: RpcClient) -> None:
     (reply,) = client.receive(answer(1), 10.1)
     assert isinstance(reply, Reply)
-    assert (reply.frame.body, reply.sent) == (b"\xc0", 1)
+    assert (reply.body, reply.sent) == (b"\xc0", 1)
     assert client.outgoing(99.0) == b""
     assert client.next_at_s == float("inf")
 
@@ -204,6 +204,17 @@ def test_progress_puts_the_next_sending_off(client: RpcClient) -> None:
     assert client.next_at_s == 20.2
 
 
+def test_after_progress_a_call_is_sent_again_before_its_deadline() -> None:
+    client = RpcClient(SESSION)
+    client.request(FrameKind.CALL, 1, b"\x91\x05", 1.5)
+    client.outgoing(10.0)
+    client.receive(answer(1, FrameKind.PROGRESS), 10.2)
+    assert client.next_at_s == 10.95
+    assert client.outgoing(10.9) == b""
+    assert client.outgoing(10.95) != b""
+    assert client.next_at_s == 11.7
+
+
 def test_a_call_with_progress_is_no_measurement(client: RpcClient) -> None:
     client.receive(answer(1, FrameKind.PROGRESS), 10.2)
     client.receive(answer(1), 14.0)
@@ -219,3 +230,86 @@ def test_a_damaged_reply_is_console_and_the_next_one_counts(client: RpcClient) -
     assert client.outgoing(10.25) != b""
     assert len(client.receive(answer(1), 10.3)) == 1
     assert client.console() == bytes(damaged).strip(b"\0")
+
+
+# -- short cuts -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [b"\x91\x05", b"\x92\x05\xc5\x00\x80" + bytes(128)])
+def test_silence_is_no_answer(body: bytes) -> None:
+    client = RpcClient(SESSION)
+    for kind, sequence in ((FrameKind.HELLO, 0), (FrameKind.CALL, 1)):
+        client.request(kind, sequence, body)
+        client.outgoing(0.0)
+        assert list(client.receive(b"", 0.1)) == []
+        client.prepare()
+        assert list(client.receive(b"", 0.1)) == []
+
+
+def test_what_was_prepared_is_what_would_have_been_sent() -> None:
+    ahead, plain = RpcClient(SESSION), RpcClient(SESSION)
+    bodies = [b"\x91\x05", b"\x91\x05", b"\x91\x06", b"\x91\x06", b"\x91\x06"]
+    for sequence, body in enumerate(bodies, 1):
+        sent = []
+        for client in (ahead, plain):
+            client.request(FrameKind.CALL, sequence, body)
+            sent.append(client.outgoing(0.0))
+        assert sent[0] == sent[1] == encode_frame(Frame(FrameKind.CALL, SESSION, sequence, body))
+        ahead.prepare()
+        for client in (ahead, plain):
+            (reply,) = client.receive(answer(sequence), 0.1)
+            assert reply == Reply(FrameKind.RESULT, b"\xc0", 1)
+    assert ahead.next_at_s == plain.next_at_s == float("inf")
+    assert ahead.rtt.timeout_s == plain.rtt.timeout_s
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+@pytest.mark.parametrize(
+    "before", [b"boot\n", answer(9), answer(1, FrameKind.NAK, 3), answer(1, session=6), b"\0\0"]
+)
+def test_an_answer_behind_something_else_counts_all_the_same(before: bytes, prepared: bool) -> None:
+    client = RpcClient(SESSION)
+    client.request(FrameKind.CALL, 1, b"\x91\x05")
+    client.outgoing(0.0)
+    if prepared:
+        client.prepare()
+    (reply,) = client.receive(before + answer(1), 0.1)
+    assert reply == Reply(FrameKind.RESULT, b"\xc0", 1)
+
+
+# -- breaking a call off ----------------------------------------------------------------------
+
+
+def kinds(wire: bytes) -> list[tuple[int, int]]:
+    return [(frame.kind, frame.sequence) for frame in FrameDecoder().feed(wire)]
+
+
+def test_a_cancel_goes_out_at_once_and_again_with_its_call(client: RpcClient) -> None:
+    assert client.cancel(10.1)
+    assert kinds(client.outgoing(10.1)) == [(FrameKind.CANCEL, 1)]
+    assert client.next_at_s == 10.35, "no time-out: it does not back off"
+    assert kinds(client.outgoing(10.35)) == [(FrameKind.CALL, 1), (FrameKind.CANCEL, 1)]
+    assert client.next_at_s == 10.85
+    assert client.cancel(10.4)
+    assert client.outgoing(10.4) == b"", "it has been asked for already"
+    (reply,) = client.receive(answer(1, FrameKind.ERROR), 10.5)
+    assert reply == Reply(FrameKind.ERROR, b"\xc0", 3)
+
+
+def test_a_cancelled_call_that_shows_progress_is_still_asked_to_end(client: RpcClient) -> None:
+    client.receive(answer(1, FrameKind.PROGRESS), 10.1)
+    client.cancel(10.2)
+    client.outgoing(10.2)
+    client.receive(answer(1, FrameKind.PROGRESS), 10.3)
+    assert client.next_at_s == 10.45
+
+
+def test_there_is_nothing_to_cancel_without_a_call() -> None:
+    client = RpcClient(SESSION)
+    assert not client.cancel(0.0)
+    client.request(FrameKind.HELLO, 0, b"")
+    client.outgoing(0.0)
+    assert not client.cancel(0.0)
+    client.request(FrameKind.CALL, 1, b"")
+    assert not client.cancel(0.0), "it was not sent"
+    assert kinds(client.outgoing(0.0)) == [(FrameKind.CALL, 1)]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import select
 import time
@@ -15,13 +14,6 @@ from boardprof.errors import BoardTimeoutError, LinkError
 __all__ = ["DescriptorTransport", "Transport"]
 
 _READ_SIZE = 1 << 16
-
-
-def _wait(descriptor: int, events: int, timeout_s: float) -> bool:
-    """Wait for a descriptor; poll, since select refuses those from 1024 on."""
-    poll = select.poll()
-    poll.register(descriptor, events)
-    return bool(poll.poll(math.ceil(timeout_s * 1000.0)))
 
 
 class Transport(Protocol):
@@ -59,7 +51,7 @@ class DescriptorTransport:
     """A stream on a file descriptor: socket, serial line or pty.
 
     ``poll`` and ``os.read`` on purpose: the readers of pyserial and its ``in_waiting`` idiom take
-    byte by byte what arrives in blocks.
+    byte by byte what arrives in blocks, and ``select`` refuses descriptors from 1024 on.
     """
 
     def __init__(
@@ -87,20 +79,32 @@ class DescriptorTransport:
         self.name = name
         self.byte_time_s = byte_time_s
         self._descriptor = descriptor
+        self._readable = select.poll()
+        self._readable.register(descriptor, select.POLLIN)
         self._close: Callable[[], None] | None = close
         self._explain_loss = explain_loss
         self.printed = printed
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``; see `Transport.write`."""
-        view = memoryview(data)
+        try:
+            written = os.write(self._descriptor, data)
+        except BlockingIOError:
+            written = 0
+        except OSError as error:
+            raise self._lost(error) from error
+        if written < len(data):
+            self._write_rest(memoryview(data)[written:], timeout_s)
+
+    def _write_rest(self, view: memoryview, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while view:
+            self._await_room(deadline - time.monotonic(), timeout_s)
             try:
-                view = view[os.write(self._open_descriptor(), view) :]
+                view = view[os.write(self._descriptor, view) :]
                 deadline = time.monotonic() + timeout_s
             except BlockingIOError:
-                self._await_room(deadline - time.monotonic(), timeout_s)
+                pass
             except OSError as error:
                 raise self._lost(error) from error
 
@@ -110,15 +114,18 @@ class DescriptorTransport:
                 f"{self.name} took no bytes for {timeout_s:.3g} s: nobody reads at the far end.",
                 hint="check the cable and flow control, or reset the board",
             )
-        _wait(self._descriptor, select.POLLOUT, left_s)
+        writable = select.poll()
+        writable.register(self._descriptor, select.POLLOUT)
+        writable.poll(left_s * 1000.0)
 
     def read(self, timeout_s: float) -> bytes:
         """Return what has arrived; see `Transport.read`."""
-        descriptor = self._open_descriptor()
-        if not _wait(descriptor, select.POLLIN, max(timeout_s, 0.0)):
+        if self._close is None:
+            raise self._lost(None)
+        if not self._readable.poll(timeout_s * 1000.0 if timeout_s > 0.0 else 0):  # rounds up
             return b""
         try:
-            data = os.read(descriptor, _READ_SIZE)
+            data = os.read(self._descriptor, _READ_SIZE)
         except BlockingIOError:
             return b""
         except OSError as error:
@@ -130,15 +137,13 @@ class DescriptorTransport:
     def close(self) -> None:
         """Let go of the line; see `Transport.close`."""
         close, self._close = self._close, None
+        self._descriptor = -1  # its number may soon be another file's
         if close is not None:
             close()
 
-    def _open_descriptor(self) -> int:
-        if self._close is None:
-            raise LinkError(f"{self.name} is closed", hint="connect again")
-        return self._descriptor
-
     def _lost(self, error: OSError | None) -> LinkError:
+        if self._close is None:
+            return LinkError(f"{self.name} is closed", hint="connect again")
         why = error.strerror if error is not None and error.strerror else "the other end closed it"
         seen = self._explain_loss()
         return LinkError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -12,16 +13,19 @@ import subprocess
 import tempfile
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
 from boardprof.transport.base import DescriptorTransport
+from boardprof.transport.sealed import KEY_VARIABLE
 from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
 
-__all__ = ["ANNOUNCEMENT", "ChildProcess", "spawn_and_accept", "spawn_and_connect"]
+__all__ = ["ANNOUNCEMENT", "ChildProcess", "Lock", "spawn_and_accept", "spawn_and_connect"]
 
 ANNOUNCEMENT = "listening on "
 """What an agent that listens prints before its address, on a line of its own."""
@@ -30,18 +34,110 @@ _POLL_S = 0.005
 _TERMINATE_S = 2.0
 
 
+class Lock(Protocol):
+    """Who keeps account of the children, in case that this process cannot end them."""
+
+    def started(self, pid: int, command: Sequence[str], port: str) -> None:
+        """Take note of a child, by its process id and command; port "": not known yet."""
+
+    def meets(self, port: str) -> None:
+        """Take note of its port."""
+
+    def ended(self) -> None:
+        """Forget the child. May be called twice."""
+
+
+class _Spawner:
+    """A thread that starts all children of this process, and lives as long as it.
+
+    The kernel ends a child when the thread that started it ends, not the process (prctl(2),
+    PR_SET_PDEATHSIG): a child of a worker thread would be killed with the worker.
+    """
+
+    def __init__(self) -> None:
+        self.process_id = os.getpid()
+        self._wanted: queue.SimpleQueue[
+            tuple[list[str], IO[bytes], Future[subprocess.Popen[bytes]]]
+        ] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="boardprof spawner", daemon=True).start()
+
+    def start(self, command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+        started: Future[subprocess.Popen[bytes]] = Future()
+        self._wanted.put((command, output, started))
+        return started.result()
+
+    def _run(self) -> None:
+        while True:
+            command, output, started = self._wanted.get()
+            try:
+                started.set_result(_popen(command, output))
+            except BaseException as error:
+                started.set_exception(error)
+            del output, started  # or the last child would not be let go of until the next one
+
+
+def _popen(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    # The key is for agents elsewhere: a child of ours asks us for none.
+    environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
+    # A session of its own: Ctrl-C reaches us, and we end the child.
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env=environment,
+    )
+
+
+_spawner: _Spawner | None = None
+_spawner_lock = threading.Lock()
+
+
+def _spawn(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    global _spawner
+    with _spawner_lock:
+        if _spawner is None or _spawner.process_id != os.getpid():  # a fork has no threads
+            _spawner = _Spawner()
+        spawner = _spawner
+    return spawner.start(command, output)
+
+
+def _tied_to_us(command: list[str]) -> list[str]:
+    """Return the command that has the kernel end the child when we are killed before we can."""
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        warnings.warn(
+            f"setpriv was not found: if this process is killed, {Path(command[0]).name} goes on "
+            "until the next start of an emulator ends it. Install util-linux.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return command
+    return [setpriv, "--pdeathsig", "KILL", *command]
+
+
 class ChildProcess:
     """A running child that does not outlive this process.
 
     Its output goes to a file, not to a pipe: a pipe that nobody empties would stop it.
     """
 
-    def __init__(self, command: Sequence[str], package: str | None) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        package: str | None,
+        *,
+        lock: Lock | None = None,
+        port: str = "",
+    ) -> None:
         """Start ``command``.
 
         Args:
             command: program and arguments.
             package: the Debian package that has the program, for the message when it is missing.
+            lock: is told of the child.
+            port: where it will meet us, "" if that is not known yet.
 
         Raises:
             MissingToolError: there is no such program.
@@ -50,20 +146,11 @@ class ChildProcess:
         if program is None:
             raise MissingToolError(command[0], package or command[0])
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as we do
-        # A session of its own: Ctrl-C reaches us, and we end the child. The kernel ends it if we
-        # are killed before we can. That goes by the thread that starts it, not by the process
-        # (prctl(2), PR_SET_PDEATHSIG): a worker thread's child would be killed with the worker.
-        found = shutil.which("setpriv")
-        on_main = threading.current_thread() is threading.main_thread()
-        guard = [found, "--pdeathsig", "KILL"] if found and on_main else []
-        self._process = subprocess.Popen(
-            [*guard, program, *command[1:]],
-            stdin=subprocess.DEVNULL,
-            stdout=self._output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        self._finalizer = weakref.finalize(self, _end, self._process)
+        whole = [program, *command[1:]]
+        self._process = _spawn(_tied_to_us(whole), self._output)
+        self._finalizer = weakref.finalize(self, _end, self._process, lock)
+        if lock is not None:
+            lock.started(self._process.pid, whole, port)
         self.name = Path(command[0]).name
         self.command = tuple(command)
 
@@ -97,7 +184,7 @@ def _how(code: int) -> str:
     return f"with code {code}" if code >= 0 else f"by signal {-code} ({signal.strsignal(-code)})"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], lock: Lock | None) -> None:
     if process.poll() is None:
         process.terminate()
         try:
@@ -105,10 +192,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(_TERMINATE_S)
+    if lock is not None:
+        lock.ended()
 
 
 def spawn_and_accept(
-    command: Sequence[str], package: str | None, timeout_s: float
+    command: Sequence[str], package: str | None, timeout_s: float, *, lock: Lock | None = None
 ) -> DescriptorTransport:
     """Listen, start a child that connects to us, and accept it.
 
@@ -123,15 +212,16 @@ def spawn_and_accept(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(_POLL_S)
         port = listener.getsockname()[1]
-        child = ChildProcess([part.replace("{port}", str(port)) for part in command], package)
+        name = f"{SCHEME}127.0.0.1:{port}"
+        command = [part.replace("{port}", str(port)) for part in command]
+        child = ChildProcess(command, package, lock=lock, port=name)
         with _closed_on_error(child):
             connection = _accept(listener, child, timeout_s)
-    name = f"{SCHEME}127.0.0.1:{port}"
     return _stream(child, connection, name)
 
 
 def spawn_and_connect(
-    command: Sequence[str], package: str | None, timeout_s: float
+    command: Sequence[str], package: str | None, timeout_s: float, *, lock: Lock | None = None
 ) -> DescriptorTransport:
     """Start a child that listens and says where, and connect to it.
 
@@ -140,9 +230,11 @@ def spawn_and_connect(
         BoardError: the child ended.
         BoardTimeoutError: it did not say where it listens within ``timeout_s``.
     """
-    child = ChildProcess(command, package)
+    child = ChildProcess(command, package, lock=lock)
     with _closed_on_error(child):
         name = SCHEME + _announced(child, timeout_s)
+        if lock is not None:
+            lock.meets(name)
         connection = connect_socket(name, timeout_s)
     return _stream(child, connection, name)
 

@@ -7,10 +7,13 @@ import errno
 import os
 import termios
 
-from boardprof.errors import BoardError
+from boardprof.errors import BoardError, BusyError
 from boardprof.transport.base import DescriptorTransport
+from boardprof.transport.holders import described, lock_holders, openers
 
 __all__ = ["BITS_PER_BYTE", "connect_serial"]
+
+_PTY = "/dev/pts/"
 
 BITS_PER_BYTE = 10
 """8N1: a start bit, eight bits, a stop bit."""
@@ -24,7 +27,8 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
         baud: bits a second on the wire.
 
     Raises:
-        BoardError: there is no such device, it is busy, or access is denied; each is told apart.
+        BoardError: there is no such device, or access is denied; each is told apart.
+        BusyError: another program has it open; the message names it.
     """
     import serial  # not needed to show help or to run an emulated board
 
@@ -32,8 +36,23 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
         line = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
     except (serial.SerialException, OSError, ValueError) as error:
         raise _explain(device, error) from error
-    return DescriptorTransport(
-        line.fileno(), device, line.close, byte_time_s=BITS_PER_BYTE / line.baudrate
+    is_pty = os.path.realpath(device).startswith(_PTY)
+    # Not every program locks, and two that read take each other's bytes. Who has the other end of a
+    # pseudo-terminal may well have this one open, too.
+    if not is_pty and (others := openers(device)):
+        line.close()
+        raise _busy(device, others)
+    # A pseudo-terminal has a rate, but no wire on which it would count.
+    byte_time_s = 0.0 if is_pty else BITS_PER_BYTE / line.baudrate
+    return DescriptorTransport(line.fileno(), device, line.close, byte_time_s=byte_time_s)
+
+
+def _busy(device: str, holders: list[int]) -> BusyError:
+    owner = described(holders) or "another program"
+    return BusyError(
+        f"{device} is busy: {owner} has it open.",
+        owner=owner,
+        hint=f"close it; `fuser -v {device}` shows all that have it open",
     )
 
 
@@ -52,10 +71,7 @@ def _explain(device: str, error: Exception) -> BoardError:
             hint="sudo usermod -aG dialout $USER, then log in again",
         )
     if number in (errno.EAGAIN, errno.EBUSY):
-        return BoardError(
-            f"{device} is busy: another program has it open.",
-            hint=f"close it; `fuser -v {device}` names it",
-        )
+        return _busy(device, lock_holders(device) or openers(device))
     if number == errno.ENOTTY:
         return BoardError(
             f"{device} is not a serial port.", hint="a device path or socket://HOST:PORT"

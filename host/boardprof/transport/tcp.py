@@ -7,7 +7,8 @@ import socket
 from collections.abc import Callable
 
 from boardprof.errors import BoardError, UsageError
-from boardprof.transport.base import DescriptorTransport
+from boardprof.transport.base import DescriptorTransport, Transport
+from boardprof.transport.sealed import seal, without_key
 
 __all__ = ["SCHEME", "connect_socket", "connect_tcp", "parse_socket_url", "stream_of"]
 
@@ -69,6 +70,19 @@ def stream_of(
     )
 
 
-def connect_tcp(port: str, timeout_s: float) -> DescriptorTransport:
-    """Connect to ``socket://HOST:PORT`` as a transport; raises what `connect_socket` does."""
-    return stream_of(connect_socket(port, timeout_s), port)
+def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transport:
+    """Connect to ``socket://HOST:PORT`` as a transport.
+
+    Args:
+        port: where the agent listens.
+        timeout_s: longest time to connect, and then for the key.
+        key: what both sides must have; None: the agent must ask for none.
+
+    Raises:
+        UsageError: ``port`` has another form.
+        BoardError: nothing listens there, or the host is unknown.
+        AuthenticationError: with a key, host and agent do not agree on it. Without one, `read`
+            raises it when the agent asks for a key.
+    """
+    stream = stream_of(connect_socket(port, timeout_s), port)
+    return without_key(stream) if key is None else seal(stream, key, timeout_s)

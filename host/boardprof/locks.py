@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that tell of each emulator that runs for a host, so that none is left behind for long.
+
+Emulators die with their host. Where that has failed, the next host that starts one finds the file,
+whose lock nobody holds any more, and ends that very process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = ["EmulatorLock", "sweep"]
+
+_END_S = 2.0
+_UNFINISHED_S = 60.0
+"""A file is in the making for much less than this."""
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class _Process:
+    """What tells one process from every other one, at any time."""
+
+    boot: str
+    pid: int
+    start_ticks: int
+    command: list[str]
+
+    @classmethod
+    def running(cls, pid: int, command: Sequence[str]) -> _Process | None:
+        """Return the running process, None when it has ended."""
+        start_ticks = _start_ticks(pid)
+        return None if start_ticks is None else cls(_boot(), pid, start_ticks, list(command))
+
+    def is_alive(self) -> bool:
+        """Tell whether this very process still runs: boot, number, start and command are the same.
+
+        One that is on its way to its program (``fork`` and no ``exec`` yet) is not taken for it.
+        """
+        return (
+            _boot() == self.boot
+            and _start_ticks(self.pid) == self.start_ticks
+            and _command(self.pid) == self.command
+        )
+
+    def end(self) -> None:
+        """End it, if it still runs; no other process, whatever its number."""
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except OSError:
+            return
+        try:
+            # The descriptor stands for one process: what holds now holds when the signal is sent.
+            if self.is_alive():
+                _end(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _end(descriptor: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(descriptor, number)
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        if poll.poll(_END_S * 1000):
+            return
+
+
+class EmulatorLock:
+    """The file of one emulator, locked for as long as its host lives."""
+
+    def __init__(self, folder: Path, board: str) -> None:
+        """Prepare a lock; `started` makes the file.
+
+        Args:
+            folder: where such files are; made if need be.
+            board: the board's name.
+        """
+        self._folder = folder
+        self._board = board
+        self._file: IO[str] | None = None
+
+    def started(self, pid: int, command: Sequence[str], port: str) -> None:
+        """Write the file: an emulator runs.
+
+        Args:
+            pid: its process.
+            command: its program, by its path, and arguments, as the process shows them.
+            port: where the host and it meet; "" as long as that is not known.
+        """
+        process = _Process.running(pid, command)
+        if process is None:
+            return  # has ended already, which whoever started it will notice
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(".new", f"{self._board}-{pid}-", self._folder)
+        self._file = os.fdopen(handle, "w", encoding="utf-8")
+        # Locked before it has the name by which it is looked for: nobody finds it unlocked.
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        self._facts: dict[str, Any] = {
+            "board": self._board,
+            "pid": pid,
+            "start_ticks": process.start_ticks,
+            "boot": process.boot,
+            "host_pid": os.getpid(),
+            "command": process.command,
+            "port": port,
+        }
+        self._write()
+        self._path = Path(name).with_suffix(".json")
+        os.replace(name, self._path)
+
+    def meets(self, port: str) -> None:
+        """Note the port, once the emulator has told it."""
+        if self._file is not None:
+            self._facts["port"] = port
+            self._write()
+
+    def _write(self) -> None:
+        assert self._file is not None
+        self._file.seek(0)
+        self._file.truncate()
+        json.dump(self._facts, self._file)
+        self._file.flush()
+
+    def ended(self) -> None:
+        """Remove the file: the emulator has ended. May be called twice."""
+        file, self._file = self._file, None
+        if file is not None:
+            self._path.unlink(missing_ok=True)
+            file.close()
+
+
+def sweep(folder: Path) -> None:
+    """End the emulators whose host has gone, and remove their files."""
+    for path in sorted(folder.glob("*.json")) + sorted(folder.glob("*.new")):
+        try:
+            file = path.open(encoding="utf-8")
+        except OSError:  # its host has removed it meanwhile; or it is another user's
+            continue
+        with file:
+            age_s = time.time() - os.fstat(file.fileno()).st_mtime
+            if path.suffix == ".new" and age_s < _UNFINISHED_S:
+                continue
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue  # its host lives
+            if (process := _read(file)) is not None:
+                process.end()
+            path.unlink(missing_ok=True)
+
+
+def _read(file: IO[str]) -> _Process | None:
+    """Return the process that a file tells of; None when it tells of none, as one cut short."""
+    try:
+        facts = json.load(file)
+        process = _Process(facts["boot"], facts["pid"], facts["start_ticks"], facts["command"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    return process if isinstance(process.pid, int) and process.pid > 1 else None
+
+
+def _boot() -> str:
+    """Return what tells this boot of the machine, and this machine, from others."""
+    return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def _start_ticks(pid: int) -> int | None:
+    """Return when a process began, in clock ticks since the boot (proc(5), stat, field 22)."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _command(pid: int) -> list[str]:
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return [os.fsdecode(part) for part in text.split(b"\0")[:-1]]

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boardprof doctor` names what is missing; `boardprof doctor --link` tests a cable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from boardprof.errors import BoardTimeoutError, LinkError
+from boardprof.line_counter import CountingTransport, LineCounts
+from boardprof.link_report import best_baud, exit_code, link_text, links_facts, links_text
+from boardprof.link_test import LinkReport, Throughput
+from boardprof_protocol.codes import FrameKind
+from boardprof_protocol.frame import Frame, encode_frame
+from tests.cli.command import FIXTURES, agent, boardprof
+from tests.link.peers import peer, running_agent
+
+# -- this machine -----------------------------------------------------------------------------
+
+
+def test_the_doctor_lists_the_boards_with_what_they_lack(tmp_path: Path) -> None:
+    bare = {"PATH": str(tmp_path)}
+    done = boardprof("doctor", environment=bare)
+    assert done.code == 7
+    assert "  native          missing gcc (Debian package gcc) (default)\n" in done.out
+    assert "missing qemu-system-riscv32 (Debian package qemu-system-misc)" in done.out
+    (advice,) = [line for line in done.out.splitlines() if line.startswith("For all boards: ")]
+    assert advice.split()[3:6] == ["apt", "install", "gcc"]
+    listed = json.loads(boardprof("doctor", "--json", environment=bare).out)
+    assert listed["schema_version"] == 1
+    (native,) = [board for board in listed["boards"] if board["name"] == "native"]
+    assert native["missing"] == [{"tool": "gcc", "package": "gcc"}]
+
+
+def test_the_doctor_is_content_where_the_default_board_has_its_tools() -> None:
+    done = boardprof("doctor")
+    assert (done.code, done.err) == (0, "")
+    assert "  native          ok (default)\n" in done.out
+    assert "\nSerial ports: " in done.out
+
+
+@pytest.mark.parametrize("option", [["-p", "/dev/ttyS0"], ["--baud", "9600"], ["-b", "linux"]])
+def test_a_port_without_link_is_a_mistake(option: list[str]) -> None:
+    done = boardprof("doctor", *option)
+    assert (done.code, done.out) == (2, "")
+    assert "Try: --link" in done.err
+
+
+@pytest.mark.parametrize("rates", ["fast", "9600,", "0", "9600,x", "-1"])
+def test_a_rate_that_is_none_is_a_mistake(rates: str) -> None:
+    done = boardprof("doctor", "--link", "-b", "linux", "--baud", rates, "-p", "/dev/ttyNONE7")
+    assert done.code == (3 if rates == "9600," else 2)
+
+
+# -- a line -----------------------------------------------------------------------------------
+
+
+def test_a_clean_link_is_0_with_its_figures() -> None:
+    with running_agent(FIXTURES / "scalars.c") as (_, port):
+        done = boardprof("doctor", "--link", "-b", "linux", "-p", port, "--seconds", "0.5")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert lines[0] == f"Link: linux at {port}"
+    assert lines[2] == "  Damaged     0 to the board (0 NAKs), 0 to the host, 0 lost"
+    assert lines[-1] == "The link is clean: nothing was damaged or lost."
+    assert "B/s" in done.out
+
+
+def test_a_link_that_loses_is_4_and_every_answer_is_right() -> None:
+    with running_agent(FIXTURES / "scalars.c") as (_, port):
+        arguments = ["--link", "-b", "linux", "-p", port, "--seconds", "0.5", "--json"]
+        done = boardprof("doctor", *arguments, "--faults", "0.05", "--seed", "3")
+    assert (done.code, done.err) == (4, "")
+    facts = json.loads(done.out)
+    assert facts["schema_version"] == 1
+    (test,) = facts["tests"]
+    assert test["clean"] is False
+    assert test["injected_faults"] > 5
+    assert 0.001 < test["error_rate"] < 0.1
+    assert test["requests_sent_again"] > 0
+    assert test["round_trip_min_s"] <= test["round_trip_median_s"] <= test["round_trip_p99_s"]
+    assert test["to_board"]["bytes_per_s"] > 0
+
+
+def test_each_rate_of_a_serial_line_is_tried() -> None:
+    with agent("-b", "linux", FIXTURES / "scalars.c", "--pty") as port:
+        arguments = ["--link", "-b", "linux", "-p", port, "--seconds", "0.5", "--json"]
+        done = boardprof("doctor", *arguments, "--baud", "9600,115200")
+    assert done.code == 0, done.err
+    facts = json.loads(done.out)
+    # A pseudo-terminal has no rate: the board answers at both, no share of a wire can be told, and
+    # the fastest is best.
+    assert [test["baud"] for test in facts["tests"]] == [9600, 115200]
+    assert facts["best_baud"] == 115200
+    assert [test["to_host"]["wire_percent"] for test in facts["tests"]] == [None, None]
+
+
+def test_a_link_that_nobody_answers_is_5() -> None:
+    with peer(lambda connection: connection.recv(1) and connection.recv(0) and None) as port:
+        done = boardprof("doctor", "--link", "-b", "linux", "-p", port)
+    assert done.code in (4, 5)
+    assert done.out == ""
+
+
+# -- what counts as a fault -------------------------------------------------------------------
+
+
+class Script:
+    """A line that brings what it is told to."""
+
+    name, byte_time_s = "script", 0.0
+
+    def __init__(self, *arrivals: bytes) -> None:
+        self.arrivals = list(arrivals)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        pass
+
+    def read(self, timeout_s: float) -> bytes:
+        return self.arrivals.pop(0)
+
+    def printed(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+CALL = encode_frame(Frame(FrameKind.CALL, 7, 1, b"\x91\x02"))
+RESULT = encode_frame(Frame(FrameKind.RESULT, 7, 1, b"\xc0"))
+NAK = encode_frame(Frame(FrameKind.NAK, 7, 0))
+DAMAGED = RESULT[:5] + b"\x99" + RESULT[6:]
+
+
+def data(offset: int, content: bytes) -> bytes:
+    return encode_frame(Frame(FrameKind.DATA, 7, 1, offset.to_bytes(4, "little") + content))
+
+
+def ack(flags: int) -> bytes:
+    return encode_frame(Frame(FrameKind.ACK, 7, 1, bytes(8) + bytes([flags])))
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrivals", "faults"),
+    [
+        (1, [RESULT], (0, 0, 0)),
+        (2, [NAK, RESULT], (1, 0, 0)),
+        (2, [DAMAGED, RESULT], (0, 1, 0)),
+        (2, [b"", RESULT], (0, 0, 1)),
+        (2, [RESULT, RESULT], (0, 0, 0)),  # slow, and both were answered
+        (1, [b"\0sensor: 21.5 C\n", RESULT], (0, 0, 0)),
+        (1, [RESULT, RESULT], (0, 0, 0)),
+        (1, [RESULT[:7], RESULT[7:]], (0, 0, 0)),
+        (1, [RESULT, data(0, b"abc") + data(3, b"de")], (0, 0, 0)),
+        (1, [RESULT, data(0, b"abc") + data(5, b"f") + data(6, b"g")], (0, 1, 0)),
+        (1, [RESULT, ack(0), ack(1)], (1, 0, 0)),
+    ],
+)
+def test_damage_and_loss_are_counted_where_they_show(
+    sent: int, arrivals: list[bytes], faults: tuple[int, int, int]
+) -> None:
+    line = CountingTransport(Script(*arrivals))
+    for _ in range(sent):
+        line.write(CALL, 1.0)
+    for _ in arrivals:
+        line.read(1.0)
+    counts = line.counts
+    assert (counts.damaged_to_board, counts.damaged_to_host, counts.lost) == faults
+    assert counts.faults == sum(faults)
+    assert counts.again == sent - 1
+
+
+def report(baud: int, **counts: int) -> LinkReport:
+    return LinkReport(
+        port="/dev/ttyS0",
+        baud=baud,
+        counts=LineCounts(sent=60, received=40, **counts),
+        round_trips_s=(0.001, 0.002, 0.004),
+        to_board=Throughput(4096, 11_000.0, 95.5),
+        to_host=None,
+        no_data="it was told not to",
+        injected=0,
+    )
+
+
+def test_the_fastest_clean_rate_is_best_and_any_clean_one_is_0() -> None:
+    silent = BoardTimeoutError("It did not answer.")
+    tests = {9600: report(9600), 115200: report(115200), 921600: report(921600, naks=2), 5: silent}
+    assert best_baud(tests) == 115200
+    assert exit_code(tests) == 0
+    assert exit_code({9600: report(9600, unreadable=1), 5: silent}) == 4
+    assert exit_code({5: silent}) == 5
+    assert exit_code({5: silent, 6: LinkError("noise")}) == 5
+    text = links_text("fir", tests)
+    assert text.endswith("\n\n5 baud: It did not answer.\n\nBest: 115,200 baud")
+    facts = links_facts(tests)
+    assert facts["tests"][3] == {"baud": 5, "error": "It did not answer."}
+    assert facts["tests"][0]["to_host"] is None
+
+
+def test_the_text_has_each_figure_with_its_unit() -> None:
+    text = link_text("fir", report(921600, naks=2, unanswered=2, again=2, console_bytes=12))
+    assert text.splitlines() == [
+        "Link: fir at /dev/ttyS0, 921,600 baud",
+        "  Frames      60 to the board, 40 to the host",
+        "  Damaged     2 to the board (2 NAKs), 0 to the host, 0 lost",
+        "  Error rate  2 %  (2 of 100 frames)",
+        "  Sent again  2 requests",
+        "  Console     12 bytes of text beside the frames",
+        "  Round trip (min … median … p99):  1.00 ms … 2.00 ms … 4.00 ms    3 calls",
+        "  To the board:  11.0 kB/s, 95.5 % of the wire    4,096 bytes at a time",
+        "  To the host:   not measured: it was told not to",
+        "",
+        "The link loses frames. Every call had the right answer nevertheless; try a lower baud "
+        "rate, a shorter cable, a better ground.",
+    ]

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports behind which there is no board, or a bad line: each has an error of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import socket
+import threading
+import time
+import tty
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from boardprof.connection import connect
+from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError
+from tests.cli.command import FIXTURES, boardprof
+from tests.link.peers import FaultyLine, peer, running_agent
+
+ENDLESS = FIXTURES / "endless.c"
+Serve = Callable[[socket.socket], None]
+
+
+def saying(text: bytes) -> Serve:
+    """A peer that says something when the host connects, and nothing more."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(text)
+        while connection.recv(65536):
+            pass
+
+    return serve
+
+
+def error_of(serve: Serve) -> BoardprofError:
+    with peer(serve) as port:
+        with pytest.raises(BoardprofError) as caught:
+            connect("linux", port, timeout_s=0.4)
+        return caught.value
+
+
+def test_silence_is_5_and_nothing_is_said_to_have_come() -> None:
+    error = error_of(saying(b""))
+    assert type(error) is BoardTimeoutError
+    assert error.exit_code == 5
+    assert "did not answer HELLO for 0.4 s.\nTry: check port and baud rate" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"boot: clock at 48 MHz\r\nboot: waiting for the \x1b[1mbootloader\r\n",
+        "Gr\u00fc\u00dfe vom Ger\u00e4t: 21 \u00b0C\n".encode(),
+        b"erasing: 50 %",
+        b"\x80\xff",
+        b"Price: 5 $",
+    ],
+)
+def test_text_without_a_frame_is_5_with_the_console_shown(text: bytes) -> None:
+    error = error_of(saying(text))
+    assert type(error) is BoardTimeoutError
+    assert error.exit_code == 5
+    assert "The board's console so far:" in str(error)
+
+
+def test_bytes_that_are_no_text_are_4_with_their_number_and_in_hex() -> None:
+    noise = random.Random(1).randbytes(200).replace(b"\0", b"\x01")
+    error = error_of(saying(b"\xf8\x80\x9c\xe0" + noise))
+    assert type(error) is LinkError
+    assert error.exit_code == 4
+    assert "204 bytes came from socket://" in str(error)
+    assert "but no frame and hardly any text: f8 80 9c e0 " in str(error)
+    assert "Try: give the board's baud rate by --baud" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("greeting", "who"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", "an SSH server"),
+        (b"HTTP/1.1 400 Bad Request\r\nServer: nginx\r\n\r\n<html>", "a web server"),
+        (b"\xff\xfd\x18\xff\xfd\x20\xff\xfd\x23", "a Telnet server"),
+        (b"\xff\xfb\x01\r\nWelcome\r\nlogin: ", "a Telnet server"),
+        (b"MicroPython v1.27.0 on 2026-01-01; Pico\r\n>>> ", "a MicroPython prompt"),
+        (b"\r\n>>> ", "a MicroPython prompt"),
+        (b"Debian GNU/Linux 13 pi ttyS0\r\n\r\npi login: ", "a login prompt"),
+        (b"pi@pi:~$ ", "a shell"),
+        (b"BusyBox v1.36\r\n/ # ", "a shell"),
+        (b"+$#00", "a GDB server"),
+        (b"$T05thread:01;#07", "a GDB server"),
+    ],
+)
+def test_a_known_greeting_is_named_and_4(greeting: bytes, who: str) -> None:
+    error = error_of(saying(greeting))
+    assert type(error) is LinkError
+    assert error.exit_code == 4
+    assert f"is no boardprof agent but {who}: it said " in str(error)
+
+
+def test_the_command_names_another_program_on_the_port() -> None:
+    with peer(saying(b"SSH-2.0-OpenSSH_9.2p1\r\n")) as port:
+        done = boardprof("info", "-b", "linux", "-p", port, "--timeout", "0.4")
+    assert (done.code, done.out) == (4, "")
+    assert done.err == (
+        f"error: What answers at {port} is no boardprof agent but an SSH server: it said "
+        "'SSH-2.0-OpenSSH_9.2p1'.\n"
+        "Try: forward the agent's own port with ssh -L\n"
+    )
+
+
+def test_a_board_that_hears_only_damage_is_4() -> None:
+    """One wire of the two is bad: the board's complaints arrive, and nothing else can."""
+    with running_agent(FIXTURES / "scalars.c") as (_, port), FaultyLine(port) as line:
+
+        def damage(frame: bytes) -> bytes:
+            line.change_request(damage)
+            return frame[:8] + b"\x01\x01" + frame[10:]
+
+        line.change_request(damage)
+        with pytest.raises(LinkError, match="nothing that was sent to it arrived whole") as caught:
+            connect("linux", line.port, timeout_s=0.6)
+    assert caught.value.exit_code == 4
+
+
+# -- the line goes away -----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def pty_to(port: str) -> Iterator[tuple[str, Callable[[], None]]]:
+    """A serial line to the agent at a TCP port, and what unplugs it."""
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    name = os.ttyname(theirs)
+    host, _, number = port.removeprefix("socket://").rpartition(":")
+    wake, waker = os.pipe()
+
+    def carry() -> None:
+        with socket.create_connection((host, int(number))) as agent:
+            while True:
+                ready, _, _ = select.select([ours, agent, wake], [], [])
+                if wake in ready:
+                    break
+                if ours in ready:
+                    agent.sendall(os.read(ours, 65536))
+                if agent in ready:
+                    os.write(ours, agent.recv(65536))
+        os.close(theirs)
+        os.close(ours)
+
+    thread = threading.Thread(target=carry, daemon=True)
+    thread.start()
+    try:
+        yield name, lambda: os.write(waker, b"!") and None
+    finally:
+        os.write(waker, b"!")
+        thread.join(5)
+        os.close(wake)
+        os.close(waker)
+
+
+def test_a_cable_that_is_pulled_within_a_call_is_4_at_once() -> None:
+    with (
+        running_agent(ENDLESS) as (_, agent_port),
+        pty_to(agent_port) as (device, unplug),
+        connect("linux", device, timeout_s=20.0) as board,
+    ):
+        timer = threading.Timer(0.2, unplug)
+        timer.start()
+        begin = time.monotonic()
+        with pytest.raises(LinkError, match=f"The line {device} is gone: ") as caught:
+            board.functions.b_endless()
+        assert time.monotonic() - begin < 5
+        assert caught.value.exit_code == 4
+        timer.join()

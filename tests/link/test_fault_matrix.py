@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fault matrix on a board that is a process: every bit of every kind of frame, and the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from boardprof.faults import Duplicate
+from boardprof_protocol.codes import FrameKind
+from tests.faults.boards import Rig, Target
+from tests.faults.cases import STEPS, run_position
+from tests.faults.matrix import side_outcomes, step_outcomes, table
+from tests.faults.sessions import HOST_KILLED, READ_ONCE, RESET, SESSION_ROWS, TWO_HOSTS
+from tests.faults.step import Outcome, Step
+
+# SPEC.md 2: 11 bytes beside the body, a byte of COBS, two delimiters; and the body.
+LENGTHS = {
+    "HELLO to the board": 14 + 12,
+    "WELCOME to the host": 14 + 32,
+    "CALL to the board": 14 + 3,  # [function, argument below 128]
+    "RESULT to the host": 14 + 5,  # 32 bits
+    "ERROR to the host": 14 + 3,  # [code, detail]
+    "PROGRESS to the host": 14 + 3,  # [done, total]
+    "NAK to the host": 14,
+    "NO_SESSION to the host": 14,
+    "DATA to the host": 14 + 4 + 8,
+    "ACK to the board": 14 + 9,
+    "DATA to the board": 14 + 4 + 8,
+    "ACK to the host": 14 + 9,
+    "CANCEL to the board": 14,
+    "BUSY to the host": 14 + 32,
+}
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[Target]:
+    started = Target("linux")
+    yield started
+    started.close()
+
+
+def wrong(outcomes: list[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.wrong]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
+def test_every_fault_at_every_position_of_a_frame_is_survived(target: Target, step: Step) -> None:
+    outcomes = step_outcomes(target, step)
+    assert wrong(outcomes) == []
+    length = LENGTHS[step.name]
+    assert Counter(outcome.fault for outcome in outcomes) == {
+        "bit flip": 8 * length,
+        "dropped byte": length,
+        "dropped delimiter": 3,
+        "cut short": length,
+        "late frame": 3,
+        "duplicated frame": 1,
+        "delayed duplicate": 3,
+        "garbage before": 4,
+        "garbage among": length,
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "positions", "errors"),
+    [
+        (RESET, 6, {"DeviceResetError"}),
+        (HOST_KILLED, 3, {""}),
+        (TWO_HOSTS, 3, {"BusyError"}),
+        (READ_ONCE, 7, {""}),
+    ],
+)
+def test_a_fault_of_a_whole_side_is_survived(
+    target: Target, row: str, positions: int, errors: set[str]
+) -> None:
+    outcomes = side_outcomes(target, row)
+    assert wrong(outcomes) == []
+    assert len(outcomes) == positions
+    assert {outcome.error for outcome in outcomes} == errors
+
+
+def test_every_kind_of_frame_has_its_rows() -> None:
+    assert [step.name for step in STEPS] == list(LENGTHS)
+    assert {step.kind for step in STEPS} == set(FrameKind)
+    assert len(SESSION_ROWS) == 4
+
+
+def test_a_call_that_ran_once_too_often_would_be_seen(target: Target) -> None:
+    rig = Rig(target, 20.0)
+    call = next(step for step in STEPS if step.kind is FrameKind.CALL)
+    assert run_position(rig, "duplicated frame", call, Duplicate()).wrong == ""
+    rig.board.functions["tally"](1)  # once more than was noted
+    assert "is right" in run_position(rig, "duplicated frame", call, Duplicate()).wrong
+    rig.close()
+
+
+def test_the_table_has_a_row_a_fault_and_tells_answers_from_errors() -> None:
+    outcomes = [
+        Outcome("bit flip", "CALL", "FlipBit(bit=0)"),
+        Outcome("bit flip", "ERROR", "FlipBit(bit=0)", error="RpcError"),
+        Outcome("bit flip", "CALL", "FlipBit(bit=1)", wrong="answered 2, 1 is right"),
+    ]
+    lines = table({"this": outcomes, "that": outcomes[:1]}).splitlines()
+    assert lines[0].split() == ["fault", "this", "that"]
+    assert lines[2].split() == ["bit", "flip", "1", "+", "1,", "1", "WRONG", "1", "+", "0"]
+    assert lines[3].split() == ["dropped", "byte", "n/a", "n/a"]

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The limit of guarded calls: what the host tells the board, and how long it waits itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from boardprof.board_file import BoardSpec
+from boardprof.boards import board_spec
+from boardprof.builder import build
+from boardprof.connection import connect, guard_calls
+from boardprof.errors import DeviceTimeoutError
+from boardprof.guard import GuardSpec
+from boardprof.info import board_info, info_text
+from tests.cli.command import FIXTURES, agent
+
+ENDLESS = FIXTURES / "endless.c"
+
+
+def unguarded() -> BoardSpec:
+    spec = board_spec("native")
+    options = {**spec.build.config, "guard": 0}
+    plain = dataclasses.replace(spec.build, config=options)
+    return dataclasses.replace(spec, build=plain, guard=GuardSpec())
+
+
+def test_the_host_waits_for_the_limit_in_wall_time_and_five_seconds_more() -> None:
+    spec = board_spec("native")
+    slow = dataclasses.replace(spec, clock=dataclasses.replace(spec.clock, time_scale=3.0))
+    with connect(spec) as board:
+        assert board.session.timeout_s == 10.0 + 5.0
+    with connect(spec, timeout_s=2.5) as board:
+        assert board.session.timeout_s == 2.5 + 5.0
+    with connect(slow, timeout_s=2.5) as board:
+        assert board.session.timeout_s == 7.5 + 5.0
+
+
+def test_a_board_without_guard_is_given_up_after_the_silence_that_was_asked_for() -> None:
+    with connect(unguarded()) as board:
+        assert board.session.timeout_s == 30.0
+        facts = board_info(board)
+        assert {fault["not_caught"] for fault in facts["faults"]} == {
+            "its agent does not guard calls"
+        }
+    with connect(unguarded(), timeout_s=2.5) as board:
+        assert board.session.timeout_s == 2.5
+
+
+def test_an_agent_that_was_built_without_guard_is_not_said_to_have_one() -> None:
+    """The description alone would say so: the agent at a port may be another build."""
+    image = build(unguarded()).image
+    with connect("native", image=image) as board:
+        facts = board_info(board)
+    assert facts["faults"][0] == {
+        "cause": "bad-address",
+        "not_caught": "its agent does not guard calls",
+    }
+
+
+@pytest.mark.parametrize(("asked_s", "limit_s"), [(0.0001, 0.001), (0.2, 0.2), (0.2504, 0.251)])
+def test_the_limit_is_sent_in_whole_milliseconds_and_never_as_none(
+    asked_s: float, limit_s: float
+) -> None:
+    image = build(board_spec("native"), [ENDLESS]).image
+    with connect("native", image=image) as board:
+        guard_calls(board.session, board.dictionary, board.spec, asked_s)
+        with pytest.raises(DeviceTimeoutError) as caught:
+            board.functions.b_endless()
+    assert caught.value.limit_s == limit_s
+
+
+def test_at_a_port_the_raw_pc_is_told_and_with_its_image_the_line() -> None:
+    with agent("-b", "linux", ENDLESS) as port:
+        with (
+            connect("linux", port, timeout_s=0.3) as board,
+            pytest.raises(
+                DeviceTimeoutError, match=r"stopped it at pc 0x[0-9a-f]+\nTry: .*addr2line"
+            ),
+        ):
+            board.functions.b_endless()
+        image: Path = build(board_spec("linux"), [ENDLESS]).image
+        with (
+            connect("linux", port, image=image, timeout_s=0.3) as board,
+            pytest.raises(
+                DeviceTimeoutError, match=r"stopped it at endless\.c:1[45] \(in b_endless"
+            ),
+        ):
+            board.functions.b_endless()
+
+
+def test_info_tells_what_is_caught_and_why_the_rest_is_not() -> None:
+    with connect("native") as board:
+        facts = board_info(board)
+    assert facts["time_scale"] == 1.0
+    reasons = {fault["cause"]: fault["not_caught"] for fault in facts["faults"]}
+    assert reasons["bad-address"] is None
+    assert reasons["misaligned"] == "this machine's CPU takes misaligned addresses"
+    text = info_text(facts)
+    assert "\nFaults of a called function\n  bad-address: caught\n" in text
+    assert "\n  misaligned: not caught: this machine's CPU takes misaligned addresses\n" in text
