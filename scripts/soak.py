@@ -63,16 +63,16 @@ class Progress:
         """Return what ``path`` says of this code; a new beginning when it says nothing."""
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
+            if found["code"] != code:
+                print(f"{path} is of other code; beginning again", file=sys.stderr)
+                return cls(code)
+            ranges = [(begin, end) for begin, end in found["ranges"]]
+            return cls(code, ranges, {int(seed): why for seed, why in found["failures"].items()})
         except FileNotFoundError:
             return cls(code)
-        except ValueError:
+        except (ValueError, KeyError, TypeError, AttributeError):
             print(f"{path} cannot be read; beginning again", file=sys.stderr)
             return cls(code)
-        if found["code"] != code:
-            print(f"{path} is of other code; beginning again", file=sys.stderr)
-            return cls(code)
-        ranges = [(begin, end) for begin, end in found["ranges"]]
-        return cls(code, ranges, {int(seed): why for seed, why in found["failures"].items()})
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all."""
@@ -122,6 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.")
         status = 130
+    except RuntimeError as error:  # the agent has crashed its process, or hangs: a finding, too
+        print(f"FAILED {error}")
+        status = 1
     progress.save(options.state)
     print(f"Seeds done: {progress.seeds()}")
     for seed in sorted(progress.failures):

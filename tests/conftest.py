@@ -7,8 +7,13 @@ from collections import Counter
 from collections.abc import Generator
 
 import pytest
+from hypothesis import settings
 
 from boardprof.boards import find_boards
+
+# A busy machine is slow, and no fault; each test has pytest's time-out.
+settings.register_profile("boardprof", deadline=None)
+settings.load_profile("boardprof")
 
 
 def board_of(item: pytest.Item) -> str | None:

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -24,12 +25,15 @@ int bp_native_serve(int fd);
 
 static atomic_bool bp_native_serving;
 static pthread_t bp_native_thread;
+static pid_t bp_native_process;
 
 /* A measured function's own exit() ends its call (bp_posix_exit.c). One that another library calls
  * for it would end the host with a success that none is: 6 is the host's exit code for a function
- * that failed. Any other thread may end the process as it likes. */
+ * that failed. Any other thread may end the process as it likes, and so may a child that the
+ * function has forked. */
 static void bp_native_at_exit(void) {
-    if (atomic_load(&bp_native_serving) && pthread_equal(pthread_self(), bp_native_thread)) {
+    if (atomic_load(&bp_native_serving) && pthread_equal(pthread_self(), bp_native_thread) &&
+        getpid() == bp_native_process) {
         fputs("error: the function ended the whole process by exit()\n", stderr);
         (void)syscall(SYS_exit_group, 6); /* _exit is wrapped */
     }
@@ -37,13 +41,17 @@ static void bp_native_at_exit(void) {
 
 int bp_native_serve(int fd) {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
+    static bool registered;
     static bp_agent_t agent;
     if (atomic_flag_test_and_set(&busy)) {
         return -1;
     }
     bp_native_thread = pthread_self();
+    bp_native_process = getpid();
     atomic_store(&bp_native_serving, true);
-    atexit(bp_native_at_exit);
+    if (!registered) { /* once an image: there is no way to take it back */
+        registered = atexit(bp_native_at_exit) == 0;
+    }
     bp_posix_use_socket(fd);
     bp_port_init();
     bp_init(&agent, &bp_firmware);

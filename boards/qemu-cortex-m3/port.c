@@ -23,8 +23,8 @@
 #define BP_WDOG_LOAD (*(volatile uint32_t *)0x40008000u)
 #define BP_WDOG_CONTROL (*(volatile uint32_t *)0x40008008u)
 #define BP_WDOG_INTCLR (*(volatile uint32_t *)0x4000800cu)
-#define BP_WDOG_INTEN \
-    1u /* in CONTROL: count, and interrupt at 0; without RESEN, no reset follows */
+/* In CONTROL: count, and interrupt at 0; without RESEN, no reset follows. */
+#define BP_WDOG_INTEN 1u
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
 
@@ -54,10 +54,13 @@ static bool bp_is_over(void) {
 
 static void bp_timer_start(uint32_t timeout_ms) {
     uint64_t limit = (uint64_t)timeout_ms * (BP_HZ / 1000u);
+    if (timeout_ms == 0) {
+        return; /* it is off already */
+    }
     bp_rounds = (uint32_t)(limit >> 32);
     BP_WDOG_INTCLR = 1; /* QEMU's goes on without INTEN too, and remembers that it was at 0 */
     BP_WDOG_LOAD = (uint32_t)limit | 1u; /* 0 would be no time at all */
-    BP_WDOG_CONTROL = timeout_ms != 0 ? BP_WDOG_INTEN : 0;
+    BP_WDOG_CONTROL = BP_WDOG_INTEN;
 }
 
 static void bp_timer_stop(void) {

@@ -208,24 +208,6 @@ static void bp_handle(bp_agent_t *agent, int length) {
     }
 }
 
-#if BP_CFG_CLOCK
-int bp_clock(bp_call_t *call) {
-    uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
-    if (bp_arg_end(call) != 0) {
-        return call->err;
-    }
-    if (hz == 0) {
-        return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
-    }
-    bp_ret_array(call, 4);
-    bp_ret_u64(call, call->agent->received);
-    bp_ret_u64(call, bp_port_ticks());
-    bp_ret_uint(call, hz);
-    bp_ret_uint(call, BP_ROM_GET(bp_port_clock.ticks_bits));
-    return call->err;
-}
-#endif
-
 #if BP_CFG_BULK
 
 /* Take bytes from the line; none may be left of those before. */

@@ -239,6 +239,10 @@ uint32_t bp_dictionary_hash(bp_agent_t *agent) {
 
 void bp_init(bp_agent_t *agent, const bp_firmware_t *firmware) {
     *agent = (bp_agent_t){.firmware = firmware};
+#if BP_CFG_BULK
+    /* Of an agent that was there before, in the same process: nobody asked this one for data. */
+    bp_channel_close(BP_CHANNEL_ANY);
+#endif
     const bp_collector_t *collector;
     for (uint32_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
         BP_ROM_GET(collector->init)();

@@ -3,112 +3,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
-
-import msgpack
 
 from boardprof.assemble import assemble
 from boardprof.board_file import BoardSpec
 from boardprof.bulk import Channels
 from boardprof.clock import ClockFit
 from boardprof.correlate import ClockProbe
-from boardprof.decode import Sample, check_layouts, decode_samples
-from boardprof.dictionary import Dictionary, FunctionInfo
-from boardprof.errors import FrameError, LinkError, RpcError, UnknownNameError, UsageError
+from boardprof.decode import check_layouts
+from boardprof.dictionary import Dictionary
+from boardprof.errors import LinkError, RpcError, UsageError
+from boardprof.functions import Functions
 from boardprof.measurement import Device, Measurement
 from boardprof.memory import Memory
 from boardprof.report import Report
-from boardprof.selection import Selection, select_metrics, unsupported_counters
+from boardprof.sampling import Progress, Sampling
+from boardprof.selection import select_metrics, unsupported_counters
 from boardprof.session import Session, Welcome
-from boardprof.signature import Signature, pack_arguments, parse_signature
+from boardprof.signature import parse_signature
 from boardprof.stream import Stream
 from boardprof.window import Window
-from boardprof_protocol.codes import BuiltIn, ErrorCode, MeasureFlag
+from boardprof_protocol.codes import ErrorCode, MeasureFlag
 from boardprof_protocol.layout import Layout
 
-__all__ = ["Board", "Collectors", "Functions", "RemoteFunction"]
+__all__ = ["Board", "Collectors"]
 
 _CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
 
 _CLOCK_EXCHANGES = 8
 """Of time stamps, before a measurement and again behind it."""
-
-Progress = Callable[[int, int], None]
-"""Called with (rounds done, rounds in all) while a measurement runs."""
-
-
-class RemoteFunction:
-    """A packed function of the board, callable with Python values."""
-
-    def __init__(self, session: Session, info: FunctionInfo) -> None:
-        """Wrap one entry of the board's dictionary."""
-        self.info = info
-        self._session = session
-        self._signature: Signature | None = None  # read at the first call
-        self._is_plain = False  # known to take nothing
-
-    def __call__(self, *args: object, **named: object) -> object:
-        """Call it once on the board; returns its result as a Python value.
-
-        Raises:
-            UsageError: the arguments do not fit the signature.
-            RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
-        """
-        info = self.info
-        if self._is_plain and not (args or named):
-            return self._session.call(info.id, name=info.name).value
-        packed, count = self.pack(*args, **named)
-        return self._session.call(info.id, packed, count, name=info.name).value
-
-    def pack(self, *args: object, **named: object) -> tuple[bytes, int]:
-        """Pack the arguments for the wire; see `pack_arguments`."""
-        signature = self._signature
-        if signature is None:
-            signature = self._signature = parse_signature(self.info.signature)
-            self._is_plain = not signature.parameters
-        return pack_arguments(self.info.name, signature, args, named)
-
-    def __repr__(self) -> str:
-        """Return name and signature."""
-        return f"<function {self.info.name}{self.info.signature} on the board>"
-
-
-class Functions:
-    """The board's functions as attributes: ``board.functions.fir(3)``; or by name in brackets."""
-
-    def __init__(self, session: Session, dictionary: Dictionary) -> None:
-        """Offer what the dictionary lists."""
-        self._session = session
-        self._dictionary = dictionary
-        self._known: dict[str, RemoteFunction] = {}
-
-    def __getitem__(self, name: str) -> RemoteFunction:
-        """Return the function called ``name``, or raise UnknownNameError."""
-        if name not in self._known:
-            self._known[name] = RemoteFunction(self._session, self._dictionary.function(name))
-        return self._known[name]
-
-    def __getattr__(self, name: str) -> RemoteFunction:
-        """Return the function called ``name``, or raise AttributeError with what there is."""
-        if "_known" not in self.__dict__:  # copy and pickle ask before anything is there
-            raise AttributeError(name)
-        try:
-            remote = self[name]
-        except UnknownNameError as error:
-            raise AttributeError(str(error)) from error
-        self.__dict__[name] = remote  # found there from now on, without coming here
-        return remote
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the board's own functions."""
-        return iter([f.name for f in self._dictionary.user_functions])
-
-    def __dir__(self) -> list[str]:
-        """List the functions for completion."""
-        return list(self)
 
 
 class Collectors(Mapping[str, Window]):
@@ -251,7 +177,17 @@ class Board:
         )
         whole = min(warmup, 1) + _CALIBRATION_SAMPLES + warmup + repeat
         while True:
-            run = _Run(self, remote.info, packed, selection, number, whole, on_progress)
+            run = Sampling(
+                self.session,
+                remote.info,
+                packed,
+                selection,
+                number,
+                self.layouts,
+                real_time=self.device.clock_kind != "simulated",
+                rounds=whole,
+                on_progress=on_progress,
+            )
             try:
                 calibration, _ = run.samples(
                     MeasureFlag.EMPTY, min(warmup, 1), _CALIBRATION_SAMPLES
@@ -349,76 +285,3 @@ class Board:
 def _check_range(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise UsageError(f"{name}={value} is out of range: {least} to {most}.")
-
-
-class _Run:
-    """Calls of ``bp.measure`` until all samples are there."""
-
-    def __init__(
-        self,
-        board: Board,
-        function: FunctionInfo,
-        packed: tuple[bytes, int],
-        selection: Selection,
-        number: int,
-        rounds: int,
-        on_progress: Progress | None,
-    ) -> None:
-        self._done, self._rounds = 0, rounds
-        self._board = board
-        self._function = function
-        self._packed = packed
-        self._selection = selection
-        self._number = number
-        self._on_progress = on_progress
-
-    def samples(
-        self, flags: MeasureFlag, warmup: int, repeat: int
-    ) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
-        """Return the samples and the totals, one total for each reply of the board.
-
-        A board sends as many samples as its buffer holds; the rest takes more calls, each with one
-        warm-up call, since the link's work in between has cooled the caches.
-        """
-        samples: list[Sample] = []
-        totals: list[Sample] = []
-        while len(samples) < repeat:
-            taken, total = self._batch(flags, warmup, repeat - len(samples))
-            samples += taken
-            totals.append(total)
-            self._done += len(taken) + (warmup if len(samples) == len(taken) else 0)
-            warmup = min(warmup, 1)
-            self._show(0, 0)
-        return tuple(samples), tuple(totals)
-
-    def _show(self, done: int, _: int) -> None:
-        """Pass a batch's progress on as that of the whole, which knows no batches."""
-        if self._on_progress is not None:
-            self._on_progress(min(self._done + done, self._rounds), self._rounds)
-
-    def _batch(self, flags: MeasureFlag, warmup: int, repeat: int) -> tuple[list[Sample], Sample]:
-        arguments, count = self._packed
-        head = (self._function.id, int(flags), warmup, repeat, self._number, self._selection.mask)
-        result = self._board.session.call(
-            BuiltIn.MEASURE,
-            b"".join(msgpack.packb(value) for value in head) + arguments,
-            len(head) + count,
-            name=self._function.name,
-            on_progress=self._show,
-        )
-        value = result.value
-        if not (isinstance(value, list) and len(value) == 2 and isinstance(value[1], bytes)):
-            raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")
-        simulated = self._board.device.clock_kind == "simulated"
-        *samples, total = (
-            self._selection.keep(sample)
-            for sample in decode_samples(
-                value[1],
-                self._selection.collectors,
-                self._board.layouts,
-                longest_s=None if simulated else result.elapsed_s,
-            )
-        )
-        if len(samples) != value[0] or not samples:
-            raise FrameError(f"bp.measure announced {value[0]} samples and sent {len(samples)}.")
-        return samples, total

@@ -28,6 +28,21 @@ __all__ = ["main"]
 _INTERRUPTED = 130
 
 
+_LONGEST_S = 1_000_000
+"""The longest time that an option takes."""
+
+
+class _Real(click.FloatRange):
+    """A number within its limits; click itself lets "nan" pass by them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or say what is wrong with it."""
+        number = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value} is no number.", param, ctx)
+        return number
+
+
 class _Commands(click.Group):
     """A group that proposes the nearest command, and does not mind when nobody reads on."""
 
@@ -107,7 +122,7 @@ def _port_options(command: _Command) -> _Command:
         ),
         click.option(
             "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
+            type=_Real(min=0, min_open=True, max=_LONGEST_S),
             metavar="SECONDS",
             help="Longest time of a call on the board's clock. [10; 30 of silence if unguarded]",
         ),
@@ -357,12 +372,13 @@ def show(file: str, as_csv: bool, as_json: bool, aggregate: bool) -> None:
     "--seconds",
     default=5.0,
     show_default=True,
-    type=click.FloatRange(min=0.1),
+    type=_Real(min=0.1, max=_LONGEST_S),
+    metavar="SECONDS",
     help="How long, at each baud rate.",
 )
 @click.option(
     "--faults",
-    type=click.FloatRange(min=0, max=1),
+    type=_Real(min=0, max=1),
     metavar="RATE",
     help="Damage this fraction of the frames on purpose.",
 )
@@ -377,8 +393,11 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
     """
     if link:
         return _doctor_link(as_json, **options)
-    if options["port"] or options["bauds"] or options["board"]:
-        raise UsageError("A board, a port or a baud rate is for the test of a line.", hint="--link")
+    if any(options[name] for name in ("port", "bauds", "board", "faults", "key_file")):
+        raise UsageError(
+            "A board, a port, a baud rate, a key or faults are for the test of a line.",
+            hint="--link",
+        )
     from boardprof.boards import find_boards, load_board
     from boardprof.doctor import environment, environment_text
 

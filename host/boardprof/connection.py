@@ -25,7 +25,7 @@ from boardprof.session import Session
 from boardprof.transport.base import Transport
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "DEFAULT_WALL_S"]
-__all__ += ["attach", "connect", "guard_calls"]
+__all__ += ["attach", "connect", "guard_calls", "open_line"]
 
 DEFAULT_LIMIT_S = 10.0
 """Longest time that a guarded call may take, or a round of a measurement, on the board's clock.
@@ -45,6 +45,9 @@ _GRACE_S = 5.0
 """How much later than its limit a board may say that it has stopped a call."""
 
 _HELLO_TIMEOUT_S = 10.0
+_LONGEST_S = 1e6
+"""Longest time-out that is taken; some waits of the system know no longer one."""
+
 _DEFAULT_BAUD = 115200
 
 
@@ -70,8 +73,8 @@ def connect(
         baud: of a serial port; the board's own rate when None.
         timeout_s: longest time that a call may take, and each round of a measurement, in seconds of
             the board's clock, after which the board stops it; 10 s when None. On a board that does
-            not guard its calls, the longest silence within one; 30 s when None. The handshake has
-            as long, 10 s when None.
+            not guard its calls, the longest silence within one; 30 s when None. The handshake at a
+            port has as long, 10 s when None; a board that is started has 10 s at least.
         takeover: take the board even if another host has it; that host is told by whom.
         key_file: file with the key that the agent at a TCP port asks for, readable by its owner
             alone. None takes the key from the environment variable BOARDPROF_KEY, if it is there.
@@ -79,6 +82,7 @@ def connect(
 
     Raises:
         UnknownNameError: no such board.
+        UsageError: the time-out is out of range; a rate or a key where the line has none.
         BoardError: nothing at the port, denied, or another board there.
         BusyError: another host has it.
         AuthenticationError: the agent asks for a key and there is none, or it has another one, or
@@ -91,11 +95,14 @@ def connect(
         default_board() if board is None else board_spec(board) if isinstance(board, str) else board
     )
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
-    if port is not None:
-        transport = _open_port(spec, port, baud, hello_s, key_file)
-    else:
+    if not 0 < hello_s <= _LONGEST_S:
+        raise UsageError(f"timeout_s={timeout_s} is out of range: above 0, to {_LONGEST_S:,.0f}.")
+    if port is None:
+        # To load an image and boot takes its time, however short a call shall be.
+        hello_s = max(hello_s, _HELLO_TIMEOUT_S)
+        _check_line(spec, baud, key_file)
         image = image or _build(spec)
-        transport = _start(spec, Path(image), hello_s)
+    transport = open_line(spec, port, image=image, baud=baud, timeout_s=hello_s, key_file=key_file)
     return attach(
         spec,
         transport,
@@ -123,7 +130,6 @@ def attach(
     try:
         session.locate = Locator(Path(image)) if image is not None else None
         welcome = session.open()
-        session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
         if dictionary.board != spec.name:
             raise BoardError(
@@ -131,6 +137,7 @@ def attach(
                 f"not {spec.name!r}.",
                 hint=f"give -b {dictionary.board}, or the port of the other board",
             )
+        session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
         guard_calls(session, dictionary, spec, timeout_s)
         return Board(spec, session, welcome, dictionary, layouts_for(spec.folder))
     except BaseException:
@@ -163,10 +170,50 @@ def guard_calls(
     session.timeout_s = limit_s * spec.clock.time_scale + _GRACE_S
 
 
+def open_line(
+    spec: BoardSpec,
+    port: str | None = None,
+    *,
+    image: str | Path | None = None,
+    baud: int | None = None,
+    timeout_s: float = _HELLO_TIMEOUT_S,
+    key_file: str | Path | None = None,
+) -> Transport:
+    """Open the line to a board, without a word to it; `attach` begins a session over it.
+
+    Args:
+        spec: the board.
+        port: as for `connect`; None starts the board.
+        image: the firmware to start; None builds the agent alone.
+        baud: of a serial port; the board's own rate when None.
+        timeout_s: longest time to start the board or to connect, and then for the key.
+        key_file: as for `connect`.
+
+    Raises:
+        BoardprofError: as `connect`.
+    """
+    if port is None:
+        _check_line(spec, baud, key_file)
+        return _start(spec, Path(image or _build(spec)), timeout_s)
+    return _open_port(spec, port, baud, timeout_s, key_file)
+
+
+def _check_line(spec: BoardSpec, baud: int | None, key_file: str | Path | None) -> None:
+    """Refuse what would mean nothing to a board that is started."""
+    for value, what in ((baud, "a baud rate"), (key_file, "a key file")):
+        if value is not None:
+            raise UsageError(
+                f"{spec.name} is started here, and its line has no use for {what}.",
+                hint="give -p PORT, or leave it out",
+            )
+
+
 def _open_port(
     spec: BoardSpec, port: str, baud: int | None, timeout_s: float, key_file: str | Path | None
 ) -> Transport:
     if "://" in port:
+        if baud is not None:
+            raise UsageError(f"{port} has no baud rate.", hint="leave --baud out")
         from boardprof.transport.sealed import read_key
         from boardprof.transport.tcp import connect_tcp
 

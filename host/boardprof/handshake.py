@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from boardprof.channel import LEAST_FRAME
 from boardprof.errors import (
     BoardprofError,
     BusyError,
@@ -80,7 +81,7 @@ def read_welcome(port: str, body: bytes) -> Welcome:
     """Return what a WELCOME says.
 
     Raises:
-        FrameError: it is too short.
+        FrameError: it is too short, or says what no agent may.
         ProtocolMismatchError: the board speaks another version.
     """
     if len(body) < WELCOME.size:
@@ -91,6 +92,12 @@ def read_welcome(port: str, body: bytes) -> Welcome:
     found = WELCOME.struct.parse(body)
     if not found.version_min <= PROTOCOL_VERSION <= found.version_max:
         raise _mismatch(port, found.version_min, found.version_max)
+    if min(found.mtu_rx, found.mtu_tx) < LEAST_FRAME:
+        raise FrameError(
+            f"WELCOME of {port} tells of frames of {found.mtu_rx} and {found.mtu_tx} bytes; an "
+            f"agent has {LEAST_FRAME} at least.",
+            hint="is it a boardprof agent?",
+        )
     causes = set(ResetCause)
     return Welcome(
         version=PROTOCOL_VERSION,
@@ -111,8 +118,7 @@ def _mismatch(port: str, version_min: int, version_max: int) -> ProtocolMismatch
     if version_max != version_min:
         theirs += f" to {version_max}"
     return ProtocolMismatchError(
-        f"The agent at {port} speaks protocol {theirs}; "
-        f"this boardprof speaks {PROTOCOL_VERSION}.",
+        f"The agent at {port} speaks protocol {theirs}; this boardprof speaks {PROTOCOL_VERSION}.",
         hint="build the firmware again with this boardprof, or install the one it was built with",
     )
 

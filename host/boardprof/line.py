@@ -20,8 +20,16 @@ from boardprof.refusal import unpack_reply
 from boardprof.rpc import Progress, Reply, RpcClient
 from boardprof.silence import no_welcome
 from boardprof.transport.base import Transport
+from boardprof_protocol.codes import FrameKind
 
-__all__ = ["Line", "OnProgress"]
+__all__ = ["Answer", "Line", "OnProgress"]
+
+Answer = tuple[int, bytes, int, float]
+"""Kind and body of a reply, how often its request was sent, and the seconds since the first time.
+
+A plain tuple: a null call takes about as long as its bytes take through the kernel twice, and what
+stands on its way is kept short.
+"""
 
 OnProgress = Callable[[int, int], None]
 """Called with (done, total)."""
@@ -29,7 +37,11 @@ OnProgress = Callable[[int, int], None]
 _CANCEL_S = 1.0
 """How long an interrupted call is given to end on the board."""
 
+_LAST_WORDS_S = 0.25
+"""How long is read what a line that is gone has still brought."""
+
 _NEVER = float("inf")
+_RESULT = int(FrameKind.RESULT)
 
 
 class Line:
@@ -69,8 +81,8 @@ class Line:
         on_progress: OnProgress | None,
         name: str,
         silence_s: float,
-    ) -> tuple[Reply, float]:
-        """Send a request and return its reply, and the seconds that it took.
+    ) -> Answer:
+        """Send a request and return what ends it.
 
         Args:
             kind: of the request's frame.
@@ -89,7 +101,8 @@ class Line:
         if not self._busy.acquire(False):
             raise self._in_use(name)
         try:
-            return self.until_reply(kind, sequence, body, on_progress, name, silence_s)
+            begin = self._send(kind, sequence, body, silence_s)
+            return self._until_reply(begin, on_progress, name, silence_s)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 self._break_off()
@@ -100,36 +113,47 @@ class Line:
         finally:
             self._busy.release()
 
-    def until_reply(
-        self,
-        kind: int,
-        sequence: int,
-        body: bytes,
-        on_progress: OnProgress | None,
-        name: str,
-        silence_s: float,
-    ) -> tuple[Reply, float]:
-        """Do the same for who has the line already: within `held`, or an `exchange` that failed."""
+    def ask(self, kind: int, sequence: int, body: bytes, name: str, silence_s: float) -> Answer:
+        """Do the same for who has the line already: within `held`, or behind an `exchange`."""
+        begin = self._send(kind, sequence, body, silence_s)
+        return self._until_reply(begin, None, name, silence_s)
+
+    def _send(self, kind: int, sequence: int, body: bytes, silence_s: float) -> float:
         self.cancelled = False
-        client = self.client
         begin = self.clock()
-        client.request(kind, sequence, body, silence_s)
-        self.transport.write(client.outgoing(begin), silence_s)
+        self.transport.write(self.client.request(kind, sequence, body, silence_s), silence_s)
+        return begin
+
+    def _until_reply(
+        self, begin: float, on_progress: OnProgress | None, name: str, silence_s: float
+    ) -> Answer:
+        client = self.client
+        client.sent(begin)
         now = self.clock()
+        if client.channel is not None and (more := client.outgoing(now)):
+            self.transport.write(more, silence_s)
         deadline = now + silence_s
+        data = self._read(now, deadline)
+        now = self.clock()
+        result = client.result(data, now)
+        if result is not None:  # as most calls end
+            if self._console.quiet_at_s < _NEVER:
+                self._console.flush()
+            return _RESULT, result, 1, now - begin
+        events = self._take(data, now, deadline, silence_s)
         while True:
-            events, now = self.turn(now, deadline, silence_s)
             for event in events:
                 if isinstance(event, Reply):
                     if self._console.quiet_at_s < _NEVER:
                         self._console.flush()
-                    return event, now - begin
+                    return event.kind, event.body, event.sent, now - begin
                 deadline = now + silence_s
                 _report(name, event, on_progress)
             if now >= deadline:
                 raise self.silent(name, silence_s)
             if self.cancelled:
                 client.cancel(now)
+            events, now = self.turn(now, deadline, silence_s)
 
     def turn(
         self, now: float, deadline: float, silence_s: float
@@ -139,20 +163,27 @@ class Line:
         Returns:
             What came, and the time.
         """
-        client, console = self.client, self._console
-        until = client.next_at_s
+        data = self._read(now, deadline)
+        now = self.clock()
+        return self._take(data, now, deadline, silence_s), now
+
+    def _read(self, now: float, deadline: float) -> bytes:
+        until = self.client.next_at_s
         if until > deadline:
             until = deadline
-        if until > console.quiet_at_s:
-            until = console.quiet_at_s
-        data = self.transport.read(until - now if until > now else 0.0)
-        now = self.clock()
-        events = client.receive(data, now)
-        if client.has_text or now >= console.quiet_at_s:
+        if until > self._console.quiet_at_s:
+            until = self._console.quiet_at_s
+        return self.transport.read(until - now if until > now else 0.0)
+
+    def _take(
+        self, data: bytes, now: float, deadline: float, silence_s: float
+    ) -> Sequence[Reply | Progress]:
+        events = self.client.receive(data, now)
+        if self.client.has_text or now >= self._console.quiet_at_s:
             self._take_console(now)
-        if client.has_outgoing and now < deadline and (outgoing := client.outgoing(now)):
+        if now < deadline and (outgoing := self.client.outgoing(now)):
             self.transport.write(outgoing, silence_s)
-        return events, now
+        return events
 
     def _break_off(self) -> None:
         """Give the board a moment to end the call that the user has interrupted.
@@ -161,10 +192,11 @@ class Line:
         """
         now = self.clock()
         deadline = now + _CANCEL_S
+        due = self.client.outgoing(now)  # the CALL, if it is not noted yet that it was sent
         if not self.client.cancel(now):
             return
         try:
-            self.transport.write(self.client.outgoing(now), _CANCEL_S)
+            self.transport.write(due + self.client.outgoing(now), _CANCEL_S)
             while now < deadline and self.client.waits:
                 _, now = self.turn(now, deadline, _CANCEL_S)
         except BoardprofError:
@@ -198,8 +230,10 @@ class Line:
             BusyError: it did.
         """
         if type(error) is LinkError:
+            # The line may not be gone: a stranger that never stops talking is such an error, too.
+            deadline = self.clock() + _LAST_WORDS_S
             with contextlib.suppress(BoardprofError):
-                while data := self.transport.read(0.0):
+                while self.clock() < deadline and (data := self.transport.read(0.0)):
                     self.client.receive(data, self.clock())
         if self.client.taken_by is not None:
             raise taken_over(self.transport.name, self.client.taken_by) from error

@@ -14,13 +14,14 @@ from boardprof.board_file import BoardSpec
 from boardprof.errors import BoardTimeoutError, FrameError, LinkError
 from boardprof.faults import Faults
 from boardprof.line_counter import CountingTransport, LineCounts
-from boardprof.transport.base import Transport
 from boardprof.transport.faulty import FaultyTransport
 from boardprof_protocol.codes import BuiltIn
 
 __all__ = ["LinkReport", "Tests", "Throughput", "diagnose", "try_link"]
 
 _HELLO_S = 3.0
+_START_S = 10.0
+_LATE_S = 0.5
 _ROUND_TRIPS = 0.3
 """Fraction of the time for round trips; the rest is for data, half of it each way."""
 
@@ -158,14 +159,15 @@ def try_link(
     Raises:
         BoardprofError: no session can be had, or it ends; see `connect`.
     """
-    plain = _open(spec, port, baud, key_file)
+    hello_s = _START_S if port is None else _HELLO_S
+    plain = connection.open_line(spec, port, baud=baud, timeout_s=hello_s, key_file=key_file)
     line = CountingTransport(plain if faults is None else FaultyTransport(plain, faults))
-    with connection.attach(spec, line, hello_s=_HELLO_S) as board:
+    with connection.attach(spec, line, hello_s=hello_s) as board:
         test = _Test(board, line, random.Random(seed))
         test.measure_round_trips(time.monotonic() + _ROUND_TRIPS * seconds)
         why = "" if board.memory.size >= 2 else "the board's agent has no arena"
         data = None if why else test.measure_data((1 - _ROUND_TRIPS) * seconds)
-        line.read(0.05)  # an answer that is late is not lost
+        _await_late(line)
     rate = round(10 / line.byte_time_s) if line.byte_time_s else baud
     return LinkReport(
         port=line.name,
@@ -179,10 +181,11 @@ def try_link(
     )
 
 
-def _open(spec: BoardSpec, port: str | None, baud: int | None, key_file: str | None) -> Transport:
-    if port is None:
-        return connection._start(spec, connection._build(spec), _HELLO_S)
-    return connection._open_port(spec, port, baud, _HELLO_S, key_file)
+def _await_late(line: CountingTransport) -> None:
+    """Take what is still on its way: an answer that is late is not lost."""
+    deadline = time.monotonic() + _LATE_S
+    while line.counts.lost and time.monotonic() < deadline:
+        line.read(0.05)
 
 
 def diagnose(

@@ -60,7 +60,6 @@ def locate(image: Path, pc: int) -> Location | None:
         image: an ELF file, best with ``-g``.
         pc: an address in the file's own terms, whatever it was loaded at.
     """
-    from elftools.common.exceptions import DWARFError, ELFError
     from elftools.elf.elffile import ELFFile
 
     try:
@@ -68,7 +67,8 @@ def locate(image: Path, pc: int) -> Location | None:
             elf = ELFFile(file)
             function = _function_at(elf, pc)
             path, line = _line_at(elf, pc)
-    except (OSError, ELFError, DWARFError):
+    except Exception:
+        # pyelftools raises more than its own errors: of a damaged file, asserts and KeyErrors.
         return None  # that a place cannot be named must not hide what happened there
     if function is None and not line:
         return None

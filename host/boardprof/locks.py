@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from boardprof.errors import UsageError
+
 __all__ = ["EmulatorLock", "sweep"]
 
 _END_S = 2.0
@@ -100,12 +102,22 @@ class EmulatorLock:
             pid: its process.
             command: its program, by its path, and arguments, as the process shows them.
             port: where the host and it meet; "" as long as that is not known.
+
+        Raises:
+            UsageError: the file cannot be written.
         """
         process = _Process.running(pid, command)
         if process is None:
             return  # has ended already, which whoever started it will notice
-        self._folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(".new", f"{self._board}-{pid}-", self._folder)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle, name = tempfile.mkstemp(".new", f"{self._board}-{pid}-", self._folder)
+        except OSError as error:
+            raise UsageError(
+                f"No file that tells of the emulator can be written to {self._folder}: "
+                f"{error.strerror}.",
+                hint="set XDG_CACHE_HOME to a folder that can be written",
+            ) from error
         self._file = os.fdopen(handle, "w", encoding="utf-8")
         # Locked before it has the name by which it is looked for: nobody finds it unlocked.
         fcntl.flock(handle, fcntl.LOCK_EX)

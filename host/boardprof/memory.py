@@ -80,7 +80,16 @@ class Memory:
             data: what to write.
             offset: where, in bytes from the block's beginning.
             on_progress: called with (bytes done, bytes in all).
+
+        Raises:
+            UsageError: the offset is below 0.
+            RpcError: not all of it is within the block, or the handle is void.
         """
+        if offset < 0:
+            raise UsageError(
+                f"There is no offset {offset} in a block of {block.size} bytes.",
+                hint=f"write from offset 0 to {block.size}",
+            )
         if self._is_bulk("bp.upload", len(data), self._write_chunk):
             self._channels.upload(block.handle, offset, bytes(data), on_progress)
             return
@@ -104,8 +113,17 @@ class Memory:
         """Read ``size`` bytes (all that follow when None) from ``offset``.
 
         ``on_progress`` is called with (bytes done, bytes in all).
+
+        Raises:
+            UsageError: the offset or the size is none, or the offset is past the block's end.
+            RpcError: not all of it is within the block, or the handle is void.
         """
         size = block.size - offset if size is None else size
+        if offset < 0 or size < 0:
+            raise UsageError(
+                f"There are no {size} bytes from offset {offset} of a block of {block.size} bytes.",
+                hint=f"read from offset 0 to {block.size}, and 0 bytes or more",
+            )
         if self._is_bulk("bp.download", size, self._read_chunk):
             return self._channels.download(block.handle, offset, size, on_progress)
         chunks = []

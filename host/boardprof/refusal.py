@@ -35,6 +35,26 @@ _WHAT_WENT_WRONG = {
     ErrorCode.NO_COLLECTOR: "it has no such collector",
     ErrorCode.UNSUPPORTED: "not supported by this agent",
     ErrorCode.NOT_MEASURABLE: "that function cannot be measured",
+    ErrorCode.CANCELLED: "it was broken off",
+}
+
+_HAS_ANOTHER_FORM = "`boardprof info` shows what the board's firmware has and takes"
+_IS_TOO_MUCH = "ask for less at a time, or give the board more in [build] config of its board.toml"
+
+_WHAT_TO_TRY = {
+    ErrorCode.MALFORMED: "build the firmware again with this boardprof",
+    ErrorCode.NO_FUNCTION: _HAS_ANOTHER_FORM,
+    ErrorCode.ARG_COUNT: _HAS_ANOTHER_FORM,
+    ErrorCode.ARG_TYPE: _HAS_ANOTHER_FORM,
+    ErrorCode.ARG_RANGE: _HAS_ANOTHER_FORM,
+    ErrorCode.REPLY_TOO_BIG: _IS_TOO_MUCH,
+    ErrorCode.NO_MEMORY: f"free or close what is not needed; {_IS_TOO_MUCH}",
+    ErrorCode.BAD_HANDLE: "reserve or open it again: what is freed or closed, or belongs to "
+    "another session, is void",
+    ErrorCode.BAD_OFFSET: "stay within the block: the detail is its length in bytes",
+    ErrorCode.NO_COLLECTOR: _HAS_ANOTHER_FORM,
+    ErrorCode.UNSUPPORTED: _HAS_ANOTHER_FORM,
+    ErrorCode.NOT_MEASURABLE: "call it instead: board.functions, or a window of a collector",
 }
 
 _WHAT_TRAPPED = {
@@ -72,7 +92,8 @@ def unpack_reply(name: str, body: bytes) -> object:
         )
     except (ValueError, msgpack.UnpackException) as error:
         raise FrameError(
-            f"The reply to {name} is not one msgpack value: {error or type(error).__name__}"
+            f"The reply to {name} is not one msgpack value: {error or type(error).__name__}",
+            hint="build the firmware again with this boardprof, or see what else is on this line",
         ) from error
     return value
 
@@ -87,7 +108,11 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
     """
     fields = unpack_reply(name, body)
     if not (isinstance(fields, list) and _is_readable(fields)):
-        return RpcError(f"The board refused {name} with an unreadable error.", code=0)
+        return RpcError(
+            f"The board refused {name} with an unreadable error.",
+            code=0,
+            hint="build the firmware again with this boardprof",
+        )
     code, detail = fields[0], fields[1]
     if code == ErrorCode.CHECK_FAILED:
         detail -= (detail & 1 << 31) << 1  # the check's int, sent as its 32 bits
@@ -101,7 +126,11 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
         stop = _Stop(name, code, detail, pc, address, locate(pc) if locate and pc else None)
         return stop.fault() if code == ErrorCode.FAULT else stop.time_out()
     why = _WHAT_WENT_WRONG.get(code, f"error {code}")
-    return RpcError(f"The board refused {name}: {why} (detail {detail}).", code=code)
+    return RpcError(
+        f"The board refused {name}: {why} (detail {detail}).",
+        code=code,
+        hint=_WHAT_TO_TRY.get(code),
+    )
 
 
 def _is_readable(fields: list[object]) -> bool:

@@ -12,10 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from boardprof.rtt import RttEstimate
 from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
-from boardprof_protocol.frame import OVERHEAD, Cobs, Frame, FrameDecoder, encode_fields, result_body
+from boardprof_protocol.frame import (
+    OVERHEAD,
+    Cobs,
+    Frame,
+    FrameDecoder,
+    encode_fields,
+    header,
+    result_body,
+)
 
-__all__ = ["Channel", "Progress", "Reply", "RpcClient", "RttEstimate"]
+__all__ = ["Channel", "Progress", "Reply", "RpcClient"]
 
 _REPLIES = frozenset(map(int, {FrameKind.RESULT, FrameKind.ERROR, FrameKind.NO_SESSION}))
 _GREETINGS = frozenset(map(int, {FrameKind.WELCOME, FrameKind.BUSY}))
@@ -29,39 +38,6 @@ _RESULT_FIRST = _FIRST | _RESULT
 _NEVER = float("inf")
 _ALIVE_RESEND_S = 5.0
 """A board that has said PROGRESS has the request: ask again only in case its reply was lost."""
-
-
-@dataclass
-class RttEstimate:
-    """Retransmission time-out as in RFC 6298, with a floor that suits the line.
-
-    Attributes:
-        floor_s: never wait less: two frame times and 20 ms.
-        timeout_s: what to wait now.
-    """
-
-    floor_s: float
-    timeout_s: float = 0.25
-    _smoothed_s: float | None = None
-    _variation_s: float = 0.0
-
-    def measured(self, rtt_s: float) -> None:
-        """Take the round trip of a request that was sent once (Karn's rule: no other counts)."""
-        smoothed_s = self._smoothed_s
-        if smoothed_s is None:
-            smoothed_s, variation_s = rtt_s, rtt_s / 2
-        else:
-            variation_s = self._variation_s
-            variation_s += (abs(smoothed_s - rtt_s) - variation_s) / 4
-            smoothed_s += (rtt_s - smoothed_s) / 8
-        self._smoothed_s, self._variation_s = smoothed_s, variation_s
-        timeout_s = smoothed_s + 4 * variation_s
-        self.timeout_s = timeout_s if timeout_s > self.floor_s else self.floor_s
-
-    def expired(self) -> None:
-        """Back off: double, up to a second or the floor; what is longer already stays."""
-        ceiling_s = max(1.0, self.floor_s)
-        self.timeout_s = max(self.timeout_s, min(2 * self.timeout_s, ceiling_s))
 
 
 class Reply(NamedTuple):
@@ -110,8 +86,8 @@ class _Request:
     damaged = False
     cancel = b""
     cancels = 0
-
     sent_at_s = 0.0
+    answer = b"\0"  # how the RESULT begins; nothing begins like that
 
     def __init__(self, kind: int, sequence: int, encoded: bytes, silence_s: float) -> None:
         self.kind = kind
@@ -135,6 +111,7 @@ class RpcClient:
         naks: frames that the board could not read.
         channel: gets the DATA and ACK frames of its number; None: nobody does.
         rtt: the time-out, for channels too.
+        has_text: whether `console` may have something.
         taken_by: body of the BUSY by which the agent told that another host has taken the board
             over; None: it has not. The line ends behind it.
     """
@@ -144,6 +121,7 @@ class RpcClient:
     naks: int = 0
     channel: Channel | None = None
     rtt: RttEstimate = field(init=False)
+    has_text: bool = False
     taken_by: bytes | None = None
     _decoder: FrameDecoder = field(default_factory=FrameDecoder)
     _request: _Request | None = None
@@ -170,8 +148,10 @@ class RpcClient:
         """Return a frame of this session as it stands on the line."""
         return encode_fields(_FIRST | kind, self.session, sequence, body, self._decoder.cobs)
 
-    def request(self, kind: int, sequence: int, body: bytes, silence_s: float = _NEVER) -> None:
-        """Begin a request; `outgoing` has its bytes.
+    def request(self, kind: int, sequence: int, body: bytes, silence_s: float = _NEVER) -> bytes:
+        """Begin a request; return its bytes.
+
+        Whoever sends them at once says so by `sent`; else `outgoing` has them.
 
         Args:
             kind: of the frame.
@@ -181,11 +161,23 @@ class RpcClient:
         """
         encoded = encode_fields(_FIRST | kind, self.session, sequence, body, self._decoder.cobs)
         self._request = _Request(kind, sequence, encoded, silence_s)
+        return encoded
+
+    def sent(self, at_s: float) -> None:
+        """Take note that the request was sent, for the first time; then there is time for this."""
+        request = self._request
+        assert request is not None
+        request.sent = 1
+        request.sent_at_s = at_s
+        wait_s = self.rtt.timeout_s + len(request.encoded) * self.byte_time_s
+        request.resend_at_s = at_s + wait_s
+        if request.kind == _CALL:
+            request.answer = header(_RESULT_FIRST, self.session, request.sequence)
 
     def cancel(self, now_s: float) -> bool:
         """Ask the board to end the CALL under way (SPEC.md 4.6); return whether there is one."""
         request = self._request
-        if request is None or request.kind != FrameKind.CALL or not request.sent:
+        if request is None or request.kind != _CALL or not request.sent:
             return False
         if not request.cancel:
             request.cancel = self.encode(FrameKind.CANCEL, request.sequence)
@@ -197,20 +189,17 @@ class RpcClient:
         request = self._request
         encoded = b""
         if request is not None and now_s >= request.resend_at_s:
-            encoded = self._first(request, now_s) if not request.sent else self._due(request, now_s)
+            if request.sent:
+                encoded = self._again(request, now_s)
+            else:
+                encoded = request.encoded
+                self.sent(now_s)
         if self.channel is not None:
             # A board at work on a call is silent, and may have no room for more of our frames.
             encoded += self.channel.outgoing(now_s, timed=request is None)
         return encoded
 
-    def _first(self, request: _Request, now_s: float) -> bytes:
-        encoded = request.encoded
-        request.sent = 1
-        request.sent_at_s = now_s
-        request.resend_at_s = now_s + self.rtt.timeout_s + len(encoded) * self.byte_time_s
-        return encoded
-
-    def _due(self, request: _Request, now_s: float) -> bytes:
+    def _again(self, request: _Request, now_s: float) -> bytes:
         encoded = request.encoded
         if request.cancel:
             # CANCEL alone at first: the board has the CALL. Nor is its sending a time-out. Later
@@ -234,22 +223,30 @@ class RpcClient:
             return self._request.resend_at_s
         return self.channel.next_at_s if self.channel is not None else _NEVER
 
+    def result(self, data: bytes, now_s: float) -> bytes | None:
+        """Take bytes that arrived if they are what most calls get: one RESULT and nothing else.
+
+        Returns:
+            Its body, which ends the request; None: nothing was taken, `receive` is to have it.
+        """
+        request = self._request
+        if request is None or request.sent != 1 or self.has_text:
+            return None
+        body = result_body(data, request.answer)
+        if body is not None:
+            if not request.alive:
+                self.rtt.measured(now_s - request.sent_at_s)
+            self._request = None
+        return body
+
     def receive(self, data: bytes, now_s: float) -> Sequence[Reply | Progress]:
         """Take bytes that arrived; return what they mean for the request under way."""
-        request = self._request
-        if request is not None and request.sent == 1 and not self._decoder.has_text:
-            # The usual case on its shortest way; whatever else came goes the long one.
-            body = result_body(data, _RESULT_FIRST, self.session, request.sequence)
-            if body is not None and request.kind == _CALL:
-                if not request.alive:
-                    self.rtt.measured(now_s - request.sent_at_s)
-                self._request = None
-                return (Reply(_RESULT, body, 1),)
         events = []
         for frame in self._decoder.feed(data):
             event = self._event(frame, now_s)
             if event is not None:
                 events.append(event)
+        self.has_text = self._decoder.has_text
         return events
 
     def _event(self, frame: Frame, now_s: float) -> Reply | Progress | None:
@@ -299,20 +296,12 @@ class RpcClient:
         """Whether a request is under way."""
         return self._request is not None
 
-    @property
-    def has_outgoing(self) -> bool:
-        """Whether there is anything to ask `outgoing` for."""
-        return self._request is not None or self.channel is not None
-
     def forget(self) -> None:
         """Give the request under way up; a late reply to it is ignored."""
         self._request = None
 
-    @property
-    def has_text(self) -> bool:
-        """Whether `console` may have something."""
-        return self._decoder.has_text
-
     def console(self, *, everything: bool = False, lines: bool = False) -> bytes:
         """Return and forget bytes that were no frames; see `FrameDecoder.take_console`."""
-        return self._decoder.take_console(everything=everything, lines=lines)
+        text = self._decoder.take_console(everything=everything, lines=lines)
+        self.has_text = self._decoder.has_text
+        return text

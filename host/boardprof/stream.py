@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
@@ -16,6 +17,9 @@ __all__ = ["Stream"]
 
 _SETTLE_S = 0.2
 """How long the last bytes are waited for when a stream is closed."""
+
+_LONGEST_SETTLE_S = 2.0
+"""The same, as long as some come."""
 
 
 class Stream:
@@ -67,7 +71,9 @@ class Stream:
         self._is_open = False
         receiver = self._receiver
         try:
-            while self._has_more():
+            # Bounded: a source that goes on by itself would keep us here.
+            deadline = time.monotonic() + _LONGEST_SETTLE_S
+            while self._has_more() and time.monotonic() < deadline:
                 pass
         except BaseException:
             self._session.drop_channel()

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import re
 import struct
-import zlib
 from collections.abc import Callable
 from typing import NamedTuple
+from zlib import crc32
 
 from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
 
 __all__ = ["HEADER_SIZE", "OVERHEAD", "BadFrame", "Cobs", "Frame", "FrameDecoder", "body_capacity"]
 __all__ += ["cobs_decode", "cobs_encode", "decode_frame", "encode_fields", "encode_frame"]
-__all__ += ["result_body"]
+__all__ += ["header", "result_body"]
 
 _HEADER = struct.Struct("<BHI")
+header = _HEADER.pack
+"""From version and kind, session id and sequence number to the bytes before the body."""
+
 _CRC = struct.Struct("<I")
 HEADER_SIZE = _HEADER.size
 """Bytes before the body: version and kind, session id, sequence number."""
@@ -32,13 +35,14 @@ OVERHEAD = HEADER_SIZE + _CRC.size
 _LONGEST = 1 << 16
 """No encoded frame is longer, in bytes: an MTU has 16 bits."""
 
-_LEAST_FRAME = 1 + 1 + OVERHEAD + 1
-"""Encoded bytes of a frame without a body: two delimiters and a code besides."""
+_LEAST_FRAME = 2 + OVERHEAD
+"""Encoded bytes of a frame without a body, but for the last: a delimiter and a code besides."""
 
 _ONE_GROUP = 253
 """Of so many bytes no group is full (code 255), whatever they are."""
 
 _GROUPS = tuple(bytes([1 + length]) for length in range(_ONE_GROUP + 1))
+_LEADS = tuple(b"\0" + code for code in _GROUPS)
 _ZEROS = re.compile(b"\0+")
 _EMPTY_GROUPS = re.compile(b"\1+")
 
@@ -149,11 +153,13 @@ def encode_frame(frame: Frame, cobs: Cobs = _OWN) -> bytes:
 
 def encode_fields(first: int, session: int, sequence: int, body: bytes, cobs: Cobs) -> bytes:
     """Encode a frame whose first byte is ``first``; see `encode_frame`."""
-    raw = _HEADER.pack(first, session, sequence) + body
-    raw += _CRC.pack(zlib.crc32(raw))
+    raw = header(first, session, sequence) + body
+    raw += _CRC.pack(crc32(raw))
     if len(raw) > _ONE_GROUP:
         return b"\0%b\0" % cobs.encode(raw)
-    return b"\0%b\0" % b"".join([_GROUPS[len(group)] + group for group in raw.split(b"\0")])
+    if 0 in raw:
+        return b"\0%b\0" % b"".join([_GROUPS[len(group)] + group for group in raw.split(b"\0")])
+    return _LEADS[len(raw)] + raw + b"\0"
 
 
 def decode_frame(encoded: bytes, cobs: Cobs = _OWN) -> Frame:
@@ -166,7 +172,7 @@ def decode_frame(encoded: bytes, cobs: Cobs = _OWN) -> Frame:
     if len(raw) < OVERHEAD:
         raise BadFrame("too short")
     # The CRC over bytes and their own CRC is a constant; so nothing need be cut off to compare.
-    if zlib.crc32(raw) != _RESIDUE:
+    if crc32(raw) != _RESIDUE:
         raise BadFrame("wrong CRC")
     first, session, sequence = _HEADER.unpack_from(raw)
     return Frame(first & 15, session, sequence, raw[HEADER_SIZE : -_CRC.size], first >> 4)
@@ -176,20 +182,22 @@ _RESIDUE = 0x2144DF1C
 """CRC-32 of any bytes with their CRC-32 behind them, little-endian."""
 
 
-def result_body(data: bytes, first: int, session: int, sequence: int) -> bytes | None:
-    """Return the body if ``data`` is one short frame with this header and nothing else.
+def result_body(data: bytes, start: bytes) -> bytes | None:
+    """Return the body if ``data`` is one short frame with this ``header`` and nothing else.
 
     A short cut of `FrameDecoder` for the usual answer to a small call; None says nothing about
     what else ``data`` may be.
     """
-    length = len(data)
-    if not _LEAST_FRAME <= length <= _ONE_GROUP or data[0] or data[-1]:
+    end = len(data) - 1
+    if not _LEAST_FRAME <= end < _ONE_GROUP or data[0] or data[end]:
         return None
-    try:
-        raw = cobs_decode(data[1:-1])
-    except BadFrame:
-        return None
-    if zlib.crc32(raw) != _RESIDUE or not raw.startswith(_HEADER.pack(first, session, sequence)):
+    raw = data[2:end]
+    if data[1] != end - 1 or 0 in raw:  # not one group without a zero
+        try:
+            raw = cobs_decode(data[1:end])
+        except BadFrame:
+            return None
+    if crc32(raw) != _RESIDUE or not raw.startswith(start):
         return None
     return raw[HEADER_SIZE : -_CRC.size]
 

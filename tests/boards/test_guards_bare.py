@@ -198,8 +198,9 @@ def test_a_function_that_returns_within_its_limit_is_not_interrupted(board: Boar
     limit(board)
     limited = board.profile("deep", 100, warmup=1, repeat=5)
     for with_limit, without in zip(counts_of(limited), counts_of(free), strict=True):
-        # Where a tick begins is chance, on one side; the way through a handler takes more than 1.
-        assert abs(with_limit - without) <= (1 if board.spec.name == "qemu-cortex-m3" else 0)
+        # Where a tick begins is chance: on this core an instruction is 1.6 ticks, so that a sample
+        # and its calibration may have one more or less each. A handler takes more than 10.
+        assert abs(with_limit - without) <= (2 if board.spec.name == "qemu-cortex-m3" else 0)
 
 
 @pytest.mark.parametrize("name", BARE)

@@ -38,6 +38,34 @@ void spoils_its_stack(void) {
     *nowhere = 7;
 }
 void raises(void) { raise(SIGSEGV); turns++; }
+#include <stdlib.h>
+#include <sys/wait.h>
+static int status_of(pid_t child) {
+    int status = -1;
+    for (int i = 0; i < 100 && waitpid(child, &status, WNOHANG) == 0; i++) {
+        usleep(50000);
+    }
+    return status;
+}
+static pid_t child;
+int process(void) { return getpid(); }
+void forks(void) { child = fork(); }
+int status(void) { return status_of(child); }
+int child_exits(void) {
+    pid_t made = fork();
+    if (made == 0) exit(3);
+    return status_of(made);
+}
+int child_traps(void) {
+    pid_t made = fork();
+    if (made == 0) *nowhere = 1;
+    return status_of(made);
+}
+int vforked_child_ends(void) {
+    pid_t made = vfork();
+    if (made == 0) _exit(4);
+    return status_of(made);
+}
 """
 
 HOST = """\
@@ -245,3 +273,18 @@ def test_the_agents_program_dies_of_a_signal_that_another_process_sends(
         agent.send_signal(signal.SIGSEGV)
         assert agent.wait(10) == -signal.SIGSEGV
     agent.stdout.close()
+
+
+@pytest.mark.parametrize("name", ["native", "linux"])
+def test_a_child_that_a_function_forks_is_no_second_agent(
+    name: str, image: Path, linux_image: Path
+) -> None:
+    with connect(board_spec(name), image=image if name == "native" else linux_image) as board:
+        own = board.functions.process()
+        board.functions.forks()  # and both return
+        assert board.functions.status() == 0
+        assert board.functions.child_exits() == 3 << 8
+        if name == "linux":  # in this process faulthandler would tell of it
+            assert board.functions.child_traps() == signal.SIGSEGV
+        assert board.functions.vforked_child_ends() == 4 << 8
+        assert board.functions.process() == own

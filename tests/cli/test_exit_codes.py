@@ -33,6 +33,19 @@ SCALARS = FIXTURES / "scalars.c"
         (["run", "f.c:f", "--warmup", "-1"], ["Invalid value for '--warmup': -1"]),
         (["run", "f.c:f", "--number", "0"], ["Invalid value for '--number': 0"]),
         (["info", "--timeout", "0"], ["Invalid value for '--timeout': 0"]),
+        (["info", "--timeout", "nan"], ["Invalid value for '--timeout': nan is no number"]),
+        (["info", "--timeout", "inf"], ["Invalid value for '--timeout': inf"]),
+        (["doctor", "--link", "--seconds", "inf"], ["Invalid value for '--seconds': inf"]),
+        (["doctor", "--link", "--faults", "nan"], ["Invalid value for '--faults': nan"]),
+        (
+            ["info", "-b", "native", "--baud", "9600"],
+            ["native is started", "a baud rate", "-p PORT"],
+        ),
+        (["info", "-b", "linux", "--key-file", "k"], ["linux is started here", "a key file", "-p"]),
+        (
+            ["info", "-b", "linux", "-p", "socket://127.0.0.1:1", "--baud", "9600"],
+            ["socket://127.0.0.1:1 has no baud rate.", "Try: leave --baud out"],
+        ),
         (["info", "-b", "linux", "-p", "x", "--baud", "0"], ["Invalid value for '--baud': 0"]),
         (
             ["info", "-b", "qemu-rv23"],

@@ -62,6 +62,8 @@ def test_a_welcome_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
     ("greeting", "kind", "message"),
     [
         (b"hello", FrameError, "has 5 bytes, 32 are due"),
+        (welcome(mtu_rx=63), FrameError, "of 63 and 256 bytes; an agent has 64 at least"),
+        (welcome(mtu_tx=0), FrameError, "of 256 and 0 bytes; an agent has 64 at least"),
         (welcome(version_min=2, version_max=2), ProtocolMismatchError, "speaks protocol 2;"),
         (welcome(version_min=2, version_max=4), ProtocolMismatchError, "speaks protocol 2 to 4;"),
         (welcome(version_min=0, version_max=0), ProtocolMismatchError, "speaks protocol 0;"),

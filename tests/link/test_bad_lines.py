@@ -76,6 +76,20 @@ def test_bytes_that_are_no_text_are_4_with_their_number_and_in_hex() -> None:
     assert "Try: give the board's baud rate by --baud" in str(error)
 
 
+def test_a_stranger_that_never_stops_talking_is_told_in_time() -> None:
+    noise = random.Random(3).randbytes(4096)
+
+    def flood(connection: socket.socket) -> None:
+        while True:  # until the host hangs up, which is an OSError
+            connection.sendall(noise)
+
+    begin = time.monotonic()
+    error = error_of(flood)
+    assert type(error) is LinkError
+    assert "but no frame and hardly any text: " in str(error)
+    assert time.monotonic() - begin < 10
+
+
 @pytest.mark.parametrize(
     ("greeting", "who"),
     [

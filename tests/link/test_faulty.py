@@ -208,6 +208,36 @@ def test_a_cut_line_is_gone_for_good(ends: tuple[socket.socket, socket.socket]) 
         line.read(1.0)
 
 
+class Flood:
+    """A line on which a frame comes each 10 ms, whoever reads."""
+
+    name, byte_time_s = "flood", 0.0
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def read(self, timeout_s: float) -> bytes:
+        self.now_s += 0.01
+        return A
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        pass
+
+    def printed(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_read_ends_in_time_where_all_that_comes_is_lost() -> None:
+    flood = Flood()
+    faults = Faults(frames=1.0, kinds=[Lose])
+    line = FaultyTransport(flood, faults, clock=lambda: flood.now_s)
+    assert line.read(0.5) == b""
+    assert 0.5 <= flood.now_s < 0.52
+
+
 def test_a_session_stands_one_frame_in_five_damaged() -> None:
     with running_agent(FIXTURES / "scalars.c") as (_, port):
         faults = Faults(seed=7, frames=0.2)

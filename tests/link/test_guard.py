@@ -12,7 +12,7 @@ from boardprof.board_file import BoardSpec
 from boardprof.boards import board_spec
 from boardprof.builder import build
 from boardprof.connection import connect, guard_calls
-from boardprof.errors import DeviceTimeoutError
+from boardprof.errors import DeviceTimeoutError, UsageError
 from boardprof.guard import GuardSpec
 from boardprof.info import board_info, info_text
 from tests.cli.command import FIXTURES, agent
@@ -89,6 +89,17 @@ def test_at_a_port_the_raw_pc_is_told_and_with_its_image_the_line() -> None:
             ),
         ):
             board.functions.b_endless()
+
+
+def test_a_limit_shorter_than_a_start_does_not_keep_a_board_from_starting() -> None:
+    with connect("linux", timeout_s=0.001) as board:
+        assert board.dictionary.board == "linux"
+
+
+@pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf"), 1e7])
+def test_a_time_out_that_is_none_is_a_mistake(timeout_s: float) -> None:
+    with pytest.raises(UsageError, match=r"timeout_s=.* is out of range: above 0, to 1,000,000\."):
+        connect("native", timeout_s=timeout_s)
 
 
 def test_info_tells_what_is_caught_and_why_the_rest_is_not() -> None:

@@ -20,13 +20,19 @@ from boardprof.board_file import BoardSpec
 from boardprof.boards import board_spec
 from boardprof.builder import build
 from boardprof.connection import connect
-from boardprof.errors import AuthenticationError, BusyError, LinkError, UsageError
+from boardprof.errors import (
+    AuthenticationError,
+    BoardTimeoutError,
+    BusyError,
+    LinkError,
+    UsageError,
+)
 from boardprof.transport.sealed import Opener, SealedTransport, Sealer, derive, read_key, seal
 from boardprof.transport.tcp import connect_socket, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.handshake import HELLO
-from tests.cli.command import boardprof
+from tests.cli.command import boardprof, offspring, wait_until
 from tests.link.peers import altered_board, peer, running_agent
 from tests.support import AGENT, WARNINGS, requires_compiler, run, unhex, vectors
 
@@ -310,6 +316,22 @@ def test_a_key_that_nobody_asks_for_is_told(tmp_path: Path) -> None:
             assert board.functions.rest(0) == 0
 
 
+def test_an_agent_that_asks_for_the_key_and_then_hangs_is_5(tmp_path: Path) -> None:
+    key = written(tmp_path / "key", KEY)
+
+    def hangs(connection: socket.socket) -> None:
+        connection.sendall(b"boardprof-key-1 " + b"0" * 32 + b"\n")
+        while connection.recv(4096):
+            pass
+
+    with peer(hangs) as port, pytest.raises(BoardTimeoutError) as caught:
+        connect("linux", port, key_file=key, timeout_s=0.3)
+    assert str(caught.value) == (
+        f"The agent at {port} asked for the key, and said nothing more for 0.3 s.\n"
+        "Try: see whether the agent hangs, and connect again"
+    )
+
+
 def test_a_peer_that_speaks_otherwise_is_quoted(tmp_path: Path) -> None:
     key = written(tmp_path / "key", KEY)
 
@@ -346,6 +368,24 @@ def test_a_board_that_the_host_starts_itself_asks_for_no_key() -> None:
     environment = {"BOARDPROF_KEY": KEY.decode()}
     done = boardprof("info", "-b", "linux", environment=environment)
     assert done.code == 0, done.err
+
+
+def test_an_agent_that_has_read_its_key_leaves_it_nowhere_in_its_environment(
+    tmp_path: Path,
+) -> None:
+    image = build(board_spec("linux"), [HOSTS]).image
+    environment = {**os.environ, "BOARDPROF_KEY": KEY.decode()}
+    with subprocess.Popen([image], stdout=subprocess.PIPE, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().decode().removeprefix("listening on ").strip()
+            key = written(tmp_path / "key", KEY)
+            with connect("linux", f"socket://{port}", key_file=key) as board:
+                assert board.functions.rest(0) == 0
+                for pid in (process.pid, *offspring(process.pid)):
+                    assert KEY not in Path(f"/proc/{pid}/environ").read_bytes()
+        finally:
+            process.kill()
 
 
 # -- attacks on the line ----------------------------------------------------------------------
@@ -461,6 +501,26 @@ def test_what_was_said_to_one_agent_opens_no_other(tmp_path: Path) -> None:
         assert second.recv(4096) == b"boardprof-key-1 refused\n"
         second.close()
         assert said(process).endswith(" was cut off: its key is another one\n")
+
+
+def test_hosts_that_show_no_key_have_no_more_processes_than_may_wait(tmp_path: Path) -> None:
+    key = written(tmp_path / "key", KEY)
+    with keyed_agent(tmp_path) as (process, port), contextlib.ExitStack() as lines:
+        for _ in range(40):
+            line = lines.enter_context(connect_socket(port, 10.0))
+            assert line.recv(16) == b"boardprof-key-1 "
+        # The doorman, and 16 connections whose HELLO has not come.
+        wait_until(lambda: len(offspring(process.pid)) == 1 + 16, "the others have been let go")
+        with connect("linux", port, key_file=key) as board:
+            assert board.functions.rest(0) == 0
+
+
+def test_a_refusal_is_told_at_once_though_the_host_goes_on_talking(tmp_path: Path) -> None:
+    with keyed_agent(tmp_path) as (process, port), connect_socket(port, 10.0) as line:
+        line.sendall(b"GET / HTTP/1.0\r\n")
+        begin = time.monotonic()
+        assert said(process).endswith(" was cut off: it showed no key\n")
+        assert time.monotonic() - begin < 0.9
 
 
 def test_a_damaged_record_from_the_agent_is_told_by_the_host() -> None:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from boardprof.connection import connect
-from boardprof.errors import BusyError
+from boardprof.errors import BusyError, UsageError
 from boardprof.locks import EmulatorLock, sweep
 from boardprof.transport.child import ChildProcess
 from boardprof.transport.holders import described, lock_holders, openers
@@ -125,6 +125,16 @@ def test_a_serial_port_takes_ten_bits_a_byte(monkeypatch: pytest.MonkeyPatch) ->
         line.close()
 
 
+def test_a_rate_that_no_port_has_is_a_mistake() -> None:
+    ours, theirs = os.openpty()
+    try:
+        with pytest.raises(UsageError, match=r"cannot run at 99999999999 baud: "):
+            connect_serial(os.ttyname(theirs), 99_999_999_999)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 # -- emulators die with their host ------------------------------------------------------------
 
 HOST = """
@@ -215,6 +225,23 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", script], timeout=30, check=False)
     assert done.returncode == 0
+
+
+def test_where_no_file_can_be_written_the_user_is_told_and_the_child_is_ended(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "file").write_text("")
+    begun: list[int] = []
+
+    class Noted(EmulatorLock):
+        def started(self, pid: int, command: Sequence[str], port: str) -> None:
+            begun.append(pid)
+            super().started(pid, command, port)
+
+    with pytest.raises(UsageError, match=r"can be written to .*/file/running: Not a directory\."):
+        ChildProcess(["sleep", "300"], None, lock=Noted(tmp_path / "file" / "running", "qemu"))
+    assert len(begun) == 1
+    assert ended(begun[0])
 
 
 # -- what a dead host has left ----------------------------------------------------------------

@@ -428,6 +428,17 @@ def test_a_new_session_closes_the_channel_and_a_late_hello_does_not(short: Memor
     open_channel(short, DOWNLOAD, short.call(ALLOC, 10), 0, 10)
 
 
+def test_an_agent_that_begins_anew_sends_nothing_of_the_one_before(boards: Boards) -> None:
+    board = boards({**SHORT, "BP_CFG_ARENA": 8192})
+    board.hello()
+    channel, _ = open_channel(board, DOWNLOAD, board.call(ALLOC, 4096), 0, 4096)
+    assert sent(board.exchange(ack(board, channel, 0, 64))) == [(0, 46)]
+    board.lib.test_boot()
+    assert board.send(b"") == b""
+    board.session = 0  # that of an agent whom no host has greeted yet
+    assert board.exchange(ack(board, channel, 0, ALL)) == []
+
+
 def test_calls_go_on_beside_a_channel(boards: Boards) -> None:
     board = boards(CHANNELS)
     board.hello()

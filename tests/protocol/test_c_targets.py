@@ -161,6 +161,7 @@ def test_every_header_compiles_alone_and_twice(header: Path, tmp_path: Path) -> 
         ("BP_CFG_STREAM", 1000),
         ("BP_CFG_STREAM", -1),
         ("BP_CFG_CLOCK", 2),
+        ("BP_CFG_GUARD", 2),
         ("BP_CFG_CRC_TABLE", 2),
     ],
 )

@@ -76,3 +76,13 @@ def test_failures_are_kept_for_the_same_code_and_forgotten_for_other_code(
     assert Progress.load(state, "code") == progress
     assert Progress.load(state, "other code") == Progress("other code")
     assert "is of other code" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"code": "code", "ranges": 1}'])
+def test_a_file_that_tells_nothing_is_a_new_beginning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    state = tmp_path / "soak.json"
+    state.write_text(content)
+    assert Progress.load(state, "code") == Progress("code")
+    assert "cannot be read; beginning again" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,22 @@ def test_an_address_that_is_nowhere_and_a_file_that_is_no_image_give_none(tmp_pa
     assert locate(image, 0) is None
     assert locate(tmp_path / "src" / "place.c", 4) is None
     assert Locator(tmp_path / "gone")(4) is None
+
+
+def test_a_damaged_image_gives_a_place_or_none_and_never_an_error(tmp_path: Path) -> None:
+    image = built(tmp_path, "gcc")
+    pc = address(image, "here")
+    whole = image.read_bytes()
+    rng = random.Random(1)
+    asked = 0
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(20):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        image.write_bytes(damaged)
+        place = locate(image, pc)
+        asked += place is None or isinstance(place, Location)
+    assert asked == 300
 
 
 def test_a_place_is_shown_without_its_folder() -> None:

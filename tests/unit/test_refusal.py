@@ -9,6 +9,7 @@ import pytest
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError, RpcError
 from boardprof.locate import Location
 from boardprof.refusal import Locate, refusal
+from boardprof_protocol.codes import ErrorCode
 
 PLACE = Location("/src/crash.c", 12, "crash")
 
@@ -95,6 +96,27 @@ def test_a_time_out_is_told_with_its_limit_and_its_line() -> None:
     )
     assert error.hint == "if crash is only slow, give --timeout more seconds"
     assert (error.limit_s, error.pc, error.location) == (1.5, 4, PLACE)
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code not in (13, 14, 15, 16)])
+def test_each_refusal_says_what_to_try(code: ErrorCode) -> None:
+    error = refusal("fir", msgpack.packb([int(code), 7]))
+    assert type(error) is RpcError
+    assert (error.exit_code, error.code) == (4, code)
+    assert error.message.startswith("The board refused fir: ")
+    assert error.hint
+
+
+def test_a_void_handle_and_an_offset_past_the_end_are_told_apart() -> None:
+    assert str(refusal("bp.read", msgpack.packb([8, 513]))) == (
+        "The board refused bp.read: no such handle in this session (detail 513).\n"
+        "Try: reserve or open it again: what is freed or closed, or belongs to another session, "
+        "is void"
+    )
+    assert str(refusal("bp.read", msgpack.packb([9, 100]))) == (
+        "The board refused bp.read: outside the block (detail 100).\n"
+        "Try: stay within the block: the detail is its length in bytes"
+    )
 
 
 def test_a_packed_function_may_send_these_codes_with_two_items() -> None:

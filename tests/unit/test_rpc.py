@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.rpc import Progress, Reply, RpcClient, RttEstimate
+from boardprof.rpc import Progress, Reply, RpcClient
+from boardprof.rtt import RttEstimate
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 
@@ -240,39 +241,64 @@ def test_silence_is_no_answer(body: bytes) -> None:
     client = RpcClient(SESSION)
     for kind, sequence in ((FrameKind.HELLO, 0), (FrameKind.CALL, 1)):
         client.request(kind, sequence, body)
+        assert client.result(b"", 0.0) is None, "nothing was sent yet"
         client.outgoing(0.0)
+        assert client.result(b"", 0.1) is None
         assert list(client.receive(b"", 0.1)) == []
-        client.prepare()
-        assert list(client.receive(b"", 0.1)) == []
+        assert client.waits
 
 
-def test_what_was_prepared_is_what_would_have_been_sent() -> None:
-    ahead, plain = RpcClient(SESSION), RpcClient(SESSION)
-    bodies = [b"\x91\x05", b"\x91\x05", b"\x91\x06", b"\x91\x06", b"\x91\x06"]
-    for sequence, body in enumerate(bodies, 1):
-        sent = []
-        for client in (ahead, plain):
-            client.request(FrameKind.CALL, sequence, body)
-            sent.append(client.outgoing(0.0))
-        assert sent[0] == sent[1] == encode_frame(Frame(FrameKind.CALL, SESSION, sequence, body))
-        ahead.prepare()
-        for client in (ahead, plain):
-            (reply,) = client.receive(answer(sequence), 0.1)
-            assert reply == Reply(FrameKind.RESULT, b"\xc0", 1)
-    assert ahead.next_at_s == plain.next_at_s == float("inf")
-    assert ahead.rtt.timeout_s == plain.rtt.timeout_s
+def test_the_short_way_takes_a_result_as_the_long_one_does() -> None:
+    short, long = RpcClient(SESSION), RpcClient(SESSION)
+    # The sequence numbers put zeros into the header at every place and at none.
+    for sequence in (1, 0x100, 0x1FF, 0x10000, 0x01010101, 0x12345678, 0xFFFFFFFF):
+        for client in (short, long):
+            assert client.request(FrameKind.CALL, sequence, b"\x91\x05") == encode_frame(
+                Frame(FrameKind.CALL, SESSION, sequence, b"\x91\x05")
+            )
+            client.sent(0.0)
+        assert short.result(answer(sequence), 0.1) == b"\xc0"
+        assert list(long.receive(answer(sequence), 0.1)) == [Reply(FrameKind.RESULT, b"\xc0", 1)]
+        assert not short.waits
+    assert short.rtt.timeout_s == long.rtt.timeout_s
 
 
-@pytest.mark.parametrize("prepared", [True, False])
+NOT_ONE_RESULT = [
+    answer(1, FrameKind.ERROR),
+    answer(1, FrameKind.PROGRESS),
+    answer(1, FrameKind.NO_SESSION),
+    answer(2),
+    answer(1, session=6),
+    answer(1, version=2),
+    answer(1)[:-1],
+    answer(1)[1:],
+    answer(1) + b"\0",
+    answer(1) + answer(1),
+    answer(1).replace(b"\xc0", b"\xc1"),
+    b"\0" * 16,
+    b"\x01" * 16,
+]
+
+
+@pytest.mark.parametrize("data", NOT_ONE_RESULT)
+def test_the_short_way_leaves_all_else_to_the_long_one(client: RpcClient, data: bytes) -> None:
+    assert client.result(data, 10.1) is None
+    assert client.waits
+
+
+def test_a_hello_has_no_result(client: RpcClient) -> None:
+    client.request(FrameKind.HELLO, 0, b"")
+    client.sent(0.0)
+    assert client.result(answer(0), 0.1) is None
+
+
 @pytest.mark.parametrize(
     "before", [b"boot\n", answer(9), answer(1, FrameKind.NAK, 3), answer(1, session=6), b"\0\0"]
 )
-def test_an_answer_behind_something_else_counts_all_the_same(before: bytes, prepared: bool) -> None:
+def test_an_answer_behind_something_else_counts_all_the_same(before: bytes) -> None:
     client = RpcClient(SESSION)
     client.request(FrameKind.CALL, 1, b"\x91\x05")
     client.outgoing(0.0)
-    if prepared:
-        client.prepare()
     (reply,) = client.receive(before + answer(1), 0.1)
     assert reply == Reply(FrameKind.RESULT, b"\xc0", 1)
 

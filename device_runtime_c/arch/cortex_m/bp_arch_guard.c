@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded calls: the way in, the handler, and what happened in the terms of the wire.
+/* Guarded calls: the handler, and what happened in the terms of the wire.
  *
  * ARMv7-M Architecture Reference Manual (DDI 0403): exceptions B1.5, special registers B1.4, system
  * control B3.2. ARMv6-M (DDI 0419) has the same at the same places, less the fault status. */
 
 #include "bp_arch_guard.h"
+#include "bp_arch_guard_enter.h"
 
 #if BP_CFG_GUARD
 
@@ -44,105 +45,11 @@
 #define BP_FROM_BODY 0xcu    /* thread mode, process stack */
 #define BP_BASIC_FRAME 0x10u /* without floating-point registers */
 
-/* Bytes between the main stack and the body's, 255 at most and a multiple of 8. */
-#define BP_HANDLER_STACK 248
-
-/* What the core stores when it takes an exception (B1.5.6). */
-typedef struct {
-    uint32_t r0, r1, r2, r3, r12, lr, pc, xpsr;
-} bp_stacked_t;
-
 /* The board: that of the first guarded call, for ever. */
 static const bp_arch_guard_t *bp_guard_board;
 
 /* Of the call that is guarded; NULL while none is. */
 static bp_fault_t *volatile bp_guard_fault;
-
-void bp_guard_enter(void (*body)(void *context), void *context);
-void bp_guard_leave(void);
-void bp_fault_handler(void);
-void bp_nmi_handler(void);
-uint32_t bp_guard_exception(const bp_stacked_t *stacked, uint32_t exc_return, char *main_stack,
-                            bool timer);
-
-/// In and out ///
-
-#define BP_STRING(text) #text
-#define BP_TEXT(macro) BP_STRING(macro)
-
-#if defined(__ARM_FP)
-#define BP_PUSH_FLOATS "vpush {s16-s31}\n"
-#define BP_POP_FLOATS "vpop {s16-s31}\n"
-#else
-#define BP_PUSH_FLOATS
-#define BP_POP_FLOATS
-#endif
-
-/* Call body(context) on the process stack. At bp_guard_leave it comes back, from the body or from
- * the handler; the main stack has not changed meanwhile. All of it is in the set of ARMv6-M. */
-__attribute__((naked)) void bp_guard_enter(void (*body)(void *context), void *context) {
-    (void)body, (void)context;
-    /* clang-format off */
-    __asm__ volatile(".syntax unified\n"
-                     "push {r3-r7, lr}\n" /* r3 is there so that the stack stays aligned to 8 */
-                     "mov  r4, r8\n"
-                     "mov  r5, r9\n"
-                     "mov  r6, r10\n"
-                     "mov  r7, r11\n"
-                     "push {r4-r7}\n"
-                     BP_PUSH_FLOATS
-                     "mov  r2, sp\n"
-                     "subs r2, #" BP_TEXT(BP_HANDLER_STACK) "\n"
-                     "msr  psp, r2\n"
-                     "mov  r3, r0\n"
-                     "mov  r0, r1\n"
-                     "mrs  r2, control\n"
-                     "movs r1, #2\n" /* SPSEL */
-                     "orrs r2, r1\n"
-                     "msr  control, r2\n"
-                     "isb\n"
-                     "blx  r3\n"
-                     ".globl bp_guard_leave\n"
-                     ".thumb_func\n"
-                     "bp_guard_leave:\n"
-                     "mrs  r2, control\n"
-                     "movs r1, #2\n"
-                     "bics r2, r1\n"
-                     "msr  control, r2\n"
-                     "isb\n"
-                     BP_POP_FLOATS
-                     "pop  {r4-r7}\n"
-                     "mov  r8, r4\n"
-                     "mov  r9, r5\n"
-                     "mov  r10, r6\n"
-                     "mov  r11, r7\n"
-                     "pop  {r3-r7, pc}\n");
-    /* clang-format on */
-}
-
-/* All faults, and what else is no interrupt. LR is EXC_RETURN; what bp_guard_exception returns
- * takes its place. Replaces startup.c's, which is weak. */
-__attribute__((naked)) void bp_fault_handler(void) {
-    __asm__ volatile(".syntax unified\n"
-                     "movs r3, #0\n"
-                     "bp_guard_handle:\n"
-                     "mrs  r0, psp\n"
-                     "mov  r1, lr\n"
-                     "mov  r2, sp\n"
-                     "push {r3, lr}\n"
-                     "bl   bp_guard_exception\n"
-                     "add  sp, #8\n"
-                     "bx   r0\n");
-}
-
-__attribute__((naked)) void bp_guard_timer_handler(void) {
-    __asm__ volatile(".syntax unified\n"
-                     "movs r3, #1\n"
-                     "b    bp_guard_handle\n");
-}
-
-/* Replaces startup.c's, which is weak. */
-void bp_nmi_handler(void) __attribute__((alias("bp_guard_timer_handler")));
 
 /// What happened ///
 
@@ -277,8 +184,6 @@ static uint32_t bp_go_back(void *top, uint32_t exc_return) {
     return exc_return | BP_BASIC_FRAME;
 }
 
-/* Take an exception, the timer's or another, that came with `stacked` on the process stack and the
- * main stack at `main_stack`. Returns EXC_RETURN. */
 __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, uint32_t exc_return,
                                                   char *main_stack, bool timer) {
     const bp_arch_guard_t *board = bp_guard_board;

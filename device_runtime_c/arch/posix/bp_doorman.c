@@ -17,16 +17,17 @@
 #include "../../src/bp_frame.h"
 #include "bp_door.h"
 #include "bp_doorman.h"
+#include "bp_doorman_frame.h"
 #include "bp_listen.h"
 #include "bp_posix.h"
 #include "bp_sealer.h"
 
 #define BP_DOORMAN_NONE (-1)
 #define BP_DOORMAN_OWNER 32u
-#define BP_DOORMAN_HELLO                                                    \
-    (BP_HELLO_LEN + BP_CLAIM_LEN) /* all that this version knows of a HELLO \
-                                   */
 #define BP_DOORMAN_CHUNK 4096u
+
+/* All that this version knows of a HELLO. */
+#define BP_DOORMAN_HELLO (BP_HELLO_LEN + BP_CLAIM_LEN)
 
 /* Connections whose HELLO has not come yet. When one more comes, the oldest must go. */
 #define BP_DOORMAN_GUESTS 16
@@ -47,28 +48,10 @@ static struct {
     int listener;
     int active; /* the agent's host; a copy of the agent's own descriptor */
     unsigned arrivals;
-    const bp_key_t *key;
+    bp_key_t *key;
     uint8_t owner[BP_DOORMAN_OWNER]; /* name of the agent's host */
     bp_guest_t guests[BP_DOORMAN_GUESTS];
 } bp_doorman = {.active = BP_DOORMAN_NONE};
-
-/* Of it only the decoder is used. */
-static bp_agent_t bp_doorman_frame;
-
-/// Sending ///
-
-static void bp_doorman_say(int fd, uint8_t kind, uint16_t session, uint32_t sequence,
-                           const uint8_t *owner) {
-    uint8_t buffer[BP_FRAME_BUFFER(BP_BUSY_LEN)];
-    size_t length = owner != NULL ? BP_BUSY_LEN : 0;
-    size_t lead = BP_FRAME_LEAD(BP_FRAME_RAW(BP_BUSY_LEN));
-    if (owner != NULL) {
-        memcpy(buffer + lead + BP_FRAME_HEADER, owner, BP_BUSY_LEN);
-    }
-    length = bp_frame_seal(buffer, lead, length, kind, session, sequence);
-    /* Who takes no small frame at once has no use for it. */
-    (void)send(fd, buffer, length, MSG_DONTWAIT | MSG_NOSIGNAL);
-}
 
 /// Guests and the one who has the board ///
 
@@ -132,26 +115,12 @@ static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, const uint8_t 
     guest->fd = BP_DOORMAN_NONE;
 }
 
-/* Decode what stands between two delimiters. Returns as bp_frame_take, the CRC checked. */
-static int bp_doorman_decode(const bp_guest_t *guest) {
-    bp_agent_t *agent = &bp_doorman_frame;
-    if (guest->length > sizeof guest->raw) {
-        return -1;
-    }
-    for (size_t i = 0; i < guest->length; i++) {
-        (void)bp_frame_take(agent, guest->raw[i]);
-    }
-    int length = bp_frame_take(agent, 0);
-    size_t checked = (size_t)length - BP_FRAME_CRC;
-    bool sound = length >= (int)(BP_FRAME_HEADER + BP_FRAME_CRC) &&
-                 bp_crc32(0, agent->rx, checked) == bp_get_u32(agent->rx + checked);
-    return length == 0 || sound ? length : -1;
-}
-
 /* A guest has sent a delimiter. What it said is answered as an agent without a session would. */
 static void bp_doorman_judge(bp_guest_t *guest, const uint8_t *rest, size_t rest_length) {
-    const uint8_t *frame = bp_doorman_frame.rx;
-    int length = bp_doorman_decode(guest);
+    const uint8_t *frame;
+    int length = guest->length > sizeof guest->raw
+                     ? -1
+                     : bp_doorman_decode(guest->raw, guest->length, &frame);
     guest->length = 0;
     if (length < 0) {
         bp_doorman_say(guest->fd, BP_KIND_NAK, 0, 0, NULL);
@@ -295,7 +264,7 @@ static _Noreturn void bp_doorman_run(void) {
     }
 }
 
-int bp_doorman_start(int listener, const bp_key_t *key) {
+int bp_doorman_start(int listener, bp_key_t *key) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return -1;

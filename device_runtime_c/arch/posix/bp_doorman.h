@@ -15,8 +15,9 @@
 
 #include "bp_key.h"
 
-/* Start the doorman of `listener`, which becomes the doorman's. It ends with this process. Returns
- * the descriptor for bp_door_take, or -1 with errno. */
-int bp_doorman_start(int listener, const bp_key_t *key);
+/* Start the doorman of `listener`, which becomes the doorman's. It ends with this process. It has a
+ * copy of the key: this process needs its own no more. Returns the descriptor for bp_door_take, or
+ * -1 with errno. */
+int bp_doorman_start(int listener, bp_key_t *key);
 
 #endif

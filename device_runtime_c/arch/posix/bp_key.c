@@ -112,17 +112,30 @@ static int bp_key_read(bp_key_t *key, const char *file) {
         }
     }
     close(fd);
-    return bp_key_take(key, file, bytes, length);
+    int err = bp_key_take(key, file, bytes, length);
+    explicit_bzero(bytes, sizeof bytes); /* functions of the user's will run on this stack */
+    return err;
+}
+
+/* So that neither those functions, nor what they start, nor /proc has the key. */
+static void bp_key_forget(char *value) {
+    explicit_bzero(value, strlen(value));
+    (void)unsetenv(BP_KEY_VARIABLE);
 }
 
 int bp_key_load(bp_key_t *key, const char *file) {
+    char *value = getenv(BP_KEY_VARIABLE);
+    int err = BP_POSIX_OK;
     key->length = 0;
     if (file != NULL) {
-        return bp_key_read(key, file);
+        err = bp_key_read(key, file);
+    } else if (value != NULL) {
+        err = bp_key_take(key, "in " BP_KEY_VARIABLE, value, strlen(value));
     }
-    const char *value = getenv(BP_KEY_VARIABLE);
-    return value != NULL ? bp_key_take(key, "in " BP_KEY_VARIABLE, value, strlen(value))
-                         : BP_POSIX_OK;
+    if (value != NULL) {
+        bp_key_forget(value);
+    }
+    return err;
 }
 
 /// Proofs ///

@@ -27,7 +27,8 @@ typedef struct {
 } bp_key_t;
 
 /* Read the key from `file`; NULL: from the environment variable BOARDPROF_KEY, which may be
- * missing. Returns an enum bp_posix_exit, with the reason of a refusal on stderr. */
+ * missing. Either way the variable is gone then. Returns an enum bp_posix_exit, with the reason of
+ * a refusal on stderr. */
 int bp_key_load(bp_key_t *key, const char *file);
 
 /* HMAC-SHA-256 over `label` (ASCII, no zero behind it) and the nonces of agent and host. */

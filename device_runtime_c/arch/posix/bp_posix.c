@@ -45,6 +45,19 @@ static uint8_t bp_posix_in[65536];
 
 /// Opening the line ///
 
+/* A host begins, with what it has sent already: nothing of the one before may reach it. */
+static void bp_posix_begin(int fd, size_t length) {
+    bp_posix.fd = fd;
+    bp_posix.is_tty = false;
+    bp_posix.drained = false;
+    bp_posix.head = 0;
+    bp_posix.tail = length;
+#if BP_POSIX_RING
+    bp_ring_begin(fd, bp_posix_in, length);
+    bp_posix.tail = 0;
+#endif
+}
+
 static int bp_posix_refuse(const char *what) {
     fprintf(stderr, "boardprof: cannot serve %s: %s\n", what, strerror(errno));
     return BP_POSIX_SYSTEM;
@@ -57,12 +70,12 @@ int bp_posix_open_tcp(const char *address, const char *key_file) {
     if (err == BP_POSIX_OK) {
         err = bp_listen_open(address, key.length != 0, &listener);
     }
-    if (err != BP_POSIX_OK) {
-        return err;
+    if (err == BP_POSIX_OK) {
+        bp_posix.door = bp_doorman_start(listener, &key);
+        err = bp_posix.door >= 0 ? BP_POSIX_OK : bp_posix_refuse(address);
     }
-    bp_posix.door = bp_doorman_start(listener, &key);
     explicit_bzero(&key, sizeof key);
-    return bp_posix.door >= 0 ? BP_POSIX_OK : bp_posix_refuse(address);
+    return err;
 }
 
 int bp_posix_open_pty(void) {
@@ -78,24 +91,11 @@ int bp_posix_open_pty(void) {
     if (tcsetattr(other, TCSANOW, &mode) != 0) {
         return bp_posix_refuse("a pseudo-terminal");
     }
-    bp_posix.fd = fd;
+    bp_posix_begin(fd, 0);
     bp_posix.is_tty = true;
     printf("listening on %s\n", name);
     fflush(stdout);
     return BP_POSIX_OK;
-}
-
-/* A host begins, with what it has sent already: nothing of the one before may reach it. */
-static void bp_posix_begin(int fd, size_t length) {
-    bp_posix.fd = fd;
-    bp_posix.is_tty = false;
-    bp_posix.drained = false;
-    bp_posix.head = 0;
-    bp_posix.tail = length;
-#if BP_POSIX_RING
-    bp_ring_begin(fd, bp_posix_in, length);
-    bp_posix.tail = 0;
-#endif
 }
 
 void bp_posix_use_socket(int fd) {
@@ -165,6 +165,9 @@ static void bp_posix_fill(bool wait) {
     if (bp_posix.fd == BP_POSIX_NONE) {
         bp_posix_accept(wait);
         return;
+    }
+    if (wait && bp_posix.is_tty) { /* its descriptor never waits, and is empty most likely */
+        (void)bp_posix_ready(bp_posix.fd, POLLIN, -1);
     }
     ssize_t got = bp_posix.is_tty
                       ? read(bp_posix.fd, bp_posix_in, sizeof bp_posix_in)

@@ -14,8 +14,8 @@
 /* What the functions below return, fit for exit(). */
 enum bp_posix_exit {
     BP_POSIX_OK = 0,
-    BP_POSIX_SYSTEM = 3, /* the system said no, or the key cannot be used; likewise */
     BP_POSIX_USAGE = 2,  /* the address is wrong or needs a key; the reason is on stderr */
+    BP_POSIX_SYSTEM = 3, /* the system said no, or the key cannot be used; likewise */
 };
 
 /* Listen at `address`, "HOST:PORT": HOST is localhost, an IPv4 address or an [IPv6 address], PORT 0

@@ -36,10 +36,12 @@ enum {
 static struct {
     bp_posix_image_t image;
     pthread_t thread; /* whose the timer and the limits of the stack are */
+    pid_t process;    /* its own: a child that a function forks has a copy of all this */
     timer_t timer;
     uintptr_t stack_end; /* its lowest address */
     bool has_timer;
     bool is_ready;     /* all above is valid */
+    bool is_child;     /* a guarded function has forked this process */
     bool is_installed; /* our handlers are in the chain of all signals below */
     struct sigaction before[BP_SIGNALS];
     stack_t stack_before;
@@ -66,7 +68,8 @@ static uint64_t bp_now_ns(void) {
 }
 
 static bool bp_is_mine(void) {
-    return bp_posix_guard.is_guarded && pthread_equal(pthread_self(), bp_posix_guard.thread);
+    return bp_posix_guard.is_guarded && pthread_equal(pthread_self(), bp_posix_guard.thread) &&
+           getpid() == bp_posix_guard.process;
 }
 
 /// Handlers ///
@@ -188,6 +191,12 @@ static int bp_swap_handlers(struct dl_phdr_info *info, size_t size, void *instal
     return 1;
 }
 
+/* What a function forks has a copy of everything, and would be a second agent on the same line. */
+static void bp_on_fork(void) {
+    bp_posix_guard.is_child =
+        bp_posix_guard.is_guarded && pthread_equal(pthread_self(), bp_posix_guard.thread);
+}
+
 static void bp_thread_begin(void) {
     pthread_attr_t attributes;
     void *lowest = NULL;
@@ -196,6 +205,9 @@ static void bp_thread_begin(void) {
                              .sigev_signo = bp_signal(BP_SIGNALS - 1),
                              .sigev_value.sival_ptr = &bp_posix_guard};
     event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+    if (bp_posix_guard.process == 0) { /* once: there is no way to take it back */
+        (void)pthread_atfork(NULL, NULL, bp_on_fork);
+    }
     bp_posix_image_find(&bp_posix_guard.image);
     memset(bp_handler_stack, 0, sizeof bp_handler_stack); /* its page faults come now */
     if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
@@ -205,6 +217,7 @@ static void bp_thread_begin(void) {
     bp_posix_guard.has_timer = timer_create(CLOCK_MONOTONIC, &event, &bp_posix_guard.timer) == 0;
     bp_posix_guard.stack_end = (uintptr_t)lowest;
     bp_posix_guard.thread = pthread_self();
+    bp_posix_guard.process = getpid();
     bp_posix_guard.is_ready = true;
 }
 
@@ -212,6 +225,7 @@ void bp_posix_guard_end(void) {
     if (bp_posix_guard.has_timer) {
         (void)timer_delete(bp_posix_guard.timer);
     }
+    bp_posix_guard.expiry_ns = 0;
     bp_posix_guard.has_timer = bp_posix_guard.is_ready = false;
 }
 
@@ -252,6 +266,8 @@ static void bp_begin_limit(uint32_t timeout_ms) {
         if (expiry < now + limit / 2 || expiry > now + limit) {
             bp_arm(now, limit);
         }
+    } else if (bp_posix_guard.expiry_ns != 0) {
+        bp_arm(0, 0); /* of a call before, which had one: it would come amid a measured window */
     }
 }
 
@@ -274,6 +290,9 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
         bp_posix_guard.is_guarded = 1;
         body(context);
         bp_posix_guard.is_guarded = 0;
+        if (bp_posix_guard.is_child) {
+            (void)syscall(SYS_exit_group, 0);
+        }
     }
     bp_end_limit();
     bp_leave();

@@ -73,7 +73,9 @@ void bp_ring_begin(int fd, const uint8_t *bytes, size_t length) {
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the agent's own thread's */
     bp_ring.begun = pthread_create(&bp_ring.thread, NULL, bp_ring_run, NULL) == 0;
-    bp_ring.ended = !bp_ring.begun;
+    if (!bp_ring.begun) { /* else it is the thread that says so, maybe already */
+        bp_ring.ended = true;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -46,18 +46,15 @@ static bp_sealer_way_t bp_sealer_out; /* board to network */
 static int bp_sealer_network;
 static int bp_sealer_board;
 
-static _Noreturn void bp_sealer_end(const char *why) {
+static void bp_sealer_tell(const char *why) {
     struct sockaddr_storage at;
     socklen_t size = sizeof at;
     char host[64] = "?", port[8] = "?";
-    if (why != NULL) {
-        if (getpeername(bp_sealer_network, (struct sockaddr *)&at, &size) == 0) {
-            (void)getnameinfo((struct sockaddr *)&at, size, host, sizeof host, port, sizeof port,
-                              NI_NUMERICHOST | NI_NUMERICSERV);
-        }
-        fprintf(stderr, "boardprof: the host at %s port %s was cut off: %s\n", host, port, why);
+    if (getpeername(bp_sealer_network, (struct sockaddr *)&at, &size) == 0) {
+        (void)getnameinfo((struct sockaddr *)&at, size, host, sizeof host, port, sizeof port,
+                          NI_NUMERICHOST | NI_NUMERICSERV);
     }
-    _exit(0);
+    fprintf(stderr, "boardprof: the host at %s port %s was cut off: %s\n", host, port, why);
 }
 
 /// Challenge and response ///
@@ -93,20 +90,30 @@ static void bp_sealer_line(const uint8_t *bytes, size_t length) {
 static _Noreturn void bp_sealer_refuse(const char *why) {
     static const char refused[] = BP_SEALER_GREETING "refused\n";
     char rest[256];
+    bp_sealer_tell(why);
+    alarm(1); /* for all that follows */
     (void)send(bp_sealer_network, refused, sizeof refused - 1, MSG_NOSIGNAL);
     shutdown(bp_sealer_network, SHUT_WR);
     /* What it still sends is taken, or the connection's reset could overtake the answer. */
-    struct pollfd wait = {.fd = bp_sealer_network, .events = POLLIN};
-    while (poll(&wait, 1, 1000) > 0 && recv(bp_sealer_network, rest, sizeof rest, 0) > 0) {
+    while (recv(bp_sealer_network, rest, sizeof rest, 0) > 0) {
     }
-    bp_sealer_end(why);
+    _exit(0);
+}
+
+/* Wait for a byte of the host's, or until the doorman has let its line go for that of others: who
+ * shows no key must not have a process for long. */
+static bool bp_sealer_byte(char *byte) {
+    struct pollfd wait[2] = {{.fd = bp_sealer_network, .events = POLLIN}, {.fd = bp_sealer_board}};
+    while (poll(wait, 2, -1) < 0) {
+    }
+    return wait[1].revents == 0 && recv(bp_sealer_network, byte, 1, 0) == 1;
 }
 
 /* Read the response, byte by byte: what follows is records. False: it is another kind of line. */
 static bool bp_sealer_response(char line[BP_SEALER_RESPONSE]) {
     for (size_t i = 0; i < BP_SEALER_RESPONSE; i++) {
-        if (recv(bp_sealer_network, line + i, 1, 0) <= 0) {
-            bp_sealer_end(NULL); /* just gone */
+        if (!bp_sealer_byte(line + i)) {
+            _exit(0); /* just gone */
         }
         if (i < BP_SEALER_GREETING_LEN && line[i] != BP_SEALER_GREETING[i]) {
             return false;
@@ -115,13 +122,14 @@ static bool bp_sealer_response(char line[BP_SEALER_RESPONSE]) {
     return line[BP_SEALER_PROOF_AT - 1] == ' ' && line[BP_SEALER_RESPONSE - 1] == '\n';
 }
 
-static void bp_sealer_shake_hands(const bp_key_t *key) {
+static void bp_sealer_shake_hands(bp_key_t *key) {
     uint8_t nonces[2 * BP_KEY_NONCE], shown[BP_KEY_MAC], proof[BP_KEY_MAC];
     char line[BP_SEALER_RESPONSE];
     signal(SIGALRM, SIG_DFL);
     alarm(BP_SEALER_DEADLINE_S); /* whoever takes longer is cut off */
     if (getrandom(nonces, BP_KEY_NONCE, 0) != (ssize_t)BP_KEY_NONCE) {
-        bp_sealer_end("there is no entropy");
+        bp_sealer_tell("there is no entropy");
+        _exit(0);
     }
     bp_sealer_line(nonces, BP_KEY_NONCE);
     if (!bp_sealer_response(line) ||
@@ -137,6 +145,7 @@ static void bp_sealer_shake_hands(const bp_key_t *key) {
     bp_sealer_line(proof, sizeof proof);
     bp_key_derive(key, BP_SEALER_GREETING "to agent", nonces, bp_sealer_in.seal.key);
     bp_key_derive(key, BP_SEALER_GREETING "to host", nonces, bp_sealer_out.seal.key);
+    explicit_bzero(key, sizeof *key); /* no other line has anything to fear from this one */
     alarm(0);
 }
 
@@ -150,7 +159,7 @@ static bool bp_sealer_later(ssize_t done) {
     if (done < 0 && (errno == EAGAIN || errno == EINTR)) {
         return true;
     }
-    bp_sealer_end(NULL);
+    _exit(0);
 }
 
 static void bp_sealer_flush(bp_sealer_way_t *way, int to) {
@@ -176,7 +185,8 @@ static void bp_sealer_read_network(void) {
         return;
     }
     if (length == 0 || !bp_seal_open(&way->seal, way->buffer, length)) {
-        bp_sealer_end("a record is not authentic (damaged, forged, repeated or out of order)");
+        bp_sealer_tell("a record is not authentic (damaged, forged, repeated or out of order)");
+        _exit(0);
     }
     way->got = 0;
     way->head = BP_RECORD_COUNTER + BP_RECORD_HEAD;
@@ -197,7 +207,7 @@ static bool bp_sealer_pending(const bp_sealer_way_t *way) {
     return way->head != way->tail;
 }
 
-_Noreturn void bp_sealer_run(int network, int board, const bp_key_t *key) {
+_Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
     bp_sealer_network = network;
     bp_sealer_board = board;
     bp_sealer_shake_hands(key);
@@ -211,10 +221,10 @@ _Noreturn void bp_sealer_run(int network, int board, const bp_key_t *key) {
             continue;
         }
         if (in && (wait[0].revents & (POLLHUP | POLLERR)) != 0) {
-            bp_sealer_end(NULL); /* nobody is left for whom the board could answer */
+            _exit(0); /* nobody is left for whom the board could answer */
         }
         if (out && (wait[1].revents & (POLLHUP | POLLERR)) != 0 && poll(wait, 1, 1000) <= 0) {
-            bp_sealer_end(NULL); /* the board has gone, and its last words find no room */
+            _exit(0); /* the board has gone, and its last words find no room */
         }
         if (wait[0].revents != 0 || wait[1].revents != 0) {
             in ? bp_sealer_flush(&bp_sealer_in, board) : bp_sealer_read_network();
@@ -225,7 +235,7 @@ _Noreturn void bp_sealer_run(int network, int board, const bp_key_t *key) {
 
 #else
 
-_Noreturn void bp_sealer_run(int network, int board, const bp_key_t *key) {
+_Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
     (void)network, (void)board, (void)key; /* bp_key_load never gives a key here */
     _exit(0);
 }

@@ -8,7 +8,8 @@
 #include "bp_key.h"
 
 /* Serve `network`, a connected TCP socket, and `board`, another connected socket, until either
- * ends. Ends the process; the reason of a refusal is on stderr. */
-_Noreturn void bp_sealer_run(int network, int board, const bp_key_t *key);
+ * ends. Ends the process; the reason of a refusal is on stderr. Wipes the key once what is made of
+ * it is there. */
+_Noreturn void bp_sealer_run(int network, int board, bp_key_t *key);
 
 #endif

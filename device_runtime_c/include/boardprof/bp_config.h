@@ -93,6 +93,9 @@
 #if BP_CFG_OPEN_WINDOWS < 0 || BP_CFG_OPEN_WINDOWS > 255
 #error "BP_CFG_OPEN_WINDOWS is out of range (0..255)"
 #endif
+#if BP_CFG_GUARD != 0 && BP_CFG_GUARD != 1
+#error "BP_CFG_GUARD is out of range (0, 1)"
+#endif
 #if BP_CFG_BULK != 0 && (BP_CFG_BULK < 64 || BP_CFG_BULK > BP_CFG_MTU)
 #error "BP_CFG_BULK is out of range (0, 64..BP_CFG_MTU)"
 #endif

@@ -150,7 +150,11 @@ class ChildProcess:
         self._process = _spawn(_tied_to_us(whole), self._output)
         self._finalizer = weakref.finalize(self, _end, self._process, lock)
         if lock is not None:
-            lock.started(self._process.pid, whole, port)
+            try:
+                lock.started(self._process.pid, whole, port)
+            except BaseException:
+                self.close()
+                raise
         self.name = Path(command[0]).name
         self.command = tuple(command)
 

@@ -107,8 +107,9 @@ class FaultyTransport:
             arrived = self._inner.read(max(until - now, 0.0))
             for delay_s, piece in self.faults.to_host(arrived):
                 self._to_host.put(self._clock() + delay_s, piece)
-            if not arrived and self._clock() >= deadline:
-                return self._to_host.take(self._clock()) or self.faults.idle_to_host()
+            if self._clock() >= deadline:  # also where all that comes is lost
+                late = self._to_host.take(self._clock())
+                return late or (b"" if arrived else self.faults.idle_to_host())
 
     def _forward(self, timeout_s: float) -> None:
         if data := self._to_board.take(self._clock()):

@@ -37,7 +37,8 @@ def lock_holders(device: str) -> list[int]:
     place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     fields = [line.split() for line in lines]
     # "1: FLOCK  ADVISORY  WRITE 4242 00:19:5 0 EOF"; one that waits has an arrow behind the number.
-    return [int(f[4]) for f in fields if f[1] == "FLOCK" and f[5] == place and f[4].isdecimal()]
+    holders = [int(f[4]) for f in fields if f[1] == "FLOCK" and f[5] == place and f[4].isdecimal()]
+    return [pid for pid in holders if pid]  # 0: outside of this container
 
 
 def described(processes: Iterable[int]) -> str:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from boardprof.errors import AuthenticationError, BoardprofError, LinkError
+from boardprof.errors import AuthenticationError, BoardprofError, BoardTimeoutError, LinkError
 from boardprof.transport.base import Transport
 
 __all__ = ["KEY_VARIABLE", "SealedTransport", "read_key", "seal", "without_key"]
@@ -32,6 +32,7 @@ _KEY_MIN, _KEY_MAX = 16, 1024
 _NONCE = 16
 _MAC = 32
 _TAG = 16
+_LINE_MAX = 1024
 _LONGEST = 65535
 _HEAD = struct.Struct("<H")
 _COUNTED = struct.Struct("<QH")
@@ -200,6 +201,7 @@ def seal(inner: Transport, key: bytes, timeout_s: float) -> SealedTransport:
 
     Raises:
         AuthenticationError: the agent asks for no key, or has another one.
+        BoardTimeoutError: it asks for one, and does not say whether ours is right.
         LinkError: the line is gone.
     """
     try:
@@ -210,10 +212,11 @@ def seal(inner: Transport, key: bytes, timeout_s: float) -> SealedTransport:
 
 
 def _shake_hands(inner: Transport, key: bytes, timeout_s: float) -> SealedTransport:
-    line, _ = _line(inner, b"", min(timeout_s, _GREETING_S))
+    greeting_s = min(timeout_s, _GREETING_S)
+    line, _ = _line(inner, greeting_s)
     agent_nonce = _field(line, _NONCE)
     if agent_nonce is None:
-        said = f"it said {line[:60]!r}" if line else f"it said nothing for {_GREETING_S:g} s"
+        said = f"it said {line[:60]!r}" if line else f"it said nothing for {greeting_s:g} s"
         raise AuthenticationError(
             f"The agent at {inner.name} asks for no key: {said}.",
             hint=f"leave --key-file and {KEY_VARIABLE} out, or start the agent with the key",
@@ -223,8 +226,14 @@ def _shake_hands(inner: Transport, key: bytes, timeout_s: float) -> SealedTransp
     proof = derive(key, b"host", *nonces)
     response = f"{host_nonce.hex()} {proof.hex()}\n".encode()
     inner.write(GREETING + response, timeout_s)
-    line, early = _line(inner, b"", timeout_s)
+    line, early = _line(inner, timeout_s)
     shown = _field(line, _MAC)
+    if not line:
+        raise BoardTimeoutError(
+            f"The agent at {inner.name} asked for the key, and said nothing more for "
+            f"{timeout_s:g} s.",
+            hint="see whether the agent hangs, and connect again",
+        )
     if shown is None:
         raise AuthenticationError(
             f"The agent at {inner.name} has another key.",
@@ -240,11 +249,12 @@ def _shake_hands(inner: Transport, key: bytes, timeout_s: float) -> SealedTransp
     return SealedTransport(inner, sealer, opener, early)
 
 
-def _line(inner: Transport, data: bytes, timeout_s: float) -> tuple[bytes, bytes]:
+def _line(inner: Transport, timeout_s: float) -> tuple[bytes, bytes]:
     """Return a line, without its end, and what came behind it; an unfinished one at the end."""
+    data = b""
     deadline = time.monotonic() + timeout_s
     try:
-        while b"\n" not in data and len(data) <= _KEY_MAX and time.monotonic() < deadline:
+        while b"\n" not in data and len(data) <= _LINE_MAX and time.monotonic() < deadline:
             data += inner.read(max(deadline - time.monotonic(), 0.0))
     except LinkError:
         if not data:

@@ -7,7 +7,7 @@ import errno
 import os
 import termios
 
-from boardprof.errors import BoardError, BusyError
+from boardprof.errors import BoardError, BusyError, UsageError
 from boardprof.transport.base import DescriptorTransport
 from boardprof.transport.holders import described, lock_holders, openers
 
@@ -29,12 +29,17 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
     Raises:
         BoardError: there is no such device, or access is denied; each is told apart.
         BusyError: another program has it open; the message names it.
+        UsageError: there is no such rate.
     """
     import serial  # not needed to show help or to run an emulated board
 
     try:
         line = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
-    except (serial.SerialException, OSError, ValueError) as error:
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{device} cannot run at {baud} baud: {error}.", hint="give the board's rate by --baud"
+        ) from error
+    except (serial.SerialException, OSError, termios.error) as error:
         raise _explain(device, error) from error
     is_pty = os.path.realpath(device).startswith(_PTY)
     # Not every program locks, and two that read take each other's bytes. Who has the other end of a
@@ -58,8 +63,9 @@ def _busy(device: str, holders: list[int]) -> BusyError:
 
 def _explain(device: str, error: Exception) -> BoardError:
     number = getattr(error, "errno", None)
-    if number is None and isinstance(error.__context__, termios.error):
-        number = error.__context__.args[0]  # pyserial keeps only its text
+    for cause in (error, error.__context__):  # pyserial keeps only the text of some
+        if number is None and isinstance(cause, termios.error):
+            number = cause.args[0]
     if number == errno.ENOENT:
         return BoardError(
             f"There is no port {device}.",
@@ -77,4 +83,7 @@ def _explain(device: str, error: Exception) -> BoardError:
             f"{device} is not a serial port.", hint="a device path or socket://HOST:PORT"
         )
     reason = os.strerror(number) if isinstance(number, int) else str(error)
-    return BoardError(f"{device} cannot be opened as a serial port: {reason}.")
+    return BoardError(
+        f"{device} cannot be opened as a serial port: {reason}.",
+        hint="a device path or socket://HOST:PORT; if it is the board's, plug it in again",
+    )

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way into a guarded call, the way out of it, and the vectors' way to bp_guard_exception. All
+ * of it is in the instruction set of ARMv6-M.
+ *
+ * ARMv7-M Architecture Reference Manual (DDI 0403): stack pointers B1.4.1, exceptions B1.5. */
+
+#include "bp_arch_guard.h"
+
+#if BP_CFG_GUARD
+
+#include "bp_arch_guard_enter.h"
+
+void bp_fault_handler(void);
+void bp_nmi_handler(void);
+
+#define BP_STRING(text) #text
+#define BP_TEXT(macro) BP_STRING(macro)
+
+#if defined(__ARM_FP)
+#define BP_PUSH_FLOATS "vpush {s16-s31}\n"
+#define BP_POP_FLOATS "vpop {s16-s31}\n"
+#else
+#define BP_PUSH_FLOATS
+#define BP_POP_FLOATS
+#endif
+
+/* Call body(context) on the process stack. At bp_guard_leave it comes back, from the body or from
+ * the handler; the main stack has not changed meanwhile. */
+__attribute__((naked)) void bp_guard_enter(void (*body)(void *context), void *context) {
+    (void)body, (void)context;
+    /* clang-format off */
+    __asm__ volatile(".syntax unified\n"
+                     "push {r3-r7, lr}\n" /* r3 is there so that the stack stays aligned to 8 */
+                     "mov  r4, r8\n"
+                     "mov  r5, r9\n"
+                     "mov  r6, r10\n"
+                     "mov  r7, r11\n"
+                     "push {r4-r7}\n"
+                     BP_PUSH_FLOATS
+                     "mov  r2, sp\n"
+                     "subs r2, #" BP_TEXT(BP_HANDLER_STACK) "\n"
+                     "msr  psp, r2\n"
+                     "mov  r3, r0\n"
+                     "mov  r0, r1\n"
+                     "mrs  r2, control\n"
+                     "movs r1, #2\n" /* SPSEL */
+                     "orrs r2, r1\n"
+                     "msr  control, r2\n"
+                     "isb\n"
+                     "blx  r3\n"
+                     ".globl bp_guard_leave\n"
+                     ".thumb_func\n"
+                     "bp_guard_leave:\n"
+                     "mrs  r2, control\n"
+                     "movs r1, #2\n"
+                     "bics r2, r1\n"
+                     "msr  control, r2\n"
+                     "isb\n"
+                     BP_POP_FLOATS
+                     "pop  {r4-r7}\n"
+                     "mov  r8, r4\n"
+                     "mov  r9, r5\n"
+                     "mov  r10, r6\n"
+                     "mov  r11, r7\n"
+                     "pop  {r3-r7, pc}\n");
+    /* clang-format on */
+}
+
+/* All faults, and what else is no interrupt. LR is EXC_RETURN; what bp_guard_exception returns
+ * takes its place. Replaces startup.c's, which is weak. */
+__attribute__((naked)) void bp_fault_handler(void) {
+    __asm__ volatile(".syntax unified\n"
+                     "movs r3, #0\n"
+                     "bp_guard_handle:\n"
+                     "mrs  r0, psp\n"
+                     "mov  r1, lr\n"
+                     "mov  r2, sp\n"
+                     "push {r3, lr}\n"
+                     "bl   bp_guard_exception\n"
+                     "add  sp, #8\n"
+                     "bx   r0\n");
+}
+
+__attribute__((naked)) void bp_guard_timer_handler(void) {
+    __asm__ volatile(".syntax unified\n"
+                     "movs r3, #1\n"
+                     "b    bp_guard_handle\n");
+}
+
+/* Replaces startup.c's, which is weak. */
+void bp_nmi_handler(void) __attribute__((alias("bp_guard_timer_handler")));
+
+#endif
