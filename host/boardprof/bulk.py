@@ -153,4 +153,4 @@ class Channels:
 
     def _call(self, name: str, *values: int) -> object:
         arguments = b"".join(msgpack.packb(value) for value in values)
-        return self._session.call(self._ids[name], arguments, len(values), name=name).value
+        return self._session.value(self._ids[name], arguments, len(values), name)

@@ -32,9 +32,9 @@ class RemoteFunction:
         """
         info = self.info
         if self._is_plain and not (args or named):
-            return self._session.call(info.id, name=info.name).value
+            return self._session.value(info.id, b"", 0, info.name)
         packed, count = self.pack(*args, **named)
-        return self._session.call(info.id, packed, count, name=info.name).value
+        return self._session.value(info.id, packed, count, info.name)
 
     def pack(self, *args: object, **named: object) -> tuple[bytes, int]:
         """Pack the arguments for the wire; see `pack_arguments`."""

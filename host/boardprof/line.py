@@ -101,8 +101,7 @@ class Line:
         if not self._busy.acquire(False):
             raise self._in_use(name)
         try:
-            begin = self._send(kind, sequence, body, silence_s)
-            return self._until_reply(begin, on_progress, name, silence_s)
+            return self.ask(kind, sequence, body, name, silence_s, on_progress)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 self._break_off()
@@ -113,21 +112,20 @@ class Line:
         finally:
             self._busy.release()
 
-    def ask(self, kind: int, sequence: int, body: bytes, name: str, silence_s: float) -> Answer:
-        """Do the same for who has the line already: within `held`, or behind an `exchange`."""
-        begin = self._send(kind, sequence, body, silence_s)
-        return self._until_reply(begin, None, name, silence_s)
-
-    def _send(self, kind: int, sequence: int, body: bytes, silence_s: float) -> float:
-        self.cancelled = False
-        begin = self.clock()
-        self.transport.write(self.client.request(kind, sequence, body, silence_s), silence_s)
-        return begin
-
-    def _until_reply(
-        self, begin: float, on_progress: OnProgress | None, name: str, silence_s: float
+    def ask(
+        self,
+        kind: int,
+        sequence: int,
+        body: bytes,
+        name: str,
+        silence_s: float,
+        on_progress: OnProgress | None = None,
     ) -> Answer:
+        """Do the same for who has the line already: within `held`, or behind an `exchange`."""
+        self.cancelled = False
         client = self.client
+        begin = self.clock()
+        self.transport.write(client.request(kind, sequence, body, silence_s), silence_s)
         client.sent(begin)
         now = self.clock()
         if client.channel is not None and (more := client.outgoing(now)):

@@ -140,4 +140,4 @@ class Memory:
     def _call(self, name: str, *values: int | bytes) -> object:
         function = self._dictionary.function(name)
         arguments = b"".join(bytes(msgpack.packb(value)) for value in values)
-        return self._session.call(function.id, arguments, len(values), name=name).value
+        return self._session.value(function.id, arguments, len(values), name)

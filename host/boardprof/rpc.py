@@ -24,7 +24,7 @@ from boardprof_protocol.frame import (
     result_body,
 )
 
-__all__ = ["Channel", "Progress", "Reply", "RpcClient"]
+__all__ = ["NIL", "Channel", "Progress", "Reply", "RpcClient"]
 
 _REPLIES = frozenset(map(int, {FrameKind.RESULT, FrameKind.ERROR, FrameKind.NO_SESSION}))
 _GREETINGS = frozenset(map(int, {FrameKind.WELCOME, FrameKind.BUSY}))
@@ -35,6 +35,9 @@ _CHANNEL = frozenset(map(int, {FrameKind.DATA, FrameKind.ACK}))
 _CALL, _RESULT = int(FrameKind.CALL), int(FrameKind.RESULT)
 _FIRST = PROTOCOL_VERSION << 4
 _RESULT_FIRST = _FIRST | _RESULT
+NIL = b"\xc0"
+"""The body of a RESULT that returns nothing: msgpack's nil."""
+
 _NEVER = float("inf")
 _ALIVE_RESEND_S = 5.0
 """A board that has said PROGRESS has the request: ask again only in case its reply was lost."""
@@ -88,6 +91,7 @@ class _Request:
     cancels = 0
     sent_at_s = 0.0
     answer = b"\0"  # how the RESULT begins; nothing begins like that
+    nil: bytes | None = None  # a RESULT that returns nothing, as it stands on the line
 
     def __init__(self, kind: int, sequence: int, encoded: bytes, silence_s: float) -> None:
         self.kind = kind
@@ -164,7 +168,10 @@ class RpcClient:
         return encoded
 
     def sent(self, at_s: float) -> None:
-        """Take note that the request was sent, for the first time; then there is time for this."""
+        """Take note that the request was sent, for the first time.
+
+        Nothing is hurried here, for the board is at it now: what `result` will compare is prepared.
+        """
         request = self._request
         assert request is not None
         request.sent = 1
@@ -172,7 +179,9 @@ class RpcClient:
         wait_s = self.rtt.timeout_s + len(request.encoded) * self.byte_time_s
         request.resend_at_s = at_s + wait_s
         if request.kind == _CALL:
-            request.answer = header(_RESULT_FIRST, self.session, request.sequence)
+            session, sequence = self.session, request.sequence
+            request.answer = header(_RESULT_FIRST, session, sequence)
+            request.nil = encode_fields(_RESULT_FIRST, session, sequence, NIL, self._decoder.cobs)
 
     def cancel(self, now_s: float) -> bool:
         """Ask the board to end the CALL under way (SPEC.md 4.6); return whether there is one."""
@@ -232,7 +241,7 @@ class RpcClient:
         request = self._request
         if request is None or request.sent != 1 or self.has_text:
             return None
-        body = result_body(data, request.answer)
+        body = NIL if data == request.nil else result_body(data, request.answer)
         if body is not None:
             if not request.alive:
                 self.rtt.measured(now_s - request.sent_at_s)

@@ -18,7 +18,7 @@ from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError, Usage
 from boardprof.handshake import HOST_MTU, Welcome, hello_body, in_use, lost_session, read_welcome
 from boardprof.line import Line, OnProgress
 from boardprof.refusal import Locate, refusal, unpack_reply
-from boardprof.rpc import Channel, RpcClient
+from boardprof.rpc import NIL, Channel, RpcClient
 from boardprof.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn, FrameKind
 from boardprof_protocol.frame import body_capacity
@@ -29,7 +29,6 @@ _WHY_S = 0.25
 """How long the board is asked why it has lost the session, where its time-out is not longer."""
 
 _CALL, _RESULT = int(FrameKind.CALL), int(FrameKind.RESULT)
-_NIL = b"\xc0"
 _MOST_ARGUMENTS = 14
 
 
@@ -53,6 +52,10 @@ class CallResult(NamedTuple):
 def _head(function_id: int, count: int) -> bytes:
     """Return the beginning of a CALL's body: before the packed arguments, so many."""
     return bytes([0x90 | (count + 1) & 15]) + bytes(msgpack.packb(function_id))
+
+
+def _value(name: str, body: bytes) -> object:
+    return None if body == NIL else unpack_reply(name, body)
 
 
 class Session:
@@ -143,6 +146,24 @@ class Session:
             LinkError: the line is gone.
         """
         name = name or f"function {function_id}"
+        body, sent, elapsed_s = self._result(
+            function_id, arguments, count, name, on_progress, timeout_s
+        )
+        return CallResult(_value(name, body), body, elapsed_s, sent)
+
+    def value(self, function_id: int, arguments: bytes, count: int, name: str) -> object:
+        """Call as `call` does; return the value alone, which is the short way to it."""
+        return _value(name, self._result(function_id, arguments, count, name, None, None)[0])
+
+    def _result(
+        self,
+        function_id: int,
+        arguments: bytes,
+        count: int,
+        name: str,
+        on_progress: OnProgress | None,
+        timeout_s: float | None,
+    ) -> tuple[bytes, int, float]:
         body = _head(function_id, count) + arguments
         if count > _MOST_ARGUMENTS or len(body) > self._body_room:
             raise UsageError(
@@ -157,8 +178,7 @@ class Session:
         )
         if kind != _RESULT:
             raise self._refused(name, kind, body)
-        value = None if body == _NIL else unpack_reply(name, body)
-        return CallResult(value, body, elapsed_s, sent)
+        return body, sent, elapsed_s
 
     def _refused(self, name: str, kind: int, body: bytes) -> BoardprofError:
         if kind == FrameKind.NO_SESSION:

@@ -107,7 +107,7 @@ class Window:
     def _call(self, operation: str, *numbers: int) -> object:
         function = self._dictionary.function(f"{self._collector.name}.{operation}")
         arguments = b"".join(bytes(msgpack.packb(number)) for number in numbers)
-        return self._session.call(function.id, arguments, len(numbers), name=function.name).value
+        return self._session.value(function.id, arguments, len(numbers), function.name)
 
     def __enter__(self) -> Self:
         """Open the window."""
