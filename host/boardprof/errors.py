@@ -149,6 +149,10 @@ class LinkError(BoardprofError):
 
     exit_code = 4
 
+    def add_console(self, console: str) -> None:
+        """Show the end of what the line had brought before it was gone: it may name the cause."""
+        self.message += _quoted_console(console)
+
 
 class ProtocolMismatchError(LinkError):
     """Host and agent have no protocol version in common."""
@@ -163,7 +167,17 @@ class BuildMismatchError(LinkError):
 
 
 class FrameError(LinkError):
-    """A frame is malformed: bad COBS, bad CRC, too long, or cut short."""
+    """What a whole frame says is not what the protocol has there."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = "see whether the board runs an agent of this boardprof's version; "
+        "boardprof doctor --link tests the line",
+    ) -> None:
+        """Propose what helps in most cases."""
+        super().__init__(message, hint=hint)
 
 
 class RpcError(LinkError):

@@ -159,15 +159,19 @@ def lost_session(
         boot_id: of the session's beginning.
         answer: kind and body of what the board said when it was asked (SPEC.md 3.4); None: nothing.
     """
-    cause = ""
-    if answer is not None:
-        kind, body = answer
-        if kind == FrameKind.BUSY:
-            return taken_over(port, body)
-        now = WELCOME.struct.parse(body[: WELCOME.size].ljust(WELCOME.size, b"\0"))
-        if now.boot_id == boot_id:
-            return taken_over(port, None)
-        cause = _RESETS.get(now.reset_cause, "")
+    if answer is None:
+        return DeviceResetError(
+            f"The board no longer knows this session since {name}, and did not say why when it was "
+            "asked: a reset, most likely.",
+            hint="connect again; if it happens again, the function crashes the board",
+        )
+    kind, body = answer
+    if kind == FrameKind.BUSY:
+        return taken_over(port, body)
+    now = WELCOME.struct.parse(body[: WELCOME.size].ljust(WELCOME.size, b"\0"))
+    if now.boot_id == boot_id:
+        return taken_over(port, None)
+    cause = _RESETS.get(now.reset_cause, "")
     return DeviceResetError(
         f"The board was reset during {name}{cause}: it no longer knows this session.",
         hint="connect again; if it happens again, the function crashes the board",

@@ -171,7 +171,13 @@ class Line:
             until = deadline
         if until > self._console.quiet_at_s:
             until = self._console.quiet_at_s
-        return self.transport.read(until - now if until > now else 0.0)
+        try:
+            return self.transport.read(until - now if until > now else 0.0)
+        except LinkError as error:
+            if not self.is_board:
+                self._take_console(self.clock(), everything=True)
+                error.add_console(self.console)
+            raise
 
     def _take(
         self, data: bytes, now: float, deadline: float, silence_s: float
@@ -256,7 +262,12 @@ class Line:
         port, printed = self.transport.name, self.transport.printed()
         if not self.is_board:
             return no_welcome(
-                port, silence_s, self._console.data, naks=self.client.naks, printed=printed
+                port,
+                silence_s,
+                self._console.data,
+                naks=self.client.naks,
+                echoes=self.client.echoes,
+                printed=printed,
             )
         return BoardTimeoutError(
             f"The board at {port} did not answer {name} for {silence_s:g} s{where}.",

@@ -116,6 +116,7 @@ class RpcClient:
         channel: gets the DATA and ACK frames of its number; None: nobody does.
         rtt: the time-out, for channels too.
         has_text: whether `console` may have something.
+        echoes: whether a HELLO has come back: the line returns what is sent.
         taken_by: body of the BUSY by which the agent told that another host has taken the board
             over; None: it has not. The line ends behind it.
     """
@@ -126,6 +127,7 @@ class RpcClient:
     channel: Channel | None = None
     rtt: RttEstimate = field(init=False)
     has_text: bool = False
+    echoes: bool = False
     taken_by: bytes | None = None
     _decoder: FrameDecoder = field(default_factory=FrameDecoder)
     _request: _Request | None = None
@@ -282,6 +284,7 @@ class RpcClient:
                 request.resend_at_s = now_s + request.alive_resend_s
             return Progress(body)
         if kind not in (_GREETINGS if request.kind == _HELLO else _REPLIES):
+            self.echoes |= kind == _HELLO
             return None
         if request.sent == 1 and not request.alive:
             self.rtt.measured(now_s - request.sent_at_s)

@@ -56,7 +56,13 @@ def other_program(heard: bytes) -> tuple[str, str] | None:
 
 
 def no_welcome(
-    port: str, silence_s: float, heard: bytes, *, naks: int = 0, printed: str = ""
+    port: str,
+    silence_s: float,
+    heard: bytes,
+    *,
+    naks: int = 0,
+    echoes: bool = False,
+    printed: str = "",
 ) -> BoardprofError:
     """Return the error for a HELLO that nobody answered.
 
@@ -65,6 +71,7 @@ def no_welcome(
         silence_s: how long was waited.
         heard: the bytes that came and were no frames.
         naks: how often the board said that it could not read something.
+        echoes: whether what was sent came back.
         printed: what the program behind the line printed elsewhere.
     """
     found = other_program(heard)
@@ -79,6 +86,11 @@ def no_welcome(
             f"The board at {port} answers, but nothing that was sent to it arrived whole in "
             f"{silence_s:g} s ({naks} times it said so).",
             hint="check the wire to the board's receiver, its ground, and the baud rate",
+        )
+    if echoes:
+        return LinkError(
+            f"{port} sends back what is sent to it, and nothing else came in {silence_s:g} s.",
+            hint="look for a loop-back plug, wires that touch, or a terminal that echoes",
         )
     text = heard.decode(errors="replace")
     strange = sum(not (char.isprintable() or char in "\t\n\r\x1b") for char in text)

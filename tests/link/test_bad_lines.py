@@ -124,6 +124,29 @@ def test_the_command_names_another_program_on_the_port() -> None:
     )
 
 
+def test_a_line_that_sends_everything_back_is_named_and_4() -> None:
+    def serve(connection: socket.socket) -> None:
+        while data := connection.recv(65536):
+            connection.sendall(data)
+
+    error = error_of(serve)
+    assert type(error) is LinkError
+    assert error.exit_code == 4
+    assert "sends back what is sent to it, and nothing else came in 0.4 s.\n" in str(error)
+    assert "Try: look for a loop-back plug" in str(error)
+
+
+def test_what_a_line_had_brought_before_it_closed_is_shown() -> None:
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(b"panic: no agent here\r\n")
+        connection.recv(65536)
+
+    error = error_of(serve)
+    assert type(error) is LinkError
+    assert "is gone: " in str(error)
+    assert "The board's console so far:\n  | panic: no agent here\nTry: " in str(error)
+
+
 def test_a_board_that_hears_only_damage_is_4() -> None:
     """One wire of the two is bad: the board's complaints arrive, and nothing else can."""
     with running_agent(FIXTURES / "scalars.c") as (_, port), FaultyLine(port) as line:

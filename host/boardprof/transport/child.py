@@ -32,6 +32,7 @@ ANNOUNCEMENT = "listening on "
 
 _POLL_S = 0.005
 _TERMINATE_S = 2.0
+_START_S = 60.0
 
 
 class Lock(Protocol):
@@ -64,7 +65,13 @@ class _Spawner:
     def start(self, command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         started: Future[subprocess.Popen[bytes]] = Future()
         self._wanted.put((command, output, started))
-        return started.result()
+        try:
+            return started.result(_START_S)
+        except TimeoutError as error:
+            raise BoardError(
+                f"{command[0]} did not start within {_START_S:g} s.",
+                hint="see whether its file system answers",
+            ) from error
 
     def _run(self) -> None:
         while True:
