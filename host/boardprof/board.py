@@ -283,5 +283,7 @@ class Board:
 
 
 def _check_range(name: str, value: int, least: int, most: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is not a whole number.")
     if not least <= value <= most:
         raise UsageError(f"{name}={value} is out of range: {least} to {most}.")

@@ -50,7 +50,8 @@ class _Commands(click.Group):
         """Run the command; that whoever read its output has gone is no failure of it."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here a full disk can still be told
+            if sys.stdout is not None:  # it may have been closed before we began
+                sys.stdout.flush()  # here a full disk can still be told
         except BrokenPipeError:
             _forget_output()
             return 0
@@ -102,6 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _forget_output() -> None:
     """Let what is still buffered go nowhere, or it would fail again when Python ends."""
+    if sys.stdout is None:
+        return
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -24,17 +24,10 @@ from boardprof.schemas import layouts_for
 from boardprof.session import Session
 from boardprof.transport.base import Transport
 
-__all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "DEFAULT_WALL_S"]
-__all__ += ["attach", "connect", "guard_calls", "open_line"]
+__all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "connect", "guard_calls", "open_line"]
 
 DEFAULT_LIMIT_S = 10.0
-"""Longest time that a guarded call may take, or a round of a measurement, on the board's clock.
-
-Less where that would be more than `DEFAULT_WALL_S` of ours: an emulator may be slow.
-"""
-
-DEFAULT_WALL_S = 100.0
-"""What the default limit may come to on the host's clock, by the board's `time_scale`."""
+"""Longest time that a guarded call may take, or a round of a measurement, on the board's clock."""
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call of a board that does not guard calls. A measurement is not silent.
@@ -43,6 +36,9 @@ DEFAULT_TIMEOUT_S = 30.0
 _GUARD = "bp.guard"
 _GRACE_S = 5.0
 """How much later than its limit a board may say that it has stopped a call."""
+
+_PATIENCE = 20
+"""A function that prints all the time slows an emulator down more than `time_scale` says."""
 
 _HELLO_TIMEOUT_S = 10.0
 _LONGEST_S = 1e6
@@ -102,6 +98,8 @@ def connect(
         hello_s = max(hello_s, _HELLO_TIMEOUT_S)
         _check_line(spec, baud, key_file)
         image = image or _build(spec)
+    if image is not None and not Path(image).is_file():
+        raise UsageError(f"There is no firmware image {image}.")
     transport = open_line(spec, port, image=image, baud=baud, timeout_s=hello_s, key_file=key_file)
     return attach(
         spec,
@@ -162,12 +160,11 @@ def guard_calls(
     function = next((f for f in dictionary.functions if f.name == _GUARD), None)
     if function is None:
         return
-    limit_s = timeout_s
-    if limit_s is None:
-        limit_s = min(DEFAULT_LIMIT_S, DEFAULT_WALL_S / spec.clock.time_scale)
+    limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
     limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
     session.call(function.id, msgpack.packb(limit_ms), 1, name=_GUARD)
     session.timeout_s = limit_s * spec.clock.time_scale + _GRACE_S
+    session.patience = _PATIENCE
 
 
 def open_line(

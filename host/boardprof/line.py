@@ -53,6 +53,8 @@ class Line:
         clock: seconds that only grow; the transport waits by the same clock.
         is_board: whether a board has answered: its silence is its own then, not the line's.
         cancelled: ends the call under way as soon as the board lets it.
+        patience: how many times the longest silence a call may take in all while the board prints;
+            1: what it prints is no sign that it will ever answer.
     """
 
     def __init__(
@@ -68,7 +70,11 @@ class Line:
         self.clock = clock
         self.is_board = False
         self.cancelled = False
+        self.patience = 1
+        self._has_printed = False
         self._console = Console(on_console)
+        self._follows = on_console is not None
+        self._taken = len(transport.printed()) if self._follows else 0  # characters
         self._busy = threading.Lock()
 
     # -- requests ---------------------------------------------------------------------------
@@ -135,18 +141,22 @@ class Line:
         now = self.clock()
         result = client.result(data, now)
         if result is not None:  # as most calls end
-            if self._console.quiet_at_s < _NEVER:
-                self._console.flush()
+            self._end_call(now)
             return _RESULT, result, 1, now - begin
         events = self._take(data, now, deadline, silence_s)
         while True:
             for event in events:
                 if isinstance(event, Reply):
-                    if self._console.quiet_at_s < _NEVER:
-                        self._console.flush()
+                    self._end_call(now)
                     return event.kind, event.body, event.sent, now - begin
                 deadline = now + silence_s
+                self._follow(now)
                 _report(name, event, on_progress)
+            if self._has_printed:
+                self._has_printed = False
+                deadline = max(
+                    deadline, min(now, begin + (self.patience - 1) * silence_s) + silence_s
+                )
             if now >= deadline:
                 raise self.silent(name, silence_s)
             if self.cancelled:
@@ -246,9 +256,25 @@ class Line:
 
     def _take_console(self, now: float, *, everything: bool = False) -> None:
         if text := self.client.console(everything=everything, lines=True):
+            self._has_printed = True
             self._console.feed(text, now)
         elif now >= self._console.quiet_at_s:
             self._console.flush()
+
+    def _end_call(self, now: float) -> None:
+        if self._follows:
+            self._follow(now)
+        if self._console.quiet_at_s < _NEVER:
+            self._console.flush()
+
+    def _follow(self, now: float) -> None:
+        """Take what the program behind the line has printed, if someone looks."""
+        if self._follows and (text := self._unseen()):
+            self._taken += len(text)
+            self._console.feed(text.encode(), now)
+
+    def _unseen(self) -> str:
+        return self.transport.printed()[self._taken :]
 
     @property
     def console(self) -> str:
@@ -259,7 +285,7 @@ class Line:
         """Return the error for a board that says nothing; ``where`` it stopped, for messages."""
         self._take_console(self.clock(), everything=True)
         self._console.flush()
-        port, printed = self.transport.name, self.transport.printed()
+        port, printed = self.transport.name, self._unseen()
         if not self.is_board:
             return no_welcome(
                 port,
@@ -279,6 +305,7 @@ class Line:
     def close(self) -> None:
         """Let go of the line."""
         self._take_console(self.clock(), everything=True)
+        self._follow(self.clock())
         self._console.flush()
         self.transport.close()
 

@@ -31,6 +31,11 @@ class Location:
     line: int
     function: str | None
 
+    @property
+    def is_agents(self) -> bool:
+        """Whether it is a line of the agent, which only ever called the function that trapped."""
+        return self.function is not None and self.function.startswith("bp_")
+
     def __str__(self) -> str:
         """Return ``crash.c:12 (in crash)``."""
         place = f"{posixpath.basename(self.path)}:{self.line}" if self.line else ""

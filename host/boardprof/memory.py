@@ -52,9 +52,10 @@ class Memory:
             UsageError: the board's agent has no arena, or it is smaller than that.
             RpcError: what is left of it is.
         """
-        if not 0 < size <= self.size:
+        if not isinstance(size, int) or not 0 < size <= self.size:
             raise UsageError(
-                f"A block of {size} bytes does not fit: the board's arena has {self.size} bytes."
+                f"A block of {size} bytes does not fit: the board's arena has {self.size} bytes.",
+                hint="its size is the option `arena` of [build] config in the board's board.toml",
             )
         handle = self._call("bp.alloc", size)
         if not isinstance(handle, int):

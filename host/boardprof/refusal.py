@@ -182,6 +182,9 @@ class _Stop:
         )
 
     def _place(self) -> str:
+        if self.location is not None and self.location.is_agents:
+            # Its last act was to call another function, and nothing of it is left on the stack.
+            return " in what it had called last"
         if self.location is not None:
             return f" at {self.location}"
         return f" at pc {self.pc:#x}" if self.pc else ""

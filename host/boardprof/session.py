@@ -206,6 +206,15 @@ class Session:
         boot_id = None if self.welcome is None else self.welcome.boot_id
         return lost_session(self.transport.name, name, boot_id, answer)
 
+    @property
+    def patience(self) -> int:
+        """How many times `timeout_s` a call may take in all while the board prints, 1 or more."""
+        return self._line.patience
+
+    @patience.setter
+    def patience(self, times: int) -> None:
+        self._line.patience = times
+
     def cancel(self) -> None:
         """Ask the board to break the call under way off: it then ends as RpcError, CANCELLED.
 

@@ -18,7 +18,7 @@ import pytest
 from boardprof.boards import board_spec
 from boardprof.builder import build
 from boardprof.connection import connect
-from boardprof.errors import DeviceFaultError
+from boardprof.errors import DeviceFaultError, DeviceTimeoutError
 from tests.boards.conftest import available
 
 SOURCE = """\
@@ -31,6 +31,8 @@ void traps(void) { *nowhere = 1; }
 void waits(void) { usleep(200000); turns++; }
 void sleeps(void) { for (;;) { sleep(60); turns++; } }
 void wild_call(void) { ((void (*)(void))nowhere)(); turns++; }
+void jumps_into_nowhere(void) { ((void (*)(void))0xdead0000ul)(); turns++; }
+void pauses(void) { pause(); }
 void spoils_its_stack(void) {
 #if defined(__x86_64__)
     __asm__ volatile("mov $16, %rsp\\n mov $24, %rbp\\n call getpid");
@@ -251,6 +253,31 @@ def test_faults_that_leave_no_trace_on_the_stack_are_contained(
             with pytest.raises(DeviceFaultError):
                 board.functions[function]()
             assert board.functions.answer(41) == 42
+
+
+@pytest.mark.parametrize("name", ["native", "linux"])
+def test_a_jump_into_nowhere_takes_no_time_limit_away_from_later_calls(
+    name: str, image: Path, linux_image: Path
+) -> None:
+    """Unwinding such a stack traps once more, within the handler."""
+    chosen = image if name == "native" else linux_image
+    with connect(board_spec(name), image=chosen, timeout_s=0.3) as board:
+        with pytest.raises(DeviceFaultError, match="bad address 0xdead0000"):
+            board.functions.jumps_into_nowhere()
+        with pytest.raises(DeviceTimeoutError):
+            board.functions.sleeps()
+        assert board.functions.answer(41) == 42
+
+
+def test_what_was_called_last_of_all_is_not_told_as_a_line_of_the_agent(
+    linux_image: Path,
+) -> None:
+    place = r"stopped it in what it had called last\n"
+    with (
+        connect(board_spec("linux"), image=linux_image, timeout_s=0.3) as board,
+        pytest.raises(DeviceTimeoutError, match=place),
+    ):
+        board.functions.pauses()
 
 
 def test_a_call_through_a_null_pointer_is_told_at_its_line(image: Path) -> None:

@@ -313,3 +313,55 @@ def test_a_board_without_its_compiler_does_not_take_the_others_rows(tmp_path: Pa
     assert (done.code, rows(done.out)) == (7, ["count_calls"])
     assert "error: riscv64-unknown-elf-gcc was not found on PATH." in done.err
     assert "gcc-riscv64-unknown-elf" in done.err
+
+
+# -- what a board prints ----------------------------------------------------------------------
+
+PRINTS = """\
+#include <stdio.h>
+static int turns;
+void prints(void) { printf("turn %d\\n", turns++); }
+"""
+
+PRINTS_FOR_EVER = """\
+#include <stdint.h>
+static volatile uint32_t *const uart = (volatile uint32_t *)0x40004000u; /* AN385, table 4-1 */
+void prints_for_ever(void) {
+    for (;;) {
+        while (uart[1] & 1) {
+        }
+        uart[0] = '\\n';
+    }
+}
+"""
+
+
+def test_what_a_program_of_this_machine_prints_is_shown_as_the_boards(tmp_path: Path) -> None:
+    file = tmp_path / "prints.c"
+    file.write_text(PRINTS)
+    done = boardprof(
+        "run", "-b", "linux", f"{file}:prints", "--console", "--warmup", "0", "--repeat", "3"
+    )
+    assert done.code == 0
+    assert done.err == "  | turn 0\n  | turn 1\n  | turn 2\n"
+    assert "turn" not in done.out
+
+
+def test_a_function_that_never_stops_printing_is_ended_by_the_board(tmp_path: Path) -> None:
+    """Its output slows the emulator down by more than the board's time_scale says."""
+    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    requires_tool("qemu-system-arm", "qemu-system-arm")
+    file = tmp_path / "prints.c"
+    file.write_text(PRINTS_FOR_EVER)
+    done = boardprof("run", "-b", "qemu-cortex-m3", f"{file}:prints_for_ever", "--timeout", "1.2")
+    assert done.code == 6
+    assert "prints_for_ever did not end within 1.2 s of the board's clock" in done.err
+
+
+def test_a_closed_standard_output_is_no_failure(tmp_path: Path) -> None:
+    done = boardprof(
+        "run",
+        SCALARS.with_name("scalars.c:count_calls"),
+        before=("sh", "-c", 'exec "$@" >&-', "sh"),
+    )
+    assert (done.code, done.out, done.err) == (0, "", "")

@@ -341,9 +341,12 @@ def test_a_peer_that_speaks_otherwise_is_quoted(tmp_path: Path) -> None:
 
     with (
         peer(other) as port,
-        pytest.raises(AuthenticationError, match=r"asks for no key: it said b'SSH-2\.0-Open"),
+        pytest.raises(
+            LinkError, match=r"no boardprof agent that has a key: it said 'SSH-2\.0-Open"
+        ) as caught,
     ):
         connect("linux", port, key_file=key)
+    assert caught.value.exit_code == 4
 
 
 @pytest.mark.parametrize("proof", ["00" * 32, "the host's own"])

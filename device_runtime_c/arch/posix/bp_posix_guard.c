@@ -48,6 +48,7 @@ static struct {
     uint64_t deadline_ns;        /* of the guarded call; 0: none */
     volatile uint64_t expiry_ns; /* when the timer's signal is due; 0: it is off */
     bp_fault_t fault;
+    sigset_t mask; /* of the function that trapped */
     sigjmp_buf way_back;
     volatile sig_atomic_t is_guarded;
     volatile sig_atomic_t is_unwinding;
@@ -78,6 +79,13 @@ _Noreturn static void bp_go_back(void) {
     bp_posix_guard.is_guarded = 0;
     bp_posix_guard.is_unwinding = 0;
     siglongjmp(bp_posix_guard.way_back, 1);
+}
+
+/* The same from a handler, or from one that has interrupted another. */
+_Noreturn static void bp_return_from_signal(void) {
+    bp_posix_guard.is_guarded = 0; /* what was held back comes now, and is not for us */
+    (void)pthread_sigmask(SIG_SETMASK, &bp_posix_guard.mask, NULL);
+    bp_go_back();
 }
 
 /* Let the timer's signal come in so many ns; 0: never. */
@@ -129,7 +137,7 @@ static void bp_pass_on(int number, siginfo_t *info, void *context) {
 
 static void bp_on_signal(int number, siginfo_t *info, void *context) {
     if (bp_posix_guard.is_unwinding && bp_is_mine()) {
-        bp_go_back(); /* the stack is in ruins: no pc */
+        bp_return_from_signal(); /* the stack is in ruins: no pc */
     }
     bool is_timer = bp_is_timer(number, info);
     if (is_timer ? !bp_is_over() : !bp_is_own_fault(number, info)) {
@@ -138,14 +146,13 @@ static void bp_on_signal(int number, siginfo_t *info, void *context) {
         }
         return;
     }
+    const ucontext_t *interrupted = context;
+    bp_posix_guard.mask = interrupted->uc_sigmask;
     bp_posix_guard.fault = bp_posix_fault(number, info, context, bp_posix_guard.stack_end);
     bp_posix_guard.is_unwinding = 1;
     bp_posix_guard.fault.pc =
         bp_posix_pc(&bp_posix_guard.image, context, bp_posix_trapped_at(number, info, context));
-    const ucontext_t *interrupted = context;
-    bp_posix_guard.is_guarded = 0; /* what was held back comes now, and is not for us */
-    (void)pthread_sigmask(SIG_SETMASK, &interrupted->uc_sigmask, NULL);
-    bp_go_back();
+    bp_return_from_signal();
 }
 
 static bool bp_is_ours(const struct sigaction *action) {

@@ -64,5 +64,6 @@ def connect_library(library: Path) -> DescriptorTransport:
 
 def _serve(library: Any, end: socket.socket) -> None:
     # The library is unloaded with its last reference: this thread must hold one while it runs.
-    with end:
-        getattr(library, ENTRY_POINT)(end.fileno())
+    getattr(library, ENTRY_POINT)(end.fileno())
+    with contextlib.suppress(OSError):  # a function that it ran may have closed it
+        end.close()

@@ -67,7 +67,8 @@ def _content(file: Path) -> bytes:
     except OSError as error:
         raise AuthenticationError(
             f"The key file {file} cannot be read: {error.strerror}.",
-            hint=f"make one: (umask 077; openssl rand -hex 32 > {file})",
+            hint="copy the key that the agent was started with, or make one for both: "
+            f"(umask 077; openssl rand -hex 32 > {file})",
         ) from error
     if open_to_others:
         raise AuthenticationError(
@@ -215,11 +216,17 @@ def _shake_hands(inner: Transport, key: bytes, timeout_s: float) -> SealedTransp
     greeting_s = min(timeout_s, _GREETING_S)
     line, _ = _line(inner, greeting_s)
     agent_nonce = _field(line, _NONCE)
+    if agent_nonce is None and line:
+        raise LinkError(
+            f"What answers at {inner.name} is no boardprof agent that has a key: it said "
+            f"{_shown(line)}.",
+            hint="give the agent's own port",
+        )
     if agent_nonce is None:
-        said = f"it said {line[:60]!r}" if line else f"it said nothing for {greeting_s:g} s"
         raise AuthenticationError(
-            f"The agent at {inner.name} asks for no key: {said}.",
-            hint=f"leave --key-file and {KEY_VARIABLE} out, or start the agent with the key",
+            f"The agent at {inner.name} asks for no key: it said nothing for {greeting_s:g} s.",
+            hint=f"leave --key-file and {KEY_VARIABLE} out, start the agent with the key, or see "
+            "whether this is an agent's port",
         )
     host_nonce = secrets.token_bytes(_NONCE)
     nonces = (agent_nonce, host_nonce)
@@ -261,6 +268,11 @@ def _line(inner: Transport, timeout_s: float) -> tuple[bytes, bytes]:
             raise
     line, _, rest = data.partition(b"\n")
     return line, rest
+
+
+def _shown(line: bytes) -> str:
+    text = line[:40].rstrip(b"\r").decode("latin-1")
+    return repr(text) if text.isascii() and text.isprintable() else line[:16].hex(" ")
 
 
 def _field(line: bytes, size: int) -> bytes | None:
