@@ -23,7 +23,7 @@ demo: setup-demo ## Profile the example workloads on this machine and print the 
 
 test: setup-test gen-check lint size ## Run all checks and all tests, the emulated boards included
 	@echo "Running the tests ..."
-	@BOARDPROF_REQUIRE_ALL=1 $(PYTHON_BIN)/pytest -q
+	@BOARDPROF_REQUIRE_ALL=1 $(PYTHON_BIN)/python scripts/run_tests.py
 
 lint: setup-test ## Check Python and C: ruff, mypy, clang-format, the compilers' warnings
 	@echo "Checking style, types and warnings ..."

@@ -17,6 +17,8 @@ aarch64=gcc-aarch64-linux-gnu
 test="$demo
 gcc-arm-none-eabi:arm-none-eabi-gcc
 gcc-riscv64-unknown-elf:riscv64-unknown-elf-gcc
+libnewlib-arm-none-eabi:newlib
+picolibc-riscv64-unknown-elf:picolibc
 $aarch64:aarch64-linux-gnu-gcc
 gcc-avr:avr-gcc
 avr-libc:avr/io.h
@@ -24,6 +26,10 @@ qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
 clang-format:clang-format
 clang:clang
+cmake:cmake
+g++:g++
+ninja-build:ninja
+rustc:rustc
 libclang-rt-dev:libfuzzer
 spin:spin"
 
@@ -47,6 +53,8 @@ works() {
     case $1 in
     ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
     stdio.h) links "$1" gcc ;;
+    newlib) links string.h arm-none-eabi-gcc --specs=nosys.specs ;;
+    picolibc) links string.h riscv64-unknown-elf-gcc --specs=picolibc.specs ;;
     avr/io.h) links "$1" avr-gcc -mmcu=atmega2560 ;;
     libfuzzer) fuzzes ;;
     *) command -v "$1" >/dev/null ;;

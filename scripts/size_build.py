@@ -82,6 +82,7 @@ _WINDOWS = {"open_windows": 4}
 _CHANNELS = {**_ARENA, "bulk": 256}
 _CLOCK = {"clock": 1}
 _GUARD = {"guard": 1}
+_STACK = {"stack": 4096}
 
 OPTIONS = (
     Option("smallest"),
@@ -92,10 +93,11 @@ OPTIONS = (
     Option("+stream", {**_CHANNELS, "stream": 1024}),
     Option("+clock", _CLOCK),
     Option("+guard", _GUARD),
+    Option("+stack", _STACK),
     Option("+second collector", pair=True),
     Option(
         "all",
-        {**_CRC_TABLE, **_WINDOWS, **_CHANNELS, **_CLOCK, **_GUARD, "stream": 1024},
+        {**_CRC_TABLE, **_WINDOWS, **_CHANNELS, **_CLOCK, **_GUARD, **_STACK, "stream": 1024},
         pair=True,
     ),
 )

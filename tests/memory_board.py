@@ -40,7 +40,8 @@ CHANNELS = {**FULL, "BP_CFG_BULK": 256, "BP_CFG_STREAM": 1024, "BP_CFG_CLOCK": 1
 SMALLEST: dict[str, int] = {}
 
 _TYPES = ("cycles_instret", "cycles32", "ticks", "linux_clock", "linux_faults")
-_MESSAGES = ("hello", "claim", "welcome", "busy", "data", "ack", "blob_header")
+_MESSAGES: tuple[str, ...] = ("hello", "claim", "welcome", "busy", "data", "ack", "span")
+_MESSAGES += ("span_copy", "blob_header")
 
 _CDEF = """
 typedef union { uint64_t u; int64_t i; double f; } test_value_t;
@@ -70,6 +71,7 @@ extern uint64_t test_ticks, test_ticks_step;
 extern uint64_t test_cycles, test_cycles_step, test_instructions, test_instructions_step;
 extern char test_log[1024];
 extern size_t test_logged;
+extern uint8_t *test_stack_limit;
 extern char test_trap_at;
 extern uint8_t test_trap_cause;
 extern uint32_t test_trap_after, test_guard_ms;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -63,23 +64,33 @@ def test_the_first_run_prints_the_table_shown(tmp_path: Path) -> None:
         assert digits.sub("", line).split() in [digits.sub("", a).split() for a in actual]
 
 
-def test_the_c_file_is_measured_as_it_stands(tmp_path: Path) -> None:
-    (tmp_path / "scale.c").write_text(block("c"))
-    assert run("run", "scale.c:scale", cwd=tmp_path).splitlines()[1].startswith("scale ")
+@pytest.mark.usefixtures("_toolchain")
+def test_the_c_file_is_measured_on_three_boards_by_the_command_shown(tmp_path: Path) -> None:
+    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    requires_tool("qemu-system-arm", "qemu-system-arm")
+    (tmp_path / "fir.c").write_text(block("c"))
+    (command,) = [body for name, body in BLOCKS if name == "sh" and "fir.c:fir" in body]
+    words = shlex.split(command.replace("\\\n", " "))
+    lines = run(*words[1:], cwd=tmp_path).splitlines()
+    boards = [word for word in lines[0].split() if word.strip("-")]
+    assert boards == ["qemu-rv32", "qemu-cortex-m3", "native"]
+    assert lines[2].startswith("fir ")
+    assert "Arguments: x=int16[256], h=int16[64], y=int32[256], n=256" in lines
 
 
 @pytest.mark.usefixtures("_toolchain")
-def test_the_python_examples_run() -> None:
-    measured, linked = (output(text) for language, text in BLOCKS if language == "python")
+def test_the_python_examples_run(tmp_path: Path) -> None:
+    (tmp_path / "fir.c").write_text(block("c"))
+    measured, linked = (output(text, tmp_path) for name, text in BLOCKS if name == "python")
     assert "Count(value=" in measured
     assert "'instructions': Count(value=" in measured
     assert 0 < float(linked) < 1
 
 
-def output(program: str) -> str:
+def output(program: str, folder: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=ROOT,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,

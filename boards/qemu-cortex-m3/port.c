@@ -28,9 +28,18 @@
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
 
-#if BP_CFG_GUARD
-
 extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
+
+#if BP_CFG_STACK
+
+/* All above what is denied is stack (link.ld). */
+uint8_t *bp_port_stack_limit(void) {
+    return (uint8_t *)(uintptr_t)bp_stack_guard_end;
+}
+
+#endif
+
+#if BP_CFG_GUARD
 
 /* Code cannot be written, and the first page, where NULL points, not even be read; below the stack
  * there is nothing. */

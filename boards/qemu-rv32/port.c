@@ -23,9 +23,18 @@
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
 
-#if BP_CFG_GUARD
-
 extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
+
+#if BP_CFG_STACK
+
+/* All above what is denied is stack (link.ld). */
+uint8_t *bp_port_stack_limit(void) {
+    return (uint8_t *)(uintptr_t)bp_stack_guard_end;
+}
+
+#endif
+
+#if BP_CFG_GUARD
 
 /* The stack's end, and the first page: there is nothing at NULL here, and nothing shall be. */
 static void bp_guard_init(void) {

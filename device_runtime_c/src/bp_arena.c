@@ -13,10 +13,13 @@ typedef struct {
     uint16_t generation;
 } bp_block_t;
 
-static union {
-    uint64_t align;
-    uint8_t bytes[BP_CFG_ARENA];
-} bp_arena;
+/* Of every block: what malloc() gives on 64-bit cores, and vectors of 128 bits ask for. */
+enum { BP_BLOCK_ALIGN = 16 };
+
+/* Whole units, so that a block's last word may reach beyond it. */
+#define BP_ARENA_UNITS ((BP_CFG_ARENA - 1u) / BP_BLOCK_ALIGN + 1u)
+
+static _Alignas(BP_BLOCK_ALIGN) uint8_t bp_arena[BP_ARENA_UNITS * BP_BLOCK_ALIGN];
 
 static bp_block_t bp_blocks[BP_CFG_HANDLES];
 
@@ -46,11 +49,22 @@ static uint32_t bp_find_room(uint32_t length) {
         const bp_block_t *block = &bp_blocks[i];
         if (block->length != 0 && offset < block->offset + block->length &&
             block->offset < offset + length) {
-            offset = (block->offset + block->length + 7u) & ~(uint32_t)7u;
+            offset = block->offset + block->length + (BP_BLOCK_ALIGN - 1);
+            offset -= offset % BP_BLOCK_ALIGN;
             i = UINT8_MAX; /* begin again from the first block */
         }
     }
     return offset <= BP_CFG_ARENA && length <= BP_CFG_ARENA - offset ? offset : BP_CFG_ARENA;
+}
+
+/* Nothing of an older block, or of another session, is ever seen again. Its last word may reach
+ * beyond the block, but not into another one. Volatile, or the compiler would call memset, which
+ * goes byte by byte (bp_mem.c). */
+static void bp_clear(const bp_block_t *block) {
+    volatile bp_word_t *word = (volatile bp_word_t *)(void *)(bp_arena + block->offset);
+    for (uint32_t left = (block->length - 1) / sizeof *word + 1; left != 0; left--) {
+        *word++ = 0;
+    }
 }
 
 int bp_arena_alloc(bp_call_t *call) {
@@ -68,6 +82,7 @@ int bp_arena_alloc(bp_call_t *call) {
             block->offset = offset;
             block->length = length;
             block->generation++;
+            bp_clear(block);
             bp_ret_uint(call, (uint32_t)block->generation << 8 | slot);
             return call->err;
         }
@@ -97,7 +112,7 @@ uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32
         bp_fail(call, BP_ERR_BAD_OFFSET, block->length);
         return NULL;
     }
-    return bp_arena.bytes + block->offset + offset;
+    return bp_arena + block->offset + offset;
 }
 
 int bp_arena_read(bp_call_t *call) {

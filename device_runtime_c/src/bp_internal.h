@@ -6,6 +6,9 @@
 
 #include "boardprof/bp.h"
 
+/* A word of memory that may belong to any type. */
+typedef uintptr_t __attribute__((may_alias)) bp_word_t;
+
 /// msgpack's first bytes ///
 
 enum bp_tag {
@@ -65,11 +68,26 @@ typedef union {
     uint8_t bytes[BP_CFG_SLOT_BYTES];
 } bp_slots_t;
 
+/* The target of function `id`, in BP_ROM; NULL when it cannot be measured: the call has failed.
+ * Inline, since the smallest agent has one caller. */
+static inline const bp_target_t *bp_target_of(bp_call_t *call, uint32_t id) {
+    const bp_function_t *function = bp_function_at(call->agent, id);
+    if (function == NULL) {
+        bp_fail(call, BP_ERR_NO_FUNCTION, id);
+        return NULL;
+    }
+    const bp_target_t *target = BP_ROM_GET(function->target);
+    if (target == NULL) {
+        bp_fail(call, BP_ERR_NOT_MEASURABLE, id);
+    }
+    return target;
+}
+
 /* Read a target from BP_ROM, fill in the thunk of void fn(void), unpack the arguments and see that
  * none is left over. Returns call->err. */
 int bp_target_open(bp_call_t *call, const bp_target_t *rom, bp_target_t *out, bp_slots_t *slots);
 
-/* Unpack, set up, call once, check, pack. */
+/* Unpack, put back, set up, call once, check, pack. */
 int bp_call_target(bp_call_t *call, const bp_target_t *target);
 
 /// Blobs ///
@@ -125,6 +143,19 @@ bp_packed_t bp_arena_write;
 void bp_arena_reset(void);
 /* The bytes that (handle, offset, length) names, or NULL. */
 uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length);
+
+/* What bp_arg_span has noted of this call: put all of it back, or forget it. */
+void bp_spans_put_back(void);
+void bp_spans_forget(void);
+#else
+static inline void bp_spans_put_back(void) {
+}
+static inline void bp_spans_forget(void) {
+}
+#endif
+
+#if BP_CFG_STACK
+bp_packed_t bp_stack;
 #endif
 
 #if BP_CFG_CLOCK

@@ -155,6 +155,7 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
         if (i == plan->warmup) {
             bp_start_all(active, &total);
         }
+        bp_spans_put_back();
         if (!bp_guarded(call, bp_round, &round)) {
             return;
         }
@@ -191,13 +192,9 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
     if (call->err != 0) {
         return call->err;
     }
-    const bp_function_t *function = bp_function_at(call->agent, id);
-    if (function == NULL) {
-        return bp_fail(call, BP_ERR_NO_FUNCTION, id);
-    }
-    const bp_target_t *target = BP_ROM_GET(function->target);
+    const bp_target_t *target = bp_target_of(call, id);
     if (target == NULL) {
-        return bp_fail(call, BP_ERR_NOT_MEASURABLE, id);
+        return call->err;
     }
     if (plan->repeat == 0 || plan->number == 0 || mask == 0 || plan->warmup > INT32_MAX) {
         return bp_fail(call, BP_ERR_ARG_RANGE, 0);
@@ -214,6 +211,7 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
         plan->repeat = fit; /* the host asks for the rest in another call */
     }
     if ((flags & BP_MEASURE_EMPTY) != 0) {
+        bp_spans_forget();
         plan->target.fn = bp_empty;
         plan->target.setup = NULL;
         plan->target.check = NULL;

@@ -29,6 +29,9 @@ static const char bp_name_clock[] BP_ROM = "bp.clock";
 #if BP_CFG_GUARD
 static const char bp_name_guard[] BP_ROM = "bp.guard";
 #endif
+#if BP_CFG_STACK
+static const char bp_name_stack[] BP_ROM = "bp.stack";
+#endif
 
 /* The first two in the order of enum BuiltIn in protocol/. */
 static const bp_function_t bp_builtins[] BP_ROM = {
@@ -53,6 +56,9 @@ static const bp_function_t bp_builtins[] BP_ROM = {
 #endif
 #if BP_CFG_GUARD
     {bp_name_guard, bp_rom_empty, bp_guard, NULL},
+#endif
+#if BP_CFG_STACK
+    {bp_name_stack, bp_rom_empty, bp_stack, NULL},
 #endif
 };
 
@@ -90,6 +96,7 @@ const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index) {
 }
 
 int bp_invoke(bp_call_t *call, uint32_t id) {
+    bp_spans_forget();
 #if BP_CFG_OPEN_WINDOWS
     uint32_t operation = id - BP_BUILTIN_COUNT;
     if (operation < bp_operation_count(call->agent)) {

@@ -33,6 +33,7 @@ int bp_call_target(bp_call_t *call, const bp_target_t *target) {
         return call->err;
     }
     bp_single_t single = {.target = &t, .slots = &slots};
+    bp_spans_put_back();
     if (!bp_guarded(call, bp_single, &single)) {
         return call->err;
     }

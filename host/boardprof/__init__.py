@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from boardprof.board import Board
     from boardprof.connection import connect
     from boardprof.errors import BoardprofError
+    from boardprof.firmware import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
+    from boardprof.passing import Keep, Out
     from boardprof.profiler import profile_function
     from boardprof.report import Report
 
@@ -32,10 +34,13 @@ __all__ = [
     "BoardprofError",
     "Count",
     "Duration",
+    "Keep",
+    "Out",
     "Percent",
     "Ratio",
     "Report",
     "__version__",
+    "build",
     "connect",
     "profile_function",
 ]
@@ -45,9 +50,12 @@ _MODULES = {
     "BoardprofError": "errors",
     "Count": "metrics",
     "Duration": "metrics",
+    "Keep": "passing",
+    "Out": "passing",
     "Percent": "metrics",
     "Ratio": "metrics",
     "Report": "report",
+    "build": "firmware",
     "connect": "connection",
     "profile_function": "profiler",
 }

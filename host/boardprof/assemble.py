@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
+import math
 import platform
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boardprof._version import __version__
 from boardprof.clock import ClockFit
 from boardprof.decode import Reading, Sample
-from boardprof.measurement import Device, Measurement
+from boardprof.measurement import Device, Measurement, Stack
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report import SCHEMA_VERSION, Report, Row
 
-__all__ = ["DURATION", "assemble", "metrics_of"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["DURATION", "STACK", "assemble", "metrics_of"]
 
 DURATION = "Duration (us)"
 """TVM's name for the column of wall time."""
@@ -24,10 +29,26 @@ PERTURBATION = "Perturbation (%)"
 """Share of the raw window that was the measuring itself, subtracted from the row's counts."""
 
 
-def assemble(measurements: Sequence[Measurement]) -> Report:
-    """Build the Report of measurements on one board or several."""
+STACK = "Stack (bytes)"
+"""What one call takes of the stack; the same in each row of a measurement."""
+
+
+_LIBC = {
+    False: "none; memcpy and its like are the agent's, byte by byte",
+    True: "linked; memcpy and its like are its own",
+}
+
+
+def assemble(measurements: Sequence[Measurement], *, swept: bool = False) -> Report:
+    """Build the Report of measurements on one board or several.
+
+    Args:
+        measurements: at least one.
+        swept: rows name their compiler flags, as they do by themselves where these differ.
+    """
     totals = _totals(measurements)
-    rows = [row for m in measurements for row in _rows(m, totals[m.device.name])]
+    swept = swept or len({m.flags for m in measurements if m.flags is not None}) > 1
+    rows = [row for m in measurements for row in _rows(m, totals[m.device.name], swept)]
     return Report(rows, totals, _configuration(measurements), _extra(measurements))
 
 
@@ -46,7 +67,7 @@ def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) ->
     return metrics
 
 
-def _rows(measurement: Measurement, device_total: Row) -> Iterable[Row]:
+def _rows(measurement: Measurement, device_total: Row, swept: bool) -> Iterable[Row]:
     reference = measurement.reference()
     whole = _size(device_total, reference)
     for sample in measurement.samples:
@@ -59,11 +80,15 @@ def _rows(measurement: Measurement, device_total: Row) -> Iterable[Row]:
             row["Percent"] = Percent(100.0 * part / whole)
         if measurement.arguments:
             row["Argument Shapes"] = measurement.arguments
+        if swept and measurement.flags is not None:
+            row["Flags"] = measurement.flags
         row["Device"] = measurement.device.name
         row["Count"] = Count(measurement.number)
         perturbation = measurement.perturbation_percent(sample)
         if perturbation is not None:
             row[PERTURBATION] = Ratio(perturbation)
+        if isinstance(measurement.stack, Stack):
+            row[STACK] = Count(measurement.stack.used)
         yield row
 
 
@@ -121,15 +146,60 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
     if fits:
         lines[f"{device.name} clock by the host's"] = _fit_line(fits)
-    if device.unsupported:
+    unsupported = dict(device.unsupported)
+    for measurement in measurements:
+        if isinstance(measurement.stack, str):
+            unsupported["stack"] = measurement.stack
+    if unsupported:
         lines[f"{device.name} unsupported"] = "; ".join(
-            f"{counter} ({why})" for counter, why in device.unsupported.items()
+            f"{what} ({why})" for what, why in unsupported.items()
         )
+    lines |= _argument_lines(device, measurements)
     lines[f"{device.name} perturbation"] = _perturbation_line(measurements)
     flags = sorted({f for m in measurements for f in _flags(m)})
     if flags:
         lines[f"{device.name} warning"] = "; ".join(flags)
-    lines[f"{device.name} agent"] = f"{device.agent_version}, build {device.build_id}"
+    builds = ", ".join(dict.fromkeys(m.device.build_id for m in measurements))
+    lines[f"{device.name} agent"] = f"{device.agent_version}, build {builds}"
+    settings = list(dict.fromkeys(m.flags for m in measurements if m.flags is not None))
+    if settings:
+        lines[f"{device.name} flags"] = _flags_line(device.cflags, settings)
+    libc = dict.fromkeys(_LIBC[m.libc] for m in measurements if m.libc is not None)
+    if libc:
+        lines[f"{device.name} libc"] = " | ".join(libc)
+    return lines
+
+
+def _flags_line(board: Sequence[str], settings: Sequence[str]) -> str:
+    """Return the board's flags and each setting's, with the level of optimisation that counts."""
+    level = [flag for flag in board if flag.startswith("-O")][-1:]
+    brings = [any(word.startswith("-O") for word in setting.split()) for setting in settings]
+    own = [flag for flag in board if not flag.startswith("-O")]
+    shown = [
+        setting if brings_one else " ".join(filter(None, [*level, setting]))
+        for setting, brings_one in zip(settings, brings, strict=True)
+    ]
+    return " ".join(filter(None, [*own, " | ".join(shown)]))
+
+
+def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+    """Say what in/out arrays held in each call, where that is not what the host gave; the result.
+
+    Of several functions the results stand in the JSON alone.
+    """
+    lines: Row = {}
+    results = dict.fromkeys(f"{m.result}" for m in measurements if m.result is not None)
+    if results and len({m.function for m in measurements}) == 1:
+        lines[f"{device.name} returned"] = ", ".join(results)
+    kept = [f"{name} of {m.function}" for m in measurements for name in m.kept]
+    if kept:
+        lines[f"{device.name} kept"] = f"{', '.join(kept)}: not put back between calls"
+    again = {m.function: m.sent_again for m in measurements if m.sent_again}
+    if again:
+        lines[f"{device.name} sent again"] = "; ".join(
+            f"in/out arrays of {name}, before each round, which begins cold: {why}"
+            for name, why in again.items()
+        )
     return lines
 
 
@@ -169,6 +239,11 @@ def _flags(measurement: Measurement) -> Iterable[str]:
             yield f"{counter} of {measurement.function} may have wrapped unseen"
         if any(measurement.net(s, counter) < 0 for s in measurement.samples):
             yield f"{counter} of {measurement.function} is below what can be resolved (net < 0)"
+    if isinstance(measurement.stack, Stack) and measurement.stack.is_at_least:
+        yield (
+            f"the stack of {measurement.function} is at least {measurement.stack.used:,} bytes: "
+            "all that was painted was used"
+        )
 
 
 def _devices(measurements: Sequence[Measurement]) -> list[Device]:
@@ -185,6 +260,7 @@ def _extra(measurements: Sequence[Measurement]) -> dict[str, Any]:
                 "port": device.port,
                 "agent_version": device.agent_version,
                 "build_id": device.build_id,
+                "cflags": list(device.cflags),
                 "boot_id": device.boot_id,
                 "unsupported": dict(device.unsupported),
                 "collectors": [asdict(collector) for collector in device.collectors],
@@ -200,6 +276,11 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "name": measurement.function,
         "device": measurement.device.name,
         "arguments": measurement.arguments,
+        "stack": asdict(measurement.stack) if isinstance(measurement.stack, Stack) else None,
+        "result": _result_json(measurement.result),
+        "outputs": {name: _array_json(array) for name, array in measurement.outputs.items()},
+        "flags": measurement.flags,
+        "build_id": measurement.device.build_id,
         "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
         "collectors": [i for i in range(8) if measurement.mask >> i & 1],
         "number": measurement.number,
@@ -208,6 +289,20 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "samples": [_sample_json(s) for s in measurement.samples],
         "calibration_samples": [_sample_json(s) for s in measurement.calibration],
         "totals": [_sample_json(s) for s in measurement.totals],
+    }
+
+
+def _result_json(result: object) -> object:
+    """Return a function's result; what JSON has no numbers for as text."""
+    return str(result) if isinstance(result, float) and not math.isfinite(result) else result
+
+
+def _array_json(array: npt.NDArray[Any]) -> dict[str, Any]:
+    """Say what an output is, without its data; the CRC-32 is of its bytes on this machine."""
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "crc32": f"{zlib.crc32(array.tobytes()):08x}",
     }
 
 

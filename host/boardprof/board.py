@@ -3,38 +3,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
 from boardprof.assemble import assemble
 from boardprof.board_file import BoardSpec
 from boardprof.bulk import Channels
+from boardprof.cfunction import CFunction
 from boardprof.clock import ClockFit
 from boardprof.correlate import ClockProbe
 from boardprof.decode import check_layouts
 from boardprof.dictionary import Dictionary
-from boardprof.errors import LinkError, RpcError, UsageError
+from boardprof.dtypes import Dtypes
+from boardprof.errors import LinkError, UsageError
 from boardprof.functions import Functions
 from boardprof.measurement import Device, Measurement
+from boardprof.measuring import Rounds, check_range, measure_function
 from boardprof.memory import Memory
+from boardprof.placement import OnTransfer
 from boardprof.report import Report
-from boardprof.sampling import Progress, Sampling
+from boardprof.sampling import Progress
 from boardprof.selection import select_metrics, unsupported_counters
 from boardprof.session import Session, Welcome
-from boardprof.signature import parse_signature
 from boardprof.stream import Stream
 from boardprof.window import Window
-from boardprof_protocol.codes import ErrorCode, MeasureFlag
 from boardprof_protocol.layout import Layout
 
 __all__ = ["Board", "Collectors"]
-
-_CALIBRATION_SAMPLES = 9
-"""Windows around the empty function; their median is subtracted."""
-
-_CLOCK_EXCHANGES = 8
-"""Of time stamps, before a measurement and again behind it."""
 
 
 class Collectors(Mapping[str, Window]):
@@ -67,8 +63,11 @@ class Board:
         device: what Reports say of it.
         functions: its functions.
         collectors: its collectors.
+        dtypes: the structs that its functions point to, as numpy types; see `Dtypes`.
         memory: its arena, filled and read through handles.
         channels: how large blocks and streams go over the line.
+        flags: the compiler's for the functions' code, for Reports; None where that is not known.
+        libc: whether the C library is in the image, likewise; None where every image has one.
     """
 
     def __init__(
@@ -90,10 +89,12 @@ class Board:
         self.dictionary = dictionary
         self.session = session
         self.layouts = layouts
-        self.functions = Functions(session, dictionary)
         self.collectors = Collectors(self)
         self.channels = Channels(session, welcome, dictionary)
         self.memory = Memory(session, welcome, dictionary, self.channels)
+        self._sources: dict[str, CFunction] = {}
+        self.functions = Functions(session, dictionary, self.memory, self._sources)
+        self.dtypes = Dtypes(self._sources, self.memory.byte_order)
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
@@ -104,34 +105,50 @@ class Board:
             boot_id=welcome.boot_id,
             unsupported=unsupported_counters(dictionary.collectors, spec.unsupported),
             collectors=dictionary.collectors,
+            cflags=spec.build.cflags,
         )
+        self.flags: str | None = None
+        self.libc: bool | None = None
+
+    def know(self, functions: Iterable[CFunction]) -> None:
+        """Learn of the functions what the board itself does not say: the members of structs."""
+        self._sources.update((function.name, function) for function in functions)
 
     def profile(
         self,
         function: str,
         *args: object,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         warmup: int = 10,
         repeat: int = 10,
         number: int = 1,
         named: Mapping[str, object] | None = None,
         on_progress: Progress | None = None,
+        on_transfer: OnTransfer | None = None,
     ) -> Report:
         """Measure ``function`` on the board.
 
+        In/out arrays are put back to the caller's values before each warm-up call and each sample.
+        Behind the last sample the function is called once more: what that call writes is what the
+        arrays hold afterwards.
+
         Args:
             function: its name.
-            args: arguments, unpacked on the board before the measured window.
-            metrics: names of metrics or counters; None takes all that the board has.
+            args: arguments, unpacked on the board before the measured window; `array_argument` says
+                what may be passed for a pointer.
+            metrics: names of metrics or counters, or one; None takes all that the board has.
             warmup: calls before the first sample, >= 0.
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
             named: arguments by parameter name.
             on_progress: called with (rounds done, rounds in all) between rounds: a round is a
                 warm-up call or a sample, those of the calibration included.
+            on_transfer: called with ("to the board" or "from the board", bytes done, bytes in all)
+                while arrays go over the line.
 
         Raises:
-            UsageError: an unknown name, an unsupported metric, or a number out of range.
+            UsageError: an unknown name, an unsupported metric, a number out of range, arguments
+                that do not fit the signature, or arrays that do not fit the board's arena.
             CheckFailedError: the function's own check says that its result is wrong.
         """
         measurement = self.measure(
@@ -143,6 +160,7 @@ class Board:
             number=number,
             named=named,
             on_progress=on_progress,
+            on_transfer=on_transfer,
         )
         return assemble([measurement])
 
@@ -150,24 +168,22 @@ class Board:
         self,
         function: str,
         *args: object,
-        metrics: Sequence[str] | None = None,
+        metrics: str | Sequence[str] | None = None,
         warmup: int = 10,
         repeat: int = 10,
         number: int = 1,
         named: Mapping[str, object] | None = None,
         on_progress: Progress | None = None,
+        on_transfer: OnTransfer | None = None,
     ) -> Measurement:
         """Measure as `profile` does, and return the samples instead of a Report."""
-        _check_range("warmup", warmup, 0, (1 << 31) - 1)
-        _check_range("repeat", repeat, 1, (1 << 32) - 1)
-        _check_range("number", number, 1, (1 << 32) - 1)
+        rounds = Rounds(warmup, repeat, number)
         remote = self.functions[function]
         if not remote.info.measurable:
             raise UsageError(f"{function} of {self.spec.name} can be called, not measured.")
-        packed = remote.pack(*args, **(named or {}))
-        clock = self._clock_probe()
-        if clock.offered:
-            clock.ask(_CLOCK_EXCHANGES)
+        if not isinstance(named, Mapping | None):
+            raise UsageError(f"named={named!r:.60} is no dict of arguments by name.")
+        arguments = remote.bind(args, named or {})
         selection = select_metrics(
             self.spec.name,
             self.dictionary.collectors,
@@ -175,47 +191,15 @@ class Board:
             metrics,
             self.device.clock_kind,
         )
-        whole = min(warmup, 1) + _CALIBRATION_SAMPLES + warmup + repeat
-        while True:
-            run = Sampling(
-                self.session,
-                remote.info,
-                packed,
-                selection,
-                number,
-                self.layouts,
-                real_time=self.device.clock_kind != "simulated",
-                rounds=whole,
-                on_progress=on_progress,
-            )
-            try:
-                calibration, _ = run.samples(
-                    MeasureFlag.EMPTY, min(warmup, 1), _CALIBRATION_SAMPLES
-                )
-                break
-            except RpcError as error:
-                # Nothing has run yet. How many fit into one pass only the agent knows.
-                too_many = error.code in (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
-                if metrics is not None or not too_many or len(selection.collectors) == 1:
-                    raise
-                selection = selection.without_last()
-        samples, totals = run.samples(MeasureFlag(0), warmup, repeat)
-        if clock.offered:
-            clock.ask(_CLOCK_EXCHANGES)
-        names = [name for name, _ in parse_signature(remote.info.signature).parameters]
-        given = {**dict(zip(names, args, strict=False)), **(named or {})}
-        shown = ", ".join(f"{name}={given[name]}" for name in names)
-        return Measurement(
-            function,
-            self.device,
-            number,
-            warmup,
-            samples,
-            calibration,
-            totals,
-            selection.mask,
-            shown,
-            clock.fit() if clock.offered else None,
+        return measure_function(
+            self,
+            remote,
+            arguments,
+            selection,
+            rounds,
+            may_drop=metrics is None,
+            on_progress=on_progress,
+            on_transfer=on_transfer,
         )
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:
@@ -229,7 +213,7 @@ class Board:
             UsageError: the clock is simulated, or the agent has none to ask.
             LinkError: the board's clock does not run evenly by the host's.
         """
-        _check_range("exchanges", exchanges, 2, 1000)
+        check_range("exchanges", exchanges, 2, 1000)
         clock = self._clock_probe()
         clock.ask(exchanges)
         fit = clock.fit()
@@ -280,10 +264,3 @@ class Board:
     ) -> None:
         """Close the board."""
         self.close()
-
-
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise UsageError(f"{name}={value!r} is not a whole number.")
-    if not least <= value <= most:
-        raise UsageError(f"{name}={value} is out of range: {least} to {most}.")

@@ -22,6 +22,7 @@ __all__ = [
     "BoardSpec",
     "BuildSpec",
     "ClockSpec",
+    "FlashSpec",
     "LaunchSpec",
     "agent_options",
     "load_board",
@@ -29,6 +30,7 @@ __all__ = [
 
 BOARD_FILE = "board.toml"
 
+_IMAGES = {"image", "bin", "hex"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -52,6 +54,14 @@ class BuildSpec:
         shared: link a shared library and no program.
         freestanding: without a libc: the agent brings what a compiler needs.
         own_main: the board's sources have the ``main``, not the agent.
+        cxx: the C++ compiler; found beside ``cc`` by its name if None.
+        cxx_package: the Debian package that has it; ``package`` if None.
+        libc: of a freestanding board, for functions that need it: folder below the agent's
+            ``libc/`` that ties it to the agent. None: there is none.
+        libc_package: the Debian package that has it.
+        libc_cflags: with which its headers and the library itself are found.
+        libc_ldflags: for a link with it, in front of the objects.
+        libc_heap: bytes for ``malloc``; 0: what calls it does not link.
     """
 
     cc: str
@@ -67,6 +77,13 @@ class BuildSpec:
     shared: bool = False
     freestanding: bool = False
     own_main: bool = False
+    cxx: str | None = None
+    cxx_package: str | None = None
+    libc: str | None = None
+    libc_package: str | None = None
+    libc_cflags: tuple[str, ...] = ()
+    libc_ldflags: tuple[str, ...] = ()
+    libc_heap: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,6 +108,27 @@ class LaunchSpec:
     package: str | None = None
     listen: str | None = None
     baud: int | None = None
+
+
+@dataclass(frozen=True)
+class FlashSpec:
+    """How firmware gets onto a board on a wire: ``[flash]``.
+
+    Attributes:
+        command: writes it; ``{image}`` is the ELF file's path, ``{bin}`` and ``{hex}`` those of
+            what the board's toolchain makes of it, ``{port}`` the board's. Runs in the board's
+            folder.
+        package: the Debian package that has the command's program.
+        reset: starts the board anew, where the command does not; likewise.
+        settle_s: seconds from then until the board may be asked.
+        timeout_s: the longest that either command may take, seconds.
+    """
+
+    command: tuple[str, ...]
+    package: str | None = None
+    reset: tuple[str, ...] = ()
+    settle_s: float = 0.5
+    timeout_s: float = 120.0
 
 
 @dataclass(frozen=True)
@@ -119,6 +157,7 @@ class BoardSpec:
         launch: how it is reached.
         clock: where its clock frequency comes from.
         guard: which faults of a called function it survives.
+        flash: how firmware gets onto it; None where the host starts it, or nobody said.
         family: what boards are grouped by, None if by nothing.
         default: this is the board to take when none is named.
         unsupported: counter name -> why this board does not have it.
@@ -131,6 +170,7 @@ class BoardSpec:
     launch: LaunchSpec
     clock: ClockSpec
     guard: GuardSpec = field(default_factory=GuardSpec)
+    flash: FlashSpec | None = None
     family: str | None = None
     default: bool = False
     unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -155,6 +195,7 @@ def load_board(folder: Path) -> BoardSpec:
     default = top.take("default", bool, False)
     build_table = top.table("build")
     build = _build(build_table)
+    launch = _launch(top.table("launch"))
     spec = BoardSpec(
         name=folder.name,
         folder=folder,
@@ -162,11 +203,12 @@ def load_board(folder: Path) -> BoardSpec:
         family=family,
         default=default,
         build=build,
-        launch=_launch(top.table("launch")),
+        launch=launch,
         clock=_clock(top.table("clock")),
         guard=read_guard(
             top.table("guard") if top.has("guard") else None, build.config, build_table
         ),
+        flash=_flash(top.table("flash"), launch.kind) if top.has("flash") else None,
         unsupported=top.table("unsupported", required=False).mapping(str),
     )
     top.end()
@@ -208,13 +250,33 @@ def _build(table: TomlTable) -> BuildSpec:
         shared=table.choice("output", ("elf", "shared"), "elf") == "shared",
         freestanding=table.take("freestanding", bool, False),
         own_main=table.choice("main", ("src/bp_main.c", "port"), "src/bp_main.c") == "port",
+        cxx=table.take("cxx", str, None),
+        cxx_package=table.take("cxx_package", str, None),
+        libc=table.take("libc", str, None),
+        libc_package=table.take("libc_package", str, None),
+        libc_cflags=table.texts("libc_cflags"),
+        libc_ldflags=table.texts("libc_ldflags"),
+        libc_heap=table.take("libc_heap", int, 0),
     )
     table.end()
+    _check_libc(table, spec)
     for key, paths in (("sources", spec.sources), ("link_script", (spec.link_script,))):
         for path in paths:
             if path is not None and not (table.file.parent / path).is_file():
                 raise table.error(key, f"there is no file {path!r} in the board's folder")
     return spec
+
+
+def _check_libc(table: TomlTable, spec: BuildSpec) -> None:
+    known = sorted(path.name for path in (runtime_dir() / "libc").iterdir() if path.is_dir())
+    if spec.libc is not None and spec.libc not in known:
+        raise table.error("libc", f"there is {' and '.join(known)}, not {spec.libc!r}")
+    if (spec.libc is None) != (spec.libc_package is None):
+        raise table.error("libc", "libc and libc_package go together")
+    if spec.libc == "picolibc" and spec.own_main:
+        raise table.error("libc", 'picolibc is set up before main, which is not with main = "port"')
+    if spec.libc_heap < 0:
+        raise table.error("libc_heap", f"bytes, 0 or more, are needed, not {spec.libc_heap}")
 
 
 def _launch(table: TomlTable) -> LaunchSpec:
@@ -235,13 +297,44 @@ def _launch(table: TomlTable) -> LaunchSpec:
     return spec
 
 
+def _placeholders(table: TomlTable, key: str, command: tuple[str, ...]) -> set[str]:
+    """Return the names in braces."""
+    try:
+        pieces = [piece for text in command for piece in string.Formatter().parse(text)]
+    except ValueError as error:
+        raise table.error(key, f"{error}; write a plain brace twice") from error
+    # With a format or a conversion a name is none that is known.
+    return {
+        f"{name}:{form}" if form else f"{name}!{conversion}" if conversion else name
+        for _, name, form, conversion in pieces
+        if name is not None
+    }
+
+
+def _flash(table: TomlTable, kind: str) -> FlashSpec:
+    spec = FlashSpec(
+        command=table.texts("command", None),
+        package=table.take("package", str, None),
+        reset=table.texts("reset"),
+        settle_s=table.positive("settle_s", FlashSpec.settle_s),
+        timeout_s=table.positive("timeout_s", FlashSpec.timeout_s),
+    )
+    table.end()
+    if kind != "serial":
+        raise table.error("command", f'a board of launch.kind = "{kind}" is not flashed')
+    known = {*_IMAGES, "port"}
+    for key, command in (("command", spec.command), ("reset", spec.reset)):
+        if unknown := _placeholders(table, key, command) - known:
+            braces = ", ".join(f"{{{name}}}" for name in sorted(known))
+            raise table.error(key, f'"{{{min(unknown)}}}" is not known; {braces} are')
+    if not _placeholders(table, "command", spec.command) & _IMAGES:
+        raise table.error("command", '"{image}", "{bin}" or "{hex}" is needed')
+    return spec
+
+
 def _check_command(table: TomlTable, spec: LaunchSpec) -> None:
     """See that every part of the command can be filled in, and that nothing is left out."""
-    try:
-        pieces = [piece for text in spec.command for piece in string.Formatter().parse(text)]
-    except ValueError as error:
-        raise table.error("command", f"{error}; write a plain brace twice") from error
-    named = {name for _, name, _, _ in pieces if name is not None}
+    named = _placeholders(table, "command", spec.command)
     needed = {"image", "port"} if spec.listen == "host" else {"image"}
     if not needed <= named <= {"image", "port"}:
         raise table.error(

@@ -9,6 +9,7 @@ a path or as a function that returns one.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
@@ -32,6 +33,8 @@ __all__ = [
     "default_board",
     "find_boards",
     "load_board",
+    "unnamed_board",
+    "what_it_says",
 ]
 
 _ENTRY_POINTS = "boardprof.boards"
@@ -90,6 +93,37 @@ def default_board() -> BoardSpec:
             hint="name the board",
         )
     return defaults[0]
+
+
+def unnamed_board() -> BoardSpec:
+    """Return what stands for a board at a port until it has said what it is; its name is ""."""
+    return BoardSpec(
+        name="",
+        folder=boards_dir(),  # which has no counters of its own
+        summary="a board that boardprof has no description of",
+        build=BuildSpec(cc="", package=""),
+        launch=LaunchSpec("serial", baud=115200),
+        clock=ClockSpec("declared"),
+    )
+
+
+def what_it_says(spec: BoardSpec, name: str) -> BoardSpec:
+    """Return the description of the board that says it is ``name``.
+
+    Args:
+        spec: what was expected; of `unnamed_board`, the answer is another one: the board's of that
+            name, or, if there is none, what every agent tells by itself.
+        name: from the board's dictionary.
+
+    Raises:
+        UsageError: its ``board.toml`` is wrong.
+    """
+    if spec.name:
+        return spec
+    try:
+        return board_spec(name)
+    except UnknownNameError:
+        return replace(spec, name=name)
 
 
 def _own_boards() -> dict[str, Path]:

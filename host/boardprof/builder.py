@@ -1,67 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Firmware for a board: the agent, the board's port, and the user's C files as functions.
+"""Firmware for a board: the agent, the board's port, and the user's code as functions.
 
-The user's code needs no header of boardprof and sees none; the agent sees none
-of the user's. What ties them is ``bp_table.c``, generated after the user's
-objects have been asked for their functions.
+The user's code needs no header of boardprof; the agent sees none of the user's. What ties them is
+``bp_table.c``, generated after the user's objects have been asked for their functions.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 
+from boardprof.agent_sources import agent_flags, agent_includes, agent_units, link_inputs
 from boardprof.board_file import BoardSpec, agent_options
 from boardprof.cache import Cache, FileHashes, digest
 from boardprof.cfunction import CFunction, function_from_json, function_to_json
 from boardprof.compile_unit import Unit
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import BuildError
+from boardprof.firmware import Firmware
 from boardprof.glue import fit, table_source
+from boardprof.leaving_out import link_what_can_be
+from boardprof.libc import find_libc, missing_header
+from boardprof.linking import Linker, libraries
+from boardprof.machine import check_machine
+from boardprof.memory_functions import fallback_library, with_own_memory
+from boardprof.prebuilt import check_constructors, check_kept, edited
+from boardprof.prune import prune
 from boardprof.resources import runtime_dir
+from boardprof.same_names import names_to_change, renamed
+from boardprof.sources import RUNTIME, Sources, find_sources, keeps_functions, language, user_unit
+from boardprof.sweep import effective_flags
 from boardprof.toolchain import Compiler, Object
+from boardprof.user_flags import UserFlags, user_flags
 
-__all__ = ["Firmware", "build"]
+__all__ = ["Firmware", "build", "source_functions"]
 
-_RUNTIME = "device_runtime_c"  # in debug information, for wherever the runtime is
-_DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
-_WARNINGS = (
-    "-Wall",
-    "-Wextra",
-    "-Wconversion",
-    "-Wshadow",
-    "-Wmissing-prototypes",
-    "-pedantic",
-    "-Werror",
-)
-_MAIN = "bp_main.c"
-_FREESTANDING_ONLY = "bp_mem.c"
-_NO_LINK_INPUT = {".c", ".h", ".S", ".md", ".py", ".pyc", ".toml"}
-
-
-@dataclass(frozen=True)
-class Firmware:
-    """An image, and what it offers.
-
-    Attributes:
-        image: the program or shared library, in the cache: do not change it.
-        build_id: 8 bytes, the same for the same inputs, wherever they are.
-        functions: the user's, by name; those with a ``reason`` are not in the image's table.
-        board: what it was built for.
-        commands: the compilers' runs that were needed; none if all was in the cache.
-    """
-
-    image: Path
-    build_id: bytes
-    functions: tuple[CFunction, ...]
-    board: BoardSpec
-    commands: tuple[tuple[str, ...], ...]
+# What reads functions from objects: what it found is remembered for as long as it is the same.
+_READERS = ("elf*.py", "dwarf_*.py", "object_file.py", "archive.py", "cfunction.py")
 
 
 def build(
@@ -70,218 +51,245 @@ def build(
     *,
     optimize: str = "-O2",
     defines: Sequence[str] = (),
+    includes: Sequence[str | Path] = (),
+    cflags: str | Sequence[str] = (),
+    ldflags: str | Sequence[str] = (),
+    keep: Sequence[str] = (),
     verbose: Callable[[str], None] | None = None,
 ) -> Firmware:
     """Build firmware for a board, as far as the cache does not have it.
 
     Args:
         spec: the board.
-        sources: the user's C files, and folders, which stand for their ``*.c``.
+        sources: the user's C, C++ and assembler files, folders of them, objects and libraries.
         optimize: flags for the user's files, such as ``-O3 -ffast-math``. With
             ``-flto`` the build id is another one in another folder.
         defines: macros for the user's files: ``NAME`` or ``NAME=VALUE``.
+        includes: folders for ``#include``.
+        cflags: more flags for the user's files.
+        ldflags: flags for the linker.
+        keep: static functions that shall be callable.
         verbose: is given each command before it runs, and compilers' warnings.
 
     Raises:
         UsageError: there is no such source, or a define is none.
-        MissingToolError: the board's compiler is not installed.
+        MissingToolError: the board's compiler, or its C library, is not installed.
         BuildError: something does not compile or link, with the compiler's own text.
     """
-    files = _resolved(sources)
-    flags = _user_flags(spec, optimize, defines)
-    user = [_user_unit(file, flags) for file in files]
-    runtime = _agent_units(spec)
-    cache = Cache()
-    compiler = Compiler(spec.build.cc, spec.build.package, cache, verbose)
-    made = _compile_all(compiler, [*runtime, *user])
-    functions = _functions(spec, cache, made[len(runtime) :])
-    inputs = _link_inputs(spec)
-    build_id = _build_id(spec, compiler.version, flags, [*runtime, *user], made, inputs)
-    table = _table(spec, cache, functions, build_id)
-    objects = [*made, compiler.compile(table)]
-    image = compiler.link(
-        f"{spec.name}.so" if spec.build.shared else f"{spec.name}.elf",
-        objects,
-        *_link_flags(spec),
-        folder=spec.folder,
-        key=digest(inputs),
+    found = find_sources(sources)
+    flags = user_flags(
+        optimize=optimize,
+        defines=defines,
+        includes=includes,
+        cflags=cflags,
+        ldflags=ldflags,
+        keep=keep,
     )
-    return Firmware(image, build_id, tuple(functions), spec, tuple(compiler.commands))
+    return _Build(spec, found, flags, verbose).run()
 
 
-def _resolved(sources: Sequence[str | Path]) -> list[Path]:
-    """Return the C files that ``sources`` stand for, each once."""
-    found: dict[Path, None] = {}
-    for source in map(Path, sources):
-        if not source.exists():
-            raise UsageError(f"There is no file or folder {source}.")
-        files = sorted(source.glob("*.c")) if source.is_dir() else [source]
-        if not files:
-            raise UsageError(f"The folder {source} has no .c files.")
-        for file in files:
-            if file.suffix != ".c":
-                raise UsageError(f"{file} is not a C source: its name must end in .c.")
-            found[file.parent.resolve() / file.name] = None
-    return list(found)
-
-
-def _user_flags(spec: BoardSpec, optimize: str, defines: Sequence[str]) -> tuple[str, ...]:
-    for define in defines:
-        if not re.fullmatch(r"[A-Za-z_]\w*(=.*)?", define, re.ASCII | re.DOTALL):
-            raise UsageError(f"{define!r} is not a macro: write NAME or NAME=VALUE.")
-    try:
-        wanted = shlex.split(optimize)
-    except ValueError as error:
-        raise UsageError(f"{optimize!r} cannot be split into flags: {error}.") from error
-    # Fat objects: with -flto in `optimize` there would be no functions to be found otherwise.
-    flags = (*spec.build.cflags, "-std=gnu11", *_DEBUG, "-ffat-lto-objects")
-    flags += ("-fPIC",) if spec.build.shared else ()
-    # Without a libc there are none of its headers to ask for; but memcpy may still become a load.
-    flags += ("-ffreestanding", "-fbuiltin") if spec.build.freestanding else ()
-    return (*flags, *wanted, *(f"-D{define}" for define in defines))
-
-
-def _user_unit(file: Path, flags: tuple[str, ...]) -> Unit:
-    """Return the unit for a user's file, whose main, if it has one, gets out of the way."""
-    content = hashlib.sha256(file.read_bytes()).hexdigest()
-    # A name of its own for each file: programs with a main each may be built together.
-    return Unit(file.parent, file.name, (*flags, f"-Dmain=bp_user_main_{content[:16]}"))
-
-
-def _agent_units(spec: BoardSpec) -> list[Unit]:
-    """Return the agent's sources that the board needs, and the board's own."""
-    board, runtime = spec.build, runtime_dir()
-    files = [
-        path
-        for path in sorted(runtime.glob("src/*.c"))
-        if not (path.name == _MAIN and (board.own_main or board.shared))
-        and not (path.name == _FREESTANDING_ONLY and not board.freestanding)
-    ]
-    if board.arch is not None:
-        files += _arch_files(runtime, board.arch)
-    own = [spec.folder / source for source in board.sources]
-    for name in board.collectors:
-        if f"bp_{name}.c" not in board.sources:
-            files.append(_collector(runtime, name))
-    flags = _agent_flags(spec)
-    includes = _agent_includes(spec)
-    units = [Unit(runtime, str(p.relative_to(runtime)), flags(p), includes) for p in files]
-    roots = ((_RUNTIME, runtime),)
-    return units + [
-        Unit(
-            spec.folder, str(p.relative_to(spec.folder)), flags(p), (*includes, spec.folder), roots
-        )
-        for p in own
-    ]
-
-
-def _arch_files(runtime: Path, arch: str) -> list[Path]:
-    known = sorted(path.name for path in (runtime / "arch").iterdir() if path.is_dir())
-    if arch not in known:
-        raise UnknownNameError("architecture", arch, known)
-    folder = runtime / "arch" / arch
-    return sorted([*folder.glob("*.c"), *folder.glob("*.S")])
-
-
-def _collector(runtime: Path, name: str) -> Path:
-    path = runtime / "collectors" / f"bp_{name}.c"
-    if not path.is_file():
-        files = sorted((runtime / "collectors").glob("bp_*.c"))
-        raise UnknownNameError("collector", name, [file.stem[len("bp_") :] for file in files])
-    return path
-
-
-def _agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:
-    """Return what gives the flags for a file of the agent or the board."""
-    options = (f"-DBP_CFG_{name.upper()}={value}" for name, value in spec.build.config.items())
-    common = ("-Os", *spec.build.cflags, *_DEBUG, *options)  # a board may prefer speed
-    common += ("-ffreestanding",) if spec.build.freestanding else ()
-    common += ("-fPIC",) if spec.build.shared else ()
-    c = (*common, "-std=c11", *_WARNINGS)
-    return lambda path: c if path.suffix == ".c" else common
-
-
-def _agent_includes(spec: BoardSpec) -> tuple[Path, ...]:
-    runtime = runtime_dir()
-    arch = () if spec.build.arch is None else (runtime / "arch" / spec.build.arch,)
-    return (runtime / "include", *arch)
-
-
-def _compile_all(compiler: Compiler, units: Sequence[Unit]) -> list[Object]:
-    """Compile on all processors; of several errors, that of the first unit is raised."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        futures = [pool.submit(compiler.compile, unit) for unit in units]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _functions(spec: BoardSpec, cache: Cache, objects: Sequence[Object]) -> list[CFunction]:
-    """Return the functions of the user's objects, as far as the board's agent can call them."""
-    place = ("functions", digest([made.sha256 for made in objects]) + ".json")
-    known = cache.read(*place)
-    if known is None:
-        from boardprof.elf import functions  # here, because pyelftools takes a while to import
-
-        found = functions([made.path for made in objects])
-        cache.write(json.dumps([function_to_json(fn) for fn in found]), *place)
-    else:
-        found = [function_from_json(data) for data in json.loads(known)]
-    options = {**agent_options(), **spec.build.config}
-    return [fit(fn, slot_bytes=options["slot_bytes"], mtu=options["mtu"]) for fn in found]
-
-
-def _link_inputs(spec: BoardSpec) -> dict[str, str | None]:
-    """Return digests of the files that the linker might read: link scripts, libraries."""
-    folders = {"": spec.folder}
-    if spec.build.arch is not None:
-        folders["arch/"] = runtime_dir() / "arch" / spec.build.arch
-    hashes = FileHashes()
-    return {
-        f"{label}{path.relative_to(folder)}": hashes.of(path)
-        for label, folder in folders.items()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.suffix not in _NO_LINK_INPUT
-    }
-
-
-def _build_id(
+def source_functions(
     spec: BoardSpec,
-    version: str,
-    flags: tuple[str, ...],
-    units: Sequence[Unit],
-    objects: Sequence[Object],
-    inputs: Mapping[str, str | None],
-) -> bytes:
-    """Return 8 bytes over all that decides the image.
+    sources: Sequence[str | Path],
+    flags: UserFlags,
+    verbose: Callable[[str], None] | None = None,
+) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+    """Compile sources as `build` does, and link nothing.
 
-    The contents of sources and headers are in by way of the objects, which are
-    free of paths: what does not change an object changes no id.
+    Returns:
+        Their functions, and of those that are hidden: name, source, and why.
+
+    Raises:
+        BoardprofError: as `build`.
     """
-    made = [[unit.source, obj.sha256] for unit, obj in zip(units, objects, strict=True)]
-    text = digest(spec.name, asdict(spec.build), version, flags, made, inputs)
-    return bytes.fromhex(text)[:8]
+    return _Build(spec, find_sources(sources), flags, verbose).functions()
 
 
-def _table(spec: BoardSpec, cache: Cache, functions: Sequence[CFunction], build_id: bytes) -> Unit:
-    """Write ``bp_table.c`` to the cache, where it can be read, and return its unit."""
-    text = table_source(spec.name, functions, spec.build.collectors, build_id)
-    place = ("tables", digest(text), "bp_table.c")
-    if cache.read(*place) != text:
-        cache.write(text, *place)
-    path = cache.root.resolve().joinpath(*place)
-    roots = ((_RUNTIME, runtime_dir()),)
-    return Unit(path.parent, path.name, _agent_flags(spec)(path), _agent_includes(spec), roots)
+class _Build:
+    """One build; its methods are its steps, in order."""
+
+    def __init__(
+        self,
+        spec: BoardSpec,
+        sources: Sources,
+        flags: UserFlags,
+        verbose: Callable[[str], None] | None,
+    ) -> None:
+        self._spec = spec
+        self._sources = sources
+        self._flags = flags
+        self._cache = Cache()
+        self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
+        self._compilers = {"c": self._cc, "assembler": self._cc}
+        if any(language(file) == "c++" for file in sources.files):
+            name, package = _cxx(spec)
+            self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
+        self._libc = find_libc(spec, self._cc) if sources.named else None
+
+    def functions(self) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+        """Return the functions of the sources, and those that are hidden."""
+        user = self._user_units()
+        _, compiled = self._compile([], user)
+        objects = edited(self._cc, compiled, self._flags, _keepers(user, compiled))
+        found, hidden = self._functions(objects)
+        known = {name: source for name, source, _ in hidden}
+        check_kept(self._flags.keep, [fn.name for fn in found], known)
+        return found, hidden
+
+    def _user_units(self) -> list[Unit]:
+        cflags = None if self._libc is None else self._libc.cflags
+        return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
+
+    def run(self) -> Firmware:
+        spec = self._spec
+        runtime, user = agent_units(spec), self._user_units()
+        plain, compiled = self._compile(runtime, user)
+        brought = self._sources
+        check_machine(spec, [*brought.objects, *brought.archives], plain[0].path)
+        objects = [*compiled, *map(_object, brought.objects)]
+        objects = edited(self._cc, objects, self._flags, _keepers(user, compiled))
+        archives = edited(self._cc, list(map(_object, brought.archives)), self._flags)
+        functions, unseen = self._functions([*objects, *archives])
+        hidden = {name: source for name, source, _ in unseen}
+        elsewhere = [*brought.objects, *brought.archives]
+        check_kept(self._flags.keep, [fn.name for fn in functions], hidden, elsewhere)
+        fallback = fallback_library(self._cc, self._cache, plain)
+        agent = plain if fallback is None else with_own_memory(self._cc, plain)
+        inputs = {**link_inputs(spec), **libraries(self._flags.linker)}
+        build_id = self._build_id([*runtime, *user], [*agent, *objects, *archives], inputs)
+        cplusplus = "c++" in self._compilers
+        linker = Linker(spec, self._cc, self._cache, self._flags, self._libc, cplusplus, fallback)
+        theirs = [*objects, *archives]
+        names = names_to_change(self._cache, agent, theirs, self._flags.lto)
+        users = renamed(self._cc, objects, names)
+        libraries_ = renamed(self._cc, archives, names)
+
+        def link(offered: Sequence[CFunction]) -> tuple[Path, bool]:
+            table = self._cc.compile(self._table(offered, build_id))
+            tables = renamed(self._cc, [table], names)
+            return linker.link([*agent, *users, *tables], libraries_, digest(inputs), hidden)
+
+        paths = [each.path for each in theirs]
+        (image, libc), functions, missing = link_what_can_be(
+            self._cache, functions, paths, build_id, link
+        )
+        called = [fn.name for fn in functions if fn.reason is None]
+        check_constructors(spec, self._cache, image, theirs, called)
+        commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
+        if commands:  # or the cache has not grown
+            prune(self._cache.root)
+        flags = None
+        if brought.files:
+            levels = [flag for flag in spec.build.cflags if flag.startswith("-O")]
+            flags = effective_flags(shlex.join([*levels, *self._flags.compiler]))
+        return Firmware(
+            image, build_id, tuple(functions), spec, tuple(commands), hidden, libc, flags, missing
+        )
+
+    def _all_compilers(self) -> list[Compiler]:
+        return list(dict.fromkeys(self._compilers.values()))
+
+    def _compile(
+        self, runtime: Sequence[Unit], user: Sequence[Unit]
+    ) -> tuple[list[Object], list[Object]]:
+        """Compile on all processors; of several errors, that of the first unit is raised."""
+        compilers = [self._compilers[language(Path(unit.source))] for unit in user]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            own = [pool.submit(self._cc.compile, unit) for unit in runtime]
+            theirs = [
+                pool.submit(cc.compile, unit) for cc, unit in zip(compilers, user, strict=True)
+            ]
+            try:
+                return [f.result() for f in own], [f.result() for f in theirs]
+            except BuildError as error:
+                pool.shutdown(cancel_futures=True)
+                missing = None if self._libc else missing_header(self._spec, error)
+                raise (missing or error) from error
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _functions(
+        self, objects: Sequence[Object]
+    ) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+        """Return the functions of the user's objects, as far as the agent can call them.
+
+        And the static ones, which are not among them: name, source, why.
+        """
+        names = [[made.path.name, made.sha256] for made in objects]
+        place = ("functions", digest(2, _readers(), names, self._flags.keep) + ".json")
+        known = self._cache.read(*place)
+        if known is None:
+            # Here, because pyelftools takes a while to import.
+            from boardprof.elf import functions, hidden_functions
+
+            paths = [made.path for made in objects]
+            found = functions(paths, self._flags.keep)
+            offered = {fn.name for fn in found}
+            hidden = [(*h,) for h in hidden_functions(paths) if h.name not in offered]
+            data = {"functions": [function_to_json(fn) for fn in found], "hidden": hidden}
+            self._cache.write(json.dumps(data), *place)
+        else:
+            data = json.loads(known)
+            found = [function_from_json(each) for each in data["functions"]]
+            hidden = [(each[0], each[1], each[2]) for each in data["hidden"]]
+        options = {**agent_options(), **self._spec.build.config}
+        limits = {name: options[name] for name in ("slot_bytes", "mtu", "arena")}
+        return [fit(fn, **limits) for fn in found], hidden
+
+    def _build_id(
+        self,
+        units: Sequence[Unit],
+        objects: Sequence[Object],
+        inputs: Mapping[str, str | None],
+    ) -> bytes:
+        """Return 8 bytes over all that decides the image.
+
+        The contents of sources and headers are in by way of the objects, which are
+        free of paths: what does not change an object changes no id.
+        """
+        made = [[each.path.name, each.sha256] for each in objects]
+        names = [[unit.source, unit.flags] for unit in units]
+        versions = [each.version for each in self._all_compilers()]
+        libc = None if self._libc is None else self._libc.version
+        board = asdict(self._spec.build)
+        text = digest(
+            self._spec.name, board, versions, names, made, inputs, self._flags.linker, libc
+        )
+        return bytes.fromhex(text)[:8]
+
+    def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
+        """Write ``bp_table.c`` to the cache, where it can be read, and return its unit."""
+        spec = self._spec
+        text = table_source(spec.name, functions, spec.build.collectors, build_id)
+        place = ("tables", digest(text), "bp_table.c")
+        if self._cache.read(*place) != text:
+            self._cache.write(text, *place)
+        path = self._cache.root.resolve().joinpath(*place)
+        roots = ((RUNTIME, runtime_dir()),)
+        return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
 
 
-def _link_flags(spec: BoardSpec) -> tuple[list[str], list[str]]:
-    """Return what stands before and behind the objects."""
+def _keepers(units: Sequence[Unit], objects: Sequence[Object]) -> list[str]:
+    """Return the digests of objects whose static functions may be made global."""
+    pairs = zip(units, objects, strict=True)
+    return [made.sha256 for unit, made in pairs if keeps_functions(unit)]
+
+
+def _readers() -> list[str | None]:
+    files = sorted(p for pattern in _READERS for p in Path(__file__).parent.glob(pattern))
+    return [version("pyelftools"), *(FileHashes().of(path) for path in files)]
+
+
+def _object(path: Path) -> Object:
+    return Object(path, FileHashes().of(path) or "")
+
+
+def _cxx(spec: BoardSpec) -> tuple[str, str]:
+    """Return the board's C++ compiler, which is called as its C compiler is, and its package."""
     board = spec.build
-    before = [*board.cflags, "-Wl,--gc-sections"]
-    # Without -z defs a function that is nowhere would be found missing by the loader only.
-    before += ["-shared", "-fPIC", "-Wl,-z,defs"] if board.shared else []
-    before += ["-nostdlib"] if board.freestanding else []
-    before += ["-T", board.link_script] if board.link_script is not None else []
-    return before, [*board.ldflags, *(["-lgcc"] if board.freestanding else [])]
+    name = board.cxx or re.sub(r"gcc(?=(-[\d.]+)?$)", "g++", board.cc)
+    if name == board.cc:
+        name = re.sub(r"clang(?=(-[\d.]+)?$)", "clang++", board.cc)
+    own = "g++" if board.package.startswith("gcc") and name.startswith("g++") else board.package
+    return name, board.cxx_package or own

@@ -3,7 +3,7 @@
 
 Nothing in it is ever changed: a file is written under a temporary name in the
 cache and then renamed, so that two builds at one time see a whole file or none.
-It can be deleted at any time.
+It can be deleted at any time. A file's time of change is when it was last used, to the day.
 """
 
 from __future__ import annotations
@@ -12,14 +12,18 @@ import hashlib
 import json
 import os
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from boardprof.errors import UsageError
 
 __all__ = ["Cache", "FileHashes", "cache_root", "digest"]
+
+
+_DAY_S = 86400.0
 
 
 class Cache:
@@ -50,10 +54,14 @@ class Cache:
     def keep(self, file: Path, *place: str) -> Path:
         """Move ``file``, from a scratch folder, to its ``place`` in the cache; return its path."""
         target = self.root.joinpath(*place)
-        target.parent.mkdir(parents=True, exist_ok=True)
         with file.open("rb") as content:
             os.fsync(content)  # the name must not outlive a power cut that the content does not
-        os.replace(file, target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.replace(file, target)
+        except FileNotFoundError:  # the empty folder was just removed: see prune
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, target)
         return target
 
     def write(self, text: str, *place: str) -> Path:
@@ -65,10 +73,19 @@ class Cache:
 
     def read(self, *place: str) -> str | None:
         """Return the text at ``place``, None if there is none."""
+        path = self.root.joinpath(*place)
         try:
-            return self.root.joinpath(*place).read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+        self.use(path)
+        return text
+
+    def use(self, path: Path) -> None:
+        """Mark a file in the cache as used, so that it is not forgotten."""
+        with suppress(OSError):  # just deleted, or the cache of another user
+            if time.time() - path.stat().st_mtime > _DAY_S:
+                os.utime(path)
 
     def _unwritable(self, error: OSError) -> UsageError:
         return UsageError(

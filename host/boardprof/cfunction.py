@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A C function that can be called over the wire, or why it cannot."""
+"""A C function that can be called over the wire, or why it cannot; and the types of its C."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 __all__ = [
+    "CHAR",
     "CFunction",
+    "CType",
+    "Field",
     "Parameter",
+    "Pointer",
     "Scalar",
+    "Struct",
     "function_from_json",
     "function_to_json",
     "signature",
@@ -33,12 +38,91 @@ class Scalar:
     size: int
 
 
+CHAR = Scalar("char", "char", 1)
+"""What pointers to plain ``char`` point to: text or bytes, signed on some machines only.
+
+A number that is a char is i8 or u8.
+"""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A member of a struct or union.
+
+    Attributes:
+        name: as in C; that of an anonymous struct or union is "".
+        offset: bytes from the struct's beginning.
+        type: of one element.
+        shape: dimensions of an array, outermost first; empty where it is none.
+    """
+
+    name: str
+    offset: int
+    type: Scalar | Struct
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A struct or union that can be passed by pointer: of numbers and arrays of them only.
+
+    Attributes:
+        name: its tag, else its typedef, else ``anonymous``.
+        size: bytes.
+        fields: in the order of the source. Those of a union, and bit-fields' neighbours, overlap.
+            Empty where a member has no counterpart in numpy, such as a bit-field: then it is
+            passed as bytes.
+    """
+
+    name: str
+    size: int
+    fields: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A pointer to one element or many, which stand in the board's arena while it is called.
+
+    Attributes:
+        element: what it points to; None for ``void``, whose elements are bytes.
+        const: whether the function only reads it.
+        size: bytes of the pointer itself.
+    """
+
+    element: Scalar | Struct | None
+    const: bool
+    size: int
+
+    c_type = "void *"  # pointers are passed alike, whatever they point to
+
+    @property
+    def element_size(self) -> int:
+        """Bytes of an element."""
+        return 1 if self.element is None else self.element.size
+
+    @property
+    def text(self) -> str:
+        """As in signatures: ``const i16*``, ``fir_state{24}*``, ``void*``."""
+        match self.element:
+            case None:
+                element = "void"
+            case Struct(name, size):
+                element = f"{name}{{{size}}}"
+            case scalar:
+                element = scalar.text
+        return f"{'const ' if self.const else ''}{element}*"
+
+
+CType = Scalar | Pointer
+"""What a parameter may be."""
+
+
 @dataclass(frozen=True)
 class Parameter:
     """A parameter of a function; one without a name in C is called ``arg0``, ``arg1``, ..."""
 
     name: str
-    type: Scalar
+    type: CType
 
 
 @dataclass(frozen=True)
@@ -66,7 +150,7 @@ class CFunction:
 
 
 def signature(fn: CFunction) -> str:
-    """Return the signature as text, ``(n: u32, gain: f32) -> i32``; "" if it cannot be called."""
+    """Return the signature as text, ``(x: const i16*, n: u32) -> i32``; "" if it has none."""
     if fn.reason is not None:
         return ""
     parameters = ", ".join(f"{p.name}: {p.type.text}" for p in fn.parameters)
@@ -80,6 +164,23 @@ def function_to_json(fn: CFunction) -> dict[str, Any]:
 
 def function_from_json(data: Mapping[str, Any]) -> CFunction:
     """Undo :func:`function_to_json`, also after a trip through JSON."""
-    parameters = tuple(Parameter(p["name"], Scalar(**p["type"])) for p in data["parameters"])
+    parameters = tuple(Parameter(p["name"], _ctype(p["type"])) for p in data["parameters"])
     result = None if data["result"] is None else Scalar(**data["result"])
     return CFunction(**{**data, "parameters": parameters, "result": result})
+
+
+def _ctype(data: Mapping[str, Any]) -> CType:
+    if "const" not in data:
+        return Scalar(**data)
+    element = None if data["element"] is None else _element(data["element"])
+    return Pointer(element, data["const"], data["size"])
+
+
+def _element(data: Mapping[str, Any]) -> Scalar | Struct:
+    if "c_type" in data:
+        return Scalar(**data)
+    fields = (
+        Field(f["name"], f["offset"], _element(f["type"]), tuple(f["shape"]))
+        for f in data["fields"]
+    )
+    return Struct(data["name"], data["size"], tuple(fields))

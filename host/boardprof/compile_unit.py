@@ -15,10 +15,24 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Record", "Unit", "has_untracked", "labelled_files", "parse_depfile", "shadows"]
+__all__ = [
+    "Record",
+    "Unit",
+    "has_untracked",
+    "is_tracked",
+    "labelled_files",
+    "parse_depfile",
+    "shadows",
+]
 
 # An object can depend on files that a source with one of these words names in no depfile.
-_UNTRACKED = re.compile(rb"__has_include|\.incbin|#\s*embed")
+_UNTRACKED = re.compile(rb"__has_include|\.incbin|\.include\b|#\s*embed")
+# Flags that make the compiler read files that it names in no depfile (GCC manual, 3).
+_UNTRACKED_FLAGS = re.compile(
+    r"-(-?specs\b|fprofile-use\b|fprofile-dir|fbranch-probabilities|fauto-profile|fplugin|-?sysroot"
+    r"|isysroot|iprefix|iwithprefix|imultilib|wrapper|B|Wp,|Wa,|Xpreprocessor|Xassembler|Xclang"
+    r"|\w+=?\$SYSROOT|I=|isystem=|iquote=|idirafter=|fmodule|fsanitize-\w+list=)|@"
+)
 _SYSTEM = "/"  # label of what lies below no root
 
 
@@ -32,6 +46,11 @@ class Unit:
         flags: the compiler's, without paths.
         includes: folders for ``-I``, each below one of ``roots`` or ``folder``.
         roots: (label, folder) of what lies outside of ``folder``.
+        last: folders that are searched after the system's own, likewise.
+        quoted, system: folders for ``-iquote`` and ``-isystem``, likewise.
+        tracked: whether the object depends on nothing that the compiler does not tell of.
+        watched: whether new headers are looked for that would hide others. The agent's and the
+            boards' own do not have a system's names.
     """
 
     folder: Path
@@ -39,6 +58,22 @@ class Unit:
     flags: tuple[str, ...]
     includes: tuple[Path, ...] = ()
     roots: tuple[tuple[str, Path], ...] = ()
+    last: tuple[Path, ...] = ()
+    watched: bool = False
+    quoted: tuple[Path, ...] = ()
+    system: tuple[Path, ...] = ()
+    tracked: bool = True
+
+    @property
+    def folders(self) -> tuple[tuple[str, Path], ...]:
+        """The folders that are searched for headers, each with its option."""
+        kinds = {
+            "-iquote": self.quoted,
+            "-I": self.includes,
+            "-isystem": self.system,
+            "-idirafter": self.last,
+        }
+        return tuple((option, folder) for option, those in kinds.items() for folder in those)
 
     def label(self, path: str) -> tuple[str, str]:
         """Return a path, as the compiler names it, as a root's label and the rest.
@@ -66,14 +101,14 @@ class Record:
         name: the object's file name.
         sha256: of the object.
         files: (label, path) of each file that was read -> its SHA-256.
-        absent: files, relative to the unit's folder, that were not there and
-            that the compiler would have read instead of others.
+        absent: (label, path) of files that were not there, and that the compiler would have read
+            instead of others.
     """
 
     name: str
     sha256: str
     files: Mapping[tuple[str, str], str | None]
-    absent: tuple[str, ...]
+    absent: tuple[tuple[str, str], ...]
 
     def to_json(self) -> str:
         """Return the record as text."""
@@ -88,7 +123,8 @@ class Record:
             ValueError: the text is no record.
         """
         name, sha256, files, absent = json.loads(text)
-        return cls(name, sha256, {(a, b): sha for a, b, sha in files}, tuple(absent))
+        places = tuple((label, path) for label, path in absent)
+        return cls(name, sha256, {(a, b): sha for a, b, sha in files}, places)
 
 
 def labelled_files(unit: Unit, depfile: str) -> dict[tuple[str, str], Path]:
@@ -103,28 +139,41 @@ def parse_depfile(text: str) -> list[str]:
     return [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in words]
 
 
+def is_tracked(flags: Iterable[str]) -> bool:
+    """Return whether flags make the compiler read no file that it names in no depfile."""
+    return not any(_UNTRACKED_FLAGS.match(flag) for flag in flags)
+
+
 def has_untracked(files: Mapping[tuple[str, str], Path]) -> bool:
     """Return whether a file, not of the system, can depend on more than the compiler says."""
     own = (path for (label, _), path in files.items() if label != _SYSTEM)
     return any(_UNTRACKED.search(path.read_bytes()) for path in own)
 
 
-def shadows(unit: Unit, files: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the files that, were they there, could be included instead of a system's header.
+def shadows(
+    unit: Unit, files: Iterable[tuple[str, str]], searched: Iterable[str] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Return the files that, were they there, could be included instead of those that were.
 
-    ``#include "x.h"`` looks in the including file's folder first, and finds a
-    system's header only while there is none. Units with include folders are
-    the agent's and the boards', whose headers do not have a system's names.
+    ``#include "x.h"`` looks in the including file's folder first, then in those of ``-I`` and of
+    the environment, and finds a header of the system only while there is none in them.
+
+    Args:
+        unit: what was compiled.
+        files: (label, path) of all that was read.
+        searched: absolute folders that the compiler's environment names.
     """
-    if unit.includes:
+    if not unit.watched:
         return ()
     names = list(files)
-    folders = {os.path.dirname(path) for label, path in names if label == ""}
-    endings = [Path(path).parts[-3:] for label, path in names if label == _SYSTEM]
-    found = {
-        os.path.join(folder, *parts[i:])
-        for parts in endings
+    folders = {(label, os.path.dirname(path)) for label, path in names if label != _SYSTEM}
+    folders |= {unit.label(str(folder)) for _, folder in unit.folders}
+    folders |= {(_SYSTEM, folder) for folder in searched}
+    endings = {
+        os.path.join(*parts[i:])
+        for parts in (Path(path).parts for _, path in names)
         for i in range(len(parts))
-        for folder in folders
+        if not parts[i].startswith(("/", "."))
     }
-    return tuple(sorted(path for path in found if not (unit.folder / path).exists()))
+    found = {(label, os.path.join(folder, rest)) for label, folder in folders for rest in endings}
+    return tuple(sorted(at for at in found if not unit.path(*at).exists()))

@@ -12,7 +12,7 @@ import msgpack
 
 from boardprof.board import Board
 from boardprof.board_file import BoardSpec
-from boardprof.boards import board_spec, default_board
+from boardprof.boards import board_spec, default_board, unnamed_board, what_it_says
 from boardprof.cache import cache_root
 from boardprof.claim import make_claim
 from boardprof.describe import fetch_dictionary
@@ -45,6 +45,7 @@ _LONGEST_S = 1e6
 """Longest time-out that is taken; some waits of the system know no longer one."""
 
 _DEFAULT_BAUD = 115200
+_ELF = b"\x7fELF"
 
 
 def connect(
@@ -61,7 +62,8 @@ def connect(
     """Connect to a board.
 
     Args:
-        board: its name; None takes the default board, which needs no port and no emulator.
+        board: its name; None takes the default board, which needs no port and no emulator, and at
+            a port whatever the agent there says that it is, be it known by name or not.
         port: a device path or ``socket://HOST:PORT`` of an agent that runs already. None starts
             the board: loads it into this process, or starts its emulator.
         image: the firmware to start; None builds the agent alone, without functions. With a port:
@@ -87,9 +89,10 @@ def connect(
         LinkError: it speaks another protocol or has other layouts.
         BuildError: the firmware could not be built.
     """
-    spec = (
-        default_board() if board is None else board_spec(board) if isinstance(board, str) else board
-    )
+    if board is None:
+        spec = default_board() if port is None else unnamed_board()
+    else:
+        spec = board_spec(board) if isinstance(board, str) else board
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
     if not 0 < hello_s <= _LONGEST_S:
         raise UsageError(f"timeout_s={timeout_s} is out of range: above 0, to {_LONGEST_S:,.0f}.")
@@ -98,8 +101,8 @@ def connect(
         hello_s = max(hello_s, _HELLO_TIMEOUT_S)
         _check_line(spec, baud, key_file)
         image = image or _build(spec)
-    if image is not None and not Path(image).is_file():
-        raise UsageError(f"There is no firmware image {image}.")
+    if image is not None:
+        _check_image(Path(image))
     transport = open_line(spec, port, image=image, baud=baud, timeout_s=hello_s, key_file=key_file)
     return attach(
         spec,
@@ -129,11 +132,12 @@ def attach(
         session.locate = Locator(Path(image)) if image is not None else None
         welcome = session.open()
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
+        spec = what_it_says(spec, dictionary.board)
         if dictionary.board != spec.name:
             raise BoardError(
                 f"The agent at {transport.name} is of the board {dictionary.board!r}, "
                 f"not {spec.name!r}.",
-                hint=f"give -b {dictionary.board}, or the port of the other board",
+                hint=f"give -b {dictionary.board}, or no -b, or the port of the other board",
             )
         session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
         guard_calls(session, dictionary, spec, timeout_s)
@@ -162,7 +166,8 @@ def guard_calls(
         return
     limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
     limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
-    session.call(function.id, msgpack.packb(limit_ms), 1, name=_GUARD)
+    # The limit is the functions' alone: this call takes as long as the line does.
+    session.call(function.id, msgpack.packb(limit_ms), 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
     session.timeout_s = limit_s * spec.clock.time_scale + _GRACE_S
     session.patience = _PATIENCE
 
@@ -202,6 +207,17 @@ def _check_line(spec: BoardSpec, baud: int | None, key_file: str | Path | None) 
             raise UsageError(
                 f"{spec.name} is started here, and its line has no use for {what}.",
                 hint="give -p PORT, or leave it out",
+            )
+
+
+def _check_image(image: Path) -> None:
+    if not image.is_file():
+        raise UsageError(f"There is no firmware image {image}.")
+    with image.open("rb") as file:
+        if file.read(len(_ELF)) != _ELF:
+            raise UsageError(
+                f"{image} is no firmware image: it is no ELF file.",
+                hint="give what the linker wrote, before objcopy made a .bin or .hex of it",
             )
 
 

@@ -305,12 +305,14 @@ class BuildError(BoardprofError):
 
 
 class MissingToolError(BuildError):
-    """The program ``tool`` is not installed; ``package`` provides it."""
+    """The program or header ``tool`` is not installed; ``package`` provides it."""
 
-    def __init__(self, tool: str, package: str, *, hint: str | None = None) -> None:
-        """Name the program that was looked for and the package that has it."""
+    def __init__(
+        self, tool: str, package: str, *, message: str | None = None, hint: str | None = None
+    ) -> None:
+        """Name what was looked for and the package that has it; a program, without a message."""
         install = f"install the package {package} (Debian: apt install {package})"
-        super().__init__(f"{tool} was not found on PATH.", hint=hint or install)
+        super().__init__(message or f"{tool} was not found on PATH.", hint=hint or install)
         self.tool = tool
         self.package = package
 

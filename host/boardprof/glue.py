@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from boardprof.cfunction import CFunction, Scalar, signature
+from boardprof.cfunction import CFunction, CType, Pointer, Scalar, signature
 
 __all__ = ["fit", "table_source"]
 
@@ -44,13 +44,14 @@ _RETURNS = {
 }
 
 
-def fit(fn: CFunction, *, slot_bytes: int, mtu: int) -> CFunction:
+def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
     """Return the function, with a reason if it is more than this agent can call.
 
     Args:
         fn: the function.
         slot_bytes: the agent's BP_CFG_SLOT_BYTES.
         mtu: the agent's BP_CFG_MTU, bytes.
+        arena: the agent's BP_CFG_ARENA, bytes; 0: none.
     """
     if fn.reason is not None:
         return fn
@@ -64,11 +65,19 @@ def fit(fn: CFunction, *, slot_bytes: int, mtu: int) -> CFunction:
             f"its arguments and result take {needed} bytes, the board's agent has {slot_bytes} "
             "(option slot_bytes)"
         )
-    elif len(text) > _LONGEST_TEXT or len(fn.name) + len(text) > mtu - _FRAME_OVERHEAD:
+    elif not arena and any(isinstance(p.type, Pointer) for p in fn.parameters):
+        reason = "it takes pointers, and the board's agent has no memory for what they point to "
+        reason += "(option arena)"
+    elif _bytes(text) > _LONGEST_TEXT or _bytes(fn.name + text) > mtu - _FRAME_OVERHEAD:
         reason = "its signature is too long for the board's frames (option mtu)"
     else:
         return fn
     return replace(fn, parameters=(), result=None, reason=reason)
+
+
+def _bytes(text: str) -> int:
+    """Return how long a text is on the wire."""
+    return len(text.encode("utf-8"))
 
 
 def table_source(
@@ -83,7 +92,8 @@ def table_source(
         build_id: 8 bytes.
     """
     callable_ = [fn for fn in functions if fn.reason is None]
-    parts = [_HEAD, *map(_function, callable_), _function_table(callable_)]
+    parts = [_HEAD, *_size_checks(callable_), *map(_function, callable_)]
+    parts += [_function_table(callable_)]
     parts += [_collector_table(collectors), _firmware(board, callable_, collectors, build_id)]
     return "\n".join(parts)
 
@@ -94,6 +104,21 @@ _HEAD = """\
 
 #include "boardprof/bp.h"
 """
+
+
+def _size_checks(functions: Sequence[CFunction]) -> list[str]:
+    """Return the C that compares this compiler's types with those of the objects.
+
+    Flags such as ``-mdouble=64`` make them differ.
+    """
+    every = [kind for fn in functions for _, kind in _slots(fn) if isinstance(kind, Scalar)]
+    sizes = sorted({(kind.c_type, kind.size) for kind in every if kind.text in ("f32", "f64")})
+    lines = (
+        f"_Static_assert(sizeof({name}) == {size}, "
+        f"\"{name} has {size} bytes in the user's code: compile the board's alike\");"
+        for name, size in sizes
+    )
+    return ["".join(f"{line}\n" for line in lines)] if sizes else []
 
 
 def _function(fn: CFunction) -> str:
@@ -120,16 +145,16 @@ def _texts(fn: CFunction) -> str:
     )
 
 
-def _slots(fn: CFunction) -> list[tuple[str, Scalar]]:
+def _slots(fn: CFunction) -> list[tuple[str, CType]]:
     """Return the fields of the struct of a call, in order."""
-    slots = [(f"a{i}", p.type) for i, p in enumerate(fn.parameters)]
+    slots: list[tuple[str, CType]] = [(f"a{i}", p.type) for i, p in enumerate(fn.parameters)]
     return slots + ([("result", fn.result)] if fn.result else [])
 
 
 def _slot_size(fn: CFunction) -> int:
     """Return the size of the struct, in bytes, where every field is aligned to its own size."""
     end = 0
-    sizes = [scalar.size for _, scalar in _slots(fn)]
+    sizes = [kind.size for _, kind in _slots(fn)]
     for size in sizes:
         end = -(-end // size) * size + size
     widest = max(sizes, default=1)
@@ -137,12 +162,16 @@ def _slot_size(fn: CFunction) -> int:
 
 
 def _struct(fn: CFunction) -> str:
-    fields = "".join(f"    {scalar.c_type} {name};\n" for name, scalar in _slots(fn))
+    fields = "".join(f"    {_declare(kind, name)};\n" for name, kind in _slots(fn))
     return (
         f"struct bp_slots_of_{fn.name} {{\n{fields}}};\n\n"
         f"_Static_assert(sizeof(struct bp_slots_of_{fn.name}) <= BP_CFG_SLOT_BYTES,\n"
         f'               "the arguments of {fn.name} do not fit: raise BP_CFG_SLOT_BYTES");\n'
     )
+
+
+def _declare(kind: CType, name: str) -> str:
+    return f"void *{name}" if isinstance(kind, Pointer) else f"{kind.c_type} {name}"
 
 
 def _thunk(fn: CFunction) -> str:
@@ -161,15 +190,19 @@ def _thunk(fn: CFunction) -> str:
 def _unpack(fn: CFunction) -> str:
     if not fn.parameters:
         return ""
-    lines = "".join(
-        f"    s->a{i} = {_ARGUMENTS[p.type.text]};\n" for i, p in enumerate(fn.parameters)
-    )
+    lines = "".join(f"    s->a{i} = {_argument(p.type)};\n" for i, p in enumerate(fn.parameters))
     return (
         f"static int bp_unpack_of_{fn.name}(bp_call_t *call, void *slots) {{\n"
         f"    struct bp_slots_of_{fn.name} *s = slots;\n{lines}"
         "    return call->err;\n"
         "}\n"
     )
+
+
+def _argument(kind: CType) -> str:
+    if isinstance(kind, Pointer):
+        return f"bp_arg_span(call, {kind.element_size})"
+    return _ARGUMENTS[kind.text]
 
 
 def _pack(fn: CFunction) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from boardprof.clock import ClockFit
 from boardprof.decode import Reading, Sample
 from boardprof.dictionary import CollectorInfo
 
-__all__ = ["Device", "Measurement", "clock_of"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Device", "Measurement", "Stack", "clock_of"]
 
 
 def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
@@ -38,6 +42,7 @@ class Device:
         boot_id: differs from one boot to the next.
         unsupported: counter name -> why there is no such count.
         collectors: as its dictionary has them; what it takes to decode the blobs again.
+        cflags: what all code for the board is compiled with.
     """
 
     name: str
@@ -49,6 +54,25 @@ class Device:
     boot_id: int
     unsupported: dict[str, str]
     collectors: tuple[CollectorInfo, ...] = ()
+    cflags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a call takes of the stack, as found by painting.
+
+    Attributes:
+        used: bytes that the function and what it calls have taken.
+        painted: bytes that were looked at; where all were taken, it may be more.
+    """
+
+    used: int
+    painted: int
+
+    @property
+    def is_at_least(self) -> bool:
+        """Whether it may have taken more."""
+        return self.used >= self.painted
 
 
 @dataclass(frozen=True)
@@ -66,6 +90,14 @@ class Measurement:
         mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
         arguments: of the function, such as ``n=256, gain=0.5``; "" where it takes none.
         clock_fit: the board's clock on the host's during the run; None where it has none to ask.
+        flags: the compiler's for the function's code; None where it was not built here.
+        libc: whether the C library is in the image; None where each has one, or nobody knows.
+        stack: what a call takes of the stack, or why that is not known; None: not asked.
+        result: return value of the one call behind the samples; None where there is none.
+        result_type: as in signatures: ``i32``, ``void``.
+        outputs: by parameter name, what that one call left in the arrays that come back.
+        kept: names of the arrays and blocks that were not put back between calls.
+        sent_again: why the host sent in/out arrays before each round; "" where it did not.
     """
 
     function: str
@@ -78,6 +110,14 @@ class Measurement:
     mask: int = 0
     arguments: str = ""
     clock_fit: ClockFit | None = None
+    flags: str | None = None
+    libc: bool | None = None
+    stack: Stack | str | None = None
+    result: object = None
+    result_type: str = "void"
+    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False)
+    kept: tuple[str, ...] = ()
+    sent_again: str = ""
 
     @property
     def counters(self) -> tuple[str, ...]:

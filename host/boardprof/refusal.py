@@ -126,8 +126,12 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
         stop = _Stop(name, code, detail, pc, address, locate(pc) if locate and pc else None)
         return stop.fault() if code == ErrorCode.FAULT else stop.time_out()
     why = _WHAT_WENT_WRONG.get(code, f"error {code}")
+    if code == ErrorCode.NO_MEMORY and name == "bp.alloc":
+        why, shown = "no room for one more block", f"the arena has {detail:,} bytes"
+    else:
+        shown = f"detail {detail}"
     return RpcError(
-        f"The board refused {name}: {why} (detail {detail}).",
+        f"The board refused {name}: {why} ({shown}).",
         code=code,
         hint=_WHAT_TO_TRY.get(code),
     )

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from boardprof.errors import UsageError
 from boardprof.metrics import Metric, as_metric
 
 __all__ = ["SCHEMA_VERSION", "Compat", "Report", "Row", "place_text"]
@@ -93,6 +94,7 @@ class Report:
         *,
         compat: Compat = None,
         separator: str = ",",
+        by_board: bool = False,
     ) -> str:
         """Return the Report as a text table.
 
@@ -103,10 +105,19 @@ class Report:
             col_sums: add a row with the sum of each column.
             compat: "tvm" gives the exact layout of TVM's table.
             separator: between thousands, e.g. "," or "".
+            by_board: a row a function or a setting of compiler flags, a group of columns a board;
+                each number is the median per call, and there are no sums.
 
         Raises:
             UnknownNameError: there is no such compat mode.
+            UsageError: ``by_board`` of single samples, or in TVM's layout.
         """
+        if by_board:
+            if compat is not None or not aggregate:
+                raise UsageError("A table by board is of all samples together, in our own layout.")
+            from boardprof.render.boards_table import render_boards_table
+
+            return render_boards_table(self, sort=sort, separator=separator)
         from boardprof.render.table import render_table
 
         return render_table(
@@ -116,6 +127,13 @@ class Report:
             col_sums=col_sums,
             compat=compat,
             separator=separator,
+        )
+
+    @property
+    def has_several(self) -> bool:
+        """Whether it compares: several boards, or several settings of compiler flags."""
+        return len({row.get("Device", "") for row in self.calls}) > 1 or any(
+            "Flags" in row for row in self.calls
         )
 
     def csv(self, *, compat: Compat = None) -> str:

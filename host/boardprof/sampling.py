@@ -36,6 +36,7 @@ class Sampling:
         real_time: bool,
         rounds: int,
         on_progress: Progress | None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         """Prepare; nothing is called yet.
 
@@ -50,6 +51,8 @@ class Sampling:
                 call then.
             rounds: in all, of warm-up and samples, for ``on_progress``.
             on_progress: see `Progress`.
+            prepare: called before each round, of the empty function as well; each is a call of
+                ``bp.measure`` of its own then, so that all begin behind the same work of the link.
         """
         self._done, self._rounds = 0, rounds
         self._session = session
@@ -60,6 +63,7 @@ class Sampling:
         self._layouts = layouts
         self._real_time = real_time
         self._on_progress = on_progress
+        self._prepare = prepare
 
     def samples(
         self, flags: MeasureFlag, warmup: int, repeat: int
@@ -69,10 +73,12 @@ class Sampling:
         A board sends as many samples as its buffer holds; the rest takes more calls, each with one
         warm-up call, since the link's work in between has cooled the caches.
         """
+        if self._prepare is not None:
+            return self._one_by_one(self._prepare, flags, warmup, repeat)
         samples: list[Sample] = []
         totals: list[Sample] = []
         while len(samples) < repeat:
-            taken, total = self._batch(flags, warmup, repeat - len(samples))
+            taken, total = self._batch(flags, warmup, repeat - len(samples), self._number)
             samples += taken
             totals.append(total)
             self._done += len(taken) + (warmup if len(samples) == len(taken) else 0)
@@ -80,14 +86,31 @@ class Sampling:
             self._show(0, 0)
         return tuple(samples), tuple(totals)
 
+    def _one_by_one(
+        self, prepare: Callable[[], None], flags: MeasureFlag, warmup: int, repeat: int
+    ) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
+        rounds: list[tuple[Sample, Sample]] = []
+        for index in range(warmup + repeat):
+            prepare()
+            is_sample = index >= warmup
+            (sample,), total = self._batch(flags, 0, 1, self._number if is_sample else 1)
+            if is_sample:
+                rounds.append((sample, total))
+            self._done += 1
+            self._show(0, 0)
+        samples, totals = zip(*rounds, strict=True)
+        return samples, totals
+
     def _show(self, done: int, _: int) -> None:
         """Pass a batch's progress on as that of the whole, which knows no batches."""
         if self._on_progress is not None:
             self._on_progress(min(self._done + done, self._rounds), self._rounds)
 
-    def _batch(self, flags: MeasureFlag, warmup: int, repeat: int) -> tuple[list[Sample], Sample]:
+    def _batch(
+        self, flags: MeasureFlag, warmup: int, repeat: int, number: int
+    ) -> tuple[list[Sample], Sample]:
         arguments, count = self._packed
-        head = (self._function.id, int(flags), warmup, repeat, self._number, self._selection.mask)
+        head = (self._function.id, int(flags), warmup, repeat, number, self._selection.mask)
         result = self._session.call(
             BuiltIn.MEASURE,
             b"".join(msgpack.packb(value) for value in head) + arguments,

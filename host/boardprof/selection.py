@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from boardprof.assemble import DURATION
@@ -64,15 +64,16 @@ def select_metrics(
     board: str,
     collectors: Sequence[CollectorInfo],
     unsupported: Mapping[str, str],
-    metrics: Sequence[str] | None,
+    metrics: str | Sequence[str] | None,
     clock_kind: str,
 ) -> Selection:
-    """Choose collectors for ``metrics``, or all that the board supports when None.
+    """Choose collectors for ``metrics``, one or several, or all that the board supports when None.
 
     Raises:
         UnknownNameError: the board has no such metric.
-        UsageError: the metric is there in name only; says why.
+        UsageError: the metric is there in name only, which says why; or it is no name.
     """
+    metrics = _names(metrics)
     names = [counter.name for collector in collectors for counter in collector.counters]
     supported = [name for name in names if name not in unsupported]
     if not supported:
@@ -86,6 +87,19 @@ def select_metrics(
         raise UsageError("No metric is named.", hint="one of " + ", ".join(supported))
     active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
     return Selection(active, frozenset(wanted))
+
+
+def _names(metrics: object) -> list[str] | None:
+    """Return the metrics that a caller names."""
+    if metrics is None:
+        return None
+    if isinstance(metrics, str):
+        return [metrics]
+    given = list(metrics) if isinstance(metrics, Iterable) else [metrics]
+    names = [name for name in given if isinstance(name, str)]
+    if len(names) < len(given):
+        raise UsageError(f"metrics={metrics!r:.60} names no metrics.", hint='metrics=["ticks"]')
+    return names
 
 
 def _counter(

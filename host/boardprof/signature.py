@@ -1,37 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A packed function's signature, such as ``(n: u32, gain: f32) -> i32``, and its arguments."""
+"""A packed function's signature, such as ``(x: const i16*, n: u32) -> i32``, and its arguments."""
 
 from __future__ import annotations
 
 import operator
 import re
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgpack
 
+from boardprof.cfunction import CHAR, Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
-__all__ = ["Signature", "pack_arguments", "parse_signature"]
+__all__ = ["Signature", "in_order", "pack_arguments", "parse_signature", "scalar_packer"]
 
 _INTEGERS = {
     f"{sign}{bits}": (-(1 << bits - 1) if sign == "i" else 0, (1 << bits - (sign == "i")) - 1)
     for sign in "iu"
     for bits in (8, 16, 32, 64)
 }
-_FLOATS = {"f32": (b"\xca", ">f"), "f64": (b"\xcb", ">d")}
+_FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
+_TAGS = {"f32": 0xCA, "f64": 0xCB}
 _WORDS = {"false": 0, "true": 1}
+_SCALARS = {
+    text: Scalar(text, c_type, size)
+    for text, c_type, size in [
+        ("bool", "bool", 1),
+        ("f32", "float", 4),
+        ("f64", "double", 8),
+        *[(f"i{bits}", f"int{bits}_t", bits // 8) for bits in (8, 16, 32, 64)],
+        *[(f"u{bits}", f"uint{bits}_t", bits // 8) for bits in (8, 16, 32, 64)],
+    ]
+}
 _FORM = re.compile(r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)")
+_APART = re.compile(r", (?=\w+: )")
+_POINTER = re.compile(r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})\*")
+
+Pack = Callable[[str, object], bytes]
+"""From (function, value) to a packed argument; the function's name is for messages."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Names and types of parameters, in order, and the type of the result (``void``: none)."""
+    """What a function takes and returns.
+
+    Attributes:
+        parameters: names and types, in order, as texts.
+        result: type of the result; ``void``: none.
+        text: the whole.
+        pointers: what those parameters point to that are pointers, by name; their own size is not
+            known here, and 0.
+    """
 
     parameters: tuple[tuple[str, str], ...]
     result: str
     text: str
+    pointers: Mapping[str, Pointer] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def packers(self) -> tuple[Pack, ...]:
+        """For each parameter what packs its values; those of pointers pack nothing but refuse."""
+        return tuple(scalar_packer(name, kind) for name, kind in self.parameters)
 
 
 def parse_signature(text: str) -> Signature:
@@ -44,18 +76,39 @@ def parse_signature(text: str) -> Signature:
     if match is None:
         raise UsageError(f"{text!r} is not a signature", hint="a newer boardprof may know it")
     parameters = []
-    for part in filter(None, match["parameters"].split(", ")):
+    pointers = {}
+    for part in filter(None, _APART.split(match["parameters"])):
         name, _, kind = part.partition(": ")
-        if kind != "bool" and kind not in _INTEGERS and kind not in _FLOATS:
-            raise UsageError(f"parameter {name!r} of {text} has the unknown type {kind!r}")
+        if kind not in _SCALARS:
+            pointer = _pointer(kind)
+            if pointer is None:
+                raise UsageError(f"parameter {name!r} of {text} has the unknown type {kind!r}")
+            pointers[name] = pointer
         parameters.append((name, kind))
-    return Signature(tuple(parameters), match["result"], text)
+    return Signature(tuple(parameters), match["result"], text, pointers)
+
+
+def _pointer(kind: str) -> Pointer | None:
+    """Return what ``const i16*``, ``fir_state{24}*`` or ``void*`` says, None if that is nothing."""
+    match = _POINTER.fullmatch(kind)
+    if match is None:
+        return None
+    element: Scalar | Struct | None = None
+    if match["tag"] is not None:
+        element = Struct(match["tag"], int(match["size"]))
+    elif match["word"] == CHAR.text:
+        element = CHAR
+    elif match["word"] != "void":
+        if match["word"] not in _SCALARS:
+            return None
+        element = _SCALARS[match["word"]]
+    return Pointer(element, match["const"] is not None, 0)
 
 
 def pack_arguments(
     function: str, signature: Signature, args: Sequence[object], named: Mapping[str, object]
 ) -> tuple[bytes, int]:
-    """Pack arguments as msgpack, each as its parameter's type.
+    """Pack scalar arguments as msgpack, each as its parameter's type.
 
     Args:
         function: for messages.
@@ -70,7 +123,20 @@ def pack_arguments(
         UsageError: too many, too few, twice the same, wrong type or out of range.
         UnknownNameError: no parameter of that name.
     """
+    packers = signature.packers
+    if named or len(args) != len(packers):
+        args = in_order(function, signature, args, named)
+    packed = [pack(function, value) for pack, value in zip(packers, args, strict=True)]
+    return b"".join(packed), len(packed)
+
+
+def in_order(
+    function: str, signature: Signature, args: Sequence[object], named: Mapping[str, object]
+) -> list[object]:
+    """Return one value for each parameter, in order; raises as `pack_arguments`."""
     names = [name for name, _ in signature.parameters]
+    if not args and len(named) == len(names) and named.keys() >= set(names):
+        return [named[name] for name in names]
     for name in named:
         if name not in names:
             raise UnknownNameError("parameter", name, names, hint=f"{function}{signature.text}")
@@ -87,26 +153,48 @@ def pack_arguments(
             else f"with {len(args)} arguments"
         )
         raise UsageError(f"{function} was called {what}.", hint=f"{function}{signature.text}")
-    packed = [_pack(function, name, kind, values[name]) for name, kind in signature.parameters]
-    return b"".join(packed), len(packed)
+    return [values[name] for name in names]
 
 
-def _pack(function: str, name: str, kind: str, value: object) -> bytes:
-    where = f"{name}={value!r} of {function}"
-    try:
-        if kind in _FLOATS:
-            tag, form = _FLOATS[kind]
-            return tag + struct.pack(form, float(value))  # type: ignore[arg-type]
-        number = _integer(value)
-    except OverflowError as error:
-        raise UsageError(f"{where} is out of range of its type {kind}.") from error
-    except (TypeError, ValueError) as error:
-        needed = "a number" if kind in _FLOATS else "an integer"
-        raise UsageError(f"{where} is not {needed}; the parameter's type is {kind}.") from error
-    low, high = (0, 1) if kind == "bool" else _INTEGERS[kind]
-    if not low <= number <= high:
-        raise UsageError(f"{where} is out of range: {kind} is {low} to {high}.")
-    return bytes(msgpack.packb(bool(number) if kind == "bool" else number))
+def scalar_packer(name: str, kind: str) -> Pack:
+    """Return what packs the values of a parameter, made once so that each call is short."""
+    if kind in _FLOATS:
+        tag, pack_float = _TAGS[kind], _FLOATS[kind].pack
+
+        def packed_float(function: str, value: object) -> bytes:
+            try:
+                return pack_float(tag, float(value))  # type: ignore[arg-type]
+            except (OverflowError, TypeError, ValueError) as error:
+                raise _refused(function, name, kind, value, error) from error
+
+        return packed_float
+
+    low, high = (0, 1) if kind == "bool" else _INTEGERS.get(kind, (0, -1))
+    as_type = bool if kind == "bool" else int
+    pack = msgpack.Packer().pack
+
+    def packed_integer(function: str, value: object) -> bytes:
+        number = value
+        if type(number) is not int:
+            try:
+                number = _integer(value)
+            except (OverflowError, TypeError, ValueError) as error:
+                raise _refused(function, name, kind, value, error) from error
+        if not low <= number <= high:
+            raise UsageError(
+                f"{name}={value!r} of {function} is out of range: {kind} is {low} to {high}."
+            )
+        return pack(as_type(number))  # type: ignore[no-any-return]
+
+    return packed_integer
+
+
+def _refused(function: str, name: str, kind: str, value: object, error: Exception) -> UsageError:
+    where = f"{name}={value!r:.60} of {function}"
+    if isinstance(error, OverflowError):
+        return UsageError(f"{where} is out of range of its type {kind}.")
+    needed = "a number" if kind in _FLOATS else "an integer"
+    return UsageError(f"{where} is not {needed}; the parameter's type is {kind}.")
 
 
 def _integer(value: object) -> int:

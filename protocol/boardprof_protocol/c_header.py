@@ -18,6 +18,7 @@ from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Field, Layout
+from boardprof_protocol.span import SPAN, SPAN_COPY
 
 __all__ = ["c_header", "layout_section", "main"]
 
@@ -46,7 +47,7 @@ _HEAD = """\
 def c_header(layouts: Iterable[Layout]) -> str:
     """Return the whole header for the given collectors' layouts."""
     parts = [_HEAD, *_constants()]
-    for message in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, BLOB_HEADER):
+    for message in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, BLOB_HEADER):
         parts += ["\n", layout_section(message)]
     for layout in layouts:
         parts += ["\n", layout_section(layout)]

@@ -11,12 +11,15 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from boardprof.board import Board
 from boardprof.boards import BoardSpec
 from boardprof.builder import build
+from boardprof.cfunction import CFunction, CType, Scalar
 from boardprof.connection import connect
 from boardprof.metrics import Count
 from boardprof.report import Report
@@ -24,8 +27,12 @@ from tests.boards.conftest import WORKLOADS, available
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 
 NAMES = sorted(path.stem for path in WORKLOADS.glob("*.c"))
-CALLERS = ("bp_window", "bp_thunk_void", "bp_call_target")
-"""Code of the agent that a measured function returns to."""
+SIGNATURES = Path(__file__).parent / "fixtures" / "signatures.c"
+CALLERS = ("bp_window", "bp_thunk_void", "bp_call_target", "bp_single", "bp_call_painted")
+"""Code of the agent that a measured function returns to, beside its own thunk."""
+
+ELEMENTS = 12
+"""Of each array that a function of signatures.c gets as ``n`` or ``length``."""
 
 TICKS_AN_INSTRUCTION = 1.6
 """QEMU at -icount shift=6: 64 ns an instruction, 40 ns a tick of 25 MHz."""
@@ -38,21 +45,28 @@ class Witness:
     board: Board
     counts: Path
     entries: dict[str, int]
+    functions: tuple[CFunction, ...] = ()
 
     def last(self, function: str, calls: int) -> list[int]:
         """Instructions of the last ``calls`` calls of ``function``, as QEMU executed them."""
         return read_counts(self.counts)[self.entries[function]][-calls:]
 
+    def measured(self, function: str, calls: int) -> list[int]:
+        """The same of the samples of the last profile: two calls came behind them."""
+        return self.last(function, calls + 2)[:calls]
+
 
 def witness(spec: BoardSpec, folder: Path, sources: Path, optimize: str = "-O2") -> Witness:
     firmware = build(spec, [sources], optimize=optimize)
     entries = {f.name: symbol_range(firmware.image, f.name)[0] for f in firmware.functions}
-    stops = [symbol_range(firmware.image, name) for name in CALLERS]
+    thunks = [f"bp_thunk_of_{f.name}" for f in firmware.functions if f.parameters or f.result]
+    stops = [symbol_range(firmware.image, name) for name in (*CALLERS, *thunks)]
     counts = folder / "counts.txt"
     plugin = plugin_argument(build_plugin(folder), list(entries.values()), stops, counts)
     launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
     watched = dataclasses.replace(spec, launch=launch)
-    return Witness(connect(watched, image=firmware.image), counts, entries)
+    board = connect(watched, image=firmware.image)
+    return Witness(board, counts, entries, tuple(firmware.functions))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +92,7 @@ def test_net_instructions_equal_those_that_the_emulator_executed(
     rv32: Witness, function: str
 ) -> None:
     report = rv32.board.profile(function, warmup=1, repeat=3)
-    assert counts_of(report, "instructions") == rv32.last(function, 3)
+    assert counts_of(report, "instructions") == rv32.measured(function, 3)
 
 
 @pytest.mark.parametrize("function", NAMES)
@@ -86,7 +100,7 @@ def test_net_instructions_of_many_calls_equal_the_emulators_sum(
     rv32: Witness, function: str
 ) -> None:
     report = rv32.board.profile(function, warmup=0, repeat=2, number=4)
-    executed = rv32.last(function, 8)
+    executed = rv32.measured(function, 8)
     assert counts_of(report, "instructions") == [sum(executed[:4]), sum(executed[4:])]
 
 
@@ -98,7 +112,7 @@ def test_net_instructions_are_exact_at_other_optimisations(
     found = witness(available("qemu-rv32"), folder, WORKLOADS / "quicksort.c", optimize)
     with found.board:
         report = found.board.profile("quicksort", warmup=0, repeat=2)
-        assert counts_of(report, "instructions") == found.last("quicksort", 2)
+        assert counts_of(report, "instructions") == found.measured("quicksort", 2)
 
 
 def test_net_instructions_are_exact_whatever_the_flags_of_the_board(tmp_path: Path) -> None:
@@ -109,7 +123,7 @@ def test_net_instructions_are_exact_whatever_the_flags_of_the_board(tmp_path: Pa
     found = witness(slow_board, tmp_path, WORKLOADS / "crc32.c")
     with found.board:
         report = found.board.profile("crc32", warmup=0, repeat=2, number=3)
-        executed = found.last("crc32", 6)
+        executed = found.measured("crc32", 6)
         assert counts_of(report, "instructions") == [sum(executed[:3]), sum(executed[3:])]
 
 
@@ -122,7 +136,7 @@ def test_the_smallest_function_there_is_counts_its_own_return(
     with found.board:
         report = found.board.profile("nothing", warmup=0, repeat=1)
         assert counts_of(report, "instructions") == [1]
-        assert found.last("nothing", 1) == [1]
+        assert found.measured("nothing", 1) == [1]
 
 
 @pytest.mark.parametrize("function", NAMES)
@@ -130,7 +144,7 @@ def test_net_ticks_are_the_emulators_instructions_within_one(
     cortex_m3: Witness, function: str
 ) -> None:
     report = cortex_m3.board.profile(function, warmup=1, repeat=3)
-    executed = cortex_m3.last(function, 3)
+    executed = cortex_m3.measured(function, 3)
     for ticks, instructions in zip(counts_of(report, "ticks"), executed, strict=True):
         # A tick counter says nothing of the empty function's own return: one instruction less.
         expected = (instructions - 1) * TICKS_AN_INSTRUCTION
@@ -211,4 +225,85 @@ def test_a_function_with_arguments_and_a_result_is_counted_without_its_glue(
     with connect(dataclasses.replace(spec, launch=launch), image=firmware.image) as board:
         assert board.functions.poly(-3, 5, 2.5) == -2 * 243 + 1 * 0 - 1 * 27 + 2 * 9 - 3 * 3 + 4
         report = board.profile("poly", -3, 5, 2.5, warmup=0, repeat=2)
-    assert counts_of(report, "instructions") == read_counts(counts)[entry][-2:]
+    assert counts_of(report, "instructions") == read_counts(counts)[entry][-4:-2]
+
+
+### Pointers, and every kind of signature ###
+
+DTYPES = {"char": "uint8", "bool": "bool", "f32": "float32", "f64": "float64"}
+DTYPES |= {
+    f"{short}{bits}": f"{long}{bits}"
+    for short, long in (("i", "int"), ("u", "uint"))
+    for bits in (8, 16, 32, 64)
+}
+
+
+def argument(name: str, kind: CType) -> Any:
+    """Return an argument for a parameter of signatures.c: arrays are of 16 elements."""
+    if isinstance(kind, Scalar):
+        if name in ("n", "length"):
+            return ELEMENTS
+        return {"bool": True, "f32": 1.5, "f64": -0.25}.get(kind.text, 100)
+    if isinstance(kind.element, Scalar):
+        return np.arange(1, 17).astype(DTYPES[kind.element.text])
+    return bytearray([1, 0] * 8 * kind.element_size)
+
+
+@pytest.mark.parametrize("optimize", ["-O0", "-O2", "-O3", "-Os"])
+def test_net_instructions_are_exact_for_every_kind_of_signature(
+    tmp_path: Path, optimize: str
+) -> None:
+    """Once and a thousand times: what puts arrays back is outside of each window."""
+    found = witness(available("qemu-rv32"), tmp_path, SIGNATURES, optimize)
+    assert len(found.functions) >= 40
+    with found.board:
+        for fn in found.functions:
+            arguments = [argument(p.name, p.type) for p in fn.parameters]
+            for warmup, repeat, number in ((1, 3, 1), (0, 1, 1000)):
+                report = found.board.profile(
+                    fn.name, *arguments, warmup=warmup, repeat=repeat, number=number
+                )
+                executed = found.measured(fn.name, repeat * number)
+                assert len(executed) == repeat * number, fn.name
+                sums = [sum(executed[i * number : (i + 1) * number]) for i in range(repeat)]
+                assert counts_of(report, "instructions") == sums, f"{fn.name}, number={number}"
+
+
+@pytest.mark.parametrize("optimize", ["-O0", "-O3"])
+def test_net_ticks_follow_the_emulators_instructions_for_every_kind_of_signature(
+    tmp_path: Path, optimize: str
+) -> None:
+    found = witness(available("qemu-cortex-m3"), tmp_path, SIGNATURES, optimize)
+    with found.board:
+        for fn in found.functions:
+            arguments = [argument(p.name, p.type) for p in fn.parameters]
+            report = found.board.profile(fn.name, *arguments, warmup=1, repeat=1, number=1000)
+            expected = sum(found.measured(fn.name, 1000)) - 1000
+            (ticks,) = counts_of(report, "ticks")
+            assert abs(ticks - expected * TICKS_AN_INSTRUCTION) < 2, fn.name
+
+
+def test_in_and_out_arrays_are_the_same_in_each_sample(tmp_path: Path) -> None:
+    """Sorting what is sorted takes fewer instructions: each sample has the caller's array."""
+    source = tmp_path / "sort.c"
+    source.write_text(
+        "#include <stdint.h>\n"
+        "void sort(int16_t *x, uint32_t n) {\n"
+        "    for (uint32_t i = 1; i < n; i++) {\n"
+        "        int16_t moved = x[i];\n"
+        "        uint32_t at = i;\n"
+        "        for (; at > 0 && x[at - 1] > moved; at--) { x[at] = x[at - 1]; }\n"
+        "        x[at] = moved;\n"
+        "    }\n"
+        "}\n"
+    )
+    found = witness(available("qemu-rv32"), tmp_path, source)
+    with found.board:
+        falling = np.arange(100, 0, -1, dtype=np.int16)
+        report = found.board.profile("sort", falling, 100, warmup=2, repeat=4)
+        executed = found.measured("sort", 4)
+        assert counts_of(report, "instructions") == executed
+        assert len(set(executed)) == 1
+        assert list(falling) == list(range(1, 101))
+        again = found.board.profile("sort", falling, 100, warmup=0, repeat=1)
+        assert counts_of(again, "instructions")[0] * 10 < executed[0]

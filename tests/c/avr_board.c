@@ -62,6 +62,12 @@ uint32_t bp_port_coarse(void) {
     return 0;
 }
 
+/* What the linker has put last: the stack grows down to it. */
+uint8_t *bp_port_stack_limit(void) {
+    extern uint8_t _end[];
+    return _end;
+}
+
 uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
 }

@@ -147,6 +147,62 @@ static const bp_target_t test_add_target BP_ROM = {.fn = (bp_fn_t *)test_add,
                                                    .unpack = test_add_unpack,
                                                    .pack = test_add_pack};
 
+#ifdef TEST_POINTERS
+
+typedef struct {
+    int32_t *y;
+    uint32_t n;
+} test_scale_slots_t;
+
+/* y[0..n) doubled */
+static void test_scale(int32_t *y, uint32_t n) {
+    test_note('f');
+    for (uint32_t i = 0; i < n; i++) {
+        y[i] = (int32_t)((uint32_t)y[i] * 2u);
+    }
+}
+
+static void test_scale_thunk(bp_fn_t *fn, void *slots) {
+    test_scale_slots_t *s = slots;
+    ((void (*)(int32_t *, uint32_t))fn)(s->y, s->n);
+}
+
+static int test_scale_unpack(bp_call_t *call, void *slots) {
+    test_scale_slots_t *s = slots;
+    s->y = bp_arg_span(call, sizeof *s->y);
+    s->n = bp_arg_u32(call);
+    return call->err;
+}
+
+static const bp_target_t test_scale_target BP_ROM = {
+    .fn = (bp_fn_t *)test_scale, .thunk = test_scale_thunk, .unpack = test_scale_unpack};
+
+/* Takes 200 bytes of stack and a few more, and writes them all. */
+static void test_deep(void) {
+    volatile uint8_t bytes[200];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = 1;
+    }
+    test_note('f');
+}
+
+static const bp_target_t test_deep_target BP_ROM = {
+    .fn = test_deep, .setup = test_work_setup, .check = test_work_check};
+
+/* Nine pointers to bytes -> how many of them are NULL */
+static int test_nine(bp_call_t *call) {
+    uint32_t nulls = 0;
+    for (int i = 0; i < 9; i++) {
+        nulls += bp_arg_span(call, 1) == NULL ? 1 : 0;
+    }
+    if (bp_arg_end(call) == 0) {
+        bp_ret_uint(call, nulls);
+    }
+    return call->err;
+}
+
+#endif
+
 /// Collectors that count calls of `work` ///
 
 typedef struct {
@@ -244,6 +300,12 @@ static const char test_name_trap[] BP_ROM = "trap";
 #if BP_CFG_STREAM
 static const char test_name_record[] BP_ROM = "record";
 #endif
+#ifdef TEST_POINTERS
+static const char test_name_scale[] BP_ROM = "scale";
+static const char test_name_deep[] BP_ROM = "deep";
+static const char test_name_nine[] BP_ROM = "nine";
+static const char test_signature_scale[] BP_ROM = "(y: i32*, n: u32) -> void";
+#endif
 static const char test_signature_none[] BP_ROM = "";
 static const char test_signature_work[] BP_ROM = "() -> void";
 static const char test_signature_add[] BP_ROM = "(a: i32, b: i32) -> i32";
@@ -262,6 +324,11 @@ static const bp_function_t test_functions[] BP_ROM = {
 #endif
 #if BP_CFG_STREAM
     {test_name_record, test_signature_none, test_record, NULL},
+#endif
+#ifdef TEST_POINTERS
+    {test_name_nine, test_signature_none, test_nine, NULL},
+    {test_name_deep, test_signature_work, NULL, &test_deep_target},
+    {test_name_scale, test_signature_scale, NULL, &test_scale_target},
 #endif
 };
 

@@ -48,6 +48,10 @@ char test_log[1024];
 size_t test_logged;
 bool test_log_writes;
 
+#if BP_CFG_STACK
+uint8_t *test_stack_limit;
+#endif
+
 #if BP_CFG_GUARD
 char test_trap_at;
 uint32_t test_trap_after;
@@ -125,6 +129,10 @@ void test_port_reset(void) {
     memset(test_log, 0, sizeof test_log);
     test_logged = 0;
     test_log_writes = false;
+#if BP_CFG_STACK
+    /* A thread has megabytes; 128 KiB are painted at most. */
+    test_stack_limit = (uint8_t *)__builtin_frame_address(0) - (128 << 10);
+#endif
 #if BP_CFG_GUARD
     test_trap_at = 0;
     test_guard_ms = 0;
@@ -174,6 +182,12 @@ uint8_t bp_port_reset_cause(void) {
 uint32_t bp_port_boot_id(void) {
     return test_boots;
 }
+
+#if BP_CFG_STACK
+uint8_t *bp_port_stack_limit(void) {
+    return test_stack_limit;
+}
+#endif
 
 #if BP_CFG_GUARD
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,

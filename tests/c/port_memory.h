@@ -41,6 +41,10 @@ extern bool test_log_writes; /* `w` for each frame that the agent sends */
 
 void test_note(char what);
 
+#if BP_CFG_STACK
+extern uint8_t *test_stack_limit; /* what bp_port_stack_limit returns */
+#endif
+
 #if BP_CFG_GUARD
 /* A guarded call stands in the log in brackets: `(` and `)`. When the letter `test_trap_at` has
  * been noted in one for the `test_trap_after`th time, it ends there, by the fault that stands in

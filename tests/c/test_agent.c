@@ -19,7 +19,7 @@ enum {
     TEST_FINISH,
     TEST_STREAM,
     TEST_FIRST = 2 + (BP_CFG_ARENA ? 4 : 0) + (BP_CFG_BULK ? 3 : 0) + (BP_CFG_STREAM ? 1 : 0) +
-                 (BP_CFG_CLOCK ? 1 : 0) + (BP_CFG_GUARD ? 1 : 0) +
+                 (BP_CFG_CLOCK ? 1 : 0) + (BP_CFG_GUARD ? 1 : 0) + (BP_CFG_STACK ? 1 : 0) +
                  (BP_CFG_OPEN_WINDOWS ? 3 * 4 : 0),
     TEST_COUNT = TEST_FIRST,
     TEST_ECHO,
@@ -384,6 +384,105 @@ static void test_arena(void) {
 }
 #endif
 
+/// Pointers ///
+
+#ifdef TEST_POINTERS
+
+enum {
+    TEST_SCALE = TEST_END + (BP_CFG_GUARD ? 1 : 0) + (BP_CFG_STREAM ? 1 : 0) + 2,
+};
+
+/* What `scale` leaves of a span after `calls` calls. */
+static void test_scaled(uint8_t *bytes, uint32_t length, uint32_t calls) {
+    for (uint32_t i = 0; i < length; i += 4) {
+        bp_put_u32(bytes + i, bp_get_u32(bytes + i) << calls);
+    }
+}
+
+static void test_put_span(uint32_t handle, uint32_t offset, uint32_t length, uint32_t copy) {
+    uint8_t bytes[BP_SPAN_COPY_LEN];
+    const bp_span_copy_t span = {
+        .handle = handle, .offset = offset, .length = length, .copy = copy};
+    bp_span_copy_put(bytes, &span);
+    bp_ret_bytes(&test_writer, bytes, copy != 0 ? BP_SPAN_COPY_LEN : BP_SPAN_LEN);
+}
+
+static void test_block_is(const test_block_t *block) {
+    const uint32_t whole[] = {block->handle, 0, block->length};
+    test_answer_t answer = test_call_numbers(TEST_READ, whole, 3);
+    TEST_CHECK(test_code(&answer) == 0 && answer.length == block->length + 3);
+    TEST_CHECK(memcmp(answer.body + 3, block->bytes, block->length) == 0);
+}
+
+/* One call, or some rounds of a measurement; `copy` may be the block's own again. */
+static void test_span_once(test_block_t *block, const test_block_t *copy) {
+    uint32_t offset = test_below(block->length / 8 + 1) * 8;
+    uint32_t length = test_below((block->length - offset) / 4 + 1) * 4;
+    bool copied = copy != NULL && length <= copy->length;
+    uint32_t rounds = test_below(4), number = 1;
+    if (rounds == 0) {
+        test_begin(TEST_SCALE, 2);
+    } else {
+        number = 1 + test_below(3);
+        test_begin(1, 8);
+        const uint32_t head[] = {TEST_SCALE, 0, rounds, 1, number, 1};
+        for (uint32_t i = 0; i < 6; i++) {
+            bp_ret_uint(&test_writer, head[i]);
+        }
+    }
+    test_put_span(block->handle, offset, length, copied ? copy->handle : 0);
+    bp_ret_uint(&test_writer, length / 4);
+    test_answer_t answer = test_call();
+    TEST_CHECK(test_code(&answer) == 0);
+    if (copied) {
+        memcpy(block->bytes + offset, copy->bytes, length);
+    }
+    test_scaled(block->bytes + offset, length, copied ? number : rounds + number);
+}
+
+/* Whatever is passed, only the span changes, and to what it must. */
+static void test_spans(void) {
+    static test_block_t blocks[2];
+    for (int round = 0; round < 5000; round++) {
+        for (int i = 0; i < 2; i++) {
+            test_block_new(&blocks[i]);
+        }
+        test_span_once(&blocks[0], test_below(4) == 0 ? NULL : &blocks[1]);
+        for (int i = 0; i < 2; i++) {
+            test_block_is(&blocks[i]);
+            test_answer_t answer = test_call_numbers(TEST_FREE, &blocks[i].handle, 1);
+            TEST_CHECK(test_code(&answer) == 0);
+        }
+    }
+}
+
+/* No number leads out of a block: nothing runs then. */
+static void test_wild_spans(void) {
+    test_block_t block, copy;
+    test_block_new(&block);
+    test_block_new(&copy);
+    for (int round = 0; round < 20000; round++) {
+        uint32_t handle = test_below(2) ? block.handle : test_edge();
+        uint32_t offset = test_below(2) ? test_below(6) * 8 : test_edge();
+        uint32_t length = test_below(2) ? test_below(10) * 4 : test_edge();
+        uint32_t other = test_below(2) ? copy.handle : test_edge();
+        test_begin(TEST_SCALE, 2);
+        test_put_span(handle, offset, length, other);
+        bp_ret_uint(&test_writer, 0);
+        test_answer_t answer = test_call();
+        bool good = handle == block.handle && offset % 8 == 0 && length % 4 == 0 &&
+                    offset <= block.length && length <= block.length - offset &&
+                    (other == 0 || (other == copy.handle && length <= copy.length));
+        TEST_CHECK((test_code(&answer) == 0) == good);
+        if (good && other != 0) {
+            memcpy(block.bytes + offset, copy.bytes, length);
+        }
+        test_block_is(&block);
+    }
+}
+
+#endif
+
 /// Channels ///
 
 /* Of the open channel: what the host knows. */
@@ -552,6 +651,12 @@ int main(int argc, char **argv) {
     test_hello(1); /* forgets the blocks that random calls have left */
     test_hello(TEST_SESSION);
     test_arena();
+#endif
+#ifdef TEST_POINTERS
+    test_hello(1);
+    test_hello(TEST_SESSION);
+    test_spans();
+    test_wild_spans();
 #endif
 #if BP_CFG_BULK
     test_hello(1);

@@ -81,7 +81,8 @@ def test_all_of_a_folder_are_the_functions_of_all_its_files() -> None:
 def test_all_of_a_file_leaves_out_what_cannot_be_called_and_says_why() -> None:
     done = boardprof("run", f"{SCALARS}:all", "--repeat", "2")
     assert (done.code, rows(done.out)) == (0, ["count_calls"])
-    assert "note: sum_of is left out: its parameter 'values' is a pointer\n" in done.err
+    reason = "its parameter 'values' is a pointer to a pointer"
+    assert f"note: sum_of is left out: {reason}\n" in done.err
     assert "note: take_i8 is left out: it takes (value: i8) -> i8\n" in done.err
 
 
@@ -92,7 +93,7 @@ def test_all_with_arguments_takes_the_functions_that_want_just_these() -> None:
     assert "note: count_calls is left out: it takes () -> u32\n" in done.err
 
 
-def test_a_function_with_a_pointer_is_refused_by_its_name() -> None:
+def test_a_function_with_a_pointer_to_pointers_is_refused_by_its_name() -> None:
     done = boardprof("run", f"{SCALARS}:sum_of")
     assert refused(done, "sum_of cannot be called over the wire: its parameter 'values' is a point")
 
@@ -112,7 +113,7 @@ def test_an_unknown_function_is_refused_with_the_nearest_and_the_list() -> None:
         (f"{SCALARS}:", "names no function"),
         ("fir", "There is no function on native 'fir'."),
         ("nowhere.c:fir", "There is no file or folder nowhere.c."),
-        (f"{FIXTURES.parent}:fir", "has no .c files"),
+        (f"{FIXTURES.parent}:fir", "has no C, C++ or assembler files"),
     ],
 )
 def test_a_target_that_is_none_is_refused(target: str, message: str) -> None:
@@ -157,12 +158,20 @@ def test_another_value_is_noticed_by_the_check() -> None:
         (["value="], "value='' of take_i8 is not an integer"),
         ([], "take_i8 was called without value.\nTry: take_i8(value: i8) -> i8"),
         (["valeu=1"], "There is no parameter 'valeu'; did you mean 'value'? Known: value\nTry: "),
+        (["valeu=i8[2]:zeros"], "There is no parameter 'valeu'; did you mean 'value'? Known: "),
         (["value=1", "value=2"], "The argument value is given twice."),
         (["5"], "'5' is not an argument.\nTry: NAME=VALUE"),
     ],
 )
 def test_an_argument_that_does_not_fit_is_refused(arguments: list[str], message: str) -> None:
     assert refused(boardprof("run", f"{SCALARS}:take_i8", *arguments), message)
+
+
+def test_an_image_that_is_none_is_told_before_anything_starts(tmp_path: Path) -> None:
+    image = tmp_path / "fw.elf"
+    image.write_bytes(b"# Not a program")
+    message = f"{image} is no firmware image: it is no ELF file.\nTry: give what the linker"
+    assert refused(boardprof("run", "-b", "linux", "--image", image, "fir"), message)
 
 
 # -- metrics and how often --------------------------------------------------------------------
@@ -238,6 +247,13 @@ def test_the_file_is_readable_as_the_umask_says_and_replaces_what_was_there(tmp_
     os.umask(mask)
     assert target.stat().st_mode & 0o777 == 0o666 & ~mask
     assert sorted(os.listdir(tmp_path)) == ["link.json", "target.json"]
+
+
+def test_a_dash_prints_the_json_in_place_of_the_table() -> None:
+    done = boardprof("run", f"{SCALARS}:count_calls", "--repeat", "3", "--json", "-")
+    assert (done.code, done.err) == (0, "")
+    assert len(json.loads(done.out)["calls"]) == 3
+    assert not Path("-").exists()
 
 
 def test_a_file_in_no_folder_is_told_before_anything_is_measured(tmp_path: Path) -> None:
@@ -343,7 +359,8 @@ def test_what_a_program_of_this_machine_prints_is_shown_as_the_boards(tmp_path: 
         "run", "-b", "linux", f"{file}:prints", "--console", "--warmup", "0", "--repeat", "3"
     )
     assert done.code == 0
-    assert done.err == "  | turn 0\n  | turn 1\n  | turn 2\n"
+    # Three samples, the call whose stack is painted, and the one whose result counts.
+    assert done.err == "".join(f"  | turn {number}\n" for number in range(5))
     assert "turn" not in done.out
 
 

@@ -7,8 +7,10 @@ import random
 import shutil
 import struct
 import time
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +20,7 @@ from boardprof.boards import board_spec
 from boardprof.builder import build
 from boardprof.connection import connect
 from boardprof.errors import BoardTimeoutError, DeviceResetError, RpcError, UsageError
+from boardprof.memory import Block
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import BadFrame, decode_frame
 from tests.link.peers import Change, FaultyLine, running_agent
@@ -98,13 +101,61 @@ def test_progress_is_told_in_bytes_and_ends_with_all(linux: Board) -> None:
 
 def test_what_lies_outside_of_the_block_is_refused_and_the_next_works(linux: Board) -> None:
     block = linux.memory.alloc(MIB)
+    longer = Block(block.handle, MIB + 1)  # or the host itself would refuse it
     with pytest.raises(RpcError, match="outside the block") as caught:
-        linux.memory.write(block, bytes(MIB), offset=1)
+        linux.memory.write(longer, bytes(MIB), offset=1)
     assert caught.value.code == ErrorCode.BAD_OFFSET
     with pytest.raises(RpcError, match="outside the block"):
-        linux.memory.read(block, MIB, 1)
+        linux.memory.read(longer, MIB, 1)
     linux.memory.write(block, bytes(MIB))
     linux.memory.free(block)
+
+
+@pytest.mark.parametrize(
+    ("offset", "message"),
+    [
+        (95, "There are no 10 bytes from offset 95 of a block of 100 bytes."),
+        (2**40, "There are no 10 bytes from offset 1,099,511,627,776 of a block of 100 bytes."),
+        (-1, "There are no 10 bytes from offset -1 of a block of 100 bytes."),
+        (1.5, "offset=1.5 is not a whole number."),
+        ("3", "offset='3' is not a whole number."),
+    ],
+)
+def test_what_is_not_within_the_block_is_refused_before_it_is_sent(
+    linux: Board, offset: Any, message: str
+) -> None:
+    block = linux.memory.alloc(100)
+    for refused in (
+        lambda: linux.memory.write(block, bytes(10), offset),
+        lambda: linux.memory.read(block, 10, offset),
+    ):
+        with pytest.raises(UsageError) as caught:
+            refused()
+        assert caught.value.message == message
+    linux.memory.free(block)
+
+
+def test_what_is_no_block_no_size_or_no_data_is_refused(linux: Board) -> None:
+    memory: Any = linux.memory
+    block = memory.alloc(8)
+    for refused in (
+        lambda: memory.read(12345),
+        lambda: memory.write(12345, b"x"),
+        lambda: memory.free(12345),
+    ):
+        with pytest.raises(UsageError, match=r"12345 is no block\."):
+            refused()
+    with pytest.raises(UsageError, match="'text' cannot be written into a block"):
+        memory.write(block, "text")
+    with pytest.raises(UsageError, match="8 cannot be written into a block"):
+        memory.write(block, 8)
+    with pytest.raises(UsageError, match=r"size='8' is not a whole number\."):
+        memory.read(block, "8")
+    with pytest.raises(UsageError, match=r"size='8' is not a whole number\."):
+        memory.alloc("8")
+    memory.write(block, array("i", [1, 2]))
+    assert memory.read(block) == b"\1\0\0\0\2\0\0\0"
+    memory.free(block)
 
 
 def test_an_interrupted_transfer_leaves_the_session_usable(linux: Board) -> None:

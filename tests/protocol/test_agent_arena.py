@@ -125,9 +125,11 @@ def test_there_are_as_many_handles_as_configured(board: MemoryBoard) -> None:
     board.call(ALLOC, 1)
 
 
-def test_blocks_begin_at_multiples_of_8(board: MemoryBoard) -> None:
-    board.call(ALLOC, 1)  # takes 8
-    board.call(ALLOC, 4088)
+def test_blocks_begin_at_multiples_of_16(board: MemoryBoard) -> None:
+    board.call(ALLOC, 1)  # takes 16
+    with pytest.raises(BoardError, match="NO_MEMORY"):
+        board.call(ALLOC, 4081)
+    board.call(ALLOC, 4080)
     with pytest.raises(BoardError, match="NO_MEMORY"):
         board.call(ALLOC, 1)
 
@@ -139,25 +141,47 @@ def test_the_first_gap_that_is_long_enough_is_taken(board: MemoryBoard) -> None:
     for block, mark in ((first, b"1"), (middle, b"2")):
         board.call(WRITE, block, 0, mark * 64)
         board.call(FREE, block)
-    # The gap of 192 bytes begins with the first block's bytes: a block keeps what was there.
+    # 3840 bytes are behind the last block; the gap of 192 bytes is before it, and taken first.
     again = board.call(ALLOC, 192)
-    assert board.call(READ, again, 0, 192)[:128] == b"1" * 64 + b"2" * 64
+    behind = board.call(ALLOC, 3840)
+    with pytest.raises(BoardError, match="NO_MEMORY"):
+        board.call(ALLOC, 1)
     board.call(FREE, again)
+    board.call(FREE, behind)
     small = board.call(ALLOC, 8)
-    assert board.call(READ, small, 0, 8) == b"1" * 8
-    behind = board.call(ALLOC, 120)
-    assert board.call(READ, behind, 0, 120) == b"1" * 56 + b"2" * 64
+    board.call(ALLOC, 176)
+    board.call(FREE, small)
+    with pytest.raises(BoardError, match="NO_MEMORY"):
+        board.call(ALLOC, 3841)
+    assert board.call(READ, board.call(ALLOC, 3840), 3832, 8) == bytes(8)
 
 
 def test_a_gap_that_is_too_short_is_passed_over(board: MemoryBoard) -> None:
     first = board.call(ALLOC, 64)
-    board.call(WRITE, first, 0, b"1" * 64)
     board.call(ALLOC, 64)
     board.call(FREE, first)
-    longer = board.call(ALLOC, 65)
-    board.call(WRITE, longer, 0, b"3" * 65)
-    fits = board.call(ALLOC, 64)
-    assert board.call(READ, fits, 0, 64) == b"1" * 64
+    board.call(ALLOC, 3968)  # all behind the second block
+    board.call(ALLOC, 64)  # the gap
+    with pytest.raises(BoardError, match="NO_MEMORY"):
+        board.call(ALLOC, 1)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 200])
+def test_a_new_block_is_zeros_whatever_was_there(board: MemoryBoard, length: int) -> None:
+    old = board.call(ALLOC, 256)
+    board.call(WRITE, old, 0, b"\xaa" * 200)
+    board.call(FREE, old)
+    neighbour = board.call(ALLOC, 8)
+    board.call(WRITE, neighbour, 0, b"neighbor")
+    block = board.call(ALLOC, length)
+    assert board.call(READ, block, 0, length) == bytes(length)
+    assert board.call(READ, neighbour, 0, 8) == b"neighbor"
+
+
+def test_a_new_session_sees_nothing_of_the_one_before(board: MemoryBoard) -> None:
+    board.call(WRITE, board.call(ALLOC, 200), 0, b"secret" * 33)
+    board.hello(session=0x4321)
+    assert board.call(READ, board.call(ALLOC, 200), 0, 200) == bytes(200)
 
 
 @pytest.mark.parametrize(

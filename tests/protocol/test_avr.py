@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import select
+import struct
 import subprocess
 import time
 import zlib
@@ -21,6 +22,7 @@ from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, defines, requ
 
 DEADLINE_S = 20.0
 CONFIG = {"BP_CFG_ARENA": 1024, "BP_CFG_OPEN_WINDOWS": 2, "BP_CFG_CRC_TABLE": 1}
+CONFIG |= {"TEST_POINTERS": 1, "BP_CFG_STACK": 1024}
 
 
 class QemuBoard(AgentBoard):
@@ -89,12 +91,13 @@ def test_all_tables_are_read_from_flash(avr: QemuBoard) -> None:
     assert zlib.crc32(b"".join(b"".join(bodies) for bodies in sections)) == welcome.dictionary_hash
     functions = [msgpack.unpackb(body) for body in sections[1]]
     assert msgpack.unpackb(sections[0][0]) == ["memory", "0.1.0", 1024]
-    assert functions[6] == ["probe_a.init", "", False]
-    assert functions[-4:-1] == [
+    assert functions[7] == ["probe_a.init", "", False]
+    assert functions[-7:-4] == [
         ["work", "() -> void", True],
         ["add", "(a: i32, b: i32) -> i32", True],
         ["half", "", False],
     ]
+    assert functions[-2] == ["scale", "(y: i32*, n: u32) -> void", True]
     assert msgpack.unpackb(sections[2][3]) == ["ticks", 3, 1, 0xCB2AD80A, 1]
     assert msgpack.unpackb(sections[3][4]) == ["ticks", "TCNT1", 16, 16000000, 0, False, 0, 0]
 
@@ -141,3 +144,17 @@ def test_a_length_beyond_16_bits_is_no_shorter_one(avr: QemuBoard) -> None:
             avr.call("bp.read", block, offset, length)
     with pytest.raises(BoardError, match="NO_MEMORY"):
         avr.call("bp.alloc", 0x10004)
+
+
+def test_a_pointer_of_16_bits_is_an_argument_and_is_put_back(avr: QemuBoard) -> None:
+    block, copy = avr.call("bp.alloc", 8), avr.call("bp.alloc", 8)
+    avr.call("bp.write", copy, 0, b"\x01\x00\x00\x00\xfe\xff\xff\xff")
+    for _ in range(2):
+        avr.call("scale", struct.pack("<4I", block, 0, 8, copy), 2)
+        assert avr.call("bp.read", block, 0, 8) == b"\x02\x00\x00\x00\xfc\xff\xff\xff"
+
+
+def test_the_stack_of_a_call_is_measured(avr: QemuBoard) -> None:
+    used, painted = avr.call("bp.stack", avr.names().index("deep"))
+    assert 200 <= used <= 212
+    assert 900 <= painted <= 1024

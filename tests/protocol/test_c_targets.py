@@ -21,6 +21,7 @@ CONFIGS = {
         "BP_CFG_BULK": 256,
         "BP_CFG_STREAM": 512,
         "BP_CFG_CLOCK": 1,
+        "BP_CFG_STACK": 1024,
     },
 }
 # What GCC may call on its own even in a freestanding program; bp_mem.c has them.
@@ -162,6 +163,8 @@ def test_every_header_compiles_alone_and_twice(header: Path, tmp_path: Path) -> 
         ("BP_CFG_STREAM", -1),
         ("BP_CFG_CLOCK", 2),
         ("BP_CFG_GUARD", 2),
+        ("BP_CFG_STACK", 63),
+        ("BP_CFG_STACK", -1),
         ("BP_CFG_CRC_TABLE", 2),
     ],
 )

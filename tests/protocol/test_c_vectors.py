@@ -13,7 +13,7 @@ from cffi import FFI
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, encode_frame
-from tests.memory_board import CHANNELS, FULL, MemoryBoard, read_frames
+from tests.memory_board import CHANNELS, FULL, BoardError, MemoryBoard, read_frames
 from tests.protocol.channel_host import open_channel
 from tests.support import unhex, vectors
 
@@ -100,7 +100,7 @@ def test_the_agent_answers_nak_to_what_is_no_frame(boards: Boards, vector: dict[
 ### Messages ###
 
 
-@pytest.mark.parametrize("vector", [*cases("handshake"), *cases("channel")])
+@pytest.mark.parametrize("vector", [*cases("handshake"), *cases("channel"), *cases("span")])
 def test_a_message(codec: Codec, vector: dict[str, Any]) -> None:
     ffi, lib = codec
     name = vector["message"]
@@ -149,6 +149,14 @@ def test_the_agent_takes_a_good_channel_frame(boards: Boards, name: str) -> None
     (vector,) = [vector for vector in vectors("channel") if vector["name"] == name]
     (answer,) = in_a_channel(boards(CHANNELS), vector)
     assert answer.body[:4] == (b"\x01\0\0\0" if name.startswith("DATA") else bytes(4))
+
+
+@pytest.mark.parametrize("vector", cases("span", good=False))
+def test_the_agent_refuses_a_bad_span(boards: Boards, vector: dict[str, Any]) -> None:
+    board = boards({**FULL, "TEST_POINTERS": 1})
+    board.hello()
+    with pytest.raises(BoardError, match=f"{vector['error']}, detail 1"):
+        board.call("scale", unhex(vector["hex"]), 1)
 
 
 ### msgpack ###

@@ -13,6 +13,7 @@ from boardprof_protocol.codes import CounterStatus, ErrorCode, FaultCause, Frame
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Layout
+from boardprof_protocol.span import SPAN, SPAN_COPY
 from tests.support import ROOT, vectors
 
 SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")
@@ -52,7 +53,9 @@ def table_of(layout: Layout) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    "layout", [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, BLOB_HEADER], ids=lambda found: found.name
+    "layout",
+    [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, BLOB_HEADER],
+    ids=lambda found: found.name,
 )
 def test_a_messages_table_is_its_layout(layout: Layout) -> None:
     text = section(f"{layout.name}, {layout.size} bytes")

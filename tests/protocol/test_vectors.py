@@ -29,10 +29,13 @@ from boardprof_protocol.frame import (
 )
 from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Layout
+from boardprof_protocol.span import SPAN, SPAN_COPY
 from tests.support import unhex, vectors
 
 LAYOUTS = {layout.name: layout for layout in collector_layouts()}
-MESSAGES = {layout.name: layout for layout in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK)}
+MESSAGES = {
+    layout.name: layout for layout in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY)
+}
 
 
 def cases(file: str, *, good: bool) -> list[Any]:
@@ -88,7 +91,10 @@ def test_what_is_no_frame_is_console_text(vector: dict[str, Any]) -> None:
 ### Messages ###
 
 
-@pytest.mark.parametrize("vector", [*cases("handshake", good=True), *cases("channel", good=True)])
+@pytest.mark.parametrize(
+    "vector",
+    [case for file in ("handshake", "channel", "span") for case in cases(file, good=True)],
+)
 def test_a_message(vector: dict[str, Any]) -> None:
     message = MESSAGES[vector["message"]]
     fields = {

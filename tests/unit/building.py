@@ -10,9 +10,13 @@ from pathlib import Path
 
 from boardprof.boards import BoardSpec
 from boardprof.builder import Firmware
+from boardprof.cache import Cache
 from boardprof.elf import signature
+from boardprof.libc import find_libc
+from boardprof.toolchain import Compiler
+from tests.support import requires_tool
 
-__all__ = ["FIR", "changed", "folder_of", "runs", "shown"]
+__all__ = ["FIR", "changed", "folder_of", "requires_library", "runs", "shown"]
 
 FIR = "int fir(int n) { return 3 * n; }\n"
 _LONG_AGO_S = 1_000_000_000
@@ -35,6 +39,16 @@ def runs(firmware: Firmware, source: str | None = None) -> int:
 
 def shown(firmware: Firmware) -> dict[str, str]:
     return {fn.name: fn.reason or signature(fn) for fn in firmware.functions}
+
+
+def requires_library(spec: BoardSpec) -> None:
+    """Skip the test, or fail it where all is required, if a board's C library is not installed."""
+    board = spec.build
+    if board.libc_package is None:
+        return
+    compiler = Compiler(requires_tool(board.cc, board.package), board.package, Cache())
+    if find_libc(spec, compiler) is None:
+        requires_tool(f"the C library of {spec.name}", board.libc_package)
 
 
 def changed(spec: BoardSpec, **build_keys: object) -> BoardSpec:

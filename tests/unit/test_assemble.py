@@ -106,3 +106,54 @@ def test_the_configuration_states_how_well_the_boards_clock_is_known() -> None:
 
 def test_without_exchanges_nothing_is_said_of_the_boards_clock() -> None:
     assert "m4 clock by the host's" not in assemble([measurement()]).configuration
+
+
+def test_flags_stand_in_the_configuration_and_with_each_measurement() -> None:
+    one = replace(measurement(), flags="-O2 -Wall")
+    report = assemble([replace(one, device=replace(one.device, cflags=("-mcpu=m4", "-O1")))])
+    assert report.configuration["m4 flags"] == "-mcpu=m4 -O2 -Wall"
+    assert report.extra is not None
+    assert report.extra["measurements"][0]["flags"] == "-O2 -Wall"
+    assert all("Flags" not in row for row in report.calls)
+
+
+def test_whose_memcpy_is_in_the_image_is_told() -> None:
+    none, linked = replace(measurement(), libc=False), replace(measurement(), libc=True)
+    assert "m4 libc" not in assemble([measurement()]).configuration
+    agents = "none; memcpy and its like are the agent's, byte by byte"
+    assert assemble([none]).configuration["m4 libc"] == agents
+    own = "linked; memcpy and its like are its own"
+    assert assemble([linked]).configuration["m4 libc"] == own
+    assert assemble([linked, none]).configuration["m4 libc"] == f"{own} | {agents}"
+
+
+def test_where_flags_differ_each_row_has_its_own() -> None:
+    fast = replace(measurement(), flags="-O3")
+    small = replace(fast, flags="-Os", device=replace(DEVICE, build_id="11" * 8))
+    report = assemble([fast, small])
+    assert [row["Flags"] for row in report.calls] == ["-O3", "-O3", "-Os", "-Os"]
+    assert report.configuration["m4 flags"] == "-O3 | -Os"
+    assert report.configuration["m4 agent"] == f"0.1.0, build {'00' * 8}, {'11' * 8}"
+    assert report.extra is not None
+    builds = [each["build_id"] for each in report.extra["measurements"]]
+    assert builds == ["00" * 8, "11" * 8]
+
+
+def test_the_boards_level_of_optimisation_is_named_where_a_setting_brings_none() -> None:
+    device = replace(DEVICE, cflags=("-mcpu=m4", "-O1"))
+    plain = replace(measurement(), flags="-Wall", device=device)
+    assert assemble([plain]).configuration["m4 flags"] == "-mcpu=m4 -O1 -Wall"
+    none, fast = replace(plain, flags=""), replace(plain, flags="-O3")
+    assert assemble([none]).configuration["m4 flags"] == "-mcpu=m4 -O1"
+    assert assemble([none, fast]).configuration["m4 flags"] == "-mcpu=m4 -O1 | -O3"
+
+
+def test_what_is_left_of_a_sweep_has_its_flags() -> None:
+    report = assemble([replace(measurement(), flags="-O3")], swept=True)
+    assert [row["Flags"] for row in report.calls] == ["-O3", "-O3"]
+
+
+def test_flags_that_nobody_knows_are_not_named() -> None:
+    report = assemble([measurement()], swept=True)
+    assert all("Flags" not in row for row in report.calls)
+    assert "m4 flags" not in report.configuration

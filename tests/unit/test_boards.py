@@ -263,7 +263,7 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "mtu": 256,
         "active_collectors": 4,
         "state_bytes": 128,
-        "slot_bytes": 64,
+        "slot_bytes": 72,
         "arena": 0,
         "handles": 8,
         "open_windows": 0,
@@ -272,6 +272,7 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "rx_bytes": 0,
         "stream": 0,
         "clock": 0,
+        "stack": 0,
         "crc_table": 0,
     }
 

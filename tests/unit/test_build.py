@@ -60,28 +60,30 @@ def test_a_file_named_twice_is_taken_once(tmp_path: Path, native: BoardSpec) -> 
     ("name", "message"),
     [
         ("nowhere.c", "There is no file or folder {}."),
-        ("empty", "The folder {} has no .c files."),
-        ("code.cpp", "{} is not a C source: its name must end in .c."),
+        ("empty", "The folder {} has no C, C++ or assembler files."),
+        ("code.py", "{} is neither source nor object."),
     ],
 )
 def test_a_source_that_is_none_is_named(
     tmp_path: Path, native: BoardSpec, name: str, message: str
 ) -> None:
-    folder_of(tmp_path, {"empty/notes.txt": "", "code.cpp": ""})
+    folder_of(tmp_path, {"empty/notes.txt": "", "code.py": ""})
     with pytest.raises(UsageError) as caught:
         build(native, [tmp_path / name])
     assert message.format(tmp_path / name) in str(caught.value)
 
 
-def test_a_source_sees_headers_of_its_own_folder_and_none_of_the_agents(
+def test_a_source_sees_headers_of_its_own_folder_first_and_the_agents_last(
     tmp_path: Path, native: BoardSpec
 ) -> None:
     text = '#include "a.h"\nint a(T n) { return n; }'
     folder_of(tmp_path / "own", {"a.c": text, "a.h": "typedef int T;"})
     assert shown(build(native, [tmp_path / "own"])) == {"a": "(n: i32) -> i32"}
-    folder_of(tmp_path / "agent", {"a.c": '#include "boardprof/bp.h"\n'})
-    with pytest.raises(BuildError, match=r"boardprof/bp\.h: No such file or directory"):
-        build(native, [tmp_path / "agent"])
+    text = '#include "boardprof/bp.h"\nint slots(void) { return BP_CFG_SLOT_BYTES; }'
+    folder_of(tmp_path / "agent", {"a.c": text})
+    assert shown(build(native, [tmp_path / "agent"])) == {"slots": "() -> i32"}
+    folder_of(tmp_path / "hide", {"h.c": text, "boardprof/bp.h": "#define BP_CFG_SLOT_BYTES 1\n"})
+    assert shown(build(native, [tmp_path / "hide"])) == {"slots": "() -> i32"}
 
 
 def test_programs_with_a_main_each_may_be_built_together(tmp_path: Path, native: BoardSpec) -> None:
@@ -158,8 +160,9 @@ def test_a_function_that_is_nowhere_is_a_linkers_error(tmp_path: Path, native: B
     folder_of(tmp_path, {"f.c": "int nowhere(void); int f(void) { return nowhere(); }"})
     with pytest.raises(BuildError) as caught:
         build(native, [tmp_path])
-    assert "native.so does not link:\n" in str(caught.value)
-    assert "undefined reference to `nowhere'" in str(caught.value)
+    first, _, rest = str(caught.value).partition("\n")
+    assert first == "native.so does not link: nowhere is not defined; f in f.c:1 uses it."
+    assert "undefined reference to `nowhere'" in rest
 
 
 def test_a_function_in_two_files_is_said_in_plain_words(tmp_path: Path, native: BoardSpec) -> None:
@@ -215,7 +218,8 @@ def test_a_function_with_more_than_the_agent_can_call_is_listed_with_the_reason(
     char more({gaps}) {{ return 0; }}
     """
     folder_of(tmp_path, {"f.c": text})
-    assert shown(build(native, [tmp_path])) == {
+    tight = changed(native, config={**native.build.config, "slot_bytes": 64})
+    assert shown(build(tight, [tmp_path])) == {
         "few": "(n: i32) -> void",
         "nine": "it has 9 parameters, a measured call carries 8 at most",
         "eight": "its arguments and result take 72 bytes, the board's agent has 64 "
@@ -224,8 +228,8 @@ def test_a_function_with_more_than_the_agent_can_call_is_listed_with_the_reason(
         "more": "its arguments and result take 72 bytes, the board's agent has 64 "
         "(option slot_bytes)",
     }
-    roomy = changed(native, config={**native.build.config, "slot_bytes": 72})
-    assert shown(build(roomy, [tmp_path]))["eight"].endswith("a7: f64) -> f64")
+    assert native.build.config["slot_bytes"] == 72
+    assert shown(build(native, [tmp_path]))["eight"].endswith("a7: f64) -> f64")
 
 
 def test_a_signature_longer_than_a_frame_is_a_reason(tmp_path: Path, native: BoardSpec) -> None:

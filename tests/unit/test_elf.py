@@ -8,34 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.elf import CFunction, Parameter, Scalar, functions, signature
-from boardprof.errors import BuildError
-from tests.support import requires_compiler
-
-X86_64 = ["gcc"]
-ARM = ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"]
-RISCV = ["riscv64-unknown-elf-gcc", "-march=rv32imac", "-mabi=ilp32"]
-AVR = ["avr-gcc", "-mmcu=atmega328p"]  # 16-bit int, 32-bit double, a compiler of 2015
-MACHINES = [X86_64, ARM, RISCV, AVR]
-
-
-def compiled(folder: Path, text: str, cc: list[str], *flags: str, name: str = "code.c") -> Path:
-    """Compile C text with the flags of a build; return the object."""
-    requires_compiler(cc[0])
-    (folder / name).write_text(text)
-    made = (folder / name).with_suffix(".o")
-    command = [*cc, "-std=gnu11", "-ffreestanding", "-O2", "-g", "-gdwarf-4", "-w", *flags]
-    subprocess.run([*command, "-c", name, "-o", str(made)], cwd=folder, check=True, timeout=60)
-    return made
-
-
-def found(folder: Path, text: str, cc: list[str] = X86_64, *flags: str) -> dict[str, CFunction]:
-    return {fn.name: fn for fn in functions([compiled(folder, text, cc, *flags)])}
-
-
-def signatures(folder: Path, text: str, cc: list[str] = X86_64, *flags: str) -> dict[str, str]:
-    return {name: signature(fn) for name, fn in found(folder, text, cc, *flags).items()}
-
+from boardprof.elf import CFunction, Parameter, Scalar, functions, hidden_functions, signature
+from boardprof.errors import BuildError, UsageError
+from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, compiled, found, signatures
 
 FIXED_WIDTH = """\
 #include <stdbool.h>
@@ -121,10 +96,9 @@ def test_a_function_carries_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("int f(int n, const short *x) { return 0; }", "its parameter 'x' is a pointer"),
-        ("int f(int x[3]) { return 0; }", "its parameter 'x' is a pointer"),
-        ("struct s { int a; }; int f(struct s x) { return 0; }", "its parameter 'x' is a struct"),
-        ("union u { int a; }; int f(union u x) { return 0; }", "its parameter 'x' is a union"),
+        ("struct s { int a; }; void f(struct s x) {}", "its parameter 'x' is a struct by value"),
+        ("union u { int a; }; void f(union u x) {}", "its parameter 'x' is a union by value"),
+        ("struct s { int a; }; struct s f(void) {}", "its result is a struct by value"),
         ("int *f(void) { return 0; }", "its result is a pointer"),
         (
             "void f(long double x) {}",
@@ -143,13 +117,13 @@ def test_a_function_carries_its_parts(tmp_path: Path) -> None:
         ),
         (
             "int g(int n) { return n; } int f(int) __attribute__((alias(\"g\")));",
-            "there is no debug information on its type",
+            "there is no debug information on its type: it is another name of g",
         ),
         ("int f(int n) __asm__(\"f\"); __asm__(\".globl f\\n.type f,@function\\nf: ret\");",
          "there is no debug information on its type"),
     ],
 )  # fmt: skip
-def test_a_function_of_other_than_scalars_is_listed_with_the_reason(
+def test_a_function_of_which_no_call_can_be_made_is_listed_with_the_reason(
     tmp_path: Path, text: str, reason: str
 ) -> None:
     fn = found(tmp_path, text)["f"]
@@ -265,5 +239,114 @@ def test_a_linked_image_is_read_as_well(tmp_path: Path) -> None:
 def test_what_is_no_elf_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "code.o"
     file.write_text("not an object")
-    with pytest.raises(BuildError, match=r"code\.o cannot be read as an ELF file"):
+    with pytest.raises(UsageError, match=r"code\.o cannot be read as an ELF file"):
         functions([file])
+
+
+def test_a_damaged_object_is_refused_wherever_it_was_damaged(tmp_path: Path) -> None:
+    whole = compiled(tmp_path, FIXED_WIDTH, RISCV).read_bytes()
+    cut = tmp_path / "cut.o"
+    for size in range(4, len(whole), len(whole) // 50):
+        cut.write_bytes(whole[:size])
+        with pytest.raises(UsageError, match=r"cut\.o cannot be read as an ELF file"):
+            functions([cut])
+
+
+def test_an_object_of_link_time_optimisation_alone_is_refused(tmp_path: Path) -> None:
+    made = compiled(tmp_path, "int f(int n) { return n; }", X86_64, "-flto", "-fno-fat-lto-objects")
+    with pytest.raises(UsageError, match="has no code, only what -flto makes of it"):
+        functions([made])
+
+
+def test_an_object_of_clangs_link_time_optimisation_is_refused(tmp_path: Path) -> None:
+    made = compiled(tmp_path, "int f(int n) { return n; }", ["clang"], "-flto")
+    with pytest.raises(UsageError, match="it is LLVM bitcode"):
+        functions([made])
+
+
+# -- without debug information ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cc", [X86_64, RISCV, AVR], ids=lambda cc: cc[0])
+def test_a_function_without_debug_information_is_listed(tmp_path: Path, cc: list[str]) -> None:
+    fns = found(tmp_path, "int f(int n) { return n; }", cc, "-g0")
+    assert fns["f"].reason == "there is no debug information on its type"
+
+
+@pytest.mark.parametrize("cc", [X86_64, RISCV], ids=lambda cc: cc[0])
+def test_line_numbers_alone_make_no_signature(tmp_path: Path, cc: list[str]) -> None:
+    text = "int f(int n) { return n; } void g(void) {}"
+    fns = found(tmp_path, text, cc, "-g1")
+    assert {fn.reason for fn in fns.values()} == {"its debug information has no types"}
+
+
+def test_a_file_without_any_type_has_signatures_all_the_same(tmp_path: Path) -> None:
+    assert signatures(tmp_path, "void f() {} void g(void) {}") == {
+        "f": "() -> void",
+        "g": "() -> void",
+    }
+
+
+@pytest.mark.parametrize("version", ["-gdwarf-4", "-gdwarf-5"])
+def test_debug_information_in_another_file_is_named(tmp_path: Path, version: str) -> None:
+    fns = found(tmp_path, "int f(int n) { return n; }", X86_64, version, "-gsplit-dwarf")
+    assert fns["f"].reason == (
+        "its debug information is in another file: compile it without -gsplit-dwarf"
+    )
+
+
+def test_what_an_assembler_says_of_a_function_is_no_type(tmp_path: Path) -> None:
+    (tmp_path / "f.s").write_text(".text\n.globl f\n.type f,@function\nf: ret\n.size f, .-f\n")
+    subprocess.run(["gcc", "-g", "-c", "f.s"], cwd=tmp_path, check=True, timeout=60)
+    [fn] = functions([tmp_path / "f.o"])
+    assert fn.reason == "there is no debug information on its type"
+
+
+# -- what is hidden ---------------------------------------------------------------------------
+
+HIDDEN = """\
+static __attribute__((noinline)) int apart(int n) { return n * 3; }
+static int within(int n) { return n * 5; }
+static int unused(int n) { return n * 7; }
+inline int everywhere(int n) { return n * 9; }
+int offered(int n) { return apart(n) + within(n) + everywhere(n); }
+"""
+
+
+@pytest.mark.parametrize("cc", MACHINES, ids=lambda cc: cc[0])
+def test_static_and_inlined_functions_are_named_with_what_to_do(
+    tmp_path: Path, cc: list[str]
+) -> None:
+    assert hidden_functions([compiled(tmp_path, HIDDEN, cc)]) == [
+        ("apart", "code.c", "static: --keep apart compiles it out of line"),
+        ("everywhere", "code.c", "inlined: --keep everywhere compiles it out of line"),
+        ("within", "code.c", "static and inlined: --keep within compiles it out of line"),
+    ]
+
+
+def test_a_function_that_the_linker_left_out_is_named(tmp_path: Path) -> None:
+    text = "int used(int n) { return n; } int unused(int n) { return n; }"
+    made = compiled(tmp_path, text, RISCV, "-ffunction-sections")
+    image = tmp_path / "image.elf"
+    link = [*RISCV, "-nostdlib", "-Wl,--gc-sections,-e,used", str(made), "-o", str(image)]
+    subprocess.run(link, check=True, timeout=60)
+    assert [fn.name for fn in functions([image])] == ["used"]
+    assert hidden_functions([image]) == [
+        ("unused", "code.c", "left out by the linker: nothing refers to it")
+    ]
+
+
+# -- programs and libraries -------------------------------------------------------------------
+
+
+def test_a_shared_library_without_its_symbol_table_offers_what_it_exports(tmp_path: Path) -> None:
+    text = 'int f(int n) { return n; } __attribute__((visibility("hidden"))) int g(void) {}'
+    made = compiled(tmp_path, text, X86_64, "-fPIC")
+    library = tmp_path / "libf.so"
+    commands = [
+        ["gcc", "-shared", "-nostdlib", str(made), "-o", str(library)],
+        ["objcopy", "--strip-all", "--keep-section=.debug_*", str(library)],
+    ]
+    for command in commands:
+        subprocess.run(command, check=True, timeout=60)
+    assert [f"{fn.name}{signature(fn)}" for fn in functions([library])] == ["f(n: i32) -> i32"]

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,8 @@ import pytest
 
 from boardprof.boards import board_spec
 from boardprof.builder import Firmware, build
-from boardprof.cfunction import CFunction, Parameter, Scalar
-from boardprof.glue import table_source
+from boardprof.cfunction import CFunction, CType, Parameter, Pointer, Scalar, Struct
+from boardprof.glue import fit, table_source
 from boardprof.resources import runtime_dir
 from tests.support import requires_compiler
 
@@ -33,6 +36,9 @@ SCALARS = [
     Scalar("f64", "double", 8),
     Scalar("bool", "bool", 1),
 ]
+
+STRUCT = Struct("fir_state", 24)
+ELEMENTS = [*SCALARS, STRUCT, None]
 
 USER_C = """\
 #include <stdbool.h>
@@ -61,6 +67,16 @@ void act_setup(void) { prepared += 1; }
 int act_check(void) { return stored + 10 * prepared; }
 int t(void) { return 1; }
 int abs(int x) { return x < 0 ? -x : x; }
+struct pair { int16_t first; double second; };
+double sum(const double *x, const struct pair *p, uint8_t n) {
+    double sum = p->first + p->second;
+    for (uint8_t i = 0; i < n; i++) { sum += x[i]; }
+    return sum;
+}
+void fill(void *to, uint8_t value, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) { ((uint8_t *)to)[i] = value; }
+}
+bool is_null(const int16_t *p) { return p == 0; }
 """
 
 # Only what bp.h promises: the types of a table's rows and of a call.
@@ -77,21 +93,30 @@ typedef struct { const char *board; const bp_function_t *functions;
                  const bp_collector_t *const *collectors; uint16_t function_count;
                  uint8_t collector_count; uint8_t build_id[8]; } bp_firmware_t;
 extern bp_firmware_t bp_firmware;
+int bp_arena_alloc(bp_call_t *call);
+int bp_arena_read(bp_call_t *call);
+int bp_arena_write(bp_call_t *call);
 """
 ERR_ARG_COUNT, ERR_ARG_TYPE, ERR_ARG_RANGE = -3, -4, -5
 
 
-def function(name: str, parameters: list[Scalar], result: Scalar | None) -> CFunction:
-    named = tuple(Parameter(f"p{i}", scalar) for i, scalar in enumerate(parameters))
+def function(name: str, parameters: Sequence[CType], result: Scalar | None) -> CFunction:
+    named = tuple(Parameter(f"p{i}", kind) for i, kind in enumerate(parameters))
     return CFunction(name, named, result, None, None, "x.c", None)
 
 
 @pytest.mark.parametrize("cc", COMPILERS, ids=lambda cc: cc[0])
 def test_the_table_compiles_without_a_warning(tmp_path: Path, cc: list[str]) -> None:
     requires_compiler(cc[0])
-    functions = [function(f"of_{s.text}", [s], s) for s in SCALARS]
-    functions += [function(f"take_{s.text}", [s, s], None) for s in SCALARS]
+    short = cc[0] == "avr-gcc"  # its double has 4 bytes, so no function takes 8
+    scalars = [s for s in SCALARS if not (short and s.text == "f64")]
+    functions = [function(f"of_{s.text}", [s], s) for s in scalars]
+    functions += [function(f"take_{s.text}", [s, s], None) for s in scalars]
     functions += [function("t", [], SCALARS[0]), function("act", [], None)]
+    size = 2 if cc[0] == "avr-gcc" else 8 if cc[0] == "gcc" else 4
+    for i, element in enumerate(ELEMENTS):
+        both = [Pointer(element, const, size) for const in (True, False)]
+        functions.append(function(f"point_{i}", [*both, SCALARS[0]], SCALARS[7]))
     with_hooks = CFunction("fir", (), None, "fir_setup", "fir_check", "x.c", None)
     text = table_source("lab-board", [*functions, with_hooks], ["ticks"], bytes(range(8)))
     (tmp_path / "bp_table.c").write_text(text)
@@ -132,7 +157,7 @@ class Image:
         target = self.rows[name].target
         body = self.ffi.new("uint8_t[]", b"".join(arguments) or b"\0")
         reply = self.ffi.new("uint8_t[16]")
-        slots = self.ffi.new("uint64_t[8]")
+        slots = self.ffi.new("uint64_t[9]")
         call = self.ffi.new("bp_call_t *")
         setattr(call, "in", body)  # a keyword of Python
         call.in_end = body + sum(map(len, arguments))
@@ -141,6 +166,7 @@ class Image:
         if target.unpack and target.unpack(call, slots) != 0:
             return f"error {call.err}"
         assert call.argc == 0
+        assert call.err == 0
         if target.thunk:
             target.thunk(target.fn, slots)
         else:
@@ -149,6 +175,25 @@ class Image:
             return None
         target.pack(call, slots)
         return msgpack.unpackb(bytes(reply[0 : call.out - reply]))
+
+    def arena(self, operation: str, *arguments: object) -> Any:
+        """Call bp.alloc, bp.read or bp.write; return the result."""
+        packed = b"".join(bytes(msgpack.packb(argument)) for argument in arguments)
+        body = self.ffi.new("uint8_t[]", packed)
+        reply = self.ffi.new("uint8_t[256]")
+        call = self.ffi.new("bp_call_t *")
+        setattr(call, "in", body)
+        call.in_end = body + len(packed)
+        call.out, call.out_end = reply, reply + len(reply)
+        call.argc = len(arguments)
+        assert getattr(self.library, f"bp_arena_{operation}")(call) == 0
+        return msgpack.unpackb(bytes(reply[0 : call.out - reply]))
+
+    def block(self, content: bytes) -> int:
+        """Return the handle of a new block."""
+        handle: int = self.arena("alloc", len(content))
+        self.arena("write", handle, 0, content)
+        return handle
 
 
 @pytest.fixture(scope="module")
@@ -228,6 +273,65 @@ def test_a_missing_argument_and_one_of_a_wrong_type_are_refused(image: Image) ->
     assert image.call("of_i32", packed("7")) == f"error {ERR_ARG_TYPE}"
 
 
+def span(handle: int, length: int, offset: int = 0) -> bytes:
+    return packed(struct.pack("<3I", handle, offset, length))
+
+
+def test_pointers_are_to_the_bytes_of_blocks(image: Image) -> None:
+    numbers = image.block(struct.pack("<4d", 100, 0.5, 0.25, 8))
+    pair = image.block(struct.pack("<h6xd", -3, 1000))
+    # -3 + 1000 + 0.5 + 0.25 + 8
+    assert image.call("sum", span(numbers, 24, 8), span(pair, 16), packed(3)) == 1005.75
+
+
+def test_what_a_function_writes_through_a_pointer_is_in_the_block(image: Image) -> None:
+    block = image.block(bytes(8))
+    assert image.call("fill", span(block, 5), packed(0xAB), packed(5)) is None
+    assert image.arena("read", block, 0, 8) == b"\xab\xab\xab\xab\xab\0\0\0"
+
+
+def test_no_bytes_are_a_null_pointer(image: Image) -> None:
+    assert image.call("is_null", packed(b"")) is True
+    assert image.call("is_null", span(image.block(b"x"), 0)) is False
+
+
+def test_a_span_that_cuts_an_element_is_refused(image: Image) -> None:
+    block = image.block(bytes(32))
+    pair = span(block, 16)
+    assert image.call("sum", span(block, 23), pair, packed(2)) == f"error {ERR_ARG_RANGE}"
+    assert image.call("sum", span(block, 24), span(block, 17), packed(2)) == "error -5"
+    assert image.call("is_null", span(block, 3)) == f"error {ERR_ARG_RANGE}"
+    assert image.call("fill", span(block, 3), packed(1), packed(3)) is None
+
+
+def test_a_pointer_takes_the_room_of_the_boards_pointers() -> None:
+    eight = [Pointer(None, False, 8)] * 8
+    fits = function("f", eight, SCALARS[3])
+    assert fit(fits, slot_bytes=72, mtu=1024, arena=64) is fits
+    assert fit(fits, slot_bytes=71, mtu=1024, arena=64).reason == (
+        "its arguments and result take 72 bytes, the board's agent has 71 (option slot_bytes)"
+    )
+    short = function("f", [Pointer(None, False, 4)] * 8, SCALARS[3])
+    assert fit(short, slot_bytes=40, mtu=1024, arena=64) is short
+
+
+def test_without_an_arena_a_function_of_pointers_is_out_of_reach() -> None:
+    pointer = function("f", [SCALARS[0], Pointer(STRUCT, True, 4)], None)
+    assert fit(pointer, slot_bytes=64, mtu=1024, arena=0).reason == (
+        "it takes pointers, and the board's agent has no memory for what they point to "
+        "(option arena)"
+    )
+    plain = function("f", [SCALARS[0]], None)
+    assert fit(plain, slot_bytes=64, mtu=1024, arena=0) is plain
+
+
+def test_a_signature_counts_in_bytes_of_the_wire() -> None:
+    umlauts = replace(function("f", [], None), parameters=(Parameter("ä" * 30, SCALARS[0]),))
+    # "(" + 60 + ": i8) -> void" is 74 bytes and 44 characters; a name and 32 bytes beside it.
+    assert fit(umlauts, slot_bytes=64, mtu=107, arena=64) is umlauts
+    assert fit(umlauts, slot_bytes=64, mtu=106, arena=64).reason is not None
+
+
 def test_names_of_the_agents_types_and_of_built_ins_are_no_trouble(image: Image) -> None:
     assert image.call("t") == 1
     assert image.call("abs", packed(-3)) == 3
@@ -239,6 +343,8 @@ def test_the_table_tells_board_signatures_and_collectors(image: Image) -> None:
     assert signatures["of_u8"] == "(x: u8) -> u8"
     assert signatures["of_enum"] == "(x: i32) -> i32"
     assert signatures["act"] == "() -> void"
+    assert signatures["sum"] == "(x: const f64*, p: const pair{16}*, n: u8) -> f64"
+    assert signatures["fill"] == "(to: void*, value: u8, n: u32) -> void"
     assert signatures["mixed"] == (
         "(a: u8, b: f64, c: i16, d: f32, e: bool, f: i64, g: u16, h: u32) -> f64"
     )

@@ -129,3 +129,11 @@ def test_items_of_a_later_version_are_ignored_and_wrong_ones_refused() -> None:
     error = refusal("crash", msgpack.packb([14, 2, "pc", 0]))
     assert isinstance(error, RpcError)
     assert "unreadable" in error.message
+
+
+def test_an_arena_that_is_used_up_is_told_with_its_size() -> None:
+    error = refusal("bp.alloc", msgpack.packb([7, 8_388_608]))
+    assert error.message == (
+        "The board refused bp.alloc: no room for one more block (the arena has 8,388,608 bytes)."
+    )
+    assert "(detail 4)" in refusal("bp.open", msgpack.packb([7, 4])).message

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ FAULTS = CollectorInfo(2, "faults", 5, 1, 0, (counter("page-faults", CounterStat
 ALL = (CORE, CLOCK, FAULTS)
 
 
-def choose(metrics: Sequence[str] | None) -> Selection:
+def choose(metrics: str | Sequence[str] | None) -> Selection:
     return select_metrics("m0", ALL, unsupported_counters(ALL, KNOWN), metrics, "measured")
 
 
@@ -112,3 +113,13 @@ def test_a_sample_keeps_what_is_wanted_and_all_its_blobs() -> None:
 def test_a_duration_of_a_simulated_clock_is_refused_and_nothing_is_put_in_its_place() -> None:
     with pytest.raises(UsageError, match="m0 does not support duration: its clock is simulated"):
         select_metrics("m0", ALL, {}, ["duration"], "simulated")
+
+
+def test_a_plain_text_is_one_name() -> None:
+    assert choose("ticks").counters == {"ticks"}
+
+
+@pytest.mark.parametrize("metrics", [[3], 3, ["ticks", None]])
+def test_what_is_no_name_is_refused(metrics: Any) -> None:
+    with pytest.raises(UsageError, match=r"^metrics=.* names no metrics"):
+        choose(metrics)

@@ -52,6 +52,11 @@ double bp_arg_f64(bp_call_t *call);
 /* Bytes in place, valid until the call returns; those of a function that is measured only within
  * its `unpack`, since other frames come in between rounds. Stores their number at `length`. */
 const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length);
+/* A pointer to elements of so many bytes, 1 or more: bytes of an arena block, aligned to 8, which
+ * stay there until the call has ended; or NULL, which a host may send, too. If the host has named a
+ * copy of them, it is put back whenever the function of a target is about to run; a packed function
+ * of the board's own finds the bytes as they are. */
+void *bp_arg_span(bp_call_t *call, size_t element_size);
 /* No argument may be left over: every packed function calls it before it changes anything.
  * Returns call->err. */
 int bp_arg_end(bp_call_t *call);

@@ -20,9 +20,10 @@
 #define BP_CFG_STATE_BYTES 128
 #endif
 
-/* Bytes for the unpacked arguments and the result of one call, on the stack. */
+/* Bytes for the unpacked arguments and the result of one call, on the stack: eight arguments, as
+ * many as bp.measure can pass on, and a result, of eight bytes each. */
 #ifndef BP_CFG_SLOT_BYTES
-#define BP_CFG_SLOT_BYTES 64
+#define BP_CFG_SLOT_BYTES 72
 #endif
 
 /* Bytes of memory that the host may fill and read through handles; 0 leaves the arena out. */
@@ -69,6 +70,12 @@
 #define BP_CFG_CLOCK 0
 #endif
 
+/* Most bytes of the stack to paint, to see how many of them a call takes; 64 or more, but there may
+ * be fewer below the call. The board's port then owes bp_port_stack_limit as well. 0: without. */
+#ifndef BP_CFG_STACK
+#define BP_CFG_STACK 0
+#endif
+
 /* 0: CRC-32 bit by bit. 1: by a table of 16 words, 64 bytes larger, about six times faster. 8:
  * eight bytes at once, by tables of 8 KiB that are made in RAM; for boards that have plenty. */
 #ifndef BP_CFG_CRC_TABLE
@@ -113,6 +120,9 @@
 #endif
 #if BP_CFG_CLOCK != 0 && BP_CFG_CLOCK != 1
 #error "BP_CFG_CLOCK is out of range (0, 1)"
+#endif
+#if BP_CFG_STACK != 0 && (BP_CFG_STACK < 64 || BP_CFG_STACK > 0x7fffffff)
+#error "BP_CFG_STACK is out of range (0, 64..0x7fffffff)"
 #endif
 #if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"

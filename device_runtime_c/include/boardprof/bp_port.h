@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a board owes the agent: eight functions and one constant, and a ninth where
- * calls are guarded. A board's port.c defines them all.
+/* What a board owes the agent: eight functions and one constant, a ninth where calls are guarded,
+ * and a tenth where their stack is measured. A board's port.c defines them all.
  *
  * They are called from main, bp_init(), bp_poll() and bp_serve(), never from an interrupt. None may
  * use the heap. The two that read a clock are called inside measured windows: keep them short and
@@ -95,6 +95,19 @@ typedef struct {
  * Required: with BP_CFG_GUARD.  Context: bp_poll.  Unit: ms. */
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
                    bp_fault_t *fault);
+
+#endif
+
+/// Stack ///
+
+#if BP_CFG_STACK
+
+/* The lowest address that belongs to the stack the agent runs on: all from there up to the stack
+ * pointer may be written. NULL: not known; then no stack is measured.
+ * Required: with BP_CFG_STACK.  Context: bp_poll, outside guarded calls.
+ * Example: `return (uint8_t *)bp_noinit_end;`, which link.ld sets, where nothing else grows there.
+ */
+uint8_t *bp_port_stack_limit(void);
 
 #endif
 

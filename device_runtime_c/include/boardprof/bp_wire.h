@@ -225,6 +225,44 @@ static inline uint8_t *bp_ack_put(uint8_t *out, const bp_ack_t *in) {
     return out;
 }
 
+/// span, version 1 ///
+
+#define BP_SPAN_LEN 12u
+
+typedef struct {
+    uint32_t handle;
+    uint32_t offset; /* bytes */
+    uint32_t length; /* bytes */
+} bp_span_t;
+
+/* Writes the struct's fields in wire order; exactly BP_SPAN_LEN bytes. */
+static inline uint8_t *bp_span_put(uint8_t *out, const bp_span_t *in) {
+    out = bp_put_u32(out, in->handle);
+    out = bp_put_u32(out, in->offset);
+    out = bp_put_u32(out, in->length);
+    return out;
+}
+
+/// span_copy, version 1 ///
+
+#define BP_SPAN_COPY_LEN 16u
+
+typedef struct {
+    uint32_t handle;
+    uint32_t offset; /* bytes */
+    uint32_t length; /* bytes */
+    uint32_t copy;
+} bp_span_copy_t;
+
+/* Writes the struct's fields in wire order; exactly BP_SPAN_COPY_LEN bytes. */
+static inline uint8_t *bp_span_copy_put(uint8_t *out, const bp_span_copy_t *in) {
+    out = bp_put_u32(out, in->handle);
+    out = bp_put_u32(out, in->offset);
+    out = bp_put_u32(out, in->length);
+    out = bp_put_u32(out, in->copy);
+    return out;
+}
+
 /// blob_header, version 1 ///
 
 #define BP_BLOB_HEADER_LEN 6u

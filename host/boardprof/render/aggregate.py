@@ -7,22 +7,33 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Final
 
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report import Row
 
-__all__ = ["group_rows", "merge_rows", "per_call_median", "sort_order", "sum_columns"]
+__all__ = ["LEVELS", "SORT_COLUMNS", "group_rows", "largest_first", "merge_rows", "per_call_median"]
+__all__ += ["sort_order", "sum_columns"]
+
+SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
+"""What rows are sorted by, and what one number stands for a row: the first that there is."""
+
+
+LEVELS: Final = frozenset(["Stack (bytes)"])
+"""Columns that say how high something stood, not how often: the largest counts, nothing adds up."""
 
 
 def group_rows(rows: Iterable[Row]) -> list[list[Row]]:
-    """Group rows of equal name, argument shapes and device, in first-seen order.
+    """Group rows of equal name, argument shapes, flags and device, in first-seen order.
 
-    A ``Hash``, where a row has one, takes the place of the name.
+    A ``Hash``, where a row has one, takes the place of the name. ``Flags`` are ours: in TVM's
+    Reports there are none.
     """
-    groups: dict[tuple[Metric, Metric, Metric], list[Row]] = {}
+    groups: dict[tuple[Metric, ...], list[Row]] = {}
     for row in rows:
         name = row.get("Hash", row.get("Name", ""))
-        key = (name, row.get("Argument Shapes", ""), row.get("Device", ""))
+        keys = ("Argument Shapes", "Flags", "Device")
+        key = (name, *(row.get(column, "") for column in keys))
         groups.setdefault(key, []).append(row)
     return list(groups.values())
 
@@ -30,24 +41,27 @@ def group_rows(rows: Iterable[Row]) -> list[list[Row]]:
 def merge_rows(rows: Sequence[Row]) -> Row:
     """Merge rows into one, column by column; a column counts where it is present.
 
-    Count, Duration and Percent are summed, Ratio is averaged without weights, a
-    string is kept if it is the same everywhere. Where strings differ, or kinds
-    of metric do, the result is the empty string.
+    Count, Duration and Percent are summed, of `LEVELS` the largest is taken, Ratio
+    is averaged without weights, a string is kept if it is the same everywhere.
+    Where strings differ, or kinds of metric do, the result is the empty string.
     """
     if len(rows) == 1:
         return rows[0]
-    return {name: _merge(values) for name, values in _columns(rows).items()}
+    return {
+        name: _largest(values) if name in LEVELS else _merge(values)
+        for name, values in _columns(rows).items()
+    }
 
 
 def sum_columns(rows: Iterable[Row]) -> Row:
-    """Sum every Count, Duration and Percent column; strings and ratios are passed over.
+    """Sum every Count, Duration and Percent column; strings, ratios and levels are passed over.
 
     A column in which kinds of number differ has no sum and is left out.
     """
     sums: Row = {}
     for name, values in _columns(rows).items():
         numbers = [v for v in values if isinstance(v, (Count, Duration, Percent))]
-        if len({type(number) for number in numbers}) == 1:
+        if name not in LEVELS and len({type(number) for number in numbers}) == 1:
             sums[name] = _merge(numbers)
     return sums
 
@@ -63,6 +77,15 @@ def sort_order(rows: Sequence[Row], column: str) -> list[int] | None:
         return None
     lacking = [i for i in range(len(rows)) if i not in sizes]
     return sorted(sizes, key=sizes.__getitem__, reverse=True) + lacking
+
+
+def largest_first(rows: Sequence[Row], columns: Sequence[str]) -> Sequence[int]:
+    """Return the row indices sorted by the first of ``columns`` that any row has."""
+    for column in columns:
+        order = sort_order(rows, column)
+        if order is not None:
+            return order
+    return range(len(rows))
 
 
 def per_call_median(rows: Iterable[Row], column: str) -> int | Fraction | Duration | None:
@@ -84,7 +107,7 @@ def per_call_median(rows: Iterable[Row], column: str) -> int | Fraction | Durati
         if not isinstance(calls, Count) or calls.value <= 0:
             continue
         if isinstance(value, Count):
-            counts.append((value.value, calls.value))
+            counts.append((value.value, 1 if column in LEVELS else calls.value))
         elif isinstance(value, Duration):
             durations.append(value.microseconds / calls.value)
     if counts:
@@ -98,6 +121,10 @@ def _columns(rows: Iterable[Row]) -> dict[str, list[Metric]]:
         for name, metric in row.items():
             columns[name].append(metric)
     return columns
+
+
+def _largest(values: Sequence[Metric]) -> Metric:
+    return Count(max((v.value for v in values if isinstance(v, Count)), default=0))
 
 
 def _merge(values: Sequence[Metric]) -> Metric:

@@ -19,10 +19,12 @@ from typing import Final, TypeAlias
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
+    LEVELS,
+    SORT_COLUMNS,
     group_rows,
+    largest_first,
     merge_rows,
     per_call_median,
-    sort_order,
     sum_columns,
 )
 from boardprof.render.cells import (
@@ -35,13 +37,14 @@ from boardprof.render.cells import (
 )
 from boardprof.report import Compat, Report, Row
 
-__all__ = ["render_table"]
+__all__ = ["FIRST_COLUMNS", "configuration_lines", "headers_of", "render_table"]
 
 _Column: TypeAlias = list[str]  # the header, then one cell a row
 
-_FIRST: Final = ("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes")
-_KEPT_WHEN_EMPTY: Final = frozenset(_FIRST) - {"Argument Shapes"}
-_SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
+FIRST_COLUMNS: Final = ("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes")
+"""The columns that always come first, in TVM's order."""
+
+_KEPT_WHEN_EMPTY: Final = frozenset(FIRST_COLUMNS) - {"Argument Shapes"}
 
 
 def render_table(
@@ -71,7 +74,7 @@ def render_table(
     groups = group_rows(report.calls) if aggregate else [[row] for row in report.calls]
     rows = [merge_rows(group) for group in groups] if aggregate else report.calls
     if sort:
-        order = _order(rows, _SORT_COLUMNS if compat is None else _SORT_COLUMNS[:1])
+        order = largest_first(rows, SORT_COLUMNS if compat is None else SORT_COLUMNS[:1])
         groups, rows = [groups[i] for i in order], [rows[i] for i in order]
     if compat is None:
         tail = _sum_rows(rows, col_sums, by_device=True) + _total_rows(report, with_device=True)
@@ -83,7 +86,7 @@ def render_table(
 def _tvm_text(configuration: Row, rows: Sequence[Row], separator: str) -> str:
     columns = [
         [name, *(tvm_cell(row[name], separator) if name in row else "" for row in rows)]
-        for name in _headers(rows)
+        for name in headers_of(rows)
     ]
     lines = _lines(columns, tvm_width)
     lines += ["", "Configuration", "-------------"]
@@ -99,19 +102,24 @@ def _our_text(
     separator: str,
 ) -> str:
     everything = [*rows, *tail]
-    headers = _headers(everything)
+    headers = headers_of(everything)
     columns: list[_Column] = []
     for name in headers:
         cells = [cell(row[name], name, separator) if name in row else "" for row in everything]
         columns.append([name, *cells])
-        if name != "Count" and f"{name}/call" not in headers:
+        if name != "Count" and name not in LEVELS and f"{name}/call" not in headers:
             per_call = _per_call_cells(name, groups, rows, separator)
             columns.append([f"{name}/call", *per_call, *("" for _ in tail)])
     shown = [c for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
     lines = _lines([[escaped(c[0]), *c[1:]] for c in shown], display_width)
-    lines += ["", "Configuration", "-------------"]
-    lines += [f"{escaped(k)}: {cell(v, k, separator)}" for k, v in configuration.items()]
+    lines += configuration_lines(configuration, separator)
     return "".join(f"{line.rstrip(' ')}\n" for line in lines)
+
+
+def configuration_lines(configuration: Row, separator: str) -> list[str]:
+    """Return what stands below our tables, from the blank line on."""
+    lines = ["", "Configuration", "-------------"]
+    return lines + [f"{escaped(k)}: {cell(v, k, separator)}" for k, v in configuration.items()]
 
 
 def _per_call_cells(
@@ -124,15 +132,6 @@ def _per_call_cells(
         else ""
         for group, row in zip(groups, rows, strict=True)
     ]
-
-
-def _order(rows: Sequence[Row], columns: Sequence[str]) -> Sequence[int]:
-    """Return the row indices sorted by the first of ``columns`` that any row has."""
-    for column in columns:
-        order = sort_order(rows, column)
-        if order is not None:
-            return order
-    return range(len(rows))
 
 
 def _sum_rows(rows: Sequence[Row], col_sums: bool, *, by_device: bool) -> list[Row]:
@@ -163,10 +162,10 @@ def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
     return totals
 
 
-def _headers(rows: Sequence[Row]) -> list[str]:
+def headers_of(rows: Sequence[Row]) -> list[str]:
     """Return the six fixed columns, then all others in byte order."""
     names = {name for row in rows for name in row}
-    return [*_FIRST, *sorted(names.difference(_FIRST))]
+    return [*FIRST_COLUMNS, *sorted(names.difference(FIRST_COLUMNS))]
 
 
 def _lines(columns: Sequence[_Column], width: Callable[[str], int]) -> list[str]:

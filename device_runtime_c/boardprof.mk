@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# The agent for a firmware project that make builds. Say what is wanted, include this file, and link
+# $(BOARDPROF_LIBRARY) behind the project's objects:
+#
+#   BOARDPROF_BOARD := my-board               # the name that the firmware tells the host
+#   BOARDPROF_OBJECTS := fir.o                # have BP_FUNCTION in their sources; compiled with -gdwarf-4
+#   BOARDPROF_ALSO := main.o hal.a            # others, whose changes make the build id another one
+#   BOARDPROF_CFLAGS := -mcpu=cortex-m4       # what every file of the project is compiled with
+#   BOARDPROF_ARCH := cortex_m                # folder below arch/; if a collector needs the core's
+#   BOARDPROF_COLLECTORS := cycles32 ticks    # as in collectors/bp_<name>.c
+#   BOARDPROF_CONFIG := BP_CFG_ARENA=4096     # options of bp_config.h
+#   BOARDPROF_FREESTANDING := 1               # if the project links no C library
+#   BOARDPROF_AR := arm-none-eabi-ar          # if AR is not the one that goes with CC
+#   include $(shell boardprof runtime path)/boardprof.mk
+#
+#   firmware.elf: $(OBJECTS) $(BOARDPROF_LIBRARY)
+#
+# The project defines the functions of bp_port.h; its main calls bp_init(&agent, &bp_firmware) and
+# then bp_poll(&agent) for ever. $(BOARDPROF_CPPFLAGS) is for the files that include its headers.
+
+# The project's first rule stays the first, wherever this file is included.
+boardprof_goal := $(.DEFAULT_GOAL)
+BOARDPROF_RUNTIME := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+
+BOARDPROF ?= boardprof
+BOARDPROF_AR ?= $(AR)
+BOARDPROF_BUILD ?= build/boardprof
+BOARDPROF_LIBRARY := $(BOARDPROF_BUILD)/libboardprof.a
+BOARDPROF_CPPFLAGS := -I$(BOARDPROF_RUNTIME)/include $(addprefix -D,$(BOARDPROF_CONFIG))
+
+boardprof_comma := ,
+boardprof_space := $(subst ,, )
+boardprof_sources := $(notdir $(wildcard $(BOARDPROF_RUNTIME)/src/*.c))
+boardprof_left_out := bp_main.c $(if $(BOARDPROF_FREESTANDING),,bp_mem.c)
+boardprof_files := $(addprefix src/,$(filter-out $(boardprof_left_out),$(boardprof_sources)))
+boardprof_files += $(BOARDPROF_COLLECTORS:%=collectors/bp_%.c)
+ifneq ($(filter BP_CFG_GUARD=1,$(BOARDPROF_CONFIG)),)
+boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
+    $(wildcard $(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)/bp_arch_guard*.[cS]))
+endif
+boardprof_objects := $(addprefix $(BOARDPROF_BUILD)/,$(addsuffix .o,$(boardprof_files)) bp_table.c.o)
+boardprof_compile = $(CC) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) -Os -g \
+    -ffunction-sections -fdata-sections $(if $(BOARDPROF_FREESTANDING),-ffreestanding) \
+    $(if $(BOARDPROF_ARCH),-I$(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)) -MMD -MP -c $< -o $@
+
+$(BOARDPROF_BUILD)/%.c.o: $(BOARDPROF_RUNTIME)/%.c
+	@mkdir -p $(@D)
+	$(boardprof_compile) -std=c11
+
+$(BOARDPROF_BUILD)/%.S.o: $(BOARDPROF_RUNTIME)/%.S
+	@mkdir -p $(@D)
+	$(boardprof_compile)
+
+$(BOARDPROF_BUILD)/bp_table.c.o: $(BOARDPROF_BUILD)/bp_table.c
+	$(boardprof_compile) -std=c11
+
+$(BOARDPROF_BUILD)/bp_table.c: $(BOARDPROF_OBJECTS) $(BOARDPROF_ALSO)
+	@mkdir -p $(@D)
+	$(BOARDPROF) glue --board $(BOARDPROF_BOARD) $(addprefix -D,$(BOARDPROF_CONFIG)) \
+	    --collectors=$(subst $(boardprof_space),$(boardprof_comma),$(strip $(BOARDPROF_COLLECTORS))) \
+	    $(BOARDPROF_ALSO:%=--also=%) -o $@ $(BOARDPROF_OBJECTS)
+
+$(BOARDPROF_LIBRARY): $(boardprof_objects)
+	@rm -f $@
+	$(BOARDPROF_AR) rcs $@ $^
+
+-include $(boardprof_objects:.o=.d)
+.DEFAULT_GOAL := $(boardprof_goal)

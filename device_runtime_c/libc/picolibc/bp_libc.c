@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What picolibc asks of a system (its "Operating System Support"): the board's console, a heap of
+ * fixed size, and memory for thread-local variables. Linked only into images whose functions need
+ * the C library. */
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "boardprof/bp_port.h"
+
+void __real_bp_port_init(void);
+void __wrap_bp_port_init(void);
+_Noreturn void _exit(int status);
+_Noreturn void abort(void);
+int getpid(void);
+_Noreturn int kill(int process, int signal);
+
+/* What tls.ld keeps: with initial values the section has bytes, and so has a place of its own. */
+static _Thread_local unsigned char bp_tls_anchor __attribute__((used)) = 1;
+
+/* errno and others are thread-local: tp + offset. There is one thread, and tp stays (tls.ld).
+ * The linker puts this in bp_port_init's place (--wrap), before any code that could use them. */
+void __wrap_bp_port_init(void) {
+#if defined(__riscv)
+    __asm__ volatile("la tp, bp_tls_start");
+#endif
+    __real_bp_port_init();
+}
+
+/* To the console: the host shows what is no frame. */
+static int bp_libc_put(char byte, FILE *file) {
+    (void)file;
+    bp_port_write((const uint8_t *)&byte, 1);
+    return (unsigned char)byte;
+}
+
+static FILE bp_libc_console = FDEV_SETUP_STREAM(bp_libc_put, NULL, NULL, _FDEV_SETUP_WRITE);
+FILE *const stdin = &bp_libc_console;
+FILE *const stdout = &bp_libc_console;
+FILE *const stderr = &bp_libc_console;
+
+/* exit(), abort() and a failed assert() end in a fault, which ends the call and not the board. */
+_Noreturn void _exit(int status) {
+    (void)status;
+    __builtin_trap();
+}
+
+_Noreturn void abort(void) {
+    __builtin_trap();
+}
+
+_Noreturn int kill(int process, int signal) {
+    (void)process;
+    (void)signal;
+    __builtin_trap();
+}
+
+int getpid(void) {
+    return 1;
+}
+
+#if BP_LIBC_HEAP
+
+void *sbrk(ptrdiff_t change);
+
+/* For malloc. A call that is ended under way leaves its blocks taken until the next reset; one that
+ * is ended within malloc() or free() may leave the heap itself broken until then. */
+void *sbrk(ptrdiff_t change) {
+    static _Alignas(16) char heap[BP_LIBC_HEAP];
+    static ptrdiff_t used;
+    if (change > BP_LIBC_HEAP - used || change < -used) {
+        errno = ENOMEM;
+        return (void *)-1;
+    }
+    used += change;
+    return heap + used - change;
+}
+
+#endif

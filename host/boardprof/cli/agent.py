@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof agent``: the agent without a profiler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.group import Commands
+from boardprof.cli.options import board_option, key_option
+from boardprof.errors import UsageError
+
+__all__ = ["agent"]
+
+
+@click.group(cls=Commands)
+def agent() -> None:
+    """Run the agent without a profiler."""
+
+
+@agent.command()
+@board_option
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--pty", is_flag=True, help="Serve a pseudo-terminal and print its path.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to serve; beyond loopback only with a key.",
+)
+@key_option("Key that hosts must have. [BOARDPROF_KEY, if it is set]")
+@build_options
+def serve(
+    board: str | None,
+    paths: tuple[str, ...],
+    pty: bool,
+    listen: str,
+    key_file: str | None,
+    optimize: str,
+    **options: Any,
+) -> None:
+    """Build the agent with the functions in PATH and serve them until interrupted.
+
+    For boards that are programs of this machine. `run -p` and `info -p` connect to what it prints.
+    """
+    from boardprof.runner import serve_agent
+
+    if board is None:
+        raise UsageError("Which board shall the agent be?", hint="give -b BOARD")
+    line = ["--pty"] if pty else ["--listen", listen]
+    line += ["--key-file", key_file] if key_file else []
+    serve_agent(board, paths, line, f"-O{optimize}", taken_build_options(options))

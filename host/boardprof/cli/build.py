@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof build``: write the firmware to a file, and run nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.options import board_option
+from boardprof.cli.output import echo_command
+
+if TYPE_CHECKING:
+    from boardprof.cfunction import CFunction
+
+__all__ = ["build"]
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@board_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Where to write it. [BOARD.elf in the current folder]",
+)
+@build_options
+@click.option("-v", "--verbose", is_flag=True, help="Show each command of the compiler.")
+def build(
+    paths: tuple[str, ...], board: str | None, output: str | None, verbose: bool, **options: Any
+) -> None:
+    """Build firmware with the functions in PATH and write it to a file.
+
+    PATH is a C, C++ or assembler file, a folder of them, an object (.o) or a library (.a); without
+    one it is the agent alone. Prints the sizes and the functions.
+    """
+    from boardprof.boards import board_spec, default_board
+    from boardprof.image_file import image_sizes, write_image
+
+    spec = default_board() if board is None else board_spec(board)
+    firmware = taken_build_options(options).build(
+        spec, paths, f"-O{options['optimize']}", echo_command if verbose else None
+    )
+    target = write_image(firmware, output)
+    click.echo(f"{target}: firmware for {spec.name}, build {firmware.build_id.hex()}")
+    sizes = image_sizes(firmware)
+    if sizes is not None:
+        click.echo("  " + ", ".join(f"{name} {size:,} bytes" for name, size in sizes.items()))
+    for fn in firmware.functions:
+        click.echo(f"  {_line(fn)}")
+    if not firmware.functions:
+        click.echo("  no functions: the agent alone")
+
+
+def _line(fn: CFunction) -> str:
+    from boardprof.cfunction import signature
+
+    return f"{fn.name}: {fn.reason}" if fn.reason else f"{fn.name}{signature(fn)}"

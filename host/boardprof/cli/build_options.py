@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of all commands that build: run, build, flash and agent serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from boardprof.build_options import BuildOptions
+
+__all__ = ["build_options", "taken_build_options"]
+
+Command = Callable[..., Any]
+
+
+def build_options(command: Command) -> Command:
+    """Add them; `taken_build_options` and the parameter ``optimize`` have what was given."""
+    for option in (
+        click.option(
+            "--keep",
+            multiple=True,
+            metavar="NAME",
+            help="Make a static or inlined function callable: compile it out of line.",
+        ),
+        click.option(
+            "--ldflags",
+            metavar="TEXT",
+            default="",
+            help='Flags for the linker, e.g. "-L lib -lfoo".',
+        ),
+        click.option("--cflags", metavar="TEXT", default="", help="More flags for the sources."),
+        click.option(
+            "-D",
+            "--define",
+            "defines",
+            multiple=True,
+            metavar="NAME[=VALUE]",
+            help="Macro for the sources.",
+        ),
+        click.option(
+            "-I",
+            "--include",
+            "includes",
+            multiple=True,
+            type=click.Path(),
+            metavar="DIR",
+            help="Folder for #include.",
+        ),
+        click.option(
+            "--source",
+            "further",
+            multiple=True,
+            type=click.Path(),
+            metavar="PATH",
+            help="Further C, C++ or assembler file, folder, object (.o) or library (.a).",
+        ),
+        click.option(
+            "-O",
+            "optimize",
+            default="2",
+            show_default=True,
+            metavar="LEVEL",
+            help="Optimisation of the user's code, as in -Os or -O3.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
+    """Return what was given, but for ``optimize``."""
+    from boardprof.build_options import BuildOptions
+
+    return BuildOptions(
+        sources=options["further"],
+        includes=options["includes"],
+        defines=options["defines"],
+        cflags=options["cflags"],
+        ldflags=options["ldflags"],
+        keep=options["keep"],
+    )

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof doctor``: this machine, and the line to a board."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from boardprof.cli.boards import board_facts
+from boardprof.cli.options import LONGEST_S, Real, board_option, key_option
+from boardprof.errors import BuildError, UsageError
+
+__all__ = ["doctor"]
+
+
+@click.command()
+@click.option("--link", is_flag=True, help="Test the line to a board.")
+@board_option
+@click.option("-p", "--port", help="Device path or socket://HOST:PORT. [start the board]")
+@click.option("--baud", "bauds", metavar="N[,N...]", help="Rates of a serial port to try.")
+@click.option(
+    "--seconds",
+    default=5.0,
+    show_default=True,
+    type=Real(min=0.1, max=LONGEST_S),
+    metavar="SECONDS",
+    help="How long, at each baud rate.",
+)
+@click.option(
+    "--faults",
+    type=Real(min=0, max=1),
+    metavar="RATE",
+    help="Damage this fraction of the frames on purpose.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of the faults and of the test's data.")
+@key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(link: bool, as_json: bool, **options: Any) -> int:
+    """See what is missing on this machine; with --link, test the cable to a board.
+
+    Ends with 7 when tools for the default board are missing; with --link, with 4 when the link
+    damages or loses frames, and as the other commands when no board answers.
+    """
+    if link:
+        return _doctor_link(as_json, **options)
+    if any(options[name] for name in ("port", "bauds", "board", "faults", "key_file")):
+        raise UsageError(
+            "A board, a port, a baud rate, a key or faults are for the test of a line.",
+            hint="--link",
+        )
+    from boardprof.boards import find_boards, load_board
+    from boardprof.doctor import environment, environment_text
+
+    specs = [load_board(folder) for folder in find_boards().values()]
+    facts = environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
+    click.echo(json.dumps(facts, indent=2) if as_json else environment_text(facts))
+    lacking = any(board["default"] and board["missing"] for board in facts["boards"])
+    return BuildError.exit_code if lacking else 0
+
+
+def _doctor_link(as_json: bool, **options: Any) -> int:
+    from boardprof.boards import board_spec, default_board
+    from boardprof.link_report import exit_code, links_facts, links_text
+    from boardprof.link_test import diagnose
+
+    spec = board_spec(options["board"]) if options["board"] else default_board()
+    tests = diagnose(
+        spec,
+        options["port"],
+        bauds=_bauds(options["bauds"]),
+        seconds=options["seconds"],
+        rate=options["faults"],
+        seed=options["seed"],
+        key_file=options["key_file"],
+    )
+    click.echo(
+        json.dumps(links_facts(tests), indent=2) if as_json else links_text(spec.name, tests)
+    )
+    return exit_code(tests)
+
+
+def _bauds(text: str | None) -> list[int]:
+    parts = [part.strip() for part in (text or "").split(",") if part.strip()]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(f"--baud {text}: these are no rates.", hint="--baud 115200,921600")
+    return [int(part) for part in parts]

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof flash``: write firmware to a board."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.options import board_option, port_options
+from boardprof.cli.output import echo_command
+from boardprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from boardprof.board_file import BoardSpec
+
+__all__ = ["flash"]
+
+_STDERR = 2
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@board_option
+@port_options
+@build_options
+@click.option("-v", "--verbose", is_flag=True, help="Show each command.")
+def flash(paths: tuple[str, ...], board: str | None, verbose: bool, **options: Any) -> None:
+    """Write firmware to a board by the board's own tool, reset it, and see that it runs.
+
+    PATH is a linked ELF file, or what firmware is built of: C, C++ and assembler files, folders of
+    them, objects (.o) and libraries (.a). What the tool writes goes to stderr. That the board runs
+    the new build is checked through the port; without -p it is not.
+    """
+    from boardprof.boards import board_spec
+    from boardprof.flash import check_flashable
+    from boardprof.flash import flash as write
+
+    if board is None:
+        raise UsageError("Which board shall be flashed?", hint="give -b BOARD")
+    spec = board_spec(board)
+    port = options["port"]
+    check_flashable(spec, port)  # before anything is built
+    on_command = echo_command if verbose else None
+    image, build_id = _image(spec, paths, options, verbose)
+    write(spec, image, port, output=_STDERR, on_command=on_command)
+    if port is None:
+        click.echo(f"{spec.name} is flashed. Without a port nobody asked it what it runs.")
+        return
+    click.echo(f"{spec.name} at {port} runs build {_checked(spec, image, build_id, options)}")
+
+
+def _image(
+    spec: BoardSpec, paths: tuple[str, ...], options: Mapping[str, Any], verbose: bool
+) -> tuple[Path, bytes | None]:
+    """Return the image and its build id; None where the file does not tell it."""
+    from boardprof.image_id import build_id_of, is_program
+
+    first = Path(paths[0])
+    if len(paths) == 1 and is_program(first):
+        return first, build_id_of(first)
+    firmware = taken_build_options(options).build(
+        spec, paths, f"-O{options['optimize']}", echo_command if verbose else None
+    )
+    return firmware.image, firmware.build_id
+
+
+def _checked(
+    spec: BoardSpec, image: Path, build_id: bytes | None, options: Mapping[str, Any]
+) -> str:
+    """Return what the board says that it runs; raise where that is not what was flashed."""
+    from boardprof.connection import connect
+    from boardprof.errors import BuildMismatchError
+
+    with connect(
+        spec,
+        options["port"],
+        image=image,
+        baud=options["baud"],
+        timeout_s=options["timeout"],
+        takeover=options["takeover"],
+        key_file=options["key_file"],
+    ) as connected:
+        runs = connected.welcome.build_id
+    if build_id is None:
+        return f"{runs.hex()}; {image} does not tell its own"
+    if runs != build_id:
+        raise BuildMismatchError(
+            f"{spec.name} at {options['port']} still runs build {runs.hex()}; {image} is build "
+            f"{build_id.hex()}.",
+            hint="see that the board boots from what was flashed, and that the tool, or [flash] "
+            "reset in board.toml, starts it anew; or is it the port of another board?",
+        )
+    return runs.hex()

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof functions``: what can be called in a file, and how."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.cli.options import board_option
+from boardprof.cli.output import echo_command
+
+if TYPE_CHECKING:
+    from boardprof.function_list import FunctionList
+
+__all__ = ["functions"]
+
+_COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@board_option
+@click.option(
+    "-O", "optimize", default="2", show_default=True, metavar="LEVEL", help="Optimisation."
+)
+@click.option("-I", "includes", multiple=True, metavar="DIR", help="Folder for #include.")
+@click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro.")
+@click.option("--cflags", default="", metavar="FLAGS", help="More flags of the compiler.")
+@click.option("--keep", multiple=True, metavar="NAME", help="Static function to be kept.")
+@click.option("--all", "complete", is_flag=True, help="List all that cannot be called.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def functions(
+    files: tuple[str, ...], board: str | None, complete: bool, as_json: bool, **options: Any
+) -> None:
+    """List the functions in FILEs, with their signatures and the structs that they take.
+
+    A FILE is a C or C++ source or a folder of them, which are compiled for a board as `run` does;
+    or an object, a static library, a shared library or a program with debug information (-g).
+    """
+    from boardprof.function_list import list_facts, list_text
+
+    found = _found([Path(file) for file in files], board, **options)
+    click.echo(
+        json.dumps(list_facts(found), indent=2) if as_json else list_text(found, complete=complete)
+    )
+    if any("debug information" in (fn.reason or "") for fn in found.functions):
+        click.echo(
+            "note: compile with -g, or -g -gdwarf-4, what has no debug information", err=True
+        )
+
+
+def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList:
+    from boardprof.errors import UsageError
+    from boardprof.function_list import FunctionList, object_functions
+
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"There is no file or folder {path}.")
+    sources = [path for path in paths if path.is_dir() or path.suffix in _COMPILED]
+    objects = [path for path in paths if path not in sources]
+    listed = object_functions(objects)
+    compiled = _compiled(sources, board, **options) if sources or board else None
+    if compiled is None:
+        return listed
+    every = [*listed.functions, *compiled.functions]
+    hidden = {*listed.hidden, *compiled.hidden}
+    return FunctionList(tuple(sorted(every, key=lambda fn: fn.name)), tuple(sorted(hidden)))
+
+
+def _compiled(sources: list[Path], board: str | None, **options: Any) -> FunctionList:
+    from boardprof.boards import board_spec, default_board
+    from boardprof.builder import source_functions
+    from boardprof.elf import HiddenFunction
+    from boardprof.function_list import FunctionList
+    from boardprof.user_flags import user_flags
+
+    spec = board_spec(board) if board else default_board()
+    if not sources:
+        return FunctionList((), ())
+    flags = user_flags(
+        optimize=f"-O{options['optimize']}",
+        includes=options["includes"],
+        defines=options["defines"],
+        cflags=options["cflags"],
+        keep=options["keep"],
+    )
+    verbose = echo_command if options["verbose"] else None
+    found, hidden = source_functions(spec, sources, flags, verbose)
+    return FunctionList(tuple(found), tuple(sorted(HiddenFunction(*each) for each in hidden)))

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof glue``: the table of a firmware project, as a step of the project's own build."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["glue"]
+
+
+@click.command()
+@click.argument("objects", nargs=-1, required=True, metavar="OBJECT...", type=click.Path())
+@click.option("-b", "--board", required=True, help="The name that the firmware tells the host.")
+@click.option(
+    "--collectors", default="", metavar="A,B", help="Collectors that the firmware links. [none]"
+)
+@click.option(
+    "-D",
+    "defines",
+    multiple=True,
+    metavar="BP_CFG_X=N",
+    help="Option that the agent is compiled with.",
+)
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Object or library of the firmware; when it changes, so does the build id.",
+)
+@click.option("-o", "--output", required=True, type=click.Path(), help="The C file to write.")
+def glue(
+    objects: tuple[str, ...],
+    board: str,
+    collectors: str,
+    defines: tuple[str, ...],
+    also: tuple[str, ...],
+    output: str,
+) -> None:
+    """Write the table of the functions that BP_FUNCTION registers in OBJECTs.
+
+    The objects are a firmware project's, compiled with -g. The file is compiled with them, and
+    linked with the agent; what is printed are the functions. device_runtime_c has rules for CMake,
+    make, PlatformIO and Zephyr that call this.
+    """
+    from boardprof.cfunction import signature
+    from boardprof.project import agent_config, project_table, registered
+
+    paths = [Path(name) for name in objects]
+    config = agent_config(defines)
+    names = [name for name in collectors.split(",") if name]
+    found = registered(paths, config)
+    text = project_table(board, paths, found, names, config, [Path(name) for name in also])
+    Path(output).write_text(text, encoding="utf-8")
+    for fn in found:
+        click.echo(f"{fn.name}{signature(fn)}")

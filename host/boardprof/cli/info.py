@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof info``: what a connected board is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from boardprof.cli.options import board_option, image_option, port_options
+from boardprof.cli.output import echo_console
+
+__all__ = ["info"]
+
+
+@click.command()
+@board_option
+@port_options
+@image_option
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def info(board: str | None, as_json: bool, **options: Any) -> None:
+    """Connect to a board and show what it is and what it offers."""
+    from boardprof.connection import connect
+    from boardprof.info import board_info, info_text
+
+    with connect(
+        board,
+        options["port"],
+        image=options["image"],
+        baud=options["baud"],
+        timeout_s=options["timeout"],
+        takeover=options["takeover"],
+        key_file=options["key_file"],
+        on_console=echo_console if options["console"] else None,
+    ) as connected:
+        facts = board_info(connected)
+    click.echo(json.dumps(facts, indent=2) if as_json else info_text(facts))

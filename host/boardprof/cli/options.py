@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+__all__ = ["LONGEST_S", "Real", "board_option", "image_option", "key_option", "port_options"]
+
+LONGEST_S = 1_000_000
+"""The longest time that an option takes."""
+
+
+class Real(click.FloatRange):
+    """A number within its limits; click itself lets "nan" pass by them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, or say what is wrong with it."""
+        number = super().convert(value, param, ctx)
+        if number != number:
+            self.fail(f"{value} is no number.", param, ctx)
+        return number
+
+
+Command = Callable[..., Any]
+
+
+def key_option(help_text: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--key-file``."""
+    return click.option("--key-file", type=click.Path(), metavar="PATH", help=help_text)
+
+
+def port_options(command: Command) -> Command:
+    """Add what says how a board is reached."""
+    for option in (
+        key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]"),
+        click.option(
+            "--takeover", is_flag=True, help="Take the board even if another host has it."
+        ),
+        click.option(
+            "--timeout",
+            type=Real(min=0, min_open=True, max=LONGEST_S),
+            metavar="SECONDS",
+            help="Longest time of a call on the board's clock. [10; 30 of silence if unguarded]",
+        ),
+        click.option("--baud", type=click.IntRange(min=1), help="Bits a second of a serial port."),
+        click.option("-p", "--port", help="Device path or socket://HOST:PORT of a running agent."),
+    ):
+        command = option(command)
+    return command
+
+
+def image_option(command: Command) -> Command:
+    """Add ``--image``."""
+    return click.option(
+        "--image",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="ELF",
+        help="Firmware that has the agent, to be started; with -p, what runs there.",
+    )(command)
+
+
+def board_option(command: Command) -> Command:
+    """Add ``--board``."""
+    return click.option("-b", "--board", help="Board; `boardprof boards` lists them.")(command)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What commands print beside their results: to stderr, or nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+
+__all__ = ["echo_command", "echo_console", "forget_output", "progress_bar"]
+
+
+def forget_output() -> None:
+    """Let what is still buffered go nowhere, or it would fail again when Python ends."""
+    if sys.stdout is None:
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def echo_command(command: str) -> None:
+    """Show a compiler's command."""
+    click.echo(command, err=True)
+
+
+def echo_console(line: str) -> None:
+    """Show a line that a board has printed."""
+    shown = "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)
+    click.echo(f"  | {shown}", err=True)
+
+
+@contextlib.contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None] | None]:
+    """Lend a function that shows where a long run is, or None when nobody looks."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    # No thread that draws: it would run beside what an in-process board measures.
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    with bar:
+        task = bar.add_task("", total=None, visible=False)
+
+        def show(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total, visible=True)
+            bar.refresh()
+
+        yield show

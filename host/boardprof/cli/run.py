@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof run``: measure and print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.options import LONGEST_S, Real, image_option, port_options
+from boardprof.cli.output import echo_command, echo_console, progress_bar
+from boardprof.errors import UsageError
+
+__all__ = ["run"]
+
+_STDERR = 2
+_STDOUT = "-"
+
+
+@click.command()
+@click.argument("target")
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+@click.option(
+    "-b",
+    "--board",
+    "board_names",
+    multiple=True,
+    help="Board, or several: -b A,B makes one Report. [the default board; with -p, what is there]",
+)
+@port_options
+@image_option
+@click.option("--metrics", help="Metrics to read, comma-separated. [all that the board has]")
+@click.option(
+    "--warmup",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Calls before the first sample.",
+)
+@click.option(
+    "--repeat", default=10, show_default=True, type=click.IntRange(min=1), help="Samples."
+)
+@click.option(
+    "--number",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Calls in each sample.",
+)
+@build_options
+@click.option(
+    "--sweep",
+    metavar='"FLAGS|FLAGS"',
+    help='Measure once with each setting of compiler flags, e.g. "-O2|-O3|-Os"; a row each.',
+)
+@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@click.option(
+    "--save-output",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write return.npy and one NAME.npy for each array that the function wrote.",
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="[NAME=]@FILE.npy",
+    help="Fail unless the output is that of the file; NAME may be `return`.",
+)
+@click.option(
+    "--tolerance",
+    default=0.0,
+    type=Real(min=0),
+    metavar="REL",
+    help="How far floats may be from --expect, as a share of it. [not a bit]",
+)
+@click.option(
+    "--timeout-ms",
+    type=click.IntRange(min=1, max=1000 * LONGEST_S),
+    metavar="MS",
+    help="As --timeout, in milliseconds.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Write the Report as JSON; - prints it in place of the table.",
+)
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Show each compiler command and what the board prints."
+)
+def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
+    """Measure functions on boards and print the Report.
+
+    TARGET is PATH:FUNCTION or PATH:all, where PATH is a C file, a folder, or what else --source
+    takes; without a PATH, it is a function that the board's firmware, or the --image, already has,
+    or all. NAME=VALUE gives an argument.
+    """
+    from boardprof.report_file import check_report_file, write_report
+    from boardprof.runner import Plan, run_plan
+
+    json_file = options["json_file"]
+    if json_file not in (None, _STDOUT):
+        check_report_file(json_file)
+    names = [name for part in board_names for name in part.split(",") if name]
+    metrics = options["metrics"]
+    plan = Plan(
+        target=target,
+        values=values,
+        boards=tuple(names),
+        port=options["port"],
+        baud=options["baud"],
+        timeout_s=_timeout_s(options),
+        takeover=options["takeover"],
+        key_file=options["key_file"],
+        image=options["image"],
+        metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
+        warmup=options["warmup"],
+        repeat=options["repeat"],
+        number=options["number"],
+        optimize=f"-O{options['optimize']}",
+        code=taken_build_options(options),
+        sweep=options["sweep"],
+        flash=options["flash"],
+        expect=options["expect"],
+        tolerance=options["tolerance"],
+        save_output=options["save_output"],
+    )
+    with progress_bar() as on_progress:
+        outcome = run_plan(
+            plan,
+            on_command=echo_command if options["verbose"] else None,
+            on_progress=on_progress,
+            on_console=echo_console if options["verbose"] or options["console"] else None,
+            on_note=lambda text: click.echo(f"note: {text}", err=True),
+            flash_output=_STDERR,
+        )
+    failures = list(outcome.failures)
+    if outcome.report is not None:
+        # The file first: nobody may be reading what we print.
+        if json_file not in (None, _STDOUT):
+            try:
+                write_report(outcome.report, json_file)
+                click.echo(f"Report written to {json_file}", err=True)
+            except UsageError as error:
+                failures.append(error)
+        is_json = json_file == _STDOUT
+        report = outcome.report
+        click.echo(report.json() if is_json else report.table(by_board=report.has_several))
+    for failure in failures:
+        click.echo(f"error: {failure}", err=True)
+    return failures[0].exit_code if failures else 0
+
+
+def _timeout_s(options: Mapping[str, Any]) -> float | None:
+    """Return the limit of a call, in seconds, from either option.
+
+    Raises:
+        UsageError: both are given.
+    """
+    seconds: float | None = options["timeout"]
+    milliseconds: int | None = options["timeout_ms"]
+    if milliseconds is None:
+        return seconds
+    if seconds is not None:
+        raise UsageError("--timeout and --timeout-ms are the same limit.", hint="give one of them")
+    return milliseconds / 1000

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack that a call takes, as each board sees it, against what its compiler says."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import pytest
+
+from boardprof.board import Board
+from boardprof.boards import BoardSpec
+from boardprof.builder import build
+from boardprof.connection import connect
+from boardprof.errors import DeviceError
+from tests.boards.conftest import available
+from tests.support import run
+
+SOURCE = Path(__file__).parent / "fixtures" / "stack.c"
+PAINTED = 262144
+"""Bytes that every board in the tree paints at most."""
+
+
+def stack(board: Board, name: str, *arguments: int) -> list[int]:
+    """Return [used, painted] of one call."""
+    packed = b"".join(
+        bytes(msgpack.packb(n)) for n in (board.dictionary.function(name).id, *arguments)
+    )
+    value: Any = board.session.value(
+        board.dictionary.function("bp.stack").id, packed, 1 + len(arguments), name
+    )
+    return list(value)
+
+
+@pytest.fixture(scope="module")
+def stacked(spec: BoardSpec) -> Iterator[Board]:
+    with connect(spec, image=build(spec, [SOURCE]).image) as board:
+        yield board
+
+
+def test_a_function_without_a_frame_takes_nothing(stacked: Board) -> None:
+    used, painted = stack(stacked, "nothing_at_all")
+    assert used == 0
+    assert PAINTED - 64 <= painted <= PAINTED
+
+
+@pytest.mark.parametrize("size", [400, 40000])
+def test_an_array_that_is_filled_is_seen_whole(stacked: Board, size: int) -> None:
+    used, _ = stack(stacked, f"bytes_of_{size}")
+    assert size <= used <= size + 16
+
+
+def test_more_than_was_painted_is_at_least_all_of_it(stacked: Board) -> None:
+    used, painted = stack(stacked, "bytes_of_300000")
+    assert used == painted
+    assert PAINTED - 64 <= painted <= PAINTED
+
+
+def test_each_level_of_a_recursion_takes_as_much_as_the_last(stacked: Board) -> None:
+    used = [stack(stacked, "recursive", levels)[0] for levels in (0, 1, 2, 1000)]
+    level = used[1] - used[0]
+    assert 32 <= level <= 80
+    assert used[2] - used[1] == level
+    assert used[3] - used[0] == 1000 * level
+
+
+def test_a_stack_overflow_is_caught_and_the_board_goes_on(stacked: Board) -> None:
+    with pytest.raises(DeviceError, match="stack"):
+        stack(stacked, "endless", 0)
+    assert stack(stacked, "nothing_at_all")[0] == 0
+
+
+SECOND_CALL = """\
+static volatile int calls;
+int traps(void) { if (++calls == 2) { __builtin_trap(); } return calls; }
+int hangs(void) { if (++calls == 2) { for (;;) { } } return calls; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("traps", "the function trapped in the call on painted stack"),
+        ("hangs", "the call on painted stack did not end within the time limit"),
+    ],
+)
+def test_a_measurement_is_not_lost_with_its_stack(
+    spec: BoardSpec, tmp_path: Path, function: str, why: str
+) -> None:
+    """The first call is the one sample, the third is the one for the outputs."""
+    (tmp_path / "second.c").write_text(SECOND_CALL)
+    image = build(spec, [tmp_path / "second.c"]).image
+    with connect(spec, image=image, timeout_s=1.0) as board:
+        measured = board.measure(function, warmup=0, repeat=1)
+    assert (measured.stack, measured.result, len(measured.samples)) == (why, 3, 1)
+
+
+@pytest.mark.parametrize("optimize", ["-O0", "-O2", "-Os"])
+@pytest.mark.parametrize("name", ["qemu-cortex-m3", "qemu-rv32"])
+def test_a_leafs_stack_is_the_compilers_own_figure(
+    tmp_path: Path, name: str, optimize: str
+) -> None:
+    spec = available(name)
+    command = [spec.build.cc, *spec.build.cflags, "-ffreestanding", "-std=gnu11", optimize]
+    run([*command, "-fstack-usage", "-c", SOURCE, "-o", tmp_path / "stack.o"])
+    lines = (tmp_path / "stack.su").read_text(encoding="utf-8").splitlines()
+    frames = {line.split()[0].rpartition(":")[2]: int(line.split()[1]) for line in lines}
+    with connect(spec, image=build(spec, [SOURCE], optimize=optimize).image) as board:
+        for function in ("nothing_at_all", "bytes_of_400", "bytes_of_40000"):
+            used, _ = stack(board, function)
+            # The lowest words of a frame may be there for its alignment alone.
+            assert frames[function] - 16 < used <= frames[function], function
+        used, _ = stack(board, "recursive", 9)
+        assert frames["recursive"] * 10 - 16 < used <= frames["recursive"] * 10
+
+
+def test_a_process_with_a_small_stack_paints_no_more_than_it_has(tmp_path: Path) -> None:
+    spec = available("linux")
+    command = ("prlimit", "--stack=131072:131072", *spec.launch.command)
+    small = dataclasses.replace(spec, launch=dataclasses.replace(spec.launch, command=command))
+    with connect(small, image=build(spec, [SOURCE]).image) as board:
+        used, painted = stack(board, "bytes_of_400")
+        assert 400 <= used <= 416
+        assert 65536 < painted < 131072

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""examples/firmware_cmake, built by CMake for both boards and measured in its own image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boardprof.boards import BoardSpec
+from boardprof.builder import build
+from boardprof.connection import connect
+from tests.cli.command import boardprof, rows
+from tests.projects.firmware import EXAMPLE, command, counts_of, executed, requires_board, shell
+from tests.support import requires_tool
+
+BOARDS = {"qemu-cortex-m3": "cortex-m3", "qemu-rv32": "rv32"}
+
+
+@dataclass(frozen=True)
+class Project:
+    """The example in a build folder."""
+
+    spec: BoardSpec
+    folder: Path
+
+    @property
+    def image(self) -> Path:
+        return self.folder / "thermostat.elf"
+
+    def build(self) -> str:
+        return shell(["cmake", "--build", "."], self.folder)
+
+
+def configure(folder: Path, board: str, generator: str, *options: str) -> str:
+    requires_tool("cmake", "cmake")
+    toolchain = EXAMPLE / "toolchains" / f"{BOARDS[board]}.cmake"
+    options += (f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DBOARDPROF={command(folder)}")
+    return shell(["cmake", "-S", EXAMPLE, "-B", folder, "-G", generator, *options], folder)
+
+
+@pytest.fixture(scope="module", params=BOARDS)
+def project(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    spec = requires_board(request.param)
+    requires_tool("ninja", "ninja-build")
+    found = Project(spec, tmp_path_factory.mktemp(request.param))
+    configure(found.folder, spec.name, "Ninja")
+    assert "isqrt(x: u32) -> u32" in found.build()
+    return found
+
+
+def test_the_functions_that_are_registered_are_those_that_the_host_sees(project: Project) -> None:
+    with connect(project.spec, image=project.image) as board:
+        assert {name: board.functions[name].info.signature for name in board.functions} == {
+            "heater_power": "(wanted: i32, measured: i32) -> i32",
+            "isqrt": "(x: u32) -> u32",
+            "smooth": "(readings: const i16*, out: i16*, n: u32) -> void",
+        }
+        assert board.functions.isqrt(1000000) == 1000
+        assert board.functions.isqrt(0xFFFFFFFF) == 65535
+        # 4 * 100, and 100 summed up once, by 64.
+        assert board.functions.heater_power(2100, 2000) == 401
+        readings = np.array([5, 9, 7, -3, 8], np.int16)
+        out = np.zeros(5, np.int16)
+        board.functions.smooth(readings, out, 5)
+        assert out.tolist() == [5, 7, 7, 7, 8]
+
+
+def test_a_call_executes_the_instructions_that_it_does_in_firmware_of_boardprof(
+    project: Project, tmp_path: Path
+) -> None:
+    """The same function with the same flags, as QEMU counts it in both images."""
+    ours = build(project.spec, [EXAMPLE / "app" / "control.c"]).image
+    in_project = executed(project.image, project.spec, tmp_path / "a", "isqrt", 1000000)
+    assert in_project == executed(ours, project.spec, tmp_path / "b", "isqrt", 1000000)
+    assert in_project > 64  # 16 rounds of the loop
+
+
+def test_the_report_counts_the_instructions_that_were_executed(
+    project: Project, tmp_path: Path
+) -> None:
+    count = executed(project.image, project.spec, tmp_path, "isqrt", 1000000)
+    if "cycles_instret" in project.spec.build.collectors:
+        counted = counts_of(project.image, project.spec.name, "instructions", "isqrt", 1000000)
+        assert counted == [count, count, count]
+        ours = build(project.spec, [EXAMPLE / "app" / "control.c"]).image
+        assert counts_of(ours, project.spec.name, "instructions", "isqrt", 1000000) == counted
+        return
+    # 1.6 ticks an instruction, the return not among them; two windows, cut to whole ticks.
+    for ticks in counts_of(project.image, project.spec.name, "ticks", "isqrt", 1000000):
+        assert abs(ticks - 1.6 * (count - 1)) < 2
+
+
+def test_arrays_go_to_a_function_of_the_project(project: Project) -> None:
+    done = boardprof(
+        *("run", "-b", project.spec.name, "--image", project.image, "smooth", "--repeat", "2"),
+        *("readings=int16[64]:random", "out=int16[64]:out", "n=64"),
+    )
+    assert done.code == 0, done.err
+    assert rows(done.out) == ["smooth"]
+
+
+def test_run_measures_what_an_image_has(project: Project) -> None:
+    where = ("-b", project.spec.name, "--image", project.image)
+    done = boardprof("run", *where, "isqrt", "x=1000000", "--repeat", "3", "--console")
+    assert done.code == 0, done.err
+    assert rows(done.out) == ["isqrt"]
+    assert "Stack (bytes)" in done.out
+    assert "| thermostat: heating" in done.err
+
+
+def test_info_tells_what_an_image_has(project: Project) -> None:
+    done = boardprof("info", "-b", project.spec.name, "--image", project.image)
+    assert done.code == 0, done.err
+    assert "isqrt(x: u32) -> u32" in done.out
+    assert "arena       16,384 bytes" in done.out
+
+
+def test_an_image_and_a_source_are_one_too_many(project: Project) -> None:
+    source = f"{EXAMPLE}/app/control.c:isqrt"
+    done = boardprof("run", "-b", project.spec.name, "--image", project.image, source, "x=1")
+    assert done.code == 2
+    assert "has its functions already" in done.err
+    assert "measure 'isqrt' without the PATH" in done.err
+
+
+def test_a_second_build_has_nothing_to_do(project: Project) -> None:
+    project.build()
+    assert project.build() == "ninja: no work to do.\n"
+
+
+@pytest.mark.board("qemu-rv32")
+def test_makefiles_of_cmake_build_it_too_and_options_of_the_agent_get_there(
+    tmp_path: Path,
+) -> None:
+    requires_board("qemu-rv32")
+    configure(tmp_path, "qemu-rv32", "Unix Makefiles", "-DBP_CFG_MTU=512")
+    shell(["cmake", "--build", "."], tmp_path)
+    with connect("qemu-rv32", image=tmp_path / "thermostat.elf") as board:
+        assert board.welcome.mtu_rx == 512
+        assert board.functions.isqrt(99) == 9
+
+
+@pytest.mark.board("qemu-rv32")
+def test_guarded_calls_take_what_they_need_from_the_architecture(tmp_path: Path) -> None:
+    """The project lacks bp_port_guard, and nothing else."""
+    requires_board("qemu-rv32")
+    configure(tmp_path, "qemu-rv32", "Unix Makefiles", "-DBP_CFG_GUARD=1")
+    with pytest.raises(AssertionError) as failed:
+        shell(["cmake", "--build", "."], tmp_path)
+    missing = [line for line in str(failed.value).splitlines() if "undefined reference" in line]
+    assert missing
+    assert all("`bp_port_guard'" in line for line in missing)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same firmware, built by make with boardprof.mk."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from boardprof.board import Board
+from boardprof.connection import connect
+from boardprof.errors import BoardError
+from tests.cli.command import boardprof, rows
+from tests.projects.firmware import EXAMPLE, command, requires_board, shell
+
+MAKEFILE = Path(__file__).parent / "fixtures" / "Makefile"
+
+pytestmark = pytest.mark.board("qemu-rv32")
+
+
+def make(folder: Path, *goals: str) -> str:
+    options = [f"SOURCE={folder / 'source'}", f"BOARDPROF={command(folder)}"]
+    # Not as a part of the make that may have started these tests.
+    return shell(["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL", "make", *options, *goals], folder)
+
+
+def made(folder: Path, *options: str) -> Path:
+    requires_board("qemu-rv32")
+    shutil.copy(MAKEFILE, folder)
+    shutil.copytree(EXAMPLE, folder / "source")
+    make(folder, "-j2", *options)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("make"))
+
+
+@contextmanager
+def running(image: Path) -> Iterator[str]:
+    """Start an image with its line at a port; yields the port as -p takes it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = ["qemu-system-riscv32", "-M", "virt", "-bios", "none", "-display", "none"]
+    command += ["-monitor", "none", "-kernel", str(image)]
+    command += ["-serial", f"tcp:{address},server=on,wait=off,nodelay=on"]
+    with subprocess.Popen(command) as process:
+        try:
+            yield f"socket://{address}"
+        finally:
+            process.kill()
+
+
+def test_the_image_has_the_functions_and_the_options_of_the_makefile(project: Path) -> None:
+    with connect("qemu-rv32", image=project / "thermostat.elf") as board:
+        assert list(board.functions) == ["heater_power", "isqrt", "smooth"]
+        assert board.functions.isqrt(1000000) == 1000
+        assert board.welcome.mtu_rx == 512
+        assert board.dictionary.arena_bytes == 4096
+
+
+def test_the_first_rule_of_the_project_stays_its_default(project: Path) -> None:
+    assert make(project) == "make: Nothing to be done for 'all'.\n"
+
+
+def test_a_function_that_is_registered_later_comes_into_the_table(project: Path) -> None:
+    with (project / "source/app/measured.c").open("a") as file:
+        file.write("uint32_t twice(uint32_t x);\nuint32_t twice(uint32_t x) { return 2 * x; }\n")
+        file.write("BP_FUNCTION(twice);\n")
+    assert "twice(x: u32) -> u32\n" in make(project)
+    with connect("qemu-rv32", image=project / "thermostat.elf") as board:
+        assert board.functions.twice(21) == 42
+
+
+def connected(port: str, board: str | None = None) -> Board:
+    """Connect as soon as the emulator listens."""
+    deadline = time.monotonic() + 30.0
+    while True:
+        try:
+            return connect(board, port)
+        except BoardError as error:
+            if "is of the board" in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def test_a_board_that_boardprof_does_not_know_says_itself_what_it_is(tmp_path: Path) -> None:
+    """Nobody has described it, and nothing is built for it: its agent tells all that is needed."""
+    made(tmp_path, "BOARDPROF_BOARD=my-board")
+    with running(tmp_path / "thermostat.elf") as port:
+        with connected(port) as board:
+            assert board.spec.name == "my-board"
+            assert board.functions.isqrt(1000000) == 1000
+        done = boardprof("run", "-p", port, "isqrt", "x=1000000", "--repeat", "2")
+        assert done.code == 0, done.err
+        assert rows(done.out) == ["isqrt"]
+        assert " my-board " in done.out
+        assert "my-board clock: declared" in done.out
+        done = boardprof("info", "-p", port)
+        assert done.out.startswith("my-board: a board that boardprof has no description of\n")
+        with pytest.raises(BoardError, match="is of the board 'my-board', not 'qemu-rv32'"):
+            connected(port, "qemu-rv32")
+
+
+def test_a_known_board_at_a_port_needs_no_name(project: Path) -> None:
+    with running(project / "thermostat.elf") as port, connected(port) as board:
+        assert board.spec.name == "qemu-rv32"
+        assert board.spec.clock.kind == "simulated"

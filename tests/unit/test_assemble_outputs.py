@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Report's stack, result and outputs: beside the samples, of one call each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boardprof.assemble import assemble
+from boardprof.measurement import Measurement, Stack
+from boardprof.metrics import Count
+from boardprof.report import Report
+from tests.unit.test_assemble import measurement
+
+
+def with_stack(used: int, painted: int = 4096, **changes: Any) -> Measurement:
+    return replace(measurement(number=4), stack=Stack(used, painted), **changes)
+
+
+def extra(report: Report) -> Any:
+    assert report.extra is not None
+    return report.extra["measurements"][0]
+
+
+def test_each_row_has_the_stack_of_one_call() -> None:
+    report = assemble([with_stack(48)])
+    assert [row["Stack (bytes)"] for row in report.calls] == [Count(48), Count(48)]
+    assert extra(report)["stack"] == {"used": 48, "painted": 4096}
+
+
+def test_stacks_do_not_add_up_in_a_table() -> None:
+    table = assemble([with_stack(48)]).table().splitlines()
+    headers = [text for text in table[0].split("  ") if text]
+    assert "Stack (bytes)" in headers
+    assert "Stack (bytes)/call" not in headers
+    begin = table[0].index("Stack (bytes)")
+    row, total = table[1], next(line for line in table if line.startswith("Sum"))
+    assert row[begin : begin + 13].strip() == "48"
+    assert total[begin : begin + 13].strip() == ""
+
+
+def test_a_stack_that_was_used_to_its_end_is_at_least_that() -> None:
+    lines = assemble([with_stack(4096)]).configuration
+    assert lines["m4 warning"] == (
+        "the stack of fir is at least 4,096 bytes: all that was painted was used"
+    )
+    assert "m4 warning" not in assemble([with_stack(4095)]).configuration
+
+
+def test_a_stack_that_is_not_known_is_unsupported_and_no_number() -> None:
+    report = assemble([replace(measurement(), stack="the agent cannot paint its stack")])
+    assert "Stack (bytes)" not in report.calls[0]
+    assert report.configuration["m4 unsupported"] == "stack (the agent cannot paint its stack)"
+    assert extra(report)["stack"] is None
+
+
+@pytest.mark.parametrize(
+    ("result", "shown", "stored"),
+    [(42, "42", 42), (0.5, "0.5", 0.5), (True, "True", True), (float("nan"), "nan", "nan")],
+)
+def test_the_result_of_one_call_is_in_the_configuration(
+    result: object, shown: str, stored: object
+) -> None:
+    report = assemble([replace(measurement(), result=result)])
+    assert report.configuration["m4 returned"] == shown
+    assert extra(json_round_trip(report))["result"] == stored
+
+
+def json_round_trip(report: Report) -> Report:
+    return Report.from_json(json.dumps(json.loads(report.json())))
+
+
+def test_results_of_several_functions_are_in_the_json_alone() -> None:
+    other = replace(measurement(), function="iir", result=2)
+    report = assemble([replace(measurement(), result=1), other])
+    assert "m4 returned" not in report.configuration
+    assert "m4 returned" not in assemble([measurement()]).configuration
+
+
+def test_outputs_are_stored_by_shape_type_and_crc() -> None:
+    outputs = {"y": np.zeros((2, 3), np.int16), "e": np.zeros(0, np.float64)}
+    report = assemble([replace(measurement(), outputs=outputs)])
+    assert extra(report)["outputs"] == {
+        # CRC-32 of twelve zeros, and of nothing.
+        "y": {"dtype": "int16", "shape": [2, 3], "crc32": "7bd5c66f"},
+        "e": {"dtype": "float64", "shape": [0], "crc32": "00000000"},
+    }
+
+
+def test_what_was_kept_or_sent_again_is_told() -> None:
+    report = assemble([replace(measurement(), kept=("s", "t"), sent_again="no room")])
+    assert report.configuration["m4 kept"] == "s of fir, t of fir: not put back between calls"
+    assert report.configuration["m4 sent again"] == (
+        "in/out arrays of fir, before each round, which begins cold: no room"
+    )

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the linker complains of, in plain words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from boardprof.boards import BoardSpec, board_spec
+from boardprof.builder import build
+from boardprof.errors import BuildError
+from boardprof.link_errors import explain, undefined_symbols
+from tests.support import requires_compiler
+from tests.unit.building import changed, folder_of, requires_library
+
+OUTPUT = """\
+/usr/bin/ld: /cache/objects/12/fir.o: in function `fir':
+./fir.c:3: undefined reference to `nowhere'
+/usr/bin/ld: ./fir.c:9: undefined reference to `nowhere'
+/usr/bin/ld: libdsp.a(iir.o): in function `iir':
+iir.c:(.text.iir+0x8): undefined reference to `filter_state'
+/usr/bin/ld: /cache/objects/34/b.o: undefined reference to `bare'
+collect2: error: ld returned 1 exit status
+"""
+
+OVERFLOW = """\
+Memory region         Used Size  Region Size  %age Used
+             rom:       11604 B         4 MB      0.28%
+             ram:     8000128 B       512 KB   1525.90%
+/usr/bin/ld: x.elf section `.bss' will not fit in region `ram'
+/usr/bin/ld: region `ram' overflowed by 7475840 bytes
+"""
+
+
+@pytest.fixture
+def rv32() -> BoardSpec:
+    return board_spec("qemu-rv32")
+
+
+@pytest.fixture(scope="module")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def _use_shared_cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+
+
+def test_each_undefined_symbol_is_named_with_who_uses_it() -> None:
+    assert undefined_symbols(OUTPUT) == {
+        "nowhere": ["fir in fir.c:3", "fir in fir.c:9"],
+        "filter_state": ["iir in iir.c"],
+        "bare": ["b.o"],
+    }
+
+
+def test_undefined_symbols_are_sentences(rv32: BoardSpec) -> None:
+    assert explain(OUTPUT, rv32, ["filter_state"]) == (
+        "nowhere is not defined; fir in fir.c:3 and fir in fir.c:9 use it. "
+        "filter_state is not defined; iir in iir.c uses it "
+        "(it is static elsewhere: --keep filter_state). "
+        "bare is not defined; b.o uses it."
+    )
+
+
+def test_an_overflow_has_both_figures(rv32: BoardSpec) -> None:
+    assert explain(OVERFLOW, rv32) == (
+        "The program needs 8,000,128 bytes of ram; qemu-rv32 has 524,288."
+    )
+    alone = OVERFLOW.splitlines()[-1]
+    assert explain(alone, rv32) == (
+        "The program is 7,475,840 bytes too large for the ram of qemu-rv32."
+    )
+
+
+def test_a_missing_heap_names_malloc(rv32: BoardSpec) -> None:
+    output = "/usr/bin/ld: libc.a(sbrkr.o): in function `_sbrk_r':\ns.c:5: undefined reference to "
+    said = explain(output + "`_sbrk'", rv32)
+    assert said is not None
+    assert said.startswith("malloc needs a heap, and qemu-rv32 has none")
+
+
+def test_other_complaints_have_their_sentences_or_none(rv32: BoardSpec) -> None:
+    twice = "/usr/bin/ld: b.o:(.bss+0x0): multiple definition of `n'; /x/a.o:(.bss+0x0): "
+    assert explain(twice + "first defined here", rv32) == (
+        "n is defined twice, the first time in a.o."
+    )
+    assert explain("ld: cannot find -lfoo: No such file or directory", rv32) == (
+        "There is no library for -lfoo: give its folder with -L."
+    )
+    assert explain("/usr/bin/ld: too little is left for the stack", rv32) == (
+        "The program leaves too little of the memory of qemu-rv32 for the stack."
+    )
+    assert explain("ld: internal error", rv32) is None
+
+
+def test_code_that_is_larger_than_the_board_is_told_with_the_board_s_figures(
+    tmp_path: Path, rv32: BoardSpec
+) -> None:
+    folder_of(tmp_path, {"big.c": "char big[8000000]; int f(int i) { return big[i]; }"})
+    requires_compiler(rv32.build.cc)
+    with pytest.raises(BuildError) as caught:
+        build(rv32, [tmp_path])
+    first, _, rest = str(caught.value).partition("\n")
+    assert first.startswith("qemu-rv32.elf does not link: The program needs 8,2")
+    assert first.endswith(" bytes of ram; qemu-rv32 has 4,194,304.")
+    assert "overflowed by" in rest
+
+
+@pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m3"])
+def test_malloc_without_a_heap_does_not_link(tmp_path: Path, name: str) -> None:
+    text = "#include <stdlib.h>\nvoid *f(int n) { return malloc(n); } int g(void) { return !f(3); }"
+    folder_of(tmp_path, {"f.c": text})
+    spec = board_spec(name)
+    requires_library(spec)
+    with pytest.raises(BuildError, match="malloc needs a heap"):
+        build(changed(spec, libc_heap=0), [tmp_path])
+
+
+def test_a_header_of_a_library_that_is_not_installed_names_its_package(
+    tmp_path: Path, rv32: BoardSpec
+) -> None:
+    folder_of(tmp_path, {"f.c": "#include <string.h>\nint f(void) { return 1; }"})
+    requires_compiler(rv32.build.cc)
+    without = changed(rv32, libc_cflags=(), libc_package="picolibc-of-the-board")
+    with pytest.raises(BuildError, match=r"string\.h is of the C library, which is not") as caught:
+        build(without, [tmp_path])
+    assert "apt install picolibc-of-the-board" in str(caught.value)
+    assert caught.value.exit_code == 7
+
+
+def test_a_function_of_a_library_that_is_not_installed_names_its_package(
+    tmp_path: Path, rv32: BoardSpec
+) -> None:
+    text = "int strcmp(const char *a, const char *b);\nint f(const char *s) "
+    folder_of(tmp_path, {"f.c": text + '{ return strcmp(s, "x"); }'})
+    requires_compiler(rv32.build.cc)
+    without = changed(rv32, libc_cflags=(), libc_package="picolibc-of-the-board")
+    with pytest.raises(BuildError, match=r"strcmp is not defined; f in f\.c:2 uses it") as caught:
+        build(without, [tmp_path], optimize="-O0")
+    assert "comes with the package picolibc-of-the-board" in str(caught.value)
