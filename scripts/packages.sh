@@ -49,6 +49,16 @@ fuzzes() {
         }' | clang -fsanitize=fuzzer,address,undefined -x c -o /dev/null - 2>/dev/null
 }
 
+# Prints nothing; whether one of the programs of that name on PATH runs. That of rustup does not until
+# a toolchain is chosen.
+runs() (
+    IFS=:
+    for folder in $PATH; do
+        [ -x "$folder/$1" ] && "$folder/$1" --version >/dev/null 2>&1 && exit 0
+    done
+    exit 1
+)
+
 works() {
     case $1 in
     ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
@@ -57,6 +67,7 @@ works() {
     picolibc) links string.h riscv64-unknown-elf-gcc --specs=picolibc.specs ;;
     avr/io.h) links "$1" avr-gcc -mmcu=atmega2560 ;;
     libfuzzer) fuzzes ;;
+    rustc) runs rustc ;;
     *) command -v "$1" >/dev/null ;;
     esac
 }

@@ -22,7 +22,7 @@ AVR = ["avr-gcc", "-mmcu=atmega328p"]  # 16-bit int, 32-bit double, a compiler o
 MACHINES = [X86_64, ARM, RISCV, AVR]
 
 _PACKAGES = {"clang++": "clang", "arm-none-eabi-g++": "gcc-arm-none-eabi"}
-_OTHER_COMPILERS = {"clang", "clang++", "g++", "arm-none-eabi-g++", "rustc"}
+_OTHER_COMPILERS = {"clang", "clang++", "g++", "arm-none-eabi-g++"}
 
 
 def run_compiler(folder: Path, command: Sequence[str]) -> None:

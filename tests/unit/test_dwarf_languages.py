@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from boardprof.cfunction import CFunction, Pointer, Struct
 from boardprof.elf import functions, hidden_functions, signature
+from tests.support import requires_tool
 from tests.unit.objects import fields, run_compiler
 
 CPP = """\
@@ -149,9 +153,25 @@ pub mod inner {
 """
 
 
+@cache
+def rustc() -> str:
+    """Return the first rustc that runs: that of rustup does not until a toolchain is chosen."""
+    requires_tool("rustc", "rustc")
+    for folder in os.get_exec_path():
+        program = Path(folder, "rustc")
+        if os.access(program, os.X_OK):
+            done = subprocess.run(
+                [program, "--version"], capture_output=True, timeout=60, check=False
+            )
+            if done.returncode == 0:
+                return str(program)
+    raise AssertionError("no rustc on PATH runs")
+
+
 def rust(folder: Path, *flags: str) -> dict[str, CFunction]:
     (folder / "code.rs").write_text(RUST)
-    run_compiler(folder, ["rustc", *flags, "-Awarnings", "--emit=obj", "code.rs", "-o", "code.o"])
+    command = [rustc(), *flags, "-Awarnings", "--emit=obj", "code.rs", "-o", "code.o"]
+    subprocess.run(command, cwd=folder, check=True, timeout=60)
     return {fn.name: fn for fn in functions([folder / "code.o"])}
 
 
