@@ -34,7 +34,7 @@ STACK = "Stack (bytes)"
 
 
 _LIBC = {
-    False: "none; memcpy and its like are the agent's, byte by byte",
+    False: "none; memcpy and its like are the agent's, byte by byte, unless the code has its own",
     True: "linked; memcpy and its like are its own",
 }
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import shutil
@@ -25,6 +24,7 @@ from boardprof.errors import (
     UsageError,
 )
 from boardprof.toolchain import Compiler
+from boardprof.tools import end_with_children
 from boardprof.transport.sealed import KEY_VARIABLE
 from boardprof.transport.serial import connect_serial
 
@@ -37,7 +37,6 @@ _PORT_S = 10.0
 """How long a port may be away after a reset: a board with USB of its own comes back as new."""
 
 _POLL_S = 0.05
-_END_S = 2.0
 
 
 def check_flashable(spec: BoardSpec, port: str | None = None) -> FlashSpec:
@@ -200,19 +199,7 @@ def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
         return None
     finally:
         if process.poll() is None:  # also when we are interrupted
-            _end(process)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the tool, and then whatever it has started."""
-    os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_END_S)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    # One that is stuck in the kernel, at a USB device say, ends when that lets it go.
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_END_S)
+            end_with_children(process)
 
 
 def _settle(how: FlashSpec, port: str | None) -> None:

@@ -45,10 +45,8 @@ def build_id_of(image: Path) -> bytes | None:
     try:
         with image.open("rb") as file:
             return _build_id(ELFFile(file))
-    except OSError:
-        return None
     except Exception:
-        # pyelftools raises more than its own errors: of a damaged file, asserts and KeyErrors.
+        # No such file, or a damaged one: of those pyelftools raises asserts and KeyErrors, too.
         return None
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from boardprof.archive import library
 from boardprof.cache import Cache, FileHashes, digest
+from boardprof.same_names import renamed
 from boardprof.toolchain import Compiler, Object
 
 __all__ = ["fallback_library", "with_own_memory"]
@@ -28,16 +29,7 @@ def with_own_memory(compiler: Compiler, agent: Sequence[Object]) -> list[Object]
     Raises:
         BuildError: objcopy fails.
     """
-    found = []
-    for made in agent:
-        content = made.path.read_bytes()
-        options = [
-            f"--redefine-sym={name}=bp_{name}"
-            for name in _NAMES
-            if name.encode() + b"\0" in content
-        ]
-        found.append(compiler.edit(made, *options) if options else made)
-    return found
+    return renamed(compiler, agent, _NAMES, "bp_")
 
 
 def fallback_library(compiler: Compiler, cache: Cache, agent: Sequence[Object]) -> Object | None:

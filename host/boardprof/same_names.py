@@ -50,7 +50,12 @@ def names_to_change(
     return names
 
 
-def renamed(compiler: Compiler, objects: Sequence[Object], names: Collection[str]) -> list[Object]:
+def renamed(
+    compiler: Compiler,
+    objects: Sequence[Object],
+    names: Collection[str],
+    prefix: str = "bp_user_",
+) -> list[Object]:
     """Return objects and libraries that say ``bp_user_poll`` where they said ``poll``.
 
     Raises:
@@ -60,7 +65,7 @@ def renamed(compiler: Compiler, objects: Sequence[Object], names: Collection[str
     for made in objects:
         content = made.path.read_bytes()
         options = [
-            f"--redefine-sym={name}=bp_user_{name}"
+            f"--redefine-sym={name}={prefix}{name}"
             for name in names
             if name.encode() + b"\0" in content
         ]

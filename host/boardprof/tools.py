@@ -11,10 +11,11 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from boardprof.errors import BuildError
 
-__all__ = ["ToolFailure", "Tools", "ended"]
+__all__ = ["ToolFailure", "Tools", "end_with_children", "ended"]
 
 _TIMEOUT_S = 300.0
 _END_S = 2.0  # for a program that is told to end
@@ -113,15 +114,18 @@ def ended(
             stdout, stderr = process.communicate(timeout=timeout_s)
         finally:
             if process.poll() is None:  # also when we are interrupted
-                _end(process)
+                end_with_children(process)
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a program, and then whatever it has started: cc1, for one, goes on without gcc."""
-    os.killpg(process.pid, signal.SIGTERM)
+def end_with_children(process: subprocess.Popen[Any]) -> None:
+    """End a program that leads a session, and whatever it has started: cc1 goes on without gcc."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(_END_S)
+    # One that is stuck in the kernel, at a USB device say, ends when that lets it go.
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_S)

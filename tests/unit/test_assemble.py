@@ -120,7 +120,7 @@ def test_flags_stand_in_the_configuration_and_with_each_measurement() -> None:
 def test_whose_memcpy_is_in_the_image_is_told() -> None:
     none, linked = replace(measurement(), libc=False), replace(measurement(), libc=True)
     assert "m4 libc" not in assemble([measurement()]).configuration
-    agents = "none; memcpy and its like are the agent's, byte by byte"
+    agents = "none; memcpy and its like are the agent's, byte by byte, unless the code has its own"
     assert assemble([none]).configuration["m4 libc"] == agents
     own = "linked; memcpy and its like are its own"
     assert assemble([linked]).configuration["m4 libc"] == own
