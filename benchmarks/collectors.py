@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.boards import BoardSpec, board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.errors import BoardprofError, MissingToolError
+from boardprof.firmware.builder import build
 from tests.tools.insn_count import (
     InsnCountError,
     build_plugin,

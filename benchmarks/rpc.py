@@ -22,9 +22,9 @@ from benchmarks.rpc_bulk import SYSTEMS, measure_bulk
 from benchmarks.rpc_null import CALLS, ROUNDS, NullCall, measure_null_call
 from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError
 from benchmarks.rpc_wire import measure_wire
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec
 from boardprof.errors import BoardprofError
+from boardprof.firmware.builder import build
 
 __all__ = ["TARGETS", "Figure", "main"]
 

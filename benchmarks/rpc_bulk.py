@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.rpc_processes import BENCH, HOST_CORE, BenchmarkError, pinned, serving
-from boardprof.board import Board
+from boardprof.board.board import Board
 from boardprof.connection import connect
 
 __all__ = ["SYSTEMS", "Bulk", "measure_bulk", "other_python"]

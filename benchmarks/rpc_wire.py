@@ -15,8 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError, pinned, serving
-from boardprof.board import Board
-from boardprof.boards import board_spec
+from boardprof.board.board import Board
+from boardprof.boards.finding import board_spec
 from boardprof.connection import attach
 from boardprof.transport.serial import connect_serial
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.boards import board_spec, find_boards
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec, find_boards
 from boardprof.errors import BoardprofError
+from boardprof.firmware.builder import build
 from scripts.size_compile import PORTABLE, compile_agent
 
 __all__ = ["main"]

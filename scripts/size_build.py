@@ -24,8 +24,8 @@ from tempfile import TemporaryDirectory
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from boardprof.boards import BoardSpec, board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.firmware.builder import build
 from boardprof.resources import runtime_dir
 from scripts.stack_depth import CallGraph, Rules, deepest
 

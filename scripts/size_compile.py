@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from boardprof.cache import Cache
-from boardprof.compile_unit import Unit
 from boardprof.resources import runtime_dir
-from boardprof.toolchain import Compiler
+from boardprof.toolchain.cache import Cache
+from boardprof.toolchain.compile_unit import Unit
+from boardprof.toolchain.toolchain import Compiler
 from scripts.size_build import OPTIONS
 
 __all__ = ["PORTABLE", "Portable", "compile_agent"]

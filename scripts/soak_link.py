@@ -21,10 +21,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.board import Board
+from boardprof.board.board import Board
 from boardprof.connection import attach
-from boardprof.faults import Faults, Way
-from boardprof.line_counter import CountingTransport
+from boardprof.run.line_counter import CountingTransport
+from boardprof.transport.faults import Faults, Way
 from boardprof.transport.faulty import FaultyTransport
 from tests.faults.boards import Target
 

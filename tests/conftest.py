@@ -9,7 +9,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import settings
 
-from boardprof.boards import find_boards
+from boardprof.boards.finding import find_boards
 
 # A busy machine is slow, and no fault; each test has pytest's time-out.
 settings.register_profile("boardprof", deadline=None)

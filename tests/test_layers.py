@@ -91,11 +91,20 @@ def third_party(module: str) -> set[str]:
 
 def test_the_names_of_the_rules_are_modules() -> None:
     """A rule about a module that was renamed would hold for ever and say nothing."""
-    for name in ("decode", "rpc", "report", "metrics", "session", "connection", "cli", "errors"):
+    for name in (
+        "decode.samples",
+        "link.rpc",
+        "report.report",
+        "metrics",
+        "link.session",
+        "connection",
+        "cli",
+        "errors",
+    ):
         assert f"boardprof.{name}" in MODULES
     assert len(ours("transport")) >= 5
     assert len(ours("render")) >= 4
-    assert imports("boardprof.rpc") >= {"boardprof_protocol.frame"}
+    assert imports("boardprof.link.rpc") >= {"boardprof_protocol.frame"}
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("boardprof_protocol")])
@@ -104,11 +113,11 @@ def test_the_contract_knows_construct_and_nothing_else(module: str) -> None:
     assert all(name.startswith("boardprof_protocol") for name in reaches(module))
 
 
-TRANSPORTS = ours("transport", "connection", "session", "rpc", "describe")
-MEANING = ours("decode", "metrics", "report", "render", "schemas", "dictionary", "assemble")
+TRANSPORTS = ours("transport", "connection", "link", "board.describe")
+MEANING = ours("decode", "metrics", "report", "render")
 
 
-@pytest.mark.parametrize("module", sorted(MEANING | ours("measurement", "selection")))
+@pytest.mark.parametrize("module", sorted(MEANING | ours("board.selection")))
 def test_meaning_knows_no_transport(module: str) -> None:
     assert reaches(module) & TRANSPORTS == set()
 
@@ -121,21 +130,65 @@ def test_a_transport_knows_no_meaning(module: str) -> None:
 
 
 def test_the_state_machine_has_no_input_output_or_clock() -> None:
-    reached = reaches("boardprof.rpc")
+    reached = reaches("boardprof.link.rpc")
     ours_reached = {name for name in reached if name.startswith("boardprof.")}
-    assert ours_reached == {"boardprof.rpc", "boardprof.rtt"}
+    assert ours_reached == {"boardprof.link.rpc", "boardprof.link.rtt"}
     used = {name.partition(".")[0] for module in reached for name in imports(module)}
     assert used & {"asyncio", "datetime", "os", "select", "socket", "threading", "time"} == set()
 
 
 @pytest.mark.parametrize("module", sorted(ours("render")))
 def test_rendering_knows_reports_only(module: str) -> None:
-    assert reaches(module) - ours("render") <= ours("report", "metrics", "errors")
+    assert reaches(module) - ours("render") <= ours("report.report", "metrics", "errors")
 
 
 def test_the_command_reaches_boards_through_the_runner_and_connect_only() -> None:
     imported = {name for module in ours("cli") for name in imports(module)}
-    assert imported & (TRANSPORTS | MEANING) == {"boardprof.connection"}
+    assert imported & (TRANSPORTS | MEANING) == {
+        "boardprof.connection",
+        "boardprof.report.report_file",
+    }
+
+
+ORDER = [
+    "cli",
+    "run",
+    "profiler",
+    "connection",
+    "board",
+    "firmware",
+    "link",
+    "elf_and_dwarf",
+    "toolchain",
+    "boards",
+    "transport",
+    "render",
+    "report",
+    "decode",
+    "arguments",
+    "cfunction",
+    "metrics",
+]
+"""The parts of the host, each before those that it uses."""
+
+BACK = {
+    ("boardprof.firmware.firmware", "boardprof.connection"): "Firmware.open, when it is called",
+    ("boardprof.report.report", "boardprof.render"): "Report.table, csv and json, likewise",
+}
+
+
+def part(module: str) -> str | None:
+    name = module.split(".")[1] if "." in module else ""
+    name = "elf_and_dwarf" if name in {"elf", "dwarf"} else name
+    return name if name in ORDER else None
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if part(m)])
+def test_the_parts_of_the_host_use_each_other_one_way(module: str) -> None:
+    for name in imports(module):
+        user, used = part(module), part(name)
+        if user and used and not any(module == m and name.startswith(n) for m, n in BACK):
+            assert ORDER.index(user) <= ORDER.index(used), f"{module} imports {name}"
 
 
 BOARD_SOURCES = sorted(p for p in ROOT.glob("boards/*/*") if p.suffix in {".c", ".h", ".S"})

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING
 from boardprof._version import __version__
 
 if TYPE_CHECKING:
-    from boardprof.board import Board
+    from boardprof.arguments.passing import Keep, Out
+    from boardprof.board.board import Board
     from boardprof.connection import connect
     from boardprof.errors import BoardprofError
-    from boardprof.firmware import build
+    from boardprof.firmware.firmware import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
-    from boardprof.passing import Keep, Out
     from boardprof.profiler import profile_function
-    from boardprof.report import Report
+    from boardprof.report.report import Report
 
 __all__ = [
     "Board",
@@ -46,16 +46,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Board": "board",
+    "Board": "board.board",
     "BoardprofError": "errors",
     "Count": "metrics",
     "Duration": "metrics",
-    "Keep": "passing",
-    "Out": "passing",
+    "Keep": "arguments.passing",
+    "Out": "arguments.passing",
     "Percent": "metrics",
     "Ratio": "metrics",
-    "Report": "report",
-    "build": "firmware",
+    "Report": "report.report",
+    "build": "firmware.firmware",
     "connect": "connection",
     "profile_function": "profiler",
 }

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import msgpack
 
-from boardprof.board import Board
-from boardprof.board_file import BoardSpec
-from boardprof.boards import board_spec, default_board, unnamed_board, what_it_says
-from boardprof.cache import cache_root
-from boardprof.claim import make_claim
-from boardprof.describe import fetch_dictionary
-from boardprof.dictionary import Dictionary
+from boardprof.board.board import Board
+from boardprof.board.describe import fetch_dictionary
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.finding import board_spec, default_board, unnamed_board, what_it_says
+from boardprof.decode.dictionary import Dictionary
+from boardprof.decode.schemas import layouts_for
+from boardprof.elf.locate import Locator
 from boardprof.errors import BoardError, UsageError
-from boardprof.locate import Locator
-from boardprof.locks import EmulatorLock, sweep
-from boardprof.schemas import layouts_for
-from boardprof.session import Session
+from boardprof.link.claim import make_claim
+from boardprof.link.locks import EmulatorLock, sweep
+from boardprof.link.session import Session
+from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "connect", "guard_calls", "open_line"]
@@ -240,7 +240,7 @@ def _open_port(
 
 def _build(spec: BoardSpec) -> Path:
     _check_startable(spec)
-    from boardprof.builder import build
+    from boardprof.firmware.builder import build
 
     return build(spec).image
 

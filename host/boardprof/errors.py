@@ -37,7 +37,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from boardprof.locate import Location
+    from boardprof.elf.locate import Location
 
 __all__ = [
     "AuthenticationError",

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from boardprof.assemble import assemble
-from boardprof.board import Board
+from boardprof.board.board import Board
 from boardprof.errors import UsageError
 from boardprof.metrics import Metric
+from boardprof.report.assemble import assemble
 
 __all__ = ["profile_function"]
 

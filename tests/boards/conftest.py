@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board import Board
-from boardprof.boards import BoardSpec, board_spec, find_boards
-from boardprof.builder import Firmware, build
+from boardprof.board.board import Board
+from boardprof.boards.finding import BoardSpec, board_spec, find_boards
 from boardprof.connection import connect
+from boardprof.firmware.builder import Firmware, build
 from tests.support import requires_tool
 
 WORKLOADS = Path(__file__).parents[2] / "examples" / "workloads"

@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 import boardprof
-from boardprof.boards import BoardSpec
+from boardprof.boards.finding import BoardSpec
 from boardprof.errors import DeviceFaultError
 from tests.unit.building import folder_of, requires_library
 

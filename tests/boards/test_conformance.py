@@ -7,13 +7,13 @@ import json
 
 import pytest
 
-from boardprof.board import Board
-from boardprof.boards import BoardSpec
-from boardprof.builder import Firmware
+from boardprof.board.board import Board
+from boardprof.boards.finding import BoardSpec
 from boardprof.connection import connect
 from boardprof.errors import CheckFailedError, RpcError, UnknownNameError, UsageError
+from boardprof.firmware.builder import Firmware
 from boardprof.metrics import Count, Duration
-from boardprof.report import Report
+from boardprof.report.report import Report
 
 WORKLOADS = {
     "conv2d_i8",
@@ -229,7 +229,7 @@ def test_a_wrong_result_gives_an_error_and_no_number(
         "static volatile int x; void wrong(void); int wrong_check(void);"
         "void wrong(void) { x = 41; } int wrong_check(void) { return x == 42 ? 0 : 7; }\n"
     )
-    from boardprof.builder import build
+    from boardprof.firmware.builder import build
 
     with connect(spec, image=build(spec, [source]).image) as connected:
         with pytest.raises(CheckFailedError) as error:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board import Board
-from boardprof.boards import board_spec
-from boardprof.builder import Firmware, build
+from boardprof.board.board import Board
+from boardprof.boards.finding import board_spec
+from boardprof.boards.guard import CAUSES
 from boardprof.connection import connect, guard_calls
 from boardprof.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
-from boardprof.guard import CAUSES
+from boardprof.firmware.builder import Firmware, build
 from boardprof.metrics import Count
 from tests.boards.conftest import NAMES, available
 from tests.cli.command import boardprof, rows

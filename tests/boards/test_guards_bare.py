@@ -16,14 +16,14 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.board import Board
-from boardprof.boards import board_spec
-from boardprof.builder import Firmware, build
+from boardprof.board.board import Board
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
+from boardprof.elf.locate import locate
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError
-from boardprof.locate import locate
+from boardprof.firmware.builder import Firmware, build
 from boardprof.metrics import Count
-from boardprof.report import Report
+from boardprof.report.report import Report
 from tests.boards.conftest import available
 
 BARE = ["qemu-cortex-m3", "qemu-rv32"]

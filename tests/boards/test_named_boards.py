@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import UsageError
+from boardprof.firmware.builder import build
 from boardprof.metrics import Count, Duration
 from tests.boards.conftest import WORKLOADS, available
 
@@ -104,8 +104,8 @@ def test_a_sleep_takes_wall_time_and_no_cpu_time(name: str, tmp_path: Path) -> N
 
 REFUSED = """
 import os, resource
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec
+from boardprof.firmware.builder import build
 from boardprof.connection import connect
 
 spec = board_spec("native")

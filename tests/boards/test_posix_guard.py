@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError
+from boardprof.firmware.builder import build
 from tests.boards.conftest import available
 
 SOURCE = """\
@@ -72,7 +72,7 @@ int vforked_child_ends(void) {
 
 HOST = """\
 import ctypes, faulthandler, os, signal, sys, threading, time
-from boardprof.boards import board_spec
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import DeviceFaultError
 from pathlib import Path

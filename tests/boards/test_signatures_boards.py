@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.board import Board
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.arguments.passing import Out
+from boardprof.board.board import Board
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
-from boardprof.passing import Out
+from boardprof.firmware.builder import build
 from tests.support import requires_tool
 
 SIGNATURES = Path(__file__).parent / "fixtures" / "signatures.c"

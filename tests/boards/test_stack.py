@@ -11,11 +11,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.board import Board
-from boardprof.boards import BoardSpec
-from boardprof.builder import build
+from boardprof.board.board import Board
+from boardprof.boards.finding import BoardSpec
 from boardprof.connection import connect
 from boardprof.errors import DeviceError
+from boardprof.firmware.builder import build
 from tests.boards.conftest import available
 from tests.support import run
 

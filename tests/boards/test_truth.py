@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.board import Board
-from boardprof.boards import BoardSpec
-from boardprof.builder import build
+from boardprof.board.board import Board
+from boardprof.boards.finding import BoardSpec
 from boardprof.cfunction import CFunction, CType, Scalar
 from boardprof.connection import connect
+from boardprof.firmware.builder import build
 from boardprof.metrics import Count
-from boardprof.report import Report
+from boardprof.report.report import Report
 from tests.boards.conftest import WORKLOADS, available
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
 

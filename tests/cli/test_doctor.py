@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from boardprof.errors import BoardTimeoutError, LinkError
-from boardprof.line_counter import CountingTransport, LineCounts
-from boardprof.link_report import best_baud, exit_code, link_text, links_facts, links_text
-from boardprof.link_test import LinkReport, Throughput
+from boardprof.run.line_counter import CountingTransport, LineCounts
+from boardprof.run.link_report import best_baud, exit_code, link_text, links_facts, links_text
+from boardprof.run.link_test import LinkReport, Throughput
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from tests.cli.command import FIXTURES, agent, boardprof

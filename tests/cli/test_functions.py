@@ -230,7 +230,9 @@ def test_a_source_that_does_not_link_is_listed_all_the_same(tmp_path: Path) -> N
         "static __attribute__((noinline)) int once(int a) { return missing(a) + 1; }\n"
         "int both(int a) { return once(a) * once(a + 1); }\n"
     )
-    done = boardprof("functions", str(file), "-v")
+    done = boardprof(
+        "functions", str(file), "-v", environment={"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    )
     assert done.code == 0
     assert "only(a: i32) -> i32" in done.out
     assert "once  part.c  static: --keep once compiles it out of line" in done.out

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import board_spec
+from boardprof.boards.finding import board_spec
 from tests.cli.command import (
     BOARDPROF,
     FIXTURES,

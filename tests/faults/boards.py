@@ -13,16 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from boardprof.board import Board
-from boardprof.boards import BoardSpec, board_spec
-from boardprof.builder import build
-from boardprof.describe import fetch_dictionary
+from boardprof.board.board import Board
+from boardprof.board.describe import fetch_dictionary
+from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.decode.schemas import layouts_for
 from boardprof.errors import BoardTimeoutError
-from boardprof.faults import Faults
-from boardprof.schemas import layouts_for
-from boardprof.session import Session
+from boardprof.firmware.builder import build
+from boardprof.link.session import Session
 from boardprof.transport.base import Transport
 from boardprof.transport.child import ANNOUNCEMENT, ChildProcess
+from boardprof.transport.faults import Faults
 from boardprof.transport.faulty import FaultyTransport
 from boardprof.transport.inprocess import connect_library
 from boardprof.transport.tcp import SCHEME, connect_socket, stream_of

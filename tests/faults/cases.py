@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgpack
 
 from boardprof.errors import BoardError, BoardprofError, DeviceError, RpcError
-from boardprof.faults import (
+from boardprof.transport.faults import (
     Delay,
     DropByte,
     DropLeading,

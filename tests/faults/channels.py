@@ -8,8 +8,8 @@ import contextlib
 import msgpack
 
 from boardprof.errors import BoardprofError, BusyError, LinkError, RpcError
-from boardprof.faults import Way
-from boardprof.session import Session
+from boardprof.link.session import Session
+from boardprof.transport.faults import Way
 from boardprof.transport.faulty import FaultyTransport
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import BuiltIn, ErrorCode, FrameKind, MeasureFlag

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from boardprof.session import Session
+from boardprof.link.session import Session
 from boardprof.transport.base import DescriptorTransport
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from boardprof.errors import BoardError, BoardprofError, DeviceError, DeviceResetError
-from boardprof.faults import Duplicate, Fault, FlipBit, LateDuplicate, Lose, Truncate, Way
+from boardprof.transport.faults import Duplicate, Fault, FlipBit, LateDuplicate, Lose, Truncate, Way
 from boardprof_protocol.codes import FrameKind
 from tests.faults.boards import Rig
 from tests.faults.host import MOMENTS

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from boardprof.board_file import BoardSpec, load_board
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.boards.finding import board_spec
+from boardprof.firmware.builder import build
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
 
 __all__ = ["Change", "FaultyLine", "altered_board", "peer", "running_agent", "same"]

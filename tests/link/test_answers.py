@@ -18,7 +18,7 @@ from boardprof.errors import (
     RpcError,
     UsageError,
 )
-from boardprof.session import Session
+from boardprof.link.session import Session
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import FrameKind, ResetCause
 from tests.link.fake_agent import Answer, fake_agent, welcome

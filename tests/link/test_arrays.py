@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.assemble import assemble
-from boardprof.board import Board
-from boardprof.board_file import BoardSpec, load_board
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.arguments.block import Block
+from boardprof.arguments.passing import Keep, Out
+from boardprof.board.board import Board
+from boardprof.board.placement import Placement
+from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import (
     DeviceFaultError,
@@ -25,10 +26,9 @@ from boardprof.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.measurement import Measurement, Stack
-from boardprof.memory import Block
-from boardprof.passing import Keep, Out
-from boardprof.placement import Placement
+from boardprof.firmware.builder import build
+from boardprof.report.assemble import assemble
+from boardprof.report.measurement import Measurement, Stack
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 from tests.support import requires_tool
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.board import Board
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.board.board import Board
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import RpcError, UnknownNameError, UsageError
+from boardprof.firmware.builder import build
 from boardprof.metrics import Count, Duration
 from boardprof.profiler import profile_function
 from tests.cli.command import FIXTURES

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from boardprof import connect
-from boardprof.board import Board
-from boardprof.boards import board_spec
-from boardprof.builder import build
-from boardprof.correlate import ClockProbe
+from boardprof.board.board import Board
+from boardprof.board.correlate import ClockProbe
+from boardprof.boards.finding import board_spec
 from boardprof.errors import UsageError
+from boardprof.firmware.builder import build
 from tests.support import requires_tool
 
 

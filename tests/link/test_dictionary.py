@@ -11,11 +11,11 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from boardprof import describe
-from boardprof.describe import fetch_dictionary
-from boardprof.dictionary import CollectorInfo, CounterInfo, FunctionInfo, parse_dictionary
+from boardprof.board import describe
+from boardprof.board.describe import fetch_dictionary
+from boardprof.decode.dictionary import CollectorInfo, CounterInfo, FunctionInfo, parse_dictionary
 from boardprof.errors import FrameError, LinkError, UnknownNameError
-from boardprof.session import Session, Welcome
+from boardprof.link.session import Session, Welcome
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from tests.cli.command import FIXTURES

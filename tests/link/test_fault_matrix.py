@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from boardprof.faults import Duplicate
+from boardprof.transport.faults import Duplicate
 from boardprof_protocol.codes import FrameKind
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import STEPS, run_position

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from boardprof.boards import board_spec
+from boardprof.boards.finding import board_spec
 from boardprof.connection import attach
 from boardprof.errors import LinkError
-from boardprof.faults import (
+from boardprof.transport.faults import (
     ALL_FAULTS,
     Cut,
     Delay,

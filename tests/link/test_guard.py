@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board_file import BoardSpec
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.board.info import board_info, info_text
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.finding import board_spec
+from boardprof.boards.guard import GuardSpec
 from boardprof.connection import connect, guard_calls
 from boardprof.errors import DeviceTimeoutError, UsageError
-from boardprof.guard import GuardSpec
-from boardprof.info import board_info, info_text
+from boardprof.firmware.builder import build
 from tests.cli.command import FIXTURES, agent
 
 ENDLESS = FIXTURES / "endless.c"

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.claim import make_claim, owner_name
 from boardprof.connection import connect
 from boardprof.errors import BoardError, BusyError, DeviceResetError
+from boardprof.link.claim import make_claim, owner_name
 from boardprof.transport.tcp import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame

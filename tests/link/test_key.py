@@ -16,9 +16,8 @@ from typing import Any
 import pytest
 from cffi import FFI
 
-from boardprof.board_file import BoardSpec
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import (
     AuthenticationError,
@@ -27,6 +26,7 @@ from boardprof.errors import (
     LinkError,
     UsageError,
 )
+from boardprof.firmware.builder import build
 from boardprof.transport.sealed import Opener, SealedTransport, Sealer, derive, read_key, seal
 from boardprof.transport.tcp import connect_socket, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind

@@ -19,7 +19,7 @@ import pytest
 
 from boardprof.connection import connect
 from boardprof.errors import BusyError, UsageError
-from boardprof.locks import EmulatorLock, sweep
+from boardprof.link.locks import EmulatorLock, sweep
 from boardprof.transport.child import ChildProcess
 from boardprof.transport.holders import described, lock_holders, openers
 from boardprof.transport.serial import connect_serial

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
-from boardprof.board import Board
-from boardprof.board_file import BoardSpec, load_board
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.arguments.block import Block
+from boardprof.board.board import Board
+from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import BoardTimeoutError, DeviceResetError, RpcError, UsageError
-from boardprof.memory import Block
+from boardprof.firmware.builder import build
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import BadFrame, decode_frame
 from tests.link.peers import Change, FaultyLine, running_agent

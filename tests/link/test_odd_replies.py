@@ -15,7 +15,7 @@ import pytest
 
 from boardprof.connection import connect
 from boardprof.errors import FrameError, RpcError
-from boardprof.session import Session
+from boardprof.link.session import Session
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board import Board
-from boardprof.board_file import load_board
-from boardprof.boards import board_spec
+from boardprof.board.board import Board
+from boardprof.boards.board_file import load_board
+from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from tests.link.peers import running_agent
 from tests.support import requires_tool

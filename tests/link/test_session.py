@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from construct import Int64ul, Struct
 
-from boardprof.board import Board
+from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.errors import (
     BoardError,

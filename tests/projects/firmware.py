@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from boardprof.boards import BoardSpec, board_spec
+from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.connection import connect
 from boardprof.metrics import Count
 from tests.support import ROOT, requires_tool

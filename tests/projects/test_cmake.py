@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.boards import BoardSpec
-from boardprof.builder import build
+from boardprof.boards.finding import BoardSpec
 from boardprof.connection import connect
+from boardprof.firmware.builder import build
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, counts_of, executed, requires_board, shell
 from tests.support import requires_tool

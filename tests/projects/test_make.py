@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board import Board
+from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.errors import BoardError
 from tests.cli.command import boardprof, rows

@@ -18,13 +18,13 @@ import msgpack
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from boardprof.channel import Receiver
-from boardprof.decode import check_layouts, decode_samples
-from boardprof.dictionary import CollectorInfo, parse_dictionary
+from boardprof.decode.dictionary import CollectorInfo, parse_dictionary
+from boardprof.decode.samples import check_layouts, decode_samples
+from boardprof.decode.schemas import layouts_for
 from boardprof.errors import BoardprofError
-from boardprof.rpc import Reply, RpcClient
-from boardprof.schemas import layouts_for
-from boardprof.session import Session
+from boardprof.link.channel import Receiver
+from boardprof.link.rpc import Reply, RpcClient
+from boardprof.link.session import Session
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import (

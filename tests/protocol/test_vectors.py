@@ -10,10 +10,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.decode import decode_samples
-from boardprof.dictionary import CollectorInfo, CounterInfo
+from boardprof.arguments.signature import pack_arguments, parse_signature
+from boardprof.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.decode.samples import decode_samples
 from boardprof.errors import DecodeError
-from boardprof.signature import pack_arguments, parse_signature
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.codes import CounterStatus

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from enum import IntEnum
 
 from boardprof.errors import LinkError
-from boardprof.faults import Faults
+from boardprof.transport.faults import Faults
 from tests.simulation.agent import NEVER, Agent
 
 __all__ = ["HostKilled", "SimTransport", "World"]

@@ -19,8 +19,8 @@ from boardprof.errors import (
     LinkError,
     RpcError,
 )
-from boardprof.faults import Faults
-from boardprof.session import Session
+from boardprof.link.session import Session
+from boardprof.transport.faults import Faults
 from tests.simulation.agent import FUNCTIONS, Agent
 from tests.simulation.host import Books, Host, Violation
 from tests.simulation.line import HostKilled, SimTransport, World

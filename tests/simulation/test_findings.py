@@ -10,10 +10,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.bulk import Channels
 from boardprof.errors import BusyError, DeviceResetError
-from boardprof.faults import Fault, Faults, LateDuplicate, Lose, Way
-from boardprof.session import Session
+from boardprof.link.bulk import Channels
+from boardprof.link.session import Session
+from boardprof.transport.faults import Fault, Faults, LateDuplicate, Lose, Way
 from boardprof_protocol.codes import FrameKind
 from tests.simulation.agent import FUNCTIONS, Agent, build_agent
 from tests.simulation.line import SimTransport, World

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from boardprof.errors import DeviceResetError
-from boardprof.session import CallResult, Session
+from boardprof.link.session import CallResult, Session
 from tests.simulation.agent import Agent, Patch, build_agent
 from tests.simulation.play import Player
 

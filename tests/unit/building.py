@@ -8,12 +8,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from boardprof.boards import BoardSpec
-from boardprof.builder import Firmware
-from boardprof.cache import Cache
-from boardprof.elf import signature
-from boardprof.libc import find_libc
-from boardprof.toolchain import Compiler
+from boardprof.boards.finding import BoardSpec
+from boardprof.dwarf.object_functions import signature
+from boardprof.firmware.builder import Firmware
+from boardprof.firmware.libc import find_libc
+from boardprof.toolchain.cache import Cache
+from boardprof.toolchain.toolchain import Compiler
 from tests.support import requires_tool
 
 __all__ = ["FIR", "changed", "folder_of", "requires_library", "runs", "shown"]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.archive import members
-from boardprof.elf import functions, hidden_functions, signature
+from boardprof.dwarf.object_functions import functions, hidden_functions, signature
+from boardprof.elf.archive import members
 from boardprof.errors import UsageError
 from tests.unit.objects import MACHINES, RISCV, X86_64, compiled
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.array_argument import ArrayArgument, array_argument
-from boardprof.array_overlap import check_overlap
+from boardprof.arguments.array_argument import ArrayArgument, array_argument
+from boardprof.arguments.array_overlap import check_overlap
+from boardprof.arguments.block import Block
+from boardprof.arguments.passing import Keep, Out, Passing
+from boardprof.arguments.signature import parse_signature
 from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
 from boardprof.errors import UsageError
-from boardprof.memory import Block
-from boardprof.passing import Keep, Out, Passing
-from boardprof.signature import parse_signature
 
 I32, F32 = Scalar("i32", "int32_t", 4), Scalar("f32", "float", 4)
 

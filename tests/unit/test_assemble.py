@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from boardprof.assemble import assemble
-from boardprof.clock import ClockFit
-from boardprof.decode import Reading, Sample
-from boardprof.measurement import Device, Measurement
+from boardprof.decode.clock import ClockFit
+from boardprof.decode.samples import Reading, Sample
 from boardprof.metrics import Count, Duration, Percent, Ratio
+from boardprof.report.assemble import assemble
+from boardprof.report.measurement import Device, Measurement
 
 DEVICE = Device("m4", "measured", False, "/dev/ttyACM0", "0.1.0", "00" * 8, 1, {})
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from boardprof.assemble import assemble
-from boardprof.measurement import Measurement, Stack
 from boardprof.metrics import Count
-from boardprof.report import Report
+from boardprof.report.assemble import assemble
+from boardprof.report.measurement import Measurement, Stack
+from boardprof.report.report import Report
 from tests.unit.test_assemble import measurement
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board_file import load_board
+from boardprof.boards.board_file import load_board
 from boardprof.errors import UsageError
 
 BOARD = """\

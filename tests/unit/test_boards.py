@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board_file import agent_options
-from boardprof.boards import (
+from boardprof.boards.board_file import agent_options
+from boardprof.boards.finding import (
     BoardSpec,
     BuildSpec,
     ClockSpec,

@@ -11,9 +11,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.boards import BoardSpec, board_spec, find_boards
-from boardprof.builder import Firmware, build
+from boardprof.boards.finding import BoardSpec, board_spec, find_boards
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
+from boardprof.firmware.builder import Firmware, build
 from tests.support import requires_compiler
 from tests.unit.building import FIR, changed, folder_of, shown
 

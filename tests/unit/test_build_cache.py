@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from boardprof import resources
-from boardprof.boards import BoardSpec, board_spec
-from boardprof.builder import build
-from boardprof.compile_unit import parse_depfile
+from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.firmware.builder import build
+from boardprof.toolchain.compile_unit import parse_depfile
 from tests.unit.building import FIR, changed, folder_of, runs, shown
 
 BUILD_IN_A_CHILD = """
 import sys
 from pathlib import Path
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec
+from boardprof.firmware.builder import build
 firmware = build(board_spec("native"), [Path(sys.argv[1])])
 print(firmware.build_id.hex())
 print(firmware.image)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import boardprof
-from boardprof.boards import BoardSpec, board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
+from boardprof.firmware.builder import build
 from tests.support import requires_compiler, requires_tool, run
 from tests.unit.building import FIR, changed, folder_of, runs, shown
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from boardprof.channel import Receiver, Upload
-from boardprof.rpc import RpcClient
+from boardprof.link.channel import Receiver, Upload
+from boardprof.link.rpc import RpcClient
 from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame

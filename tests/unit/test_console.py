@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.console import Console
-from boardprof.rpc import RpcClient
+from boardprof.link.console import Console
+from boardprof.link.rpc import RpcClient
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from boardprof.correlate import ClockProbe
-from boardprof.dictionary import Dictionary, FunctionInfo
+from boardprof.board.correlate import ClockProbe
+from boardprof.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.errors import FrameError, UsageError
-from boardprof.session import CallResult, Session
+from boardprof.link.session import CallResult, Session
 
 CLOCK = FunctionInfo(7, "bp.clock", "", measurable=False)
 

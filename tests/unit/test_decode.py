@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from construct import Int32ul, Int64ul, Struct
 
-from boardprof.decode import Reading, check_layouts, decode_samples
-from boardprof.dictionary import CollectorInfo, CounterInfo
+from boardprof.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.decode.samples import Reading, check_layouts, decode_samples
 from boardprof.errors import DecodeError, LayoutMismatchError
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.layout import Counter, Layout

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.cfunction import CFunction, Pointer, Struct
-from boardprof.elf import functions, hidden_functions, signature
+from boardprof.dwarf.object_functions import functions, hidden_functions, signature
 from tests.support import requires_tool
 from tests.unit.objects import fields, run_compiler
 

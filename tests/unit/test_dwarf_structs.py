@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.arguments.struct_dtype import struct_dtype
 from boardprof.cfunction import Struct, function_from_json, function_to_json
-from boardprof.struct_dtype import struct_dtype
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, fields, found, layout, signatures
 
 STATE = """\

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.elf import CFunction, Parameter, Scalar, functions, hidden_functions, signature
+from boardprof.dwarf.object_functions import (
+    CFunction,
+    Parameter,
+    Scalar,
+    functions,
+    hidden_functions,
+    signature,
+)
 from boardprof.errors import BuildError, UsageError
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, compiled, found, signatures
 

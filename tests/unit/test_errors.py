@@ -8,6 +8,7 @@ import pickle
 import pytest
 
 from boardprof import errors
+from boardprof.elf.locate import Location
 from boardprof.errors import (
     AuthenticationError,
     BoardError,
@@ -32,7 +33,6 @@ from boardprof.errors import (
     UnknownNameError,
     UsageError,
 )
-from boardprof.locate import Location
 
 TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (UsageError, BoardprofError, 2),

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from boardprof.board_file import BoardSpec, FlashSpec, load_board
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.board_file import BoardSpec, FlashSpec, load_board
+from boardprof.boards.finding import board_spec
+from boardprof.elf.image_id import build_id_of, is_program
 from boardprof.errors import BoardError, BoardTimeoutError, BuildError, MissingToolError, UsageError
-from boardprof.flash import check_flashable, flash
-from boardprof.image_id import build_id_of, is_program
+from boardprof.firmware.builder import build
+from boardprof.firmware.flash import check_flashable, flash
 from tests.support import ROOT, requires_compiler
 
 BOARD = """\
@@ -279,7 +279,7 @@ def test_a_tool_that_cannot_be_ended_is_the_boards_time_out_too(
         started.append(Stuck(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr("boardprof.flash.subprocess.Popen", start)
+    monkeypatch.setattr("boardprof.firmware.flash.subprocess.Popen", start)
     with pytest.raises(BoardTimeoutError, match=r"after 0\.1 s"):
         flash(spec, image)
     super(Stuck, started[0]).wait(10.0)

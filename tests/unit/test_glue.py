@@ -14,10 +14,10 @@ import cffi
 import msgpack
 import pytest
 
-from boardprof.boards import board_spec
-from boardprof.builder import Firmware, build
+from boardprof.boards.finding import board_spec
 from boardprof.cfunction import CFunction, CType, Parameter, Pointer, Scalar, Struct
-from boardprof.glue import fit, table_source
+from boardprof.firmware.builder import Firmware, build
+from boardprof.firmware.glue import fit, table_source
 from boardprof.resources import runtime_dir
 from tests.support import requires_compiler
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.board_file import load_board
+from boardprof.boards.board_file import load_board
+from boardprof.boards.guard import CAUSES, GuardSpec
 from boardprof.errors import UsageError
-from boardprof.guard import CAUSES, GuardSpec
 from tests.unit.test_boards import SMALLEST, folder_of
 
 GUARD = """\

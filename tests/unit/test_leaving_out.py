@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec
 from boardprof.errors import BuildError
+from boardprof.firmware.builder import build
 from tests.cli.command import boardprof
 from tests.support import requires_compiler
 from tests.unit.building import folder_of, shown

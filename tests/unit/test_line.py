@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from boardprof.errors import BoardTimeoutError
-from boardprof.session import Session
+from boardprof.link.session import Session
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.handshake import WELCOME

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import BoardSpec, board_spec
-from boardprof.builder import build
-from boardprof.cache import Cache
-from boardprof.toolchain import Compiler
+from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.firmware.builder import build
+from boardprof.toolchain.cache import Cache
+from boardprof.toolchain.toolchain import Compiler
 from tests.unit.building import changed, folder_of
 
 USER = {"code/u.c": "int helper(int); int f(int n) { return 10 * helper(n); }"}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import BoardSpec, board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.errors import BuildError
-from boardprof.link_errors import explain, undefined_symbols
+from boardprof.firmware.builder import build
+from boardprof.firmware.link_errors import explain, undefined_symbols
 from tests.support import requires_compiler
 from tests.unit.building import changed, folder_of, requires_library
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.locate import Location, Locator, locate
+from boardprof.elf.locate import Location, Locator, locate
 from tests.support import requires_tool, run
 
 SOURCE = """\

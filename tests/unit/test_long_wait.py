@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 
-from boardprof.board_file import ClockSpec
-from boardprof.long_wait import told_after
+from boardprof.boards.board_file import ClockSpec
+from boardprof.run.long_wait import told_after
 
 SLOW = ClockSpec("simulated", 120.0)
 NOTE = (

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import board_spec
-from boardprof.builder import build
-from boardprof.elf import functions, signature
+from boardprof.boards.finding import board_spec
+from boardprof.dwarf.object_functions import functions, signature
 from boardprof.errors import BuildError
-from boardprof.glue import table_source
+from boardprof.firmware.builder import build
+from boardprof.firmware.glue import table_source
 from tests.support import requires_compiler
 from tests.unit.building import folder_of, shown
 from tests.unit.objects import compiled

@@ -7,8 +7,8 @@ import os
 import time
 from pathlib import Path
 
-from boardprof.cache import Cache
-from boardprof.prune import prune
+from boardprof.toolchain.cache import Cache
+from boardprof.toolchain.prune import prune
 
 DAY_S = 86400
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgpack
 import pytest
 
+from boardprof.elf.locate import Location
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError, RpcError
-from boardprof.locate import Location
-from boardprof.refusal import Locate, refusal
+from boardprof.link.refusal import Locate, refusal
 from boardprof_protocol.codes import ErrorCode
 
 PLACE = Location("/src/crash.c", 12, "crash")

@@ -9,7 +9,7 @@ import pytest
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report import Report
+from boardprof.report.report import Report
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

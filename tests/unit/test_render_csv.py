@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report import Report
+from boardprof.report.report import Report
 
 
 def report(*calls: dict[str, Metric]) -> Report:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from boardprof.errors import ReportFileError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report import Report
+from boardprof.report.report import Report
 
 SMALL = Report(
     [{"Name": "fïr", "Count": 10, "Duration (us)": Duration(1.5), "IPC": Ratio(0.5)}],

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.rpc import Progress, Reply, RpcClient
-from boardprof.rtt import RttEstimate
+from boardprof.link.rpc import Progress, Reply, RpcClient
+from boardprof.link.rtt import RttEstimate
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 

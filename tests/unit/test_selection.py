@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from boardprof.decode import Reading, Sample
-from boardprof.dictionary import CollectorInfo, CounterInfo
+from boardprof.board.selection import Selection, select_metrics, unsupported_counters
+from boardprof.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.decode.samples import Reading, Sample
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.selection import Selection, select_metrics, unsupported_counters
 from boardprof_protocol.codes import CounterStatus
 
 KNOWN = {"cycles": "the emulator has no cycle model"}

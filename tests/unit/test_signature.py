@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from boardprof.arguments.signature import pack_arguments, parse_signature
 from boardprof.cfunction import Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.signature import pack_arguments, parse_signature
 
 
 def pack(kind: str, value: object) -> str:

@@ -8,8 +8,8 @@ import struct
 import numpy as np
 import pytest
 
+from boardprof.arguments.struct_dtype import element_dtype, struct_dtype
 from boardprof.cfunction import Field, Scalar, Struct
-from boardprof.struct_dtype import element_dtype, struct_dtype
 
 I8, I16, I32 = (Scalar(f"i{8 * n}", f"int{8 * n}_t", n) for n in (1, 2, 4))
 U8, U64 = Scalar("u8", "uint8_t", 1), Scalar("u64", "uint64_t", 8)

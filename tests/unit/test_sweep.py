@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from boardprof.errors import UsageError
-from boardprof.sweep import effective_flags, settings_of
+from boardprof.firmware.sweep import effective_flags, settings_of
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards import board_spec
-from boardprof.builder import build
+from boardprof.boards.finding import board_spec
 from boardprof.errors import UsageError
-from boardprof.user_flags import user_flags
+from boardprof.firmware.builder import build
+from boardprof.firmware.user_flags import user_flags
 from tests.unit.building import folder_of, runs
 
 

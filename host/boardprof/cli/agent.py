@@ -46,7 +46,7 @@ def serve(
 
     For boards that are programs of this machine. `run -p` and `info -p` connect to what it prints.
     """
-    from boardprof.runner import serve_agent
+    from boardprof.run.runner import serve_agent
 
     if board is None:
         raise UsageError("Which board shall the agent be?", hint="give -b BOARD")

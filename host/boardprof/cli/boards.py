@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from boardprof.board_file import BoardSpec
+    from boardprof.boards.board_file import BoardSpec
 
 __all__ = ["board_facts", "boards"]
 
@@ -19,7 +19,7 @@ __all__ = ["board_facts", "boards"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def boards(as_json: bool) -> None:
     """List the boards, and what is missing for each on this machine."""
-    from boardprof.boards import find_boards, load_board
+    from boardprof.boards.finding import find_boards, load_board
 
     specs = [load_board(folder) for folder in find_boards().values()]
     rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]

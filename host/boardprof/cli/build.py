@@ -37,8 +37,8 @@ def build(
     PATH is a C, C++ or assembler file, a folder of them, an object (.o) or a library (.a); without
     one it is the agent alone. Prints the sizes and the functions.
     """
-    from boardprof.boards import board_spec, default_board
-    from boardprof.image_file import image_sizes, write_image
+    from boardprof.boards.finding import board_spec, default_board
+    from boardprof.firmware.image_file import image_sizes, write_image
 
     spec = default_board() if board is None else board_spec(board)
     firmware = taken_build_options(options).build(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from boardprof.build_options import BuildOptions
+    from boardprof.firmware.build_options import BuildOptions
 
 __all__ = ["build_options", "taken_build_options"]
 
@@ -72,7 +72,7 @@ def build_options(command: Command) -> Command:
 
 def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
     """Return what was given, but for ``optimize``."""
-    from boardprof.build_options import BuildOptions
+    from boardprof.firmware.build_options import BuildOptions
 
     return BuildOptions(
         sources=options["further"],

@@ -50,8 +50,8 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
             "A board, a port, a baud rate, a key or faults are for the test of a line.",
             hint="--link",
         )
-    from boardprof.boards import find_boards, load_board
-    from boardprof.doctor import environment, environment_text
+    from boardprof.boards.finding import find_boards, load_board
+    from boardprof.run.doctor import environment, environment_text
 
     specs = [load_board(folder) for folder in find_boards().values()]
     facts = environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
@@ -61,9 +61,9 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
 
 
 def _doctor_link(as_json: bool, **options: Any) -> int:
-    from boardprof.boards import board_spec, default_board
-    from boardprof.link_report import exit_code, links_facts, links_text
-    from boardprof.link_test import diagnose
+    from boardprof.boards.finding import board_spec, default_board
+    from boardprof.run.link_report import exit_code, links_facts, links_text
+    from boardprof.run.link_test import diagnose
 
     spec = board_spec(options["board"]) if options["board"] else default_board()
     tests = diagnose(

@@ -15,7 +15,7 @@ from boardprof.cli.output import echo_command
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from boardprof.board_file import BoardSpec
+    from boardprof.boards.board_file import BoardSpec
 
 __all__ = ["flash"]
 
@@ -35,9 +35,9 @@ def flash(paths: tuple[str, ...], board: str | None, verbose: bool, **options: A
     them, objects (.o) and libraries (.a). What the tool writes goes to stderr. That the board runs
     the new build is checked through the port; without -p it is not.
     """
-    from boardprof.boards import board_spec
-    from boardprof.flash import check_flashable
-    from boardprof.flash import flash as write
+    from boardprof.boards.finding import board_spec
+    from boardprof.firmware.flash import check_flashable
+    from boardprof.firmware.flash import flash as write
 
     if board is None:
         raise UsageError("Which board shall be flashed?", hint="give -b BOARD")
@@ -57,7 +57,7 @@ def _image(
     spec: BoardSpec, paths: tuple[str, ...], options: Mapping[str, Any], verbose: bool
 ) -> tuple[Path, bytes | None]:
     """Return the image and its build id; None where the file does not tell it."""
-    from boardprof.image_id import build_id_of, is_program
+    from boardprof.elf.image_id import build_id_of, is_program
 
     first = Path(paths[0])
     if len(paths) == 1 and is_program(first):

@@ -13,7 +13,7 @@ from boardprof.cli.options import board_option
 from boardprof.cli.output import echo_command
 
 if TYPE_CHECKING:
-    from boardprof.function_list import FunctionList
+    from boardprof.run.function_list import FunctionList
 
 __all__ = ["functions"]
 
@@ -41,7 +41,7 @@ def functions(
     A FILE is a C or C++ source or a folder of them, which are compiled for a board as `run` does;
     or an object, a static library, a shared library or a program with debug information (-g).
     """
-    from boardprof.function_list import list_facts, list_text
+    from boardprof.run.function_list import list_facts, list_text
 
     found = _found([Path(file) for file in files], board, **options)
     click.echo(
@@ -55,7 +55,7 @@ def functions(
 
 def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList:
     from boardprof.errors import UsageError
-    from boardprof.function_list import FunctionList, object_functions
+    from boardprof.run.function_list import FunctionList, object_functions
 
     for path in paths:
         if not path.exists():
@@ -72,11 +72,11 @@ def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList
 
 
 def _compiled(sources: list[Path], board: str | None, **options: Any) -> FunctionList:
-    from boardprof.boards import board_spec, default_board
-    from boardprof.builder import source_functions
-    from boardprof.elf import HiddenFunction
-    from boardprof.function_list import FunctionList
-    from boardprof.user_flags import user_flags
+    from boardprof.boards.finding import board_spec, default_board
+    from boardprof.dwarf.object_functions import HiddenFunction
+    from boardprof.firmware.builder import source_functions
+    from boardprof.firmware.user_flags import user_flags
+    from boardprof.run.function_list import FunctionList
 
     spec = board_spec(board) if board else default_board()
     if not sources:

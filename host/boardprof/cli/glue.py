@@ -46,7 +46,7 @@ def glue(
     make, PlatformIO and Zephyr that call this.
     """
     from boardprof.cfunction import signature
-    from boardprof.project import agent_config, project_table, registered
+    from boardprof.firmware.project import agent_config, project_table, registered
 
     paths = [Path(name) for name in objects]
     config = agent_config(defines)

@@ -22,8 +22,8 @@ __all__ = ["info"]
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def info(board: str | None, as_json: bool, **options: Any) -> None:
     """Connect to a board and show what it is and what it offers."""
+    from boardprof.board.info import board_info, info_text
     from boardprof.connection import connect
-    from boardprof.info import board_info, info_text
 
     with connect(
         board,

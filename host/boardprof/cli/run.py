@@ -99,8 +99,8 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     takes; without a PATH, it is a function that the board's firmware, or the --image, already has,
     or all. NAME=VALUE gives an argument.
     """
-    from boardprof.report_file import check_report_file, write_report
-    from boardprof.runner import Plan, run_plan
+    from boardprof.report.report_file import check_report_file, write_report
+    from boardprof.run.runner import Plan, run_plan
 
     json_file = options["json_file"]
     if json_file not in (None, _STDOUT):

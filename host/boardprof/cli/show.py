@@ -21,7 +21,7 @@ __all__ = ["show"]
 )
 def show(file: str, as_csv: bool, as_json: bool, aggregate: bool, by_board: bool | None) -> None:
     """Print the table of a Report that was written by `run --json`."""
-    from boardprof.report_file import read_report
+    from boardprof.report.report_file import read_report
 
     report = read_report(file)
     if as_json:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final
 
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report import Row
+from boardprof.report.report import Row
 
 __all__ = ["LEVELS", "SORT_COLUMNS", "group_rows", "largest_first", "merge_rows", "per_call_median"]
 __all__ += ["sort_order", "sum_columns"]

@@ -17,7 +17,7 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import SORT_COLUMNS, largest_first, merge_rows, per_call_median
 from boardprof.render.cells import cell, display_width, escaped, per_call_cell
 from boardprof.render.table import configuration_lines, headers_of
-from boardprof.report import Report, Row
+from boardprof.report.report import Report, Row
 
 __all__ = ["render_boards_table"]
 

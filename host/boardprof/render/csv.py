@@ -13,7 +13,7 @@ from typing import Final
 
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report import Compat, Report
+from boardprof.report.report import Compat, Report
 
 __all__ = ["render_csv"]
 

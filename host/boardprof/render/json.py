@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from boardprof.errors import ReportFileError
 from boardprof.metrics import MetricJson, metric_from_json, metric_to_json
-from boardprof.report import SCHEMA_VERSION, Report, Row, place_text
+from boardprof.report.report import SCHEMA_VERSION, Report, Row, place_text
 
 __all__ = ["parse_json", "render_json"]
 

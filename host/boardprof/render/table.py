@@ -35,7 +35,7 @@ from boardprof.render.cells import (
     tvm_cell,
     tvm_width,
 )
-from boardprof.report import Compat, Report, Row
+from boardprof.report.report import Compat, Report, Row
 
 __all__ = ["FIRST_COLUMNS", "configuration_lines", "headers_of", "render_table"]
 

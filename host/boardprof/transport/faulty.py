@@ -4,7 +4,7 @@
 ::
 
     from boardprof.connection import attach
-    from boardprof.faults import Faults, FlipBit, Planned, Way
+    from boardprof.transport.faults import Faults, FlipBit, Planned, Way
     from boardprof.transport.faulty import FaultyTransport
 
     line = FaultyTransport(connect_tcp("socket://127.0.0.1:4321", 10), Faults(seed=7, frames=0.01))
@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 from boardprof.errors import LinkError
 
 if TYPE_CHECKING:
-    from boardprof.faults import Faults
     from boardprof.transport.base import Transport
+    from boardprof.transport.faults import Faults
 
 __all__ = ["FaultyTransport"]
 

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connected board: its functions, its counters, its memory, and profiling on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from boardprof.arguments.dtypes import Dtypes
+from boardprof.board.correlate import ClockProbe
+from boardprof.board.functions import Functions
+from boardprof.board.measuring import Rounds, check_range, measure_function
+from boardprof.board.memory import Memory
+from boardprof.board.placement import OnTransfer
+from boardprof.board.sampling import Progress
+from boardprof.board.selection import select_metrics, unsupported_counters
+from boardprof.board.window import Window
+from boardprof.boards.board_file import BoardSpec
+from boardprof.cfunction import CFunction
+from boardprof.decode.clock import ClockFit
+from boardprof.decode.dictionary import Dictionary
+from boardprof.decode.samples import check_layouts
+from boardprof.errors import LinkError, UsageError
+from boardprof.link.bulk import Channels
+from boardprof.link.session import Session, Welcome
+from boardprof.link.stream import Stream
+from boardprof.report.assemble import assemble
+from boardprof.report.measurement import Device, Measurement
+from boardprof.report.report import Report
+from boardprof_protocol.layout import Layout
+
+__all__ = ["Board", "Collectors"]
+
+
+class Collectors(Mapping[str, Window]):
+    """The board's collectors by name; each look-up gives a new window, to be used by ``with``."""
+
+    def __init__(self, board: Board) -> None:
+        """Offer what the board's dictionary lists."""
+        self._board = board
+
+    def __getitem__(self, name: str) -> Window:
+        """Return a closed window of the collector, or raise UnknownNameError."""
+        return self._board.window(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter([c.name for c in self._board.dictionary.collectors])
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._board.dictionary.collectors)
+
+
+class Board:
+    """A session with one board. Use it by ``with``, or `close` it.
+
+    Attributes:
+        spec: the board's description.
+        welcome: what it said when the session began.
+        dictionary: what it offers.
+        device: what Reports say of it.
+        functions: its functions.
+        collectors: its collectors.
+        dtypes: the structs that its functions point to, as numpy types; see `Dtypes`.
+        memory: its arena, filled and read through handles.
+        channels: how large blocks and streams go over the line.
+        flags: the compiler's for the functions' code, for Reports; None where that is not known.
+        libc: whether the C library is in the image, likewise; None where every image has one.
+    """
+
+    def __init__(
+        self,
+        spec: BoardSpec,
+        session: Session,
+        welcome: Welcome,
+        dictionary: Dictionary,
+        layouts: Mapping[int, Layout],
+    ) -> None:
+        """Wrap an open session; `connect` is the usual way.
+
+        Raises:
+            LayoutMismatchError: the board's blobs have other layouts than the host knows.
+        """
+        check_layouts(spec.name, dictionary.collectors, layouts)
+        self.spec = spec
+        self.welcome = welcome
+        self.dictionary = dictionary
+        self.session = session
+        self.layouts = layouts
+        self.collectors = Collectors(self)
+        self.channels = Channels(session, welcome, dictionary)
+        self.memory = Memory(session, welcome, dictionary, self.channels)
+        self._sources: dict[str, CFunction] = {}
+        self.functions = Functions(session, dictionary, self.memory, self._sources)
+        self.dtypes = Dtypes(self._sources, self.memory.byte_order)
+        self.device = Device(
+            name=spec.name,
+            clock_kind=spec.clock.kind,
+            emulated=spec.clock.kind == "simulated",
+            port=session.transport.name,
+            agent_version=dictionary.agent_version,
+            build_id=welcome.build_id.hex(),
+            boot_id=welcome.boot_id,
+            unsupported=unsupported_counters(dictionary.collectors, spec.unsupported),
+            collectors=dictionary.collectors,
+            cflags=spec.build.cflags,
+        )
+        self.flags: str | None = None
+        self.libc: bool | None = None
+
+    def know(self, functions: Iterable[CFunction]) -> None:
+        """Learn of the functions what the board itself does not say: the members of structs."""
+        self._sources.update((function.name, function) for function in functions)
+
+    def profile(
+        self,
+        function: str,
+        *args: object,
+        metrics: str | Sequence[str] | None = None,
+        warmup: int = 10,
+        repeat: int = 10,
+        number: int = 1,
+        named: Mapping[str, object] | None = None,
+        on_progress: Progress | None = None,
+        on_transfer: OnTransfer | None = None,
+    ) -> Report:
+        """Measure ``function`` on the board.
+
+        In/out arrays are put back to the caller's values before each warm-up call and each sample.
+        Behind the last sample the function is called once more: what that call writes is what the
+        arrays hold afterwards.
+
+        Args:
+            function: its name.
+            args: arguments, unpacked on the board before the measured window; `array_argument` says
+                what may be passed for a pointer.
+            metrics: names of metrics or counters, or one; None takes all that the board has.
+            warmup: calls before the first sample, >= 0.
+            repeat: samples, >= 1.
+            number: calls in each sample, >= 1.
+            named: arguments by parameter name.
+            on_progress: called with (rounds done, rounds in all) between rounds: a round is a
+                warm-up call or a sample, those of the calibration included.
+            on_transfer: called with ("to the board" or "from the board", bytes done, bytes in all)
+                while arrays go over the line.
+
+        Raises:
+            UsageError: an unknown name, an unsupported metric, a number out of range, arguments
+                that do not fit the signature, or arrays that do not fit the board's arena.
+            CheckFailedError: the function's own check says that its result is wrong.
+        """
+        measurement = self.measure(
+            function,
+            *args,
+            metrics=metrics,
+            warmup=warmup,
+            repeat=repeat,
+            number=number,
+            named=named,
+            on_progress=on_progress,
+            on_transfer=on_transfer,
+        )
+        return assemble([measurement])
+
+    def measure(
+        self,
+        function: str,
+        *args: object,
+        metrics: str | Sequence[str] | None = None,
+        warmup: int = 10,
+        repeat: int = 10,
+        number: int = 1,
+        named: Mapping[str, object] | None = None,
+        on_progress: Progress | None = None,
+        on_transfer: OnTransfer | None = None,
+    ) -> Measurement:
+        """Measure as `profile` does, and return the samples instead of a Report."""
+        rounds = Rounds(warmup, repeat, number)
+        remote = self.functions[function]
+        if not remote.info.measurable:
+            raise UsageError(f"{function} of {self.spec.name} can be called, not measured.")
+        if not isinstance(named, Mapping | None):
+            raise UsageError(f"named={named!r:.60} is no dict of arguments by name.")
+        arguments = remote.bind(args, named or {})
+        selection = select_metrics(
+            self.spec.name,
+            self.dictionary.collectors,
+            self.device.unsupported,
+            metrics,
+            self.device.clock_kind,
+        )
+        return measure_function(
+            self,
+            remote,
+            arguments,
+            selection,
+            rounds,
+            may_drop=metrics is None,
+            on_progress=on_progress,
+            on_transfer=on_transfer,
+        )
+
+    def correlate_clock(self, exchanges: int = 16) -> ClockFit:
+        """Find where the board's tick counter stands on ``time.monotonic()``, and how surely.
+
+        Args:
+            exchanges: of time stamps, >= 2. The longer they take together, the better the drift is
+                known: `profile` makes some before and some after its run.
+
+        Raises:
+            UsageError: the clock is simulated, or the agent has none to ask.
+            LinkError: the board's clock does not run evenly by the host's.
+        """
+        check_range("exchanges", exchanges, 2, 1000)
+        clock = self._clock_probe()
+        clock.ask(exchanges)
+        fit = clock.fit()
+        if fit is None:
+            raise LinkError(
+                f"The clock of {self.spec.name} does not run evenly by the host's, or wraps too "
+                "often to be followed.",
+                hint="see in its port.c what bp_port_clock says of its rate and width",
+            )
+        return fit
+
+    def _clock_probe(self) -> ClockProbe:
+        return ClockProbe(self.session, self.dictionary, self.device.clock_kind)
+
+    def window(self, collector: str) -> Window:
+        """Return a closed window of ``collector``; see `Window`."""
+        return Window(self.session, self.dictionary, self.layouts, self.device, collector)
+
+    def stream(self, timeout_s: float = 1.0) -> Stream:
+        """Open the stream of what the board's functions write; use it by ``with``.
+
+        Args:
+            timeout_s: how long reading waits for more, seconds.
+
+        Raises:
+            UsageError: the board's agent has no streams, or one is open already.
+        """
+        return Stream(self.channels, self.session, timeout_s)
+
+    @property
+    def console(self) -> str:
+        """What the board has printed beside its frames."""
+        return self.session.console
+
+    def close(self) -> None:
+        """End the session, and the emulator if one was started for it."""
+        self.session.close()
+
+    def __enter__(self) -> Self:
+        """Return the board."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the board."""
+        self.close()

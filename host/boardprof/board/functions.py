@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The board's packed functions as Python's: called with Python values, found as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from boardprof.arguments.arguments import Arguments, bind
+from boardprof.arguments.signature import Signature, pack_arguments, parse_signature
+from boardprof.board.memory import Memory
+from boardprof.board.placement import Placement
+from boardprof.cfunction import CFunction, Pointer
+from boardprof.decode.dictionary import Dictionary, FunctionInfo
+from boardprof.errors import UnknownNameError
+from boardprof.link.session import Session
+
+__all__ = ["Functions", "RemoteFunction"]
+
+
+class RemoteFunction:
+    """A packed function of the board, callable with Python values."""
+
+    def __init__(
+        self,
+        session: Session,
+        info: FunctionInfo,
+        memory: Memory,
+        source: CFunction | None = None,
+    ) -> None:
+        """Wrap one entry of the board's dictionary.
+
+        Args:
+            session: with the board.
+            info: the entry.
+            memory: where arrays go.
+            source: what is known of it besides, such as the members of structs.
+        """
+        self.info = info
+        self._source = source
+        self._session = session
+        self._memory = memory
+        self._signature: Signature | None = None  # read at the first call
+        self._is_plain = False  # known to take nothing
+
+    def __call__(self, *args: object, **named: object) -> object:
+        """Call it once on the board; returns its result as a Python value.
+
+        Arrays for ``T*`` are changed in place, as by a call in C; see `array_argument` for what may
+        be passed for a pointer.
+
+        Raises:
+            UsageError: the arguments do not fit the signature, or the board's arena.
+            RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
+        """
+        info = self.info
+        if self._is_plain and not (args or named):
+            return self._session.value(info.id, b"", 0, info.name)
+        signature = self.signature
+        if not signature.pointers:
+            packed, count = pack_arguments(info.name, signature, args, named)
+            return self._session.value(info.id, packed, count, info.name)
+        with Placement(self._memory, self.bind(args, named)) as placement:
+            value = self._session.value(info.id, *placement.packed, info.name)
+            placement.fetch()
+        return value
+
+    @property
+    def signature(self) -> Signature:
+        """What it takes and returns.
+
+        Raises:
+            UsageError: the board says it in a form that this boardprof does not know.
+        """
+        if self._signature is None:
+            self._signature = _with_members(parse_signature(self.info.signature), self._source)
+            self._is_plain = not self._signature.parameters
+        return self._signature
+
+    def bind(self, args: Sequence[object], named: Mapping[str, object]) -> Arguments:
+        """Give each parameter its value; see `boardprof.arguments.arguments.bind`."""
+        return bind(self.info.name, self.signature, args, named, self._memory.byte_order)
+
+    def __repr__(self) -> str:
+        """Return name and signature."""
+        return f"<function {self.info.name}{self.info.signature} on the board>"
+
+
+def _with_members(signature: Signature, source: CFunction | None) -> Signature:
+    """Give the structs of a signature, of which a board tells the size alone, their members."""
+    pointers = dict(signature.pointers)
+    for parameter in source.parameters if source is not None else ():
+        known, better = pointers.get(parameter.name), parameter.type
+        if known is not None and isinstance(better, Pointer) and better.text == known.text:
+            pointers[parameter.name] = replace(known, element=better.element)
+    return replace(signature, pointers=pointers)
+
+
+class Functions:
+    """The board's functions as attributes: ``board.functions.fir(3)``; or by name in brackets."""
+
+    def __init__(
+        self,
+        session: Session,
+        dictionary: Dictionary,
+        memory: Memory,
+        sources: Mapping[str, CFunction] | None = None,
+    ) -> None:
+        """Offer what the dictionary lists; arrays go into ``memory``.
+
+        ``sources`` is what is known of some besides; it may become more before they are used.
+        """
+        self._sources: Mapping[str, CFunction] = {} if sources is None else sources
+        self._session = session
+        self._memory = memory
+        self._dictionary = dictionary
+        self._known: dict[str, RemoteFunction] = {}
+
+    def __getitem__(self, name: str) -> RemoteFunction:
+        """Return the function called ``name``, or raise UnknownNameError."""
+        if name not in self._known:
+            info = self._dictionary.function(name)
+            source = self._sources.get(name)
+            self._known[name] = RemoteFunction(self._session, info, self._memory, source)
+        return self._known[name]
+
+    def __getattr__(self, name: str) -> RemoteFunction:
+        """Return the function called ``name``, or raise AttributeError with what there is."""
+        if "_known" not in self.__dict__:  # copy and pickle ask before anything is there
+            raise AttributeError(name)
+        try:
+            remote = self[name]
+        except UnknownNameError as error:
+            raise AttributeError(str(error)) from error
+        self.__dict__[name] = remote  # found there from now on, without coming here
+        return remote
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the board's own functions."""
+        return iter([f.name for f in self._dictionary.user_functions])
+
+    def __dir__(self) -> list[str]:
+        """List the functions for completion."""
+        return list(self)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a connected board is and offers, as JSON-able facts and as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from boardprof.board.board import Board
+from boardprof.boards.guard import GuardSpec
+
+__all__ = ["board_info", "info_text"]
+
+
+def board_info(board: Board) -> dict[str, Any]:
+    """Return facts about a connected board.
+
+    Keys with a unit in their name are numbers; ``counters`` has one entry a counter with its width
+    in bits, its rate in Hz (None: no clock) and why it is unsupported (None: it is supported).
+    """
+    welcome, dictionary, device = board.welcome, board.dictionary, board.device
+    return {
+        "schema_version": 1,
+        "board": board.spec.name,
+        "summary": board.spec.summary,
+        "port": device.port,
+        "agent_version": dictionary.agent_version,
+        "protocol": welcome.version,
+        "build_id": device.build_id,
+        "boot_id": welcome.boot_id,
+        "reset_cause": welcome.reset_cause.name.lower().replace("_", " "),
+        "mtu_rx_bytes": welcome.mtu_rx,
+        "mtu_tx_bytes": welcome.mtu_tx,
+        "pointer_bytes": welcome.pointer_size,
+        "byte_order": "big" if welcome.big_endian else "little",
+        "arena_bytes": dictionary.arena_bytes,
+        "clock_kind": device.clock_kind,
+        "emulated": device.emulated,
+        "time_scale": board.spec.clock.time_scale,
+        "faults": _guard(board).facts(),
+        "collectors": [
+            {
+                "name": collector.name,
+                "schema": board.layouts[collector.schema_id].name,
+                "version": collector.version,
+                "counters": [
+                    {
+                        "name": counter.name,
+                        "source": counter.source,
+                        "bits": counter.bits,
+                        "hz": counter.hz or None,
+                        "counts_in_sleep": counter.counts_in_sleep,
+                        "unsupported": device.unsupported.get(counter.name),
+                    }
+                    for counter in collector.counters
+                ],
+            }
+            for collector in dictionary.collectors
+        ],
+        "functions": [
+            {"name": f.name, "signature": f.signature, "measurable": f.measurable}
+            for f in dictionary.user_functions
+        ],
+    }
+
+
+def _guard(board: Board) -> GuardSpec:
+    """Return what the guard of this very agent catches: one may be built without."""
+    guarded = any(function.name == "bp.guard" for function in board.dictionary.functions)
+    return board.spec.guard if guarded else GuardSpec()
+
+
+def info_text(facts: dict[str, Any]) -> str:
+    """Lay the facts out for reading."""
+    lines = [
+        f"{facts['board']}: {facts['summary']}",
+        f"  port        {facts['port']}",
+        f"  agent       {facts['agent_version']}, protocol {facts['protocol']}, "
+        f"build {facts['build_id']}",
+        f"  frames      {facts['mtu_rx_bytes']} bytes to the board, "
+        f"{facts['mtu_tx_bytes']} from it",
+        f"  CPU         {8 * facts['pointer_bytes']}-bit pointers, {facts['byte_order']}-endian",
+        f"  arena       {facts['arena_bytes']:,} bytes",
+        f"  clock       {facts['clock_kind']}" + (", emulated" if facts["emulated"] else ""),
+        f"  last reset  {facts['reset_cause']}",
+        "Counters",
+    ]
+    for collector in facts["collectors"]:
+        lines += [_counter_line(collector["name"], counter) for counter in collector["counters"]]
+    lines.append("Faults of a called function")
+    lines += [_fault_line(fault["cause"], fault["not_caught"]) for fault in facts["faults"]]
+    lines.append("Functions")
+    lines += [f"  {f['name']}{f['signature']}" for f in facts["functions"]] or ["  (none)"]
+    return "\n".join(lines)
+
+
+def _counter_line(collector: str, counter: dict[str, Any]) -> str:
+    rate = f", {counter['hz']:,} Hz" if counter["hz"] else ""
+    state = f"unsupported: {counter['unsupported']}" if counter["unsupported"] else "ok"
+    source = f"{counter['source']} by collector {collector}"
+    return f"  {counter['name']}: {counter['bits']} bits{rate}, {source}: {state}"
+
+
+def _fault_line(cause: str, not_caught: str | None) -> str:
+    return f"  {cause}: " + ("caught" if not_caught is None else f"not caught: {not_caught}")

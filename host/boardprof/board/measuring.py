@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One function measured on a board: calibration, samples, its stack, and one further call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+
+from boardprof.board.correlate import ClockProbe
+from boardprof.board.functions import RemoteFunction
+from boardprof.board.placement import OnTransfer, Placement
+from boardprof.board.sampling import Progress, Sampling
+from boardprof.board.selection import Selection
+from boardprof.decode.samples import Sample
+from boardprof.errors import (
+    DeviceError,
+    DeviceFaultError,
+    DeviceTimeoutError,
+    FrameError,
+    RpcError,
+    UsageError,
+)
+from boardprof.report.measurement import Measurement, Stack
+from boardprof_protocol.codes import ErrorCode, MeasureFlag
+
+if TYPE_CHECKING:
+    from boardprof.arguments.arguments import Arguments
+    from boardprof.board.board import Board
+
+__all__ = ["Rounds", "check_range", "measure_function"]
+
+_CALIBRATION_SAMPLES = 9
+"""Windows around the empty function; their median is subtracted."""
+
+_CLOCK_EXCHANGES = 8
+"""Of time stamps, before a measurement and again behind it."""
+
+_STACK = "bp.stack"
+_NO_STACK = "the agent cannot paint its stack"
+_STACK_ENDED: dict[type[DeviceError], str] = {
+    DeviceFaultError: "the function trapped in the call on painted stack",
+    DeviceTimeoutError: "the call on painted stack did not end within the time limit",
+}
+
+
+def check_range(name: str, value: int, least: int, most: int) -> None:
+    """Raise UsageError unless ``value`` is a whole number within its limits."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is not a whole number.")
+    if not least <= value <= most:
+        raise UsageError(f"{name}={value} is out of range: {least} to {most}.")
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often the function is called.
+
+    Attributes:
+        warmup: calls before the first sample, >= 0.
+        repeat: samples, >= 1.
+        number: calls in each sample, >= 1.
+
+    Raises:
+        UsageError: one is out of range.
+    """
+
+    warmup: int
+    repeat: int
+    number: int
+
+    def __post_init__(self) -> None:
+        """Check the ranges, which are those of the wire."""
+        for name, least, most in (
+            ("warmup", 0, (1 << 31) - 1),
+            ("repeat", 1, (1 << 32) - 1),
+            ("number", 1, (1 << 32) - 1),
+        ):
+            check_range(name, getattr(self, name), least, most)
+
+    @property
+    def in_all(self) -> int:
+        """Rounds on the board, those of the calibration included."""
+        return min(self.warmup, 1) + _CALIBRATION_SAMPLES + self.warmup + self.repeat
+
+
+def measure_function(
+    board: Board,
+    remote: RemoteFunction,
+    arguments: Arguments,
+    selection: Selection,
+    rounds: Rounds,
+    *,
+    may_drop: bool,
+    on_progress: Progress | None = None,
+    on_transfer: OnTransfer | None = None,
+) -> Measurement:
+    """Measure a function with the same arguments in each round, then call it once for its outputs.
+
+    Args:
+        board: with an open session.
+        remote: the function.
+        arguments: its own; in/out arrays are changed in place by the one further call.
+        selection: collectors that run.
+        rounds: how often it is called.
+        may_drop: whether collectors may be left out that do not fit into one pass.
+        on_progress: called with (rounds done, rounds in all).
+        on_transfer: called while arrays go over the line.
+
+    Raises:
+        UsageError: the arrays do not fit the arena.
+        CheckFailedError: the function's own check says that its result is wrong.
+    """
+    info, session = remote.info, board.session
+    clock = ClockProbe(session, board.dictionary, board.device.clock_kind)
+    with Placement(board.memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
+
+        def sampling(selection: Selection) -> Sampling:
+            return Sampling(
+                session,
+                info,
+                placement.packed,
+                selection,
+                rounds.number,
+                board.layouts,
+                real_time=board.device.clock_kind != "simulated",
+                rounds=rounds.in_all,
+                on_progress=on_progress,
+                prepare=placement.send_again if placement.sends_again else None,
+            )
+
+        if clock.offered:
+            clock.ask(_CLOCK_EXCHANGES)
+        run, selection, calibration = _calibrated(sampling, selection, rounds, may_drop)
+        samples, totals = run.samples(MeasureFlag(0), rounds.warmup, rounds.repeat)
+        if clock.offered:
+            clock.ask(_CLOCK_EXCHANGES)
+        placement.send_again()
+        stack = _stack(board, info.id, info.name, placement.packed)
+        placement.send_again()
+        placement.renew_outputs()
+        result = session.value(info.id, *placement.packed, info.name)
+        outputs = placement.fetch()
+    return Measurement(
+        info.name,
+        board.device,
+        rounds.number,
+        rounds.warmup,
+        samples,
+        calibration,
+        totals,
+        selection.mask,
+        arguments.text,
+        clock.fit() if clock.offered else None,
+        board.flags,
+        libc=board.libc,
+        stack=stack,
+        result=result,
+        result_type=remote.signature.result,
+        outputs=outputs,
+        kept=tuple(array.name for array in arguments.arrays if array.is_kept),
+        sent_again=placement.why_again,
+    )
+
+
+def _calibrated(
+    sampling: Callable[[Selection], Sampling],
+    selection: Selection,
+    rounds: Rounds,
+    may_drop: bool,
+) -> tuple[Sampling, Selection, tuple[Sample, ...]]:
+    """Measure the empty function; leave collectors out until one pass holds those that are left."""
+    while True:
+        run = sampling(selection)
+        try:
+            calibration, _ = run.samples(
+                MeasureFlag.EMPTY, min(rounds.warmup, 1), _CALIBRATION_SAMPLES
+            )
+            return run, selection, calibration
+        except RpcError as error:
+            # Nothing has run yet. How many fit into one pass only the agent knows.
+            too_many = error.code in (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
+            if not may_drop or not too_many or len(selection.collectors) == 1:
+                raise
+            selection = selection.without_last()
+
+
+def _stack(board: Board, function_id: int, name: str, packed: tuple[bytes, int]) -> Stack | str:
+    """Return what the function takes of the stack, or why that is not known."""
+    painter = next((f for f in board.dictionary.functions if f.name == _STACK), None)
+    if painter is None:
+        return _NO_STACK
+    content, count = packed
+    try:
+        value: Any = board.session.value(
+            painter.id, bytes(msgpack.packb(function_id)) + content, count + 1, name
+        )
+    except RpcError as error:
+        if error.code != ErrorCode.UNSUPPORTED:
+            raise
+        return _NO_STACK
+    except (DeviceFaultError, DeviceTimeoutError) as error:  # the measurement itself is good
+        return _STACK_ENDED[type(error)]
+    if not (isinstance(value, list) and len(value) >= 2 and all(type(n) is int for n in value[:2])):
+        raise FrameError(f"bp.stack returned {value!r:.60}, not [used, painted].")
+    return Stack(value[0], value[1])

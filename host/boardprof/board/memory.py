@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The board's arena: blocks of its memory, filled and read through handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal
+
+import msgpack
+
+from boardprof.arguments.block import Block
+from boardprof.decode.dictionary import Dictionary
+from boardprof.errors import FrameError, RpcError, UsageError
+from boardprof.link.bulk import Channels
+from boardprof.link.session import Session, Welcome
+from boardprof_protocol.codes import ErrorCode
+from boardprof_protocol.frame import body_capacity
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+__all__ = ["Memory"]
+
+_FEW_FRAMES = 3
+"""Up to so many calls of bp.read or bp.write are faster than a channel, with its three calls."""
+
+_CALL_OVERHEAD = 24
+"""Bytes of a body around the data: array, ids, three numbers of five bytes, the bin's head."""
+
+
+class Memory:
+    """Blocks of the board's arena.
+
+    Attributes:
+        size: bytes of the arena, 0: the agent has none.
+        byte_order: of numbers on the board.
+    """
+
+    def __init__(
+        self, session: Session, welcome: Welcome, dictionary: Dictionary, channels: Channels
+    ) -> None:
+        """Offer the arena of an open session."""
+        self._session = session
+        self._channels = channels
+        self._dictionary = dictionary
+        self._write_chunk = body_capacity(welcome.mtu_rx) - _CALL_OVERHEAD
+        self._read_chunk = body_capacity(welcome.mtu_tx) - _CALL_OVERHEAD
+        self.size = dictionary.arena_bytes
+        self.byte_order: Literal["little", "big"] = "big" if welcome.big_endian else "little"
+        self._held: dict[int, Block] = {}
+        self._released: list[Block] = []
+
+    def alloc(self, size: int) -> Block:
+        """Reserve ``size`` bytes, 1 or more, aligned to 16.
+
+        Raises:
+            UsageError: the board's agent has no arena, or it is smaller than that.
+            RpcError: what is left of it is.
+        """
+        self._free_released()
+        _check_whole("size", size)
+        if not 0 < size <= self.size:
+            raise UsageError(
+                f"A block of {size} bytes does not fit: the board's arena has {self.size} bytes.",
+                hint="its size is the option `arena` of [build] config in the board's board.toml",
+            )
+        # An interrupt between the reply and the next line loses the block until the session ends.
+        handle = self._call("bp.alloc", size)
+        if not isinstance(handle, int):
+            raise FrameError(f"bp.alloc returned {handle!r}, not a handle.")
+        block = self._held[handle] = Block(handle, size)
+        return block
+
+    def free(self, block: Block) -> None:
+        """Give a block back; its handle is refused from now on."""
+        _check_block(block)
+        self._held.pop(block.handle, None)
+        self._call("bp.free", block.handle)
+
+    def holds(self, block: Block) -> bool:
+        """Whether a block is from this session's `alloc`, and not freed."""
+        return self._held.get(block.handle) is block
+
+    @property
+    def held_bytes(self) -> int:
+        """What the blocks take that are not freed, each rounded up to 16."""
+        return sum(-(-block.size // 16) * 16 for block in self._held.values())
+
+    def release(self, blocks: Iterable[Block], *, now: bool) -> None:
+        """Free blocks at once, or when the board is asked for memory again.
+
+        Args:
+            blocks: from `alloc`.
+            now: False while the board may still be within a call, or cannot be reached.
+        """
+        for block in blocks:
+            if self._held.pop(block.handle, None) is not None:
+                self._released.append(block)
+        if now:
+            self._free_released()
+
+    def _free_released(self) -> None:
+        while self._released:
+            try:
+                self._call("bp.free", self._released[-1].handle)
+            except RpcError as error:
+                if error.code != ErrorCode.BAD_HANDLE:  # freed already, by a call broken off
+                    raise
+            self._released.pop()
+
+    def write(
+        self,
+        block: Block,
+        data: Buffer,
+        offset: int = 0,
+        *,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """Write ``data`` at ``offset``.
+
+        Args:
+            block: from `alloc`.
+            data: bytes, or what else has memory of its own, such as a numpy array.
+            offset: where, in bytes from the block's beginning.
+            on_progress: called with (bytes done, bytes in all).
+
+        Raises:
+            UsageError: it is no block, no offset or no data, or not all of it is within the block.
+            RpcError: the handle is void.
+        """
+        content = _content(data)
+        _check_range(block, offset, len(content))
+        if self._is_bulk("bp.upload", len(content), self._write_chunk):
+            self._channels.upload(block.handle, offset, content, on_progress)
+            return
+        for begin in range(0, len(content), self._write_chunk):
+            chunk = content[begin : begin + self._write_chunk]
+            self._call("bp.write", block.handle, offset + begin, chunk)
+            if on_progress is not None:
+                on_progress(begin + len(chunk), len(content))
+
+    def _is_bulk(self, opener: str, size: int, chunk: int) -> bool:
+        return size > _FEW_FRAMES * chunk and self._channels.offers(opener)
+
+    def read(
+        self,
+        block: Block,
+        size: int | None = None,
+        offset: int = 0,
+        *,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> bytes:
+        """Read ``size`` bytes (all that follow when None) from ``offset``.
+
+        ``on_progress`` is called with (bytes done, bytes in all).
+
+        Raises:
+            UsageError: it is no block, no offset or no size, or not all of it is within the block.
+            RpcError: the handle is void.
+        """
+        if size is None:
+            _check_range(block, offset, 0)
+            size = block.size - offset
+        _check_range(block, offset, size)
+        if self._is_bulk("bp.download", size, self._read_chunk):
+            return self._channels.download(block.handle, offset, size, on_progress)
+        chunks = []
+        for begin in range(0, size, self._read_chunk):
+            length = min(self._read_chunk, size - begin)
+            chunk = self._call("bp.read", block.handle, offset + begin, length)
+            if not isinstance(chunk, bytes) or len(chunk) != length:
+                raise FrameError(f"bp.read returned {chunk!r:.60}, not {length} bytes.")
+            chunks.append(chunk)
+            if on_progress is not None:
+                on_progress(begin + length, size)
+        return b"".join(chunks)
+
+    def _call(self, name: str, *values: int | bytes) -> object:
+        function = self._dictionary.function(name)
+        arguments = b"".join(bytes(msgpack.packb(value)) for value in values)
+        return self._session.value(function.id, arguments, len(values), name)
+
+
+def _content(data: Buffer) -> bytes:
+    try:
+        return memoryview(data).tobytes()
+    except TypeError as error:
+        raise UsageError(
+            f"{data!r:.60} cannot be written into a block: it is not bytes.",
+            hint="bytes, bytearray, memoryview or a numpy array",
+        ) from error
+
+
+def _check_block(block: object) -> None:
+    if not isinstance(block, Block):
+        raise UsageError(f"{block!r:.60} is no block.", hint="board.memory.alloc(size) returns one")
+
+
+def _check_whole(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageError(f"{name}={value!r:.60} is not a whole number.")
+
+
+def _check_range(block: Block, offset: int, size: int) -> None:
+    """See that ``size`` bytes from ``offset`` are within the block."""
+    _check_block(block)
+    _check_whole("offset", offset)
+    _check_whole("size", size)
+    if offset < 0 or size < 0 or offset + size > block.size:
+        raise UsageError(
+            f"There are no {size:,} bytes from offset {offset:,} of a block of {block.size:,} "
+            "bytes.",
+            hint=f"stay within 0 to {block.size:,}",
+        )

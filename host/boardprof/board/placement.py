@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The place of one call's arrays in the board's arena: reserved, filled, read back, freed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from boardprof.arguments.arguments import Arguments
+from boardprof.arguments.block import Block
+from boardprof.arguments.passing import Passing
+from boardprof.board.memory import Memory
+from boardprof.board.slots import Slot, lay_out, slots_of
+from boardprof.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    DeviceResetError,
+    LinkError,
+    RpcError,
+    UsageError,
+)
+from boardprof_protocol.codes import ErrorCode
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["OnTransfer", "Placement"]
+
+OnTransfer = Callable[[str, int, int], None]
+"""Called with ("to the board" or "from the board", bytes done, bytes in all)."""
+
+_NULL = b"\xc4\x00"
+_SPAN = struct.Struct("<BBIII")
+_SPAN_WITH_COPY = struct.Struct("<BBIIII")
+_BIN_8 = 0xC4
+
+
+class Placement:
+    """The blocks of one call, or of one measurement. Use it by ``with``.
+
+    ::
+
+        with Placement(memory, arguments) as placement:
+            session.value(function.id, *placement.packed, function.name)
+            outputs = placement.fetch()
+
+    Attributes:
+        packed: the arguments for the wire, and how many.
+        sends_again: whether what is to be put back must come from the host each time.
+        why_again: why, for Reports.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        arguments: Arguments,
+        *,
+        put_back: bool = False,
+        on_transfer: OnTransfer | None = None,
+    ) -> None:
+        """Find a place for each array; nothing is sent yet.
+
+        Args:
+            memory: of the board.
+            arguments: of the call.
+            put_back: whether there will be several calls, and in/out arrays begin each of them with
+                the host's values: from copies on the board if there is room.
+            on_transfer: see `OnTransfer`.
+
+        Raises:
+            UsageError: the arrays take more than the arena has, or a block is not this board's.
+        """
+        self.packed = (b"", 0)
+        self.sends_again = False
+        self.why_again = ""
+        self._memory = memory
+        self._arguments = arguments
+        self._put_back = put_back
+        self._on_transfer = on_transfer
+        self._blocks: list[Block] = []
+        self._main: Block | None = None
+        self._out: Block | None = None
+        self._slots = slots_of(arguments.arrays)
+        self._main_size = lay_out([slot for slot in self._slots if not slot.is_out])
+        self._out_size = lay_out([slot for slot in self._slots if slot.is_out])
+        self._size = self._main_size + self._out_size
+        self._check()
+
+    def _check(self) -> None:
+        memory, name = self._memory, self._arguments.function
+        for array in self._arguments.arrays:
+            if array.block is not None and not memory.holds(array.block):
+                raise UsageError(
+                    f"{array.name} of {name} is a block that this board does not hold: it was "
+                    "freed, or it is another board's or another session's.",
+                    hint="reserve it by board.memory.alloc of the board that is called",
+                )
+        if not self._slots:
+            return
+        if not memory.size:
+            raise UsageError(
+                f"{name} takes arrays, and the board's agent has no arena to put them into.",
+                hint="set arena in [build] config of its board.toml",
+            )
+        room = memory.size - memory.held_bytes
+        if self._size > room:
+            held = f", of which {memory.held_bytes:,} are reserved" if memory.held_bytes else ""
+            raise UsageError(
+                f"The arrays of {name} take {self._size:,} bytes; the board's arena has "
+                f"{memory.size:,} bytes{held}.",
+                hint="pass smaller arrays, or set arena in [build] config of board.toml",
+            )
+
+    def __enter__(self) -> Self:
+        """Reserve the blocks and send what is to be sent."""
+        try:
+            if self._main_size:
+                self._main = self._reserve(self._main_size)
+            if self._out_size:
+                self._out = self._reserve(self._out_size)
+            if self._put_back:
+                self._make_copies()
+            self._fill()
+            self.packed = self._pack()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Free the blocks; when the board is within a call or gone, before the next are reserved.
+
+        Behind an error, that error is what counts.
+        """
+        blocks, self._blocks = self._blocks, []
+        if error is None:
+            self._memory.release(blocks, now=True)
+            return
+        try:
+            self._memory.release(blocks, now=_answers(error))
+        except BoardprofError:
+            return  # what is left is freed before the next blocks are reserved
+
+    # -- there ------------------------------------------------------------------------------
+
+    def _reserve(self, size: int) -> Block:
+        block = self._memory.alloc(size)
+        self._blocks.append(block)
+        return block
+
+    def renew_outputs(self) -> None:
+        """Let the arrays that are not sent be zeros again, as before the first call."""
+        if self._out is not None:
+            self._blocks.remove(self._out)
+            self._memory.release([self._out], now=True)
+            self._out = self._reserve(self._out_size)
+            self.packed = self._pack()
+
+    def _make_copies(self) -> None:
+        """Reserve a copy for each array that is put back, or find that there is no room."""
+        slots = [slot for slot in self._slots if slot.is_put_back and slot.argument.size]
+        needed = sum(slot.room for slot in slots)
+        room = self._memory.size - self._memory.held_bytes
+        first = len(self._blocks)
+        if needed > room:
+            self.sends_again = True
+            self.why_again = (
+                f"copies of {needed:,} bytes do not fit the arena of {self._memory.size:,} bytes "
+                f"beside the arrays' {self._size:,}"
+            )
+            return
+        try:
+            for slot in slots:
+                slot.copy = self._reserve(slot.room)
+        except RpcError as error:
+            if error.code != ErrorCode.NO_MEMORY:
+                raise
+            self._memory.release(self._blocks[first:], now=True)
+            del self._blocks[first:]
+            for slot in slots:
+                slot.copy = None
+            self.sends_again = True
+            self.why_again = "the board has no handle, or no place in one piece, for their copies"
+
+    def _fill(self) -> None:
+        """Send the arrays: into the block what stays there, else into its copy."""
+        has_copies = any(slot.copy is not None for slot in self._slots)
+        sent = [slot for slot in self._slots if not slot.is_out]
+        self._send([slot for slot in sent if not (has_copies and slot.is_put_back)])
+        for slot in self._slots:
+            if slot.copy is not None:
+                self._write(slot.copy, 0, slot.argument.content())
+
+    def send_again(self) -> None:
+        """Put in/out arrays back to the host's values; does nothing where the board does it."""
+        if self.sends_again:
+            self._send([slot for slot in self._slots if slot.is_put_back])
+
+    def _send(self, slots: Sequence[Slot]) -> None:
+        """Send neighbours in one piece."""
+        parts = [slot.argument.content().ljust(slot.room, b"\0") for slot in slots]
+        if self._main is not None and any(slot.argument.size for slot in slots):
+            self._write(self._main, slots[0].offset, b"".join(parts))
+
+    def _write(self, block: Block, offset: int, content: bytes) -> None:
+        self._memory.write(block, content, offset, on_progress=self._told("to the board"))
+
+    def _told(self, way: str) -> Callable[[int, int], None] | None:
+        on_transfer = self._on_transfer
+        if on_transfer is None:
+            return None
+        return lambda done, total: on_transfer(way, done, total)
+
+    def _pack(self) -> tuple[bytes, int]:
+        spans = {
+            array.name: self._span(slot, array.passing is Passing.IN_OUT and index == 0)
+            for slot in self._slots
+            for index, array in enumerate(slot.arguments)
+        }
+        packed = []
+        for part in self._arguments.parts:
+            if isinstance(part, bytes):
+                packed.append(part)
+            elif part.block is not None:
+                packed.append(_SPAN.pack(_BIN_8, 12, part.block.handle, 0, part.block.size))
+            else:
+                packed.append(spans.get(part.name, _NULL))
+        return b"".join(packed), len(packed)
+
+    def _span(self, slot: Slot, is_put_back: bool) -> bytes:
+        block = self._out if slot.is_out else self._main
+        assert block is not None, "it is reserved for as long as the placement is used"
+        place = (block.handle, slot.offset, slot.argument.size)
+        if is_put_back and slot.copy is not None:
+            return _SPAN_WITH_COPY.pack(_BIN_8, 16, *place, slot.copy.handle)
+        return _SPAN.pack(_BIN_8, 12, *place)
+
+    # -- and back ---------------------------------------------------------------------------
+
+    def fetch(self) -> dict[str, npt.NDArray[Any]]:
+        """Read what comes back into the caller's arrays; return it by parameter name as well."""
+        outputs: dict[str, npt.NDArray[Any]] = {}
+        for block, size in ((self._main, self._main_size), (self._out, self._out_size)):
+            if block is not None:
+                outputs |= self._fetch(block, size, self._out is block)
+        order = [array.name for array in self._arguments.arrays]
+        return {name: outputs[name] for name in order if name in outputs}
+
+    def _fetch(self, block: Block, size: int, is_out: bool) -> dict[str, npt.NDArray[Any]]:
+        slots = [slot for slot in self._slots if slot.rank > 0 and slot.is_out == is_out]
+        content, begin = b"", slots[0].offset if slots else 0
+        if any(slot.argument.size for slot in slots):
+            told = self._told("from the board")
+            content = self._memory.read(block, size - begin, begin, on_progress=told)
+        outputs = {}
+        for slot in slots:
+            at = slot.offset - begin
+            part = content[at : at + slot.argument.size]
+            for array in slot.arguments:
+                if array.is_returned:
+                    outputs[array.name] = array.take(part)
+        return outputs
+
+
+def _answers(error: BaseException) -> bool:
+    """Tell whether the board can be talked to behind an error."""
+    if isinstance(error, RpcError):
+        return True
+    gone = (BoardTimeoutError, LinkError, DeviceResetError)
+    return isinstance(error, Exception) and not isinstance(error, gone)

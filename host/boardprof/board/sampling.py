@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A measurement's samples: the board sends as many at a time as its buffer holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgpack
+
+from boardprof.board.selection import Selection
+from boardprof.decode.dictionary import FunctionInfo
+from boardprof.decode.samples import Sample, decode_samples
+from boardprof.errors import FrameError
+from boardprof.link.session import Session
+from boardprof_protocol.codes import BuiltIn, MeasureFlag
+from boardprof_protocol.layout import Layout
+
+__all__ = ["Progress", "Sampling"]
+
+Progress = Callable[[int, int], None]
+"""Called with (rounds done, rounds in all) while a measurement runs."""
+
+
+class Sampling:
+    """Calls of ``bp.measure`` for one function, until all samples are there."""
+
+    def __init__(
+        self,
+        session: Session,
+        function: FunctionInfo,
+        packed: tuple[bytes, int],
+        selection: Selection,
+        number: int,
+        layouts: Mapping[int, Layout],
+        *,
+        real_time: bool,
+        rounds: int,
+        on_progress: Progress | None,
+        prepare: Callable[[], None] | None = None,
+    ) -> None:
+        """Prepare; nothing is called yet.
+
+        Args:
+            session: with the board.
+            function: what is measured.
+            packed: its arguments for the wire, and how many.
+            selection: the collectors that run.
+            number: calls in each sample.
+            layouts: of the collectors' blobs.
+            real_time: whether the board's clock runs by the host's: no sample is longer than its
+                call then.
+            rounds: in all, of warm-up and samples, for ``on_progress``.
+            on_progress: see `Progress`.
+            prepare: called before each round, of the empty function as well; each is a call of
+                ``bp.measure`` of its own then, so that all begin behind the same work of the link.
+        """
+        self._done, self._rounds = 0, rounds
+        self._session = session
+        self._function = function
+        self._packed = packed
+        self._selection = selection
+        self._number = number
+        self._layouts = layouts
+        self._real_time = real_time
+        self._on_progress = on_progress
+        self._prepare = prepare
+
+    def samples(
+        self, flags: MeasureFlag, warmup: int, repeat: int
+    ) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
+        """Return the samples and the totals, one total for each reply of the board.
+
+        A board sends as many samples as its buffer holds; the rest takes more calls, each with one
+        warm-up call, since the link's work in between has cooled the caches.
+        """
+        if self._prepare is not None:
+            return self._one_by_one(self._prepare, flags, warmup, repeat)
+        samples: list[Sample] = []
+        totals: list[Sample] = []
+        while len(samples) < repeat:
+            taken, total = self._batch(flags, warmup, repeat - len(samples), self._number)
+            samples += taken
+            totals.append(total)
+            self._done += len(taken) + (warmup if len(samples) == len(taken) else 0)
+            warmup = min(warmup, 1)
+            self._show(0, 0)
+        return tuple(samples), tuple(totals)
+
+    def _one_by_one(
+        self, prepare: Callable[[], None], flags: MeasureFlag, warmup: int, repeat: int
+    ) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:
+        rounds: list[tuple[Sample, Sample]] = []
+        for index in range(warmup + repeat):
+            prepare()
+            is_sample = index >= warmup
+            (sample,), total = self._batch(flags, 0, 1, self._number if is_sample else 1)
+            if is_sample:
+                rounds.append((sample, total))
+            self._done += 1
+            self._show(0, 0)
+        samples, totals = zip(*rounds, strict=True)
+        return samples, totals
+
+    def _show(self, done: int, _: int) -> None:
+        """Pass a batch's progress on as that of the whole, which knows no batches."""
+        if self._on_progress is not None:
+            self._on_progress(min(self._done + done, self._rounds), self._rounds)
+
+    def _batch(
+        self, flags: MeasureFlag, warmup: int, repeat: int, number: int
+    ) -> tuple[list[Sample], Sample]:
+        arguments, count = self._packed
+        head = (self._function.id, int(flags), warmup, repeat, number, self._selection.mask)
+        result = self._session.call(
+            BuiltIn.MEASURE,
+            b"".join(msgpack.packb(value) for value in head) + arguments,
+            len(head) + count,
+            name=self._function.name,
+            on_progress=self._show,
+        )
+        value = result.value
+        if not (isinstance(value, list) and len(value) == 2 and isinstance(value[1], bytes)):
+            raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")
+        *samples, total = (
+            self._selection.keep(sample)
+            for sample in decode_samples(
+                value[1],
+                self._selection.collectors,
+                self._layouts,
+                longest_s=result.elapsed_s if self._real_time else None,
+            )
+        )
+        if len(samples) != value[0] or not samples:
+            raise FrameError(f"bp.measure announced {value[0]} samples and sent {len(samples)}.")
+        return samples, total

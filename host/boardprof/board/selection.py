@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which collectors run for the metrics that are wanted, and which counters a board lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from boardprof.decode.dictionary import CollectorInfo
+from boardprof.decode.samples import Sample
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.report.assemble import DURATION
+
+__all__ = ["Selection", "select_metrics", "unsupported_counters"]
+
+_ALIASES = {DURATION: ("duration_time", "ticks"), "duration": ("duration_time", "ticks")}
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Collectors to run in one pass, and the counters of theirs that are wanted."""
+
+    collectors: tuple[CollectorInfo, ...]
+    counters: frozenset[str]
+
+    @property
+    def mask(self) -> int:
+        """The collectors as ``bp.measure`` takes them: bit i is collector i."""
+        return sum(1 << collector.index for collector in self.collectors)
+
+    def without_last(self) -> Selection:
+        """Leave the last collector out, for an agent that cannot run so many in one pass."""
+        *kept, left_out = self.collectors
+        names = {counter.name for counter in left_out.counters}
+        return Selection(tuple(kept), self.counters - names)
+
+    def keep(self, sample: Sample) -> Sample:
+        """Leave out the readings that are unsupported or not wanted. The blobs stay whole."""
+        readings = {name: r for name, r in sample.readings.items() if name in self.counters}
+        return Sample(readings, sample.raw)
+
+
+def unsupported_counters(
+    collectors: Sequence[CollectorInfo], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return counter name -> why this board has no such count.
+
+    Args:
+        collectors: with the status that the board's own probe found.
+        known: reasons from board.toml, of what a probe cannot see.
+    """
+    reasons: dict[str, str] = {}
+    for collector in collectors:
+        for counter in collector.counters:
+            # A second collector of the same count has the name COLLECTOR.counter.
+            plain = counter.name.removeprefix(f"{collector.name}.")
+            reason = known.get(counter.name) or known.get(plain) or counter.unsupported
+            if reason is not None:
+                reasons[counter.name] = reason
+    return reasons
+
+
+def select_metrics(
+    board: str,
+    collectors: Sequence[CollectorInfo],
+    unsupported: Mapping[str, str],
+    metrics: str | Sequence[str] | None,
+    clock_kind: str,
+) -> Selection:
+    """Choose collectors for ``metrics``, one or several, or all that the board supports when None.
+
+    Raises:
+        UnknownNameError: the board has no such metric.
+        UsageError: the metric is there in name only, which says why; or it is no name.
+    """
+    metrics = _names(metrics)
+    names = [counter.name for collector in collectors for counter in collector.counters]
+    supported = [name for name in names if name not in unsupported]
+    if not supported:
+        raise UsageError(f"{board} has no counter that works: {dict(unsupported)}")
+    wanted = (
+        supported
+        if metrics is None
+        else [_counter(board, m, names, unsupported, clock_kind) for m in metrics]
+    )
+    if not wanted:
+        raise UsageError("No metric is named.", hint="one of " + ", ".join(supported))
+    active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
+    return Selection(active, frozenset(wanted))
+
+
+def _names(metrics: object) -> list[str] | None:
+    """Return the metrics that a caller names."""
+    if metrics is None:
+        return None
+    if isinstance(metrics, str):
+        return [metrics]
+    given = list(metrics) if isinstance(metrics, Iterable) else [metrics]
+    names = [name for name in given if isinstance(name, str)]
+    if len(names) < len(given):
+        raise UsageError(f"metrics={metrics!r:.60} names no metrics.", hint='metrics=["ticks"]')
+    return names
+
+
+def _counter(
+    board: str,
+    metric: str,
+    names: Sequence[str],
+    unsupported: Mapping[str, str],
+    clock_kind: str,
+) -> str:
+    if metric in _ALIASES and clock_kind == "simulated":
+        raise UsageError(
+            f"{board} does not support {metric}: its clock is simulated.",
+            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+        )
+    candidates = _ALIASES.get(metric, (metric.removesuffix(" (us)"),))
+    found = next((name for name in candidates if name in names), None)
+    if found is None:
+        raise UnknownNameError(f"metric on {board}", metric, names)
+    if found in unsupported:
+        raise UsageError(
+            f"{board} does not support {metric}: {unsupported[found]}.",
+            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+        )
+    return found

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the board's clock stands on the host's: offset and rate from exchanges of time stamps.
+
+Pure arithmetic; who makes the exchanges is `board.correlate`. Each has four stamps: the host's when
+the request left and when the reply was there, the board's as early and as late as the call allowed
+(SPEC.md 5.7). Whatever the line did, the request left before the board had it, and the answer was
+there after the board gave it. Each exchange is thus a gate that the true line from the board's
+clock to the host's goes through; slow exchanges are wide gates and say little by themselves. The
+fit is the middle of all lines through all gates, and its error bound is how far they reach.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+__all__ = ["ClockFit", "Exchange", "fit_clock"]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One request and its reply, sent once: a retransmission would not say which one was answered.
+
+    Attributes:
+        sent_s: host's clock when the request left, seconds.
+        received: board's clock when it had the request, ticks, not wrapped.
+        answered: board's clock when it answered, ticks, not wrapped.
+        done_s: host's clock when the reply was there, seconds.
+    """
+
+    sent_s: float
+    received: int
+    answered: int
+    done_s: float
+
+
+@dataclass(frozen=True)
+class ClockFit:
+    """The board's clock as a straight line of the host's.
+
+    Attributes:
+        hz: what the board says its clock's rate is, 1/s.
+        tick_s: what a tick takes on the host's clock, seconds.
+        reference: the board's clock at the first exchange, ticks.
+        host_s: the host's clock at ``reference``, seconds.
+        error_s: no reading within ``span_s`` is converted with a greater error, if the board's
+            clock ran evenly meanwhile; seconds.
+        drift_error_ppm: greatest error of `drift_ppm`.
+        span_s: from the first to the last exchange, seconds.
+        exchanges: how many there were.
+    """
+
+    hz: int
+    tick_s: float
+    reference: int
+    host_s: float
+    error_s: float
+    drift_error_ppm: float
+    span_s: float
+    exchanges: int
+
+    @property
+    def drift_ppm(self) -> float:
+        """How much faster the board's clock runs than it says, by the host's, parts a million."""
+        return (1.0 / (self.tick_s * self.hz) - 1.0) * 1e6
+
+    def to_host_s(self, ticks: int) -> float:
+        """Return the host's clock, in seconds, at a reading of the board's."""
+        return self.host_s + (ticks - self.reference) * self.tick_s
+
+
+@dataclass(frozen=True)
+class _Post:
+    """An end of a gate: the line passes it above (a request) or below (an answer)."""
+
+    ticks: int
+    host_s: float
+    above: bool
+
+
+def fit_clock(exchanges: Sequence[Exchange], hz: int) -> ClockFit:
+    """Fit the middle of all lines that the exchanges allow.
+
+    Args:
+        exchanges: two or more, one after the other.
+        hz: the rate that the board says its clock has, 1/s.
+
+    Raises:
+        ValueError: fewer than two exchanges, no rate, or no line goes through all: the board's
+            clock stood, jumped or changed its rate.
+    """
+    if len(exchanges) < 2 or hz <= 0:
+        raise ValueError("it takes two exchanges, and a rate")
+    reference, begin_s = exchanges[0].received, exchanges[0].sent_s
+    last = exchanges[-1].answered - reference
+    lines = list(_extreme_lines(_posts(exchanges, reference, begin_s), 1.0 / hz))
+    if last <= 0 or not lines:
+        raise ValueError("the board's clock does not run evenly by the host's")
+    low_begin, high_begin = min(line[0] for line in lines), max(line[0] for line in lines)
+    ends = [at_s + slope * last for at_s, slope in lines]
+    slopes = [slope for _, slope in lines]
+    begin, end = (low_begin + high_begin) / 2, (min(ends) + max(ends)) / 2
+    return ClockFit(
+        hz=hz,
+        tick_s=(end - begin) / last,
+        reference=reference,
+        host_s=begin_s + begin,
+        error_s=max(high_begin - low_begin, max(ends) - min(ends)) / 2,
+        drift_error_ppm=(max(slopes) - min(slopes)) * hz * 1e6,
+        span_s=exchanges[-1].done_s - begin_s,
+        exchanges=len(exchanges),
+    )
+
+
+def _posts(exchanges: Sequence[Exchange], reference: int, begin_s: float) -> list[_Post]:
+    """Return the gates' ends, counted from the first stamps: floats keep nanoseconds that way.
+
+    A reading may stand for anything up to one tick later.
+    """
+    return [
+        post
+        for e in exchanges
+        for post in (
+            _Post(e.received + 1 - reference, e.sent_s - begin_s, above=True),
+            _Post(e.answered - reference, e.done_s - begin_s, above=False),
+        )
+    ]
+
+
+def _extreme_lines(posts: Sequence[_Post], tick_s: float) -> Iterator[tuple[float, float]]:
+    """Yield the corners of the set of lines through all gates, as (at 0, slope).
+
+    The set is convex, so whatever is linear in a line (its height somewhere, its slope) is greatest
+    and least in a corner; in a corner two posts are touched.
+    """
+    slack_s = 1e-6 * tick_s
+    for one, other in itertools.combinations(posts, 2):
+        if one.ticks == other.ticks:
+            continue
+        slope = (other.host_s - one.host_s) / (other.ticks - one.ticks)
+        at_s = one.host_s - slope * one.ticks
+        if all(_passes(post, at_s + slope * post.ticks, slack_s) for post in posts):
+            yield at_s, slope
+
+
+def _passes(post: _Post, line_s: float, slack_s: float) -> bool:
+    beyond_s = line_s - post.host_s if post.above else post.host_s - line_s
+    return beyond_s >= -max(slack_s, 1e-12 * math.fabs(post.host_s))

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blobs to counts: a layout's fields, subtracted modulo the counter's width.
+
+Knows no transport. A blob that does not fit its layout is an error that names the field and the
+byte; there are no partial numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from boardprof.decode.dictionary import CollectorInfo, CounterInfo
+from boardprof.errors import DecodeError, LayoutMismatchError
+from boardprof_protocol.blob import BLOB_HEADER, Blob, BlobError, split_blobs
+from boardprof_protocol.layout import Counter, Layout
+
+__all__ = ["Reading", "Sample", "check_layouts", "decode_samples"]
+
+Layouts = Mapping[int, Layout]
+"""Layouts by schema id."""
+
+
+_FASTEST_HZ = 4_000_000_000
+"""No counter of unknown rate is taken to be faster than this."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one counter counted in one window.
+
+    Attributes:
+        value: stop - start, wraps resolved as far as the board allows.
+        unit: ``count``, ``ns`` or ``ticks``.
+        hz: rate of a clock, 0 for what is no clock.
+        own_return: see `boardprof_protocol.layout.Counter`.
+        wrapped: how often the counter wrapped within the window.
+        ambiguous: it may have wrapped more often than can be told.
+    """
+
+    value: int
+    unit: str
+    hz: int = 0
+    own_return: int = 0
+    wrapped: int = 0
+    ambiguous: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measured window: readings by counter name, and the blobs that they came from."""
+
+    readings: dict[str, Reading]
+    raw: bytes
+
+
+def check_layouts(board: str, collectors: Iterable[CollectorInfo], layouts: Layouts) -> None:
+    """See that the board's collectors have the layouts that the host knows.
+
+    Raises:
+        LayoutMismatchError: another version or another CRC; both sides are named.
+    """
+    for collector in collectors:
+        layout = layouts.get(collector.schema_id)
+        if layout is None:
+            raise LayoutMismatchError(
+                f"Collector {collector.name!r} of {board} uses schema {collector.schema_id}, which "
+                f"this boardprof does not know; it knows {sorted(layouts)}.",
+                hint="install the package that has the board's schema, or a newer boardprof",
+            )
+        ours = (layout.version, layout.crc)
+        theirs = (collector.version, collector.layout_crc)
+        if ours != theirs:
+            raise LayoutMismatchError(
+                f"Collector {collector.name!r} of {board} lays its blob out as {layout.name} "
+                f"version {theirs[0]}, CRC {theirs[1]:#010x}; this boardprof has version "
+                f"{ours[0]}, CRC {ours[1]:#010x}.",
+                hint="build the firmware again with this boardprof",
+            )
+        meant = [counter.name for counter in layout.counters]
+        found = [counter.name.removeprefix(f"{collector.name}.") for counter in collector.counters]
+        if meant != found:
+            raise LayoutMismatchError(
+                f"Collector {collector.name!r} of {board} has the counters {found}; {layout.name} "
+                f"version {layout.version} has {meant}.",
+                hint="build the firmware again with this boardprof",
+            )
+
+
+def decode_samples(
+    data: bytes,
+    collectors: Sequence[CollectorInfo],
+    layouts: Layouts,
+    *,
+    longest_s: float | None = None,
+) -> list[Sample]:
+    """Take the blobs of several samples apart and decode each sample.
+
+    Args:
+        data: blobs back to back, for each sample one of every collector, in order.
+        collectors: those that were active, in the order of their index.
+        layouts: by schema id.
+        longest_s: no window lasted longer, by a clock of the host; None when its clock says
+            nothing about the board's (a simulated one).
+
+    Raises:
+        DecodeError: a blob is short, long, damaged, or of another schema than expected; its offset
+            is counted from the first byte of ``data``.
+    """
+    try:
+        blobs = list(split_blobs(data))
+    except BlobError as error:
+        raise DecodeError(f"{error}.", path=error.path, offset=error.offset) from error
+    if not blobs or len(blobs) % len(collectors):
+        raise DecodeError(
+            f"{len(blobs)} blobs do not make whole samples of {len(collectors)} collectors.",
+            path=f"blob[{len(blobs)}]",
+            offset=len(data),
+        )
+    offsets = itertools.accumulate((len(blob.raw) for blob in blobs), initial=0)
+    placed = zip(offsets, blobs, strict=False)
+    groups = zip(*[placed] * len(collectors), strict=True)
+    return [_sample(group, collectors, layouts, longest_s) for group in groups]
+
+
+def _sample(
+    blobs: Sequence[tuple[int, Blob]],
+    collectors: Sequence[CollectorInfo],
+    layouts: Layouts,
+    longest_s: float | None,
+) -> Sample:
+    readings: dict[str, Reading] = {}
+    for (offset, blob), collector in zip(blobs, collectors, strict=True):
+        fields = _fields(blob, offset, collector, layouts)
+        layout = layouts[collector.schema_id]
+        for meaning, info in zip(layout.counters, collector.counters, strict=True):
+            readings[info.name] = _reading(fields, meaning, info, longest_s)
+    return Sample(readings, b"".join(blob.raw for _, blob in blobs))
+
+
+def _fields(blob: Blob, start: int, collector: CollectorInfo, layouts: Layouts) -> Any:
+    """Parse the blob that stands at byte ``start``."""
+    if (blob.schema_id, blob.version) != (collector.schema_id, collector.version):
+        raise DecodeError(
+            f"Collector {collector.name!r} sent a blob of schema {blob.schema_id} version "
+            f"{blob.version}; its dictionary says schema {collector.schema_id} version "
+            f"{collector.version}.",
+            path=f"{collector.name}.header",
+            offset=start,
+        )
+    layout = layouts[collector.schema_id]
+    if len(blob.body) != layout.size:
+        path, offset = _first_misfit(layout, len(blob.body), collector.name)
+        raise DecodeError(
+            f"Collector {collector.name!r} sent {len(blob.body)} bytes; {layout.name} version "
+            f"{layout.version} has {layout.size}.",
+            path=path,
+            offset=start + BLOB_HEADER.size + offset,
+        )
+    return layout.struct.parse(blob.body)
+
+
+def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
+    """Return the field of a body that is cut off, or the place where the surplus begins."""
+    offset = 0
+    for field in layout.fields:
+        if offset + field.size > length:
+            return f"{name}.{field.name}", offset
+        offset += field.size
+    return f"{name}.(end)", offset
+
+
+def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float | None) -> Reading:
+    period = 1 << info.bits
+    value = (fields[meaning.stop] - fields[meaning.start]) % period
+    wrapped, ambiguous = 0, False
+    if info.bits == 64 and value >> 63:
+        raise DecodeError(
+            f"{info.source} stepped back within the window: {fields[meaning.start]} at its start, "
+            f"{fields[meaning.stop]} at its end.",
+            path=f"{info.name}.{meaning.stop}",
+            hint="a function that forks or migrates takes the counter of another thread with it",
+        )
+    if info.bits < 64:
+        if info.coarse_hz and info.hz and meaning.coarse_start and meaning.coarse_stop:
+            coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)
+            expected = coarse * info.hz / info.coarse_hz
+            wrapped = max(0, round((expected - value) / period))
+            # The slower clock is off by up to one tick of its own.
+            ambiguous = 2 * info.hz >= period * info.coarse_hz
+        else:
+            # Without a slower clock one wrap is resolved by the subtraction; more cannot be seen.
+            ambiguous = longest_s is None or longest_s * (info.hz or _FASTEST_HZ) >= period
+    return Reading(
+        value + wrapped * period,
+        meaning.unit,
+        info.hz,
+        meaning.own_return,
+        wrapped,
+        ambiguous,
+    )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent and the board bring to a build, and the flags for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from boardprof.boards.board_file import BoardSpec
+from boardprof.errors import UnknownNameError
+from boardprof.firmware.sources import DEBUG, RUNTIME
+from boardprof.resources import runtime_dir
+from boardprof.toolchain.cache import FileHashes
+from boardprof.toolchain.compile_unit import Unit
+
+__all__ = ["agent_flags", "agent_includes", "agent_units", "libc_unit", "link_inputs"]
+
+_WARNINGS = (
+    "-Wall",
+    "-Wextra",
+    "-Wconversion",
+    "-Wshadow",
+    "-Wmissing-prototypes",
+    "-pedantic",
+    "-Werror",
+)
+_MAIN = "bp_main.c"
+_FREESTANDING_ONLY = "bp_mem.c"
+_NO_LINK_INPUT = {".c", ".h", ".S", ".md", ".py", ".pyc", ".toml"}
+
+
+def agent_units(spec: BoardSpec) -> list[Unit]:
+    """Return the agent's sources that the board needs, and the board's own.
+
+    Raises:
+        UnknownNameError: there is no such architecture or collector.
+    """
+    board, runtime = spec.build, runtime_dir()
+    files = [
+        path
+        for path in sorted(runtime.glob("src/*.c"))
+        if not (path.name == _MAIN and (board.own_main or board.shared))
+        and not (path.name == _FREESTANDING_ONLY and not board.freestanding)
+    ]
+    if board.arch is not None:
+        files += _arch_files(runtime, board.arch)
+    own = [spec.folder / source for source in board.sources]
+    for name in board.collectors:
+        if f"bp_{name}.c" not in board.sources:
+            files.append(_collector(runtime, name))
+    flags = agent_flags(spec)
+    includes = agent_includes(spec)
+    units = [Unit(runtime, str(p.relative_to(runtime)), flags(p), includes) for p in files]
+    roots = ((RUNTIME, runtime),)
+    return units + [
+        Unit(
+            spec.folder, str(p.relative_to(spec.folder)), flags(p), (*includes, spec.folder), roots
+        )
+        for p in own
+    ]
+
+
+def libc_unit(spec: BoardSpec, cflags: Sequence[str]) -> Unit:
+    """Return what ties the board's C library to the agent: its output, its heap and its end.
+
+    Args:
+        spec: the board, which has one.
+        cflags: with which the library's headers are found.
+    """
+    runtime = runtime_dir()
+    path = runtime / "libc" / str(spec.build.libc) / "bp_libc.c"
+    own = [flag for flag in agent_flags(spec)(path) if flag != "-ffreestanding"]
+    flags = (*own, *cflags, f"-DBP_LIBC_HEAP={spec.build.libc_heap}")
+    return Unit(runtime, str(path.relative_to(runtime)), flags, agent_includes(spec))
+
+
+def _arch_files(runtime: Path, arch: str) -> list[Path]:
+    known = sorted(path.name for path in (runtime / "arch").iterdir() if path.is_dir())
+    if arch not in known:
+        raise UnknownNameError("architecture", arch, known)
+    folder = runtime / "arch" / arch
+    return sorted([*folder.glob("*.c"), *folder.glob("*.S")])
+
+
+def _collector(runtime: Path, name: str) -> Path:
+    path = runtime / "collectors" / f"bp_{name}.c"
+    if not path.is_file():
+        files = sorted((runtime / "collectors").glob("bp_*.c"))
+        raise UnknownNameError("collector", name, [file.stem[len("bp_") :] for file in files])
+    return path
+
+
+def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:
+    """Return what gives the flags for a file of the agent or the board."""
+    options = (f"-DBP_CFG_{name.upper()}={value}" for name, value in spec.build.config.items())
+    common = ("-Os", *spec.build.cflags, *DEBUG, *options)  # a board may prefer speed
+    common += ("-ffreestanding",) if spec.build.freestanding else ()
+    common += ("-fPIC",) if spec.build.shared else ()
+    c = (*common, "-std=c11", *_WARNINGS)
+    return lambda path: c if path.suffix == ".c" else common
+
+
+def agent_includes(spec: BoardSpec) -> tuple[Path, ...]:
+    """Return the folders with the headers of the agent and of its architecture."""
+    runtime = runtime_dir()
+    arch = () if spec.build.arch is None else (runtime / "arch" / spec.build.arch,)
+    return (runtime / "include", *arch)
+
+
+def link_inputs(spec: BoardSpec) -> dict[str, str | None]:
+    """Return digests of the files that the linker might read: link scripts, libraries."""
+    folders = {"": spec.folder}
+    if spec.build.arch is not None:
+        folders["arch/"] = runtime_dir() / "arch" / spec.build.arch
+    if spec.build.libc is not None:
+        folders["libc/"] = runtime_dir() / "libc" / spec.build.libc
+    hashes = FileHashes()
+    return {
+        f"{label}{path.relative_to(folder)}": hashes.of(path)
+        for label, folder in folders.items()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.suffix not in _NO_LINK_INPUT
+    }

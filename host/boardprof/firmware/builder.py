@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Firmware for a board: the agent, the board's port, and the user's code as functions.
+
+The user's code needs no header of boardprof; the agent sees none of the user's. What ties them is
+``bp_table.c``, generated after the user's objects have been asked for their functions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+
+from boardprof import cfunction
+from boardprof.boards.board_file import BoardSpec, agent_options
+from boardprof.cfunction import CFunction, function_from_json, function_to_json
+from boardprof.elf.machine import check_machine
+from boardprof.errors import BuildError
+from boardprof.firmware.agent_sources import agent_flags, agent_includes, agent_units, link_inputs
+from boardprof.firmware.firmware import Firmware
+from boardprof.firmware.glue import fit, table_source
+from boardprof.firmware.leaving_out import link_what_can_be
+from boardprof.firmware.libc import find_libc, missing_header
+from boardprof.firmware.linking import Linker, libraries
+from boardprof.firmware.memory_functions import fallback_library, with_own_memory
+from boardprof.firmware.prebuilt import check_constructors, check_kept, edited
+from boardprof.firmware.same_names import names_to_change, renamed
+from boardprof.firmware.sources import (
+    RUNTIME,
+    Sources,
+    find_sources,
+    keeps_functions,
+    language,
+    user_unit,
+)
+from boardprof.firmware.sweep import effective_flags
+from boardprof.firmware.user_flags import UserFlags, user_flags
+from boardprof.resources import runtime_dir
+from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.compile_unit import Unit
+from boardprof.toolchain.prune import prune
+from boardprof.toolchain.toolchain import Compiler, Object
+
+__all__ = ["Firmware", "build", "source_functions"]
+
+# What reads functions from objects: what it found is remembered for as long as it is the same.
+_READERS = ("elf/*.py", "dwarf/*.py", "cfunction.py")
+
+
+def build(
+    spec: BoardSpec,
+    sources: Sequence[str | Path] = (),
+    *,
+    optimize: str = "-O2",
+    defines: Sequence[str] = (),
+    includes: Sequence[str | Path] = (),
+    cflags: str | Sequence[str] = (),
+    ldflags: str | Sequence[str] = (),
+    keep: Sequence[str] = (),
+    verbose: Callable[[str], None] | None = None,
+) -> Firmware:
+    """Build firmware for a board, as far as the cache does not have it.
+
+    Args:
+        spec: the board.
+        sources: the user's C, C++ and assembler files, folders of them, objects and libraries.
+        optimize: flags for the user's files, such as ``-O3 -ffast-math``. With
+            ``-flto`` the build id is another one in another folder.
+        defines: macros for the user's files: ``NAME`` or ``NAME=VALUE``.
+        includes: folders for ``#include``.
+        cflags: more flags for the user's files.
+        ldflags: flags for the linker.
+        keep: static functions that shall be callable.
+        verbose: is given each command before it runs, and compilers' warnings.
+
+    Raises:
+        UsageError: there is no such source, or a define is none.
+        MissingToolError: the board's compiler, or its C library, is not installed.
+        BuildError: something does not compile or link, with the compiler's own text.
+    """
+    found = find_sources(sources)
+    flags = user_flags(
+        optimize=optimize,
+        defines=defines,
+        includes=includes,
+        cflags=cflags,
+        ldflags=ldflags,
+        keep=keep,
+    )
+    return _Build(spec, found, flags, verbose).run()
+
+
+def source_functions(
+    spec: BoardSpec,
+    sources: Sequence[str | Path],
+    flags: UserFlags,
+    verbose: Callable[[str], None] | None = None,
+) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+    """Compile sources as `build` does, and link nothing.
+
+    Returns:
+        Their functions, and of those that are hidden: name, source, and why.
+
+    Raises:
+        BoardprofError: as `build`.
+    """
+    return _Build(spec, find_sources(sources), flags, verbose).functions()
+
+
+class _Build:
+    """One build; its methods are its steps, in order."""
+
+    def __init__(
+        self,
+        spec: BoardSpec,
+        sources: Sources,
+        flags: UserFlags,
+        verbose: Callable[[str], None] | None,
+    ) -> None:
+        self._spec = spec
+        self._sources = sources
+        self._flags = flags
+        self._cache = Cache()
+        self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
+        self._compilers = {"c": self._cc, "assembler": self._cc}
+        if any(language(file) == "c++" for file in sources.files):
+            name, package = _cxx(spec)
+            self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
+        self._libc = find_libc(spec, self._cc) if sources.named else None
+
+    def functions(self) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+        """Return the functions of the sources, and those that are hidden."""
+        user = self._user_units()
+        _, compiled = self._compile([], user)
+        objects = edited(self._cc, compiled, self._flags, _keepers(user, compiled))
+        found, hidden = self._functions(objects)
+        known = {name: source for name, source, _ in hidden}
+        check_kept(self._flags.keep, [fn.name for fn in found], known)
+        return found, hidden
+
+    def _user_units(self) -> list[Unit]:
+        cflags = None if self._libc is None else self._libc.cflags
+        return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
+
+    def run(self) -> Firmware:
+        spec = self._spec
+        runtime, user = agent_units(spec), self._user_units()
+        plain, compiled = self._compile(runtime, user)
+        brought = self._sources
+        check_machine(spec, [*brought.objects, *brought.archives], plain[0].path)
+        objects = [*compiled, *map(_object, brought.objects)]
+        objects = edited(self._cc, objects, self._flags, _keepers(user, compiled))
+        archives = edited(self._cc, list(map(_object, brought.archives)), self._flags)
+        functions, unseen = self._functions([*objects, *archives])
+        hidden = {name: source for name, source, _ in unseen}
+        elsewhere = [*brought.objects, *brought.archives]
+        check_kept(self._flags.keep, [fn.name for fn in functions], hidden, elsewhere)
+        fallback = fallback_library(self._cc, self._cache, plain)
+        agent = plain if fallback is None else with_own_memory(self._cc, plain)
+        inputs = {**link_inputs(spec), **libraries(self._flags.linker)}
+        build_id = self._build_id([*runtime, *user], [*agent, *objects, *archives], inputs)
+        cplusplus = "c++" in self._compilers
+        linker = Linker(spec, self._cc, self._cache, self._flags, self._libc, cplusplus, fallback)
+        theirs = [*objects, *archives]
+        names = names_to_change(self._cache, agent, theirs, self._flags.lto)
+        users = renamed(self._cc, objects, names)
+        libraries_ = renamed(self._cc, archives, names)
+
+        def link(offered: Sequence[CFunction]) -> tuple[Path, bool]:
+            table = self._cc.compile(self._table(offered, build_id))
+            tables = renamed(self._cc, [table], names)
+            return linker.link([*agent, *users, *tables], libraries_, digest(inputs), hidden)
+
+        paths = [each.path for each in theirs]
+        (image, libc), functions, missing = link_what_can_be(
+            self._cache, functions, paths, build_id, link
+        )
+        called = [fn.name for fn in functions if fn.reason is None]
+        check_constructors(spec, self._cache, image, theirs, called)
+        commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
+        if commands:  # or the cache has not grown
+            prune(self._cache.root)
+        flags = None
+        if brought.files:
+            levels = [flag for flag in spec.build.cflags if flag.startswith("-O")]
+            flags = effective_flags(shlex.join([*levels, *self._flags.compiler]))
+        return Firmware(
+            image, build_id, tuple(functions), spec, tuple(commands), hidden, libc, flags, missing
+        )
+
+    def _all_compilers(self) -> list[Compiler]:
+        return list(dict.fromkeys(self._compilers.values()))
+
+    def _compile(
+        self, runtime: Sequence[Unit], user: Sequence[Unit]
+    ) -> tuple[list[Object], list[Object]]:
+        """Compile on all processors; of several errors, that of the first unit is raised."""
+        compilers = [self._compilers[language(Path(unit.source))] for unit in user]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            own = [pool.submit(self._cc.compile, unit) for unit in runtime]
+            theirs = [
+                pool.submit(cc.compile, unit) for cc, unit in zip(compilers, user, strict=True)
+            ]
+            try:
+                return [f.result() for f in own], [f.result() for f in theirs]
+            except BuildError as error:
+                pool.shutdown(cancel_futures=True)
+                missing = None if self._libc else missing_header(self._spec, error)
+                raise (missing or error) from error
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _functions(
+        self, objects: Sequence[Object]
+    ) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+        """Return the functions of the user's objects, as far as the agent can call them.
+
+        And the static ones, which are not among them: name, source, why.
+        """
+        names = [[made.path.name, made.sha256] for made in objects]
+        place = ("functions", digest(2, _readers(), names, self._flags.keep) + ".json")
+        known = self._cache.read(*place)
+        if known is None:
+            # Here, because pyelftools takes a while to import.
+            from boardprof.dwarf.object_functions import functions, hidden_functions
+
+            paths = [made.path for made in objects]
+            found = functions(paths, self._flags.keep)
+            offered = {fn.name for fn in found}
+            hidden = [(*h,) for h in hidden_functions(paths) if h.name not in offered]
+            data = {"functions": [function_to_json(fn) for fn in found], "hidden": hidden}
+            self._cache.write(json.dumps(data), *place)
+        else:
+            data = json.loads(known)
+            found = [function_from_json(each) for each in data["functions"]]
+            hidden = [(each[0], each[1], each[2]) for each in data["hidden"]]
+        options = {**agent_options(), **self._spec.build.config}
+        limits = {name: options[name] for name in ("slot_bytes", "mtu", "arena")}
+        return [fit(fn, **limits) for fn in found], hidden
+
+    def _build_id(
+        self,
+        units: Sequence[Unit],
+        objects: Sequence[Object],
+        inputs: Mapping[str, str | None],
+    ) -> bytes:
+        """Return 8 bytes over all that decides the image.
+
+        The contents of sources and headers are in by way of the objects, which are
+        free of paths: what does not change an object changes no id.
+        """
+        made = [[each.path.name, each.sha256] for each in objects]
+        names = [[unit.source, unit.flags] for unit in units]
+        versions = [each.version for each in self._all_compilers()]
+        libc = None if self._libc is None else self._libc.version
+        board = asdict(self._spec.build)
+        text = digest(
+            self._spec.name, board, versions, names, made, inputs, self._flags.linker, libc
+        )
+        return bytes.fromhex(text)[:8]
+
+    def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
+        """Write ``bp_table.c`` to the cache, where it can be read, and return its unit."""
+        spec = self._spec
+        text = table_source(spec.name, functions, spec.build.collectors, build_id)
+        place = ("tables", digest(text), "bp_table.c")
+        if self._cache.read(*place) != text:
+            self._cache.write(text, *place)
+        path = self._cache.root.resolve().joinpath(*place)
+        roots = ((RUNTIME, runtime_dir()),)
+        return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
+
+
+def _keepers(units: Sequence[Unit], objects: Sequence[Object]) -> list[str]:
+    """Return the digests of objects whose static functions may be made global."""
+    pairs = zip(units, objects, strict=True)
+    return [made.sha256 for unit, made in pairs if keeps_functions(unit)]
+
+
+def _readers() -> list[str | None]:
+    package = Path(cfunction.__file__).parent
+    files = sorted(path for pattern in _READERS for path in package.glob(pattern))
+    return [version("pyelftools"), *(FileHashes().of(path) for path in files)]
+
+
+def _object(path: Path) -> Object:
+    return Object(path, FileHashes().of(path) or "")
+
+
+def _cxx(spec: BoardSpec) -> tuple[str, str]:
+    """Return the board's C++ compiler, which is called as its C compiler is, and its package."""
+    board = spec.build
+    name = board.cxx or re.sub(r"gcc(?=(-[\d.]+)?$)", "g++", board.cc)
+    if name == board.cc:
+        name = re.sub(r"clang(?=(-[\d.]+)?$)", "clang++", board.cc)
+    own = "g++" if board.package.startswith("gcc") and name.startswith("g++") else board.package
+    return name, board.cxx_package or own

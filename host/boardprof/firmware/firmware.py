@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An image for a board: what it offers, and a session with a board that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from boardprof.boards.board_file import BoardSpec
+from boardprof.cfunction import CFunction
+from boardprof.errors import BuildMismatchError
+
+if TYPE_CHECKING:
+    from boardprof.board.board import Board
+
+__all__ = ["Firmware", "build"]
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """An image, and what it offers.
+
+    Attributes:
+        image: the program or shared library, in the cache: do not change it.
+        build_id: 8 bytes, the same for the same inputs, wherever they are.
+        functions: the user's, by name; those with a ``reason`` are not in the image's table.
+        board: what it was built for.
+        commands: the compilers' runs that were needed; none if all was in the cache.
+        hidden: static functions, which ``keep`` would make callable: name -> source.
+        libc: whether the C library is in it.
+        flags: with which the functions were compiled, beside the board's own.
+        missing: functions that are left out, because they need a symbol that nothing defines:
+            name -> symbol.
+    """
+
+    image: Path
+    build_id: bytes
+    functions: tuple[CFunction, ...]
+    board: BoardSpec
+    commands: tuple[tuple[str, ...], ...]
+    hidden: dict[str, str] = field(default_factory=dict, hash=False)
+    libc: bool = False
+    flags: str | None = None
+    missing: dict[str, str] = field(default_factory=dict, hash=False)
+
+    def open(
+        self,
+        port: str | None = None,
+        *,
+        baud: int | None = None,
+        timeout_s: float | None = None,
+        takeover: bool = False,
+        key_file: str | Path | None = None,
+        on_console: Callable[[str], None] | None = None,
+    ) -> Board:
+        """Start the image and connect to it, or connect to a board that runs it already.
+
+        Use it with ``with``: the session, and an emulator that was started, end with the block.
+
+        Args:
+            port: a device path or ``socket://HOST:PORT`` where the image runs; None starts it.
+            baud: as for `boardprof.connect`, and so are the others.
+            timeout_s: longest time that a call may take.
+            takeover: take the board even if another host has it.
+            key_file: file with the key that the agent at a TCP port asks for.
+            on_console: gets each line that the board prints.
+
+        Raises:
+            BuildMismatchError: what runs at the port is another image.
+            BoardprofError: as `boardprof.connect`.
+        """
+        from boardprof.connection import connect
+
+        board = connect(
+            self.board,
+            port,
+            image=self.image,
+            baud=baud,
+            timeout_s=timeout_s,
+            takeover=takeover,
+            key_file=key_file,
+            on_console=on_console,
+        )
+        if board.welcome.build_id != self.build_id:
+            board.close()
+            raise BuildMismatchError(
+                f"The board at {board.device.port} runs build {board.welcome.build_id.hex()}; "
+                f"these sources give build {self.build_id.hex()}.",
+                hint="start or flash the board with these sources and flags, or connect without "
+                "sources to measure what it has",
+            )
+        board.flags = self.flags
+        board.know(self.functions)
+        board.libc = self.libc if self.board.build.freestanding else None
+        return board
+
+
+def build(
+    *sources: str | Path,
+    board: str | BoardSpec | None = None,
+    optimize: str = "-O2",
+    include: Sequence[str | Path] = (),
+    define: Sequence[str] = (),
+    cflags: str | Sequence[str] = (),
+    ldflags: str | Sequence[str] = (),
+    keep: Sequence[str] = (),
+    verbose: Callable[[str], None] | None = None,
+) -> Firmware:
+    """Build firmware with the functions of some sources, as far as the cache does not have it.
+
+    ::
+
+        with boardprof.build("fir.c", board="qemu-rv32").open() as board:
+            print(board.profile("fir", x, h, y, 256, repeat=20).table())
+
+    Args:
+        sources: C, C++ and assembler files, folders of them, object files and static libraries.
+        board: its name or description; None takes the default board.
+        optimize: flags for the sources, such as ``-O3 -ffast-math``.
+        include: folders for ``#include``.
+        define: macros: ``NAME`` or ``NAME=VALUE``.
+        cflags: more flags for the sources, as one text or in a list. Relative paths in them begin
+            at the current folder.
+        ldflags: flags for the linker, such as ``-L lib -lfoo``, likewise.
+        keep: static functions that shall be callable: they are compiled out of line.
+        verbose: is given each command before it runs, and compilers' warnings.
+
+    Raises:
+        UsageError: there is no such source or folder; a macro or name is none.
+        UnknownNameError: no such board.
+        MissingToolError: the board's compiler, or a library that the code needs, is not installed.
+        BuildError: something does not compile or link: in plain words, then the tool's own.
+    """
+    from boardprof.boards.finding import board_spec, default_board
+    from boardprof.firmware.builder import build as build_for
+
+    if board is None:
+        spec = default_board()
+    else:
+        spec = board_spec(board) if isinstance(board, str) else board
+    return build_for(
+        spec,
+        sources,
+        optimize=optimize,
+        defines=define,
+        includes=include,
+        cflags=cflags,
+        ldflags=ldflags,
+        keep=keep,
+        verbose=verbose,
+    )

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A firmware project with a build of its own: the table of what its sources register.
+
+``BP_FUNCTION(name)`` (``bp_function.h``) leaves a symbol in the object. Which functions these are,
+and their parameters, is read from the project's own objects; the table is then compiled by the
+project's own build, as any other source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
+from boardprof.boards.board_file import agent_options
+from boardprof.cfunction import CFunction
+from boardprof.dwarf.object_functions import functions, hidden_functions
+from boardprof.elf.object_file import images, read_image
+from boardprof.errors import BuildError, UsageError
+from boardprof.firmware.glue import fit, table_source
+from boardprof.resources import runtime_dir
+from boardprof.toolchain.cache import digest
+
+__all__ = ["agent_config", "project_table", "registered"]
+
+_MARK = "bp_function_of_"
+_BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_COLLECTOR = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_MOST_COLLECTORS = 8
+
+
+def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None) -> list[CFunction]:
+    """Return the functions that ``objects`` register, by name.
+
+    Args:
+        objects: objects and static libraries, compiled with ``-g``, of any machine.
+        config: the agent's options where they are not the default, in lower case, without BP_CFG_.
+
+    Raises:
+        BuildError: none is registered; one is not there, or cannot be called.
+        UsageError: a file is no object.
+    """
+    names = sorted({name for path in objects for name in _marks(path)})
+    if not names:
+        raise BuildError(
+            f"No function is registered in {_listed(objects)}.",
+            hint="write BP_FUNCTION(name); behind it, and compile without -flto or with "
+            "-ffat-lto-objects",
+        )
+    options = {**agent_options(), **(config or {})}
+    defined = {fn.name: fn for fn in functions(objects)}
+    found = []
+    for name in names:
+        if name not in defined:
+            raise _missing(name, objects)
+        fn = fit(
+            defined[name],
+            slot_bytes=options["slot_bytes"],
+            mtu=options["mtu"],
+            arena=options["arena"],
+        )
+        if fn.reason is not None:
+            raise _not_callable(fn)
+        found.append(fn)
+    return found
+
+
+def project_table(
+    board: str,
+    objects: Sequence[Path],
+    found: Sequence[CFunction],
+    collectors: Sequence[str] = (),
+    config: Mapping[str, int] | None = None,
+    also: Sequence[Path] = (),
+) -> str:
+    """Return the text of ``bp_table.c`` for a project.
+
+    The build id in it, by which one image is told from another, covers ``objects``, ``also``, the
+    agent's sources, its options and the collectors. It does not cover what the project links beside
+    them: other objects and libraries, the link script, flags of the link and of the agent's files.
+
+    Args:
+        board: the name that the firmware tells the host.
+        objects: those that `registered` was given.
+        found: from `registered`.
+        collectors: names as in ``bp_collector_<name>``, at most 8.
+        config: as for `registered`.
+        also: objects and libraries that only make the build id another one when they change.
+
+    Raises:
+        UsageError: a name is none; a file of ``also`` cannot be read.
+    """
+    if not _BOARD.fullmatch(board):
+        raise UsageError(
+            f"{board!r} is no name of a board.",
+            hint="letters, digits, '.', '_' and '-', 63 at most",
+        )
+    for name in collectors:
+        if not _COLLECTOR.fullmatch(name):
+            raise UsageError(f"{name!r} is no name of a collector.", hint="such as ticks")
+    if len(collectors) > _MOST_COLLECTORS:
+        raise UsageError(f"{len(collectors)} collectors are too many: {_MOST_COLLECTORS} at most.")
+    contents = [[_sha256(path) for path in paths] for paths in (objects, also)]
+    text = digest(board, contents, _agent(), list(collectors), dict(config or {}))
+    build_id = bytes.fromhex(text)[:8]
+    return table_source(board, found, collectors, build_id)
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _agent() -> dict[str, str]:
+    """Return digests of the agent's sources, which the project compiles itself."""
+    runtime = runtime_dir()
+    paths = (path for path in sorted(runtime.rglob("*")) if path.suffix in (".c", ".h", ".S"))
+    return {path.relative_to(runtime).as_posix(): _sha256(path) for path in paths}
+
+
+def agent_config(defines: Sequence[str]) -> dict[str, int]:
+    """Return the agent's options from macros: ``BP_CFG_MTU=512`` is ``{"mtu": 512}``.
+
+    Raises:
+        UsageError: one is no option of ``bp_config.h``, or has no number.
+    """
+    known = agent_options()
+    config: dict[str, int] = {}
+    for define in defines:
+        name, _, value = define.partition("=")
+        option = name.removeprefix("BP_CFG_").lower()
+        if not name.startswith("BP_CFG_") or option not in known:
+            raise UsageError(
+                f"{name!r} is no option of the agent.",
+                hint="one of " + ", ".join(f"BP_CFG_{key.upper()}" for key in known),
+            )
+        if not re.fullmatch(r"\d+", value, re.ASCII):
+            raise UsageError(f"{define!r} has no number.", hint=f"{name}=NUMBER")
+        config[option] = int(value)
+    return config
+
+
+def _marks(path: Path) -> Iterator[str]:
+    """Yield the names that an object, or a library of objects, registers."""
+    for image in images(path):
+        yield from read_image(image, _marks_of)
+
+
+def _marks_of(elf: ELFFile) -> list[str]:
+    table = elf.get_section_by_name(".symtab")
+    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+    return [
+        symbol.name.removeprefix(_MARK)
+        for symbol in symbols
+        if symbol.name.startswith(_MARK) and symbol["st_info"]["type"] == "STT_OBJECT"
+    ]
+
+
+def _missing(name: str, objects: Sequence[Path]) -> BuildError:
+    hidden = next((fn for fn in hidden_functions(objects) if fn.name == name), None)
+    if hidden is not None:
+        return BuildError(
+            f"BP_FUNCTION({name}) in {hidden.source}: the linker cannot see {name}, which is "
+            "static, or inline.",
+            hint="leave the word out",
+        )
+    return BuildError(
+        f"BP_FUNCTION({name}): there is no function {name} in {_listed(objects)}.",
+        hint="give the object or the library that defines it, too; in C++, declare it as "
+        'extern "C"',
+    )
+
+
+def _not_callable(fn: CFunction) -> BuildError:
+    options = [name for name in agent_options() if f"option {name}" in (fn.reason or "")]
+    hint = f"set BP_CFG_{options[0].upper()}" if options else None
+    if "debug information" in (fn.reason or ""):
+        hint = "compile with -g; with old compilers -gdwarf-4"
+    return BuildError(
+        f"BP_FUNCTION({fn.name}) in {fn.source}: it cannot be called over the wire: {fn.reason}.",
+        hint=hint,
+    )
+
+
+def _listed(objects: Sequence[Path]) -> str:
+    names = [path.name for path in objects[:3]]
+    more = len(objects) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session with a board: frames, calls, bulk and streams over a transport."""

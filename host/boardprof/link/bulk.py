@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session's channels: whole blocks of the board's memory, and streams (SPEC.md 4.5 and 5.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgpack
+
+from boardprof.decode.dictionary import Dictionary
+from boardprof.errors import FrameError, RpcError, UsageError
+from boardprof.link.channel import LEAST_FRAME, Receiver, Upload
+from boardprof.link.session import Session, Welcome
+from boardprof_protocol.codes import ErrorCode
+
+__all__ = ["Channels"]
+
+Progress = Callable[[int, int], None]
+"""Called with (bytes done, bytes in all)."""
+
+_FAST_CREDIT = 1 << 20
+_SLOW_CREDIT = 1 << 14
+"""On a line with a rate: four long frames, so that what a lost one costs is not much."""
+
+_SLOW_FRAME = 1 << 12
+_STREAM_CREDIT = 1 << 16
+_OPENERS = ("bp.download", "bp.upload", "bp.stream")
+
+
+class Channels:
+    """Opens channels of a session, one at a time, and closes those that were left open."""
+
+    def __init__(self, session: Session, welcome: Welcome, dictionary: Dictionary) -> None:
+        """Offer what the board's dictionary lists."""
+        self._session = session
+        self._mtu_rx = welcome.mtu_rx
+        self._ids = {f.name: f.id for f in dictionary.functions if f.name.startswith("bp.")}
+        self._open: int | None = None  # the number of a channel that the board may hold open
+        self._codec: str | None = None
+
+    def offers(self, opener: str) -> bool:
+        """Whether the agent has the function ``opener`` and no stream is open."""
+        return opener in self._ids and "bp.finish" in self._ids and self._session.channel is None
+
+    @property
+    def codec(self) -> str:
+        """What encodes bulk, for people; "" before the first."""
+        return self._codec or ""
+
+    def download(
+        self, handle: int, offset: int, length: int, on_progress: Progress | None = None
+    ) -> bytes:
+        """Return ``length`` bytes, 1 or more, of the block from ``offset``.
+
+        Raises:
+            FrameError: what came is not what the board sent; none of it is returned.
+            RpcError, BoardTimeoutError, DeviceResetError, LinkError: see `Session.carry`.
+        """
+        client = self._session.client
+        credit = _SLOW_CREDIT if client.byte_time_s else _FAST_CREDIT
+        channel = Receiver(client, self._next(), credit, length)
+        self._opened(channel, "bp.download", handle, offset, length)
+        self._carry(channel, "bp.download", on_progress)
+        content = channel.take()
+        sent, crc, _ = self.finish()
+        if sent != length or channel.crc != crc:
+            raise FrameError(
+                f"{length} bytes came from the board, but not the {sent} that it sent: "
+                "the CRC differs.",
+                hint="read again; if it happens again, the board's memory changes meanwhile",
+            )
+        return content
+
+    def upload(
+        self, handle: int, offset: int, content: bytes, on_progress: Progress | None = None
+    ) -> None:
+        """Write ``content``, 1 byte or more, to the block at ``offset``; raises as `download`."""
+        client = self._session.client
+        frame = max(min(self._mtu_rx, _SLOW_FRAME if client.byte_time_s else 65535), LEAST_FRAME)
+        window = _SLOW_CREDIT if client.byte_time_s else _FAST_CREDIT
+        channel = Upload(client, self._next(), content, frame_bytes=frame, window=window)
+        self._opened(channel, "bp.upload", handle, offset, len(content))
+        self._carry(channel, "bp.upload", on_progress)
+        taken, crc, _ = self.finish()
+        if taken != len(content) or crc != channel.crc:
+            raise FrameError(
+                f"The board has {taken} of {len(content)} bytes, and not those that were sent: "
+                "the CRC differs.",
+                hint="write again",
+            )
+
+    def stream(self) -> Receiver:
+        """Open a stream from the board.
+
+        Raises:
+            UsageError: the agent has none.
+            RpcError: another channel is open.
+        """
+        if "bp.stream" not in self._ids:
+            raise UsageError("The board's agent has no streams.", hint="set stream in board.toml")
+        channel = Receiver(self._session.client, self._next(), _STREAM_CREDIT)
+        self._opened(channel, "bp.stream")
+        return channel
+
+    def finish(self) -> tuple[int, int, int]:
+        """Close the channel; return its bytes modulo 2³², their CRC-32 and the bytes dropped.
+
+        Raises:
+            RpcError: the board has closed it, since its block was freed.
+        """
+        self._session.drop_channel()
+        fields = self._call("bp.finish", self._open or 0)
+        self._open = None
+        if not (
+            isinstance(fields, list)
+            and len(fields) >= 3
+            and all(type(field) is int for field in fields[:3])
+        ):
+            raise FrameError(f"bp.finish returned {fields!r:.60}, not [bytes, crc, dropped].")
+        return fields[0], fields[1], fields[2]
+
+    def _next(self) -> int:
+        """Close what an interruption or an error has left open; return the next one's number."""
+        if self._session.channel is not None:
+            raise UsageError("A stream of the board is open.", hint="close it first")
+        if self._codec is None:
+            from boardprof.link.codec import load_codec
+
+            self._session.client.cobs, self._codec = load_codec()
+        if self._open is not None:
+            try:
+                self.finish()
+            except RpcError as error:
+                if error.code != ErrorCode.BAD_HANDLE:
+                    raise
+                self._open = None  # it had never been opened
+        return self._session.next_sequence
+
+    def _opened(self, channel: Receiver | Upload, opener: str, *values: int) -> None:
+        self._open = channel.sequence
+        arguments = b"".join(msgpack.packb(value) for value in values)
+        try:
+            self._session.open_channel(channel, self._ids[opener], arguments, len(values), opener)
+        except RpcError:
+            self._open = None  # refused: nothing is open
+            raise
+
+    def _carry(self, channel: Receiver | Upload, name: str, on_progress: Progress | None) -> None:
+        try:
+            self._session.carry(channel, name, on_progress)
+        finally:
+            self._session.drop_channel()
+
+    def _call(self, name: str, *values: int) -> object:
+        arguments = b"".join(msgpack.packb(value) for value in values)
+        return self._session.value(self._ids[name], arguments, len(values), name)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replies' bodies as Python values, and the exceptions that ERROR replies stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgpack
+
+from boardprof.boards.guard import cause_name
+from boardprof.elf.locate import Location
+from boardprof.errors import (
+    CheckFailedError,
+    DeviceError,
+    DeviceFaultError,
+    DeviceTimeoutError,
+    FrameError,
+    RpcError,
+)
+from boardprof_protocol.codes import ErrorCode, FaultCause
+
+__all__ = ["Locate", "refusal", "unpack_reply"]
+
+_WHAT_WENT_WRONG = {
+    ErrorCode.MALFORMED: "the call's body is malformed",
+    ErrorCode.NO_FUNCTION: "it has no packed function of that id",
+    ErrorCode.ARG_COUNT: "wrong number of arguments",
+    ErrorCode.ARG_TYPE: "an argument has the wrong type",
+    ErrorCode.ARG_RANGE: "an argument is out of range",
+    ErrorCode.REPLY_TOO_BIG: "the reply does not fit the board's buffer",
+    ErrorCode.NO_MEMORY: "no room on the board: too many windows, blocks or collectors",
+    ErrorCode.BAD_HANDLE: "no such handle in this session",
+    ErrorCode.BAD_OFFSET: "outside the block",
+    ErrorCode.NO_COLLECTOR: "it has no such collector",
+    ErrorCode.UNSUPPORTED: "not supported by this agent",
+    ErrorCode.NOT_MEASURABLE: "that function cannot be measured",
+    ErrorCode.CANCELLED: "it was broken off",
+}
+
+_HAS_ANOTHER_FORM = "`boardprof info` shows what the board's firmware has and takes"
+_IS_TOO_MUCH = "ask for less at a time, or give the board more in [build] config of its board.toml"
+
+_WHAT_TO_TRY = {
+    ErrorCode.MALFORMED: "build the firmware again with this boardprof",
+    ErrorCode.NO_FUNCTION: _HAS_ANOTHER_FORM,
+    ErrorCode.ARG_COUNT: _HAS_ANOTHER_FORM,
+    ErrorCode.ARG_TYPE: _HAS_ANOTHER_FORM,
+    ErrorCode.ARG_RANGE: _HAS_ANOTHER_FORM,
+    ErrorCode.REPLY_TOO_BIG: _IS_TOO_MUCH,
+    ErrorCode.NO_MEMORY: f"free or close what is not needed; {_IS_TOO_MUCH}",
+    ErrorCode.BAD_HANDLE: "reserve or open it again: what is freed or closed, or belongs to "
+    "another session, is void",
+    ErrorCode.BAD_OFFSET: "stay within the block: the detail is its length in bytes",
+    ErrorCode.NO_COLLECTOR: _HAS_ANOTHER_FORM,
+    ErrorCode.UNSUPPORTED: _HAS_ANOTHER_FORM,
+    ErrorCode.NOT_MEASURABLE: "call it instead: board.functions, or a window of a collector",
+}
+
+_WHAT_TRAPPED = {
+    FaultCause.BAD_ADDRESS: "bad address",
+    FaultCause.MISALIGNED: "misaligned address",
+    FaultCause.ILLEGAL_INSTRUCTION: "illegal instruction",
+    FaultCause.DIVIDE: "division by zero",
+    FaultCause.STACK_OVERFLOW: "stack overflow",
+    FaultCause.BREAKPOINT: "breakpoint",
+    FaultCause.ABORT: "abort or exit",
+}
+_TOUCHES = (FaultCause.BAD_ADDRESS, FaultCause.MISALIGNED)
+_STOPS = (ErrorCode.FAULT, ErrorCode.TIMEOUT)
+
+Locate = Callable[[int], Location | None]
+"""From a pc, in the terms of the image's ELF file, to its place in the sources."""
+
+
+_NIL = b"\xc0"
+_LONGEST_ARRAY = 15
+
+
+def unpack_reply(name: str, body: bytes) -> object:
+    """Return the one msgpack value of a reply to ``name``.
+
+    Raises:
+        FrameError: the body is anything else.
+    """
+    if body == _NIL:
+        return None
+    try:
+        # What no board writes (SPEC.md 4.1) is refused before there is memory for it.
+        value: object = msgpack.unpackb(
+            body, raw=False, max_array_len=_LONGEST_ARRAY, max_map_len=0, max_ext_len=0
+        )
+    except (ValueError, msgpack.UnpackException) as error:
+        raise FrameError(
+            f"The reply to {name} is not one msgpack value: {error or type(error).__name__}",
+            hint="build the firmware again with this boardprof, or see what else is on this line",
+        ) from error
+    return value
+
+
+def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | DeviceError:
+    """Return the exception for the ERROR with ``body`` that answered ``name`` (SPEC.md 4.2).
+
+    Args:
+        name: of the function.
+        body: of the ERROR.
+        locate: finds the source line of a fault; None when the image is not known.
+    """
+    fields = unpack_reply(name, body)
+    if not (isinstance(fields, list) and _is_readable(fields)):
+        return RpcError(
+            f"The board refused {name} with an unreadable error.",
+            code=0,
+            hint="build the firmware again with this boardprof",
+        )
+    code, detail = fields[0], fields[1]
+    if code == ErrorCode.CHECK_FAILED:
+        detail -= (detail & 1 << 31) << 1  # the check's int, sent as its 32 bits
+        return CheckFailedError(
+            f"{name} ran, but its check says that the result is wrong (it returned {detail}).",
+            code=detail,
+            hint=f"no number is reported for a wrong result; debug {name}",
+        )
+    if code in _STOPS:
+        pc, address = fields[2:4] if len(fields) >= 4 else (0, 0)
+        stop = _Stop(name, code, detail, pc, address, locate(pc) if locate and pc else None)
+        return stop.fault() if code == ErrorCode.FAULT else stop.time_out()
+    why = _WHAT_WENT_WRONG.get(code, f"error {code}")
+    if code == ErrorCode.NO_MEMORY and name == "bp.alloc":
+        why, shown = "no room for one more block", f"the arena has {detail:,} bytes"
+    else:
+        shown = f"detail {detail}"
+    return RpcError(
+        f"The board refused {name}: {why} ({shown}).",
+        code=code,
+        hint=_WHAT_TO_TRY.get(code),
+    )
+
+
+def _is_readable(fields: list[object]) -> bool:
+    """Tell whether the items that SPEC.md 4.2 gives an ERROR are numbers; it may have more."""
+    due = 4 if fields and fields[0] in _STOPS else 2
+    return len(fields) >= 2 and all(type(field) is int for field in fields[:due])
+
+
+@dataclass(frozen=True)
+class _Stop:
+    """What a FAULT or TIMEOUT tells, and where its pc was found to be."""
+
+    name: str
+    code: int
+    detail: int
+    pc: int
+    address: int
+    location: Location | None
+
+    def fault(self) -> DeviceFaultError:
+        try:
+            cause = FaultCause(self.detail)
+        except ValueError:
+            cause = FaultCause.UNKNOWN
+        what = _WHAT_TRAPPED.get(cause, f"cause {self.detail}")
+        touches = cause in _TOUCHES
+        what += f" {self.address:#x}" if touches else ""
+        return DeviceFaultError(
+            f"{self.name} trapped on the board: {what}{self._place()}",
+            code=self.code,
+            cause=cause_name(cause),
+            pc=self.pc or None,
+            address=self.address if touches else None,
+            location=self.location,
+            hint=f"debug {self.name}; the board goes on, but what {self.name} had changed by then "
+            f"stays changed{self._how_to_locate()}",
+        )
+
+    def time_out(self) -> DeviceTimeoutError:
+        limit_s = self.detail / 1000
+        return DeviceTimeoutError(
+            f"{self.name} did not end within {limit_s:g} s of the board's clock; the board stopped "
+            f"it{self._place()}",
+            code=self.code,
+            limit_s=limit_s,
+            pc=self.pc or None,
+            location=self.location,
+            hint=f"if {self.name} is only slow, give --timeout more seconds{self._how_to_locate()}",
+        )
+
+    def _place(self) -> str:
+        if self.location is not None and self.location.is_agents:
+            # Its last act was to call another function, and nothing of it is left on the stack.
+            return " in what it had called last"
+        if self.location is not None:
+            return f" at {self.location}"
+        return f" at pc {self.pc:#x}" if self.pc else ""
+
+    def _how_to_locate(self) -> str:
+        if not self.pc or self.location is not None:
+            return ""
+        return f". `addr2line -f -e IMAGE {self.pc:#x}` names the line"

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A session with one board: its beginning, calls and channels with deadlines, over a transport."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import secrets
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgpack
+
+from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError, UsageError
+from boardprof.link.carry import carry
+from boardprof.link.channel import Receiver, Upload
+from boardprof.link.handshake import (
+    HOST_MTU,
+    Welcome,
+    hello_body,
+    in_use,
+    lost_session,
+    read_welcome,
+)
+from boardprof.link.line import Line, OnProgress
+from boardprof.link.refusal import Locate, refusal, unpack_reply
+from boardprof.link.rpc import NIL, Channel, RpcClient
+from boardprof.transport.base import Transport
+from boardprof_protocol.codes import BuiltIn, FrameKind
+from boardprof_protocol.frame import body_capacity
+
+__all__ = ["CallResult", "Session", "Welcome"]
+
+_WHY_S = 0.25
+"""How long the board is asked why it has lost the session, where its time-out is not longer."""
+
+_CALL, _RESULT = int(FrameKind.CALL), int(FrameKind.RESULT)
+_MOST_ARGUMENTS = 14
+
+
+class CallResult(NamedTuple):
+    """A call's reply.
+
+    Attributes:
+        value: the return value: None, bool, int, float, str, bytes or a list of these.
+        body: the same as it came, msgpack.
+        elapsed_s: host time from the first sending to the reply.
+        sent: how often the request was sent.
+    """
+
+    value: object
+    body: bytes
+    elapsed_s: float
+    sent: int = 1
+
+
+@functools.lru_cache(maxsize=1024)
+def _head(function_id: int, count: int) -> bytes:
+    """Return the beginning of a CALL's body: before the packed arguments, so many."""
+    return bytes([0x90 | (count + 1) & 15]) + bytes(msgpack.packb(function_id))
+
+
+def _value(name: str, body: bytes) -> object:
+    return None if body == NIL else unpack_reply(name, body)
+
+
+class Session:
+    """Calls over one transport, one at a time, and beside them at most one channel."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        timeout_s: float,
+        claim: bytes = b"",
+        on_console: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        random_bits: Callable[[int], int] = secrets.randbits,
+    ) -> None:
+        """Prepare a session; `open` begins it.
+
+        Args:
+            transport: the line to the board; closed with the session.
+            timeout_s: longest silence of the board. PROGRESS ends a silence.
+            claim: who we are, and whether we want the board although another host has it
+                (SPEC.md 3.3); stands behind HELLO's own fields.
+            on_console: gets each line that the board prints beside its frames, as it comes.
+            clock: seconds that only grow; the transport must wait by the same clock.
+            random_bits: random number of so many bits; for the session id and the nonce.
+        """
+        self._random_bits = random_bits
+        self._claim = claim
+        self.transport = transport
+        self.timeout_s = timeout_s
+        self.locate: Locate | None = None  # names the source lines of faults
+        self.welcome: Welcome | None = None
+        self._body_room = body_capacity(HOST_MTU)
+        self._sequence = 0
+        self._client = RpcClient(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
+        self._line = Line(transport, self._client, clock, on_console)
+
+    def open(self) -> Welcome:
+        """Say HELLO and take WELCOME.
+
+        Raises:
+            BoardTimeoutError: no answer within the time-out; carries the console text.
+            BusyError: another host has the board.
+            ProtocolMismatchError: the board speaks another version.
+        """
+        hello = hello_body(self._random_bits(32)) + self._claim
+        kind, body, *_ = self._line.exchange(
+            FrameKind.HELLO, 0, hello, None, "HELLO", self.timeout_s
+        )
+        if kind == FrameKind.BUSY:
+            raise in_use(self.transport.name, body)
+        self.welcome = read_welcome(self.transport.name, body)
+        self._line.is_board = True
+        self._client.expect_frames(self.welcome.mtu_tx)
+        self._body_room = body_capacity(self.welcome.mtu_rx)
+        self._sequence = self.welcome.last_sequence
+        return self.welcome
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def call(
+        self,
+        function_id: int,
+        arguments: bytes = b"",
+        count: int = 0,
+        *,
+        name: str = "",
+        on_progress: OnProgress | None = None,
+        timeout_s: float | None = None,
+    ) -> CallResult:
+        """Call a packed function, at most once on the board.
+
+        Args:
+            function_id: its id in the dictionary.
+            arguments: the arguments, each packed as msgpack, one after the other.
+            count: how many arguments, 0..14.
+            name: for messages.
+            on_progress: called with (done, total) when the board says so.
+            timeout_s: longest silence; the session's own when None.
+
+        Raises:
+            UsageError: more arguments than a call can hold.
+            RpcError: the agent refused the call.
+            CheckFailedError: the function ran, and its check says that the result is wrong.
+            DeviceError: it trapped, or never ended and was stopped.
+            DeviceResetError: the board has lost the session.
+            BoardTimeoutError: silence.
+            LinkError: the line is gone.
+        """
+        name = name or f"function {function_id}"
+        body, sent, elapsed_s = self._result(
+            function_id, arguments, count, name, on_progress, timeout_s
+        )
+        return CallResult(_value(name, body), body, elapsed_s, sent)
+
+    def value(self, function_id: int, arguments: bytes, count: int, name: str) -> object:
+        """Call as `call` does; return the value alone, which is the short way to it."""
+        return _value(name, self._result(function_id, arguments, count, name, None, None)[0])
+
+    def _result(
+        self,
+        function_id: int,
+        arguments: bytes,
+        count: int,
+        name: str,
+        on_progress: OnProgress | None,
+        timeout_s: float | None,
+    ) -> tuple[bytes, int, float]:
+        body = _head(function_id, count) + arguments
+        if count > _MOST_ARGUMENTS or len(body) > self._body_room:
+            raise UsageError(
+                f"The arguments of {name} take {len(body)} bytes; the board's frames hold "
+                f"{self._body_room}.",
+                hint="pass large data through board.memory",
+            )
+        self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
+        silence_s = self.timeout_s if timeout_s is None else timeout_s
+        kind, body, sent, elapsed_s = self._line.exchange(
+            _CALL, sequence, body, on_progress, name, silence_s
+        )
+        if kind != _RESULT:
+            raise self._refused(name, kind, body)
+        return body, sent, elapsed_s
+
+    def _refused(self, name: str, kind: int, body: bytes) -> BoardprofError:
+        if kind == FrameKind.NO_SESSION:
+            return self._forgotten(name)
+        return refusal(name, body, self.locate)
+
+    def _forgotten(self, name: str) -> BoardprofError:
+        """Ask the board why it has lost the session (SPEC.md 3.4); return what that means.
+
+        Under another id than the session's: a late duplicate of its own WELCOME is no answer.
+        """
+        client = self._client
+        client.channel = None
+        answer = None
+        own = client.session
+        client.session = 1 + (own + self._random_bits(16) % 0xFFFE) % 0xFFFF
+        hello = hello_body(self._random_bits(32), version=0)
+        silence_s = max(client.rtt.timeout_s, _WHY_S)
+        try:
+            with contextlib.suppress(BoardTimeoutError, LinkError):
+                answer = self._line.ask(FrameKind.HELLO, 0, hello, "HELLO", silence_s)[:2]
+        finally:
+            client.forget()
+            client.session = own
+        boot_id = None if self.welcome is None else self.welcome.boot_id
+        return lost_session(self.transport.name, name, boot_id, answer)
+
+    @property
+    def patience(self) -> int:
+        """How many times `timeout_s` a call may take in all while the board prints, 1 or more."""
+        return self._line.patience
+
+    @patience.setter
+    def patience(self, times: int) -> None:
+        self._line.patience = times
+
+    def cancel(self) -> None:
+        """Ask the board to break the call under way off: it then ends as RpcError, CANCELLED.
+
+        For an `on_progress` that wants no more, or another thread. Only measurements can be broken
+        off, and only between their rounds; other calls, and older agents, go on to their end.
+        """
+        self._line.cancelled = True
+
+    # -- channels ---------------------------------------------------------------------------
+
+    @property
+    def client(self) -> RpcClient:
+        """The state machine, for who makes channels."""
+        return self._client
+
+    @property
+    def next_sequence(self) -> int:
+        """The number of the next call, and of the channel that it opens."""
+        return (self._sequence + 1) & 0xFFFFFFFF
+
+    @property
+    def channel(self) -> Channel | None:
+        """The open channel, None: none is."""
+        return self._client.channel
+
+    def open_channel(
+        self, channel: Receiver | Upload, function_id: int, arguments: bytes, count: int, name: str
+    ) -> None:
+        """Call the function that opens ``channel``, and carry its frames from then on.
+
+        Raises as `call`; the channel is open nevertheless if the board has got so far.
+        """
+        self._client.channel = channel  # its first frame may come right behind the reply
+        try:
+            self.call(function_id, arguments, count, name=name)
+        except BaseException:
+            self._client.channel = None
+            raise
+        channel.begin(self._line.clock())
+
+    def drop_channel(self) -> None:
+        """Carry the channel's frames no longer; whoever opened it tells the board."""
+        self._client.channel = None
+
+    def carry(
+        self, channel: Receiver | Upload, name: str, on_progress: OnProgress | None = None
+    ) -> None:
+        """Carry a block through its channel to the end.
+
+        Args:
+            channel: the open channel, of known length.
+            name: for messages.
+            on_progress: called with (bytes done, bytes in all) when there is something new.
+
+        Raises:
+            BoardTimeoutError: for the session's time-out nothing new came.
+            DeviceResetError: the board has lost the session.
+            LinkError: the line is gone.
+        """
+        with self._line.held(name):
+            carry(self._line, channel, name, self.timeout_s, self._is_known, on_progress)
+
+    def _is_known(self, name: str, silence_s: float) -> bool:
+        """See whether the board still knows the session: of a lost channel it says nothing.
+
+        Returns:
+            Whether it answers at all.
+
+        Raises:
+            DeviceResetError: it has lost the session.
+        """
+        self._sequence = self.next_sequence
+        body = _head(BuiltIn.DESCRIBE, 2) + b"\0\0"
+        try:
+            kind, *_ = self._line.ask(_CALL, self._sequence, body, name, silence_s)
+        except BoardTimeoutError:
+            return False
+        finally:
+            self._client.forget()
+        if kind == FrameKind.NO_SESSION:
+            raise self._forgotten(name)
+        return True
+
+    def listen(self, timeout_s: float, until: Callable[[], bool], name: str) -> None:
+        """Carry the open channel's frames until ``until()`` or the time is over."""
+        line = self._line
+        with line.held(name):
+            now = line.clock()
+            deadline = now + timeout_s
+            while not until():
+                _, now = line.turn(now, deadline, self.timeout_s)
+                if now >= deadline:
+                    return
+
+    # -- the end ----------------------------------------------------------------------------
+
+    @property
+    def console(self) -> str:
+        """All that came and was no frame, as text."""
+        return self._line.console
+
+    def close(self) -> None:
+        """Let go of the line."""
+        self._line.close()

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stream: what the board's functions write, as it comes, beside the calls."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from boardprof.errors import BoardprofError, FrameError
+from boardprof.link.bulk import Channels
+from boardprof.link.session import Session
+
+__all__ = ["Stream"]
+
+_SETTLE_S = 0.2
+"""How long the last bytes are waited for when a stream is closed."""
+
+_LONGEST_SETTLE_S = 2.0
+"""The same, as long as some come."""
+
+
+class Stream:
+    """Bytes from the board, in order and without a gap, but for records that it had no room for.
+
+    Use it by ``with`` and from the thread that calls the board's functions. What comes during a
+    call is kept until it is read.
+
+    Attributes:
+        dropped: bytes that found no room on the board; None until the stream is closed.
+    """
+
+    def __init__(self, channels: Channels, session: Session, timeout_s: float) -> None:
+        """Open it; see `Board.stream`."""
+        self.dropped: int | None = None
+        self.timeout_s = timeout_s
+        self._channels = channels
+        self._session = session
+        self._receiver = channels.stream()
+        self._is_open = True
+
+    def read(self, timeout_s: float | None = None) -> bytes:
+        """Return what has come; wait up to ``timeout_s`` for the first byte, then return b"".
+
+        Args:
+            timeout_s: seconds; the stream's own when None, 0 does not wait.
+
+        Raises:
+            LinkError: the line is gone.
+        """
+        if self._is_open and not self._receiver.waiting:
+            wait_s = self.timeout_s if timeout_s is None else timeout_s
+            self._session.listen(wait_s, lambda: self._receiver.waiting > 0, "a stream's read")
+        return self._receiver.take()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield what comes, until nothing does for the stream's `timeout_s` or it is closed."""
+        while content := self.read():
+            yield content
+
+    def close(self) -> None:
+        """Take what is still on its way, and end the stream; what was not read stays readable.
+
+        Raises:
+            FrameError: what came is not what the board sent.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        receiver = self._receiver
+        try:
+            # Bounded: a source that goes on by itself would keep us here.
+            deadline = time.monotonic() + _LONGEST_SETTLE_S
+            while self._has_more() and time.monotonic() < deadline:
+                pass
+        except BaseException:
+            self._session.drop_channel()
+            raise
+        sent, crc, self.dropped = self._channels.finish()
+        if receiver.crc_at(sent) != crc:
+            raise FrameError("What the stream brought is not what the board sent: the CRC differs.")
+
+    def _has_more(self) -> bool:
+        before = self._receiver.position
+        self._session.listen(_SETTLE_S, lambda: self._receiver.position != before, "a stream")
+        return self._receiver.position != before
+
+    def __enter__(self) -> Self:
+        """Return the stream."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the stream; behind another error nothing is said of what else fails."""
+        if error is None:
+            self.close()
+        elif isinstance(error, Exception):
+            with contextlib.suppress(BoardprofError):
+                self.close()
+        else:  # an interruption; the board is told at the next use
+            self._is_open = False
+            self._session.drop_channel()

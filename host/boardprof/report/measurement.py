@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one profiled function gave: samples, calibration, totals; and the corrected values."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from boardprof.decode.clock import ClockFit
+from boardprof.decode.dictionary import CollectorInfo
+from boardprof.decode.samples import Reading, Sample
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Device", "Measurement", "Stack", "clock_of"]
+
+
+def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
+    """Name the one counter that is wall time: the system's clock, else ticks of a real one."""
+    if "duration_time" in readings:
+        return "duration_time"
+    if clock_kind == "simulated":
+        return None
+    ticks = (name for name, r in readings.items() if r.unit == "ticks" and r.hz)
+    return next(ticks, None)
+
+
+@dataclass(frozen=True)
+class Device:
+    """What a Report says of the board that a number comes from.
+
+    Attributes:
+        name: the board's name; the Report's Device column.
+        clock_kind: ``measured``, ``declared`` or ``simulated``.
+        emulated: the host started it as an emulator, or the board is nothing else.
+        port: how it was reached.
+        agent_version: of the firmware.
+        build_id: 16 hexadecimal digits.
+        boot_id: differs from one boot to the next.
+        unsupported: counter name -> why there is no such count.
+        collectors: as its dictionary has them; what it takes to decode the blobs again.
+        cflags: what all code for the board is compiled with.
+    """
+
+    name: str
+    clock_kind: str
+    emulated: bool
+    port: str
+    agent_version: str
+    build_id: str
+    boot_id: int
+    unsupported: dict[str, str]
+    collectors: tuple[CollectorInfo, ...] = ()
+    cflags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a call takes of the stack, as found by painting.
+
+    Attributes:
+        used: bytes that the function and what it calls have taken.
+        painted: bytes that were looked at; where all were taken, it may be more.
+    """
+
+    used: int
+    painted: int
+
+    @property
+    def is_at_least(self) -> bool:
+        """Whether it may have taken more."""
+        return self.used >= self.painted
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One function's samples on one board.
+
+    Attributes:
+        function: its name.
+        device: where it ran.
+        number: calls in each sample.
+        warmup: calls before the first sample.
+        samples: the measured windows, in order.
+        calibration: the same loop around the empty function.
+        totals: from before the first to after the last sample, one for each reply of the board.
+        mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
+        arguments: of the function, such as ``n=256, gain=0.5``; "" where it takes none.
+        clock_fit: the board's clock on the host's during the run; None where it has none to ask.
+        flags: the compiler's for the function's code; None where it was not built here.
+        libc: whether the C library is in the image; None where each has one, or nobody knows.
+        stack: what a call takes of the stack, or why that is not known; None: not asked.
+        result: return value of the one call behind the samples; None where there is none.
+        result_type: as in signatures: ``i32``, ``void``.
+        outputs: by parameter name, what that one call left in the arrays that come back.
+        kept: names of the arrays and blocks that were not put back between calls.
+        sent_again: why the host sent in/out arrays before each round; "" where it did not.
+    """
+
+    function: str
+    device: Device
+    number: int
+    warmup: int
+    samples: tuple[Sample, ...]
+    calibration: tuple[Sample, ...]
+    totals: tuple[Sample, ...]
+    mask: int = 0
+    arguments: str = ""
+    clock_fit: ClockFit | None = None
+    flags: str | None = None
+    libc: bool | None = None
+    stack: Stack | str | None = None
+    result: object = None
+    result_type: str = "void"
+    outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False)
+    kept: tuple[str, ...] = ()
+    sent_again: str = ""
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters that were read."""
+        return tuple(self.samples[0].readings)
+
+    @property
+    def clock(self) -> str | None:
+        """The counter whose value is the Duration, None on a simulated clock."""
+        return clock_of(self.samples[0].readings, self.device.clock_kind)
+
+    def overhead(self, counter: str) -> int:
+        """What the empty function's window counted: the median over the calibration's samples."""
+        values = [sample.readings[counter].value for sample in self.calibration]
+        return statistics.median_low(values)
+
+    def net(self, sample: Sample, counter: str) -> int:
+        """What the function itself counted, from its first instruction to its return.
+
+        ``raw - overhead``, and back what the empty function's own return had in the overhead, where
+        that is known exactly.
+        """
+        reading = sample.readings[counter]
+        return reading.value - self.overhead(counter) + reading.own_return * self.number
+
+    def total(self, counter: str) -> Reading:
+        """The counter over the whole run on the board, the agent's work included."""
+        readings = [sample.readings[counter] for sample in self.totals]
+        first = readings[0]
+        return Reading(
+            sum(reading.value for reading in readings),
+            first.unit,
+            first.hz,
+            first.own_return,
+            sum(reading.wrapped for reading in readings),
+            any(reading.ambiguous for reading in readings),
+        )
+
+    def reference(self) -> str:
+        """The counter that percentages go by: time, else instructions, else ticks."""
+        wanted = (self.clock, "instructions", "ticks", "cycles")
+        return next((name for name in wanted if name in self.counters), self.counters[0])
+
+    def perturbation_percent(self, sample: Sample) -> float | None:
+        """Share of the window that is not the function's (raw less net); None of an empty one."""
+        counter = self.reference()
+        raw = sample.readings[counter].value
+        return 100.0 * (raw - self.net(sample, counter)) / raw if raw else None

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports in files: read with a clear error, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from boardprof.errors import ReportFileError, UsageError
+from boardprof.report.report import Report
+
+__all__ = ["check_report_file", "read_report", "write_report"]
+
+
+def check_report_file(file: str) -> None:
+    """See before anything is measured that ``file`` can be written.
+
+    Raises:
+        UsageError: its folder is missing or not to be written.
+    """
+    path = Path(file)
+    if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
+        if not os.access(path, os.W_OK):
+            raise UsageError(f"{file} cannot be written: no permission.")
+        return
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise UsageError(f"{file} cannot be written: there is no folder {folder}.")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"{file} cannot be written: no permission in {folder}.")
+
+
+def write_report(report: Report, file: str) -> None:
+    """Write the Report as JSON; a regular file whole, or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    path = Path(file)
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
+            path.write_text(report.json() + "\n", encoding="utf-8")
+        else:
+            _replace(path.resolve(), report.json() + "\n")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as temporary:
+        try:
+            temporary.write(text)
+            temporary.flush()
+            os.chmod(temporary.name, 0o666 & ~_umask())
+            os.replace(temporary.name, path)
+        except OSError:
+            os.unlink(temporary.name)
+            raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def read_report(file: str) -> Report:
+    """Read a Report from a JSON file.
+
+    Raises:
+        ReportFileError: there is no such file, or it holds no Report.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ReportFileError(
+            f"{file} is not a Report: it is not text (byte {error.start}).",
+            hint="a file written by `boardprof run --json FILE`",
+        ) from error
+    try:
+        return Report.from_json(text)
+    except ReportFileError as error:
+        raise ReportFileError(f"{file}: {error.message}", hint=error.hint) from error

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether what a function gave is what a file says it should."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from boardprof.arguments.argument_text import load_array
+from boardprof.errors import CheckFailedError, UnknownNameError, UsageError
+from boardprof.report.measurement import Measurement
+from boardprof.run.outputs import RETURN, outputs_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["Expectation", "check_outputs", "read_expectation"]
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """What one output must be.
+
+    Attributes:
+        name: of the parameter, or ``return``; None: the only output that there is.
+        file: where it is from.
+        array: as the file has it.
+    """
+
+    name: str | None
+    file: str
+    array: npt.NDArray[Any]
+
+
+def read_expectation(text: str) -> Expectation:
+    """Read ``@y.npy`` or ``y=@y.npy``.
+
+    Raises:
+        UsageError: it has another form, or the file cannot be read.
+    """
+    name, equals, file = text.rpartition("=")
+    if not file.startswith("@") or (equals and not name):
+        raise UsageError(
+            f"{text!r} says nothing of what to expect.", hint="--expect y=@y.npy, or @y.npy"
+        )
+    array = load_array(file[1:], f"--expect {text}")
+    return Expectation(name or None, file[1:], array.astype(array.dtype.newbyteorder("=")))
+
+
+def check_outputs(
+    measurement: Measurement, expectations: Sequence[Expectation], tolerance: float = 0.0
+) -> None:
+    """Hold a measurement's outputs against what is expected.
+
+    Args:
+        measurement: with the outputs of one call.
+        expectations: what some or all of them must be.
+        tolerance: how far floats may be from what is expected, as a share of it; 0: not a bit.
+
+    Raises:
+        UnknownNameError: there is no output of that name.
+        UsageError: which output is meant is not said, or it has another shape or element type.
+        CheckFailedError: an output is something else.
+    """
+    outputs = outputs_of(measurement) if expectations else {}
+    for expectation in expectations:
+        name = _name(measurement, expectation, outputs)
+        _check(measurement, name, outputs[name], expectation, tolerance)
+
+
+def _name(
+    measurement: Measurement, expectation: Expectation, outputs: Mapping[str, npt.NDArray[Any]]
+) -> str:
+    if expectation.name is not None:
+        if expectation.name not in outputs:
+            raise UnknownNameError(
+                f"output of {measurement.function}", expectation.name, list(outputs)
+            )
+        return expectation.name
+    arrays = [name for name in outputs if name != RETURN] or list(outputs)
+    if len(arrays) != 1:
+        raise UsageError(
+            f"{measurement.function} has {len(arrays)} outputs: {', '.join(arrays) or 'none'}.",
+            hint=f"say which: --expect {(arrays or ['NAME'])[0]}=@{expectation.file}",
+        )
+    return arrays[0]
+
+
+def _check(
+    measurement: Measurement,
+    name: str,
+    found: npt.NDArray[Any],
+    expectation: Expectation,
+    tolerance: float,
+) -> None:
+    import numpy as np
+
+    wanted = expectation.array
+    what = f"{name} of {measurement.function} on {measurement.device.name}"
+    if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
+        raise UsageError(
+            f"{what} is {found.dtype}{list(found.shape)}; {expectation.file} has "
+            f"{wanted.dtype}{list(wanted.shape)}.",
+            hint="--save-output DIR writes files that fit",
+        )
+    if not found.size:
+        return
+    differs = ~_equal(found, wanted, tolerance)
+    count = int(np.count_nonzero(differs))
+    if count:
+        first = tuple(int(i) for i in np.argwhere(differs)[0])
+        place = f"[{', '.join(map(str, first))}]" if first else ""
+        raise CheckFailedError(
+            f"{what} is not what {expectation.file} has: {count:,} of {found.size:,} differ. The "
+            f"first is {name}{place}: {found[first]!s}, expected {wanted[first]!s}"
+            f"{_furthest(found, wanted)}.",
+            hint="--tolerance 1e-6 lets floats differ by that share"
+            if found.dtype.kind == "f" and not tolerance
+            else None,
+        )
+
+
+def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) -> npt.NDArray[Any]:
+    """Compare element by element: bits, or floats to within the tolerance; NaN is NaN then."""
+    import numpy as np
+
+    if found.dtype.kind == "f" and tolerance:
+        return np.asarray(np.isclose(found, wanted, rtol=tolerance, atol=0.0, equal_nan=True))
+    if found.dtype.kind == "V" and found.dtype.names:
+        return np.asarray(found == wanted)
+    size = found.dtype.itemsize
+    bits = [
+        np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(*found.shape, size)
+        for array in (found, wanted)
+    ]
+    return np.asarray((bits[0] == bits[1]).all(axis=-1))
+
+
+def _furthest(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:
+    """Say how far floats are apart at most, as a share of what is expected."""
+    import numpy as np
+
+    if found.dtype.kind != "f":
+        return ""
+    with np.errstate(all="ignore"):
+        shares = np.abs(found.astype(np.float64) - wanted) / np.abs(wanted.astype(np.float64))
+    finite = shares[np.isfinite(shares)]
+    return f"; the largest relative difference is {finite.max():.3g}" if finite.size else ""

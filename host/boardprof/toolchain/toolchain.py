@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A C compiler behind the cache: the same inputs are never compiled or linked twice.
+
+What an object depends on is known only after it was compiled. So a lookup has
+two steps: the source's content, the flags and the compiler lead to the objects
+that were made of these before, each with the headers that it was made with (the
+compiler's own list, ``-MD``) and their contents; one whose headers are as they
+were then is taken. Objects are stored under the digest of their own content.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from boardprof.errors import BuildError, MissingToolError
+from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.compile_unit import (
+    Record,
+    Unit,
+    has_untracked,
+    labelled_files,
+    parse_depfile,
+    shadows,
+)
+from boardprof.toolchain.tools import ToolFailure, Tools
+
+__all__ = ["Compiler", "LinkFailure", "Object"]
+
+_FORMAT = 3  # of keys and records: raise it when either changes its meaning
+_ENGLISH = {"LC_ALL": "", "LC_MESSAGES": "C", "LANGUAGE": "C"}
+_PROGRAMS = ("cc1", "cc1plus", "as", "ld")
+# Variables that change what GCC finds (GCC manual, 3.21 "Environment Variables").
+_SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
+_ENVIRONMENT = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", *_SEARCHED)
+
+
+@dataclass(frozen=True)
+class Object:
+    """A compiled unit: the file, and SHA-256 of its content in hex."""
+
+    path: Path
+    sha256: str
+
+
+class LinkFailure(BuildError):
+    """An image that did not link; ``output`` is what the linker printed."""
+
+    def __init__(self, message: str, *, image: str, output: str) -> None:
+        """Keep what the linker printed beside the message."""
+        super().__init__(message)
+        self.image = image
+        self.output = output
+
+
+class Compiler:
+    """A compiler on this machine, for one build; its methods may be called from many threads.
+
+    Attributes:
+        version: what ``--version`` prints.
+    """
+
+    def __init__(
+        self, cc: str, package: str, cache: Cache, report: Callable[[str], None] | None = None
+    ) -> None:
+        """Look up ``cc`` on PATH.
+
+        Args:
+            cc: the program's name.
+            package: the Debian package that has it.
+            cache: where results are kept.
+            report: is given each command line before it runs, and the warnings
+                of those that succeed; one call at a time.
+
+        Raises:
+            MissingToolError: there is no ``cc``.
+            BuildError: it does not run.
+        """
+        found = shutil.which(cc)
+        if found is None:
+            raise MissingToolError(cc, package, hint=f"sudo apt-get install {package}")
+        self._cc = found
+        self._cache = cache
+        self._tools = Tools(report)
+        self._hashes = FileHashes()
+        self.version = self._version()
+        environment = {name: os.environ.get(name) for name in _ENVIRONMENT}
+        self._identity = digest(_FORMAT, cc, self.version, environment, self._programs())
+
+    @property
+    def commands(self) -> list[tuple[str, ...]]:
+        """Those that were run, in the order in which they began."""
+        return self._tools.commands
+
+    def compile(self, unit: Unit) -> Object:
+        """Return the object of ``unit``, from the cache if it is there.
+
+        Raises:
+            BuildError: it does not compile; the message has the compiler's text.
+        """
+        source = self._hashes.of(unit.folder / unit.source)
+        places = [(option, *unit.label(str(folder))) for option, folder in unit.folders]
+        roots = [label for label, _ in unit.roots]
+        key = digest(self._identity, unit.source, unit.flags, places, roots, source)
+        for record in self._records(key) if unit.tracked else ():
+            made = self._cache.root / "objects" / record.sha256 / record.name
+            self._cache.use(made)
+            if self._is_valid(unit, record) and FileHashes().of(made) == record.sha256:
+                return Object(made, record.sha256)
+        return self._compile(unit, key, source)
+
+    def link(
+        self,
+        image: str,
+        objects: Sequence[Object],
+        before: Sequence[str],
+        after: Sequence[str],
+        folder: Path,
+        key: str,
+        scripts: Sequence[Path] = (),
+        last: Sequence[Object] = (),
+        watched: bool = False,
+    ) -> Path:
+        """Return the linked image, from the cache if it is there.
+
+        Args:
+            image: its file name.
+            objects: in the order of the link.
+            before: arguments in front of the objects, without paths of the machine.
+            after: arguments behind the objects, likewise.
+            folder: where the linker runs.
+            key: digest of all else that the image depends on, such as link scripts.
+            scripts: linker scripts beside the board's own.
+            last: libraries behind all that.
+            watched: the arguments name files that ``key`` may not have: an image whose linker does
+                not tell what it read is linked again.
+
+        Raises:
+            LinkFailure: it does not link; the message has the linker's text.
+        """
+        hashes = [made.sha256 for made in (*objects, *last)]
+        place = digest(self._identity, image, hashes, before, after, key)
+        known = self._linked(place)
+        if known is not None:
+            return known
+        with self._cache.scratch() as scratch:
+            began_ns = scratch.stat().st_mtime_ns
+            made, depfile = scratch / image, scratch / "depfile"
+            files = [str(made.path) for made in objects]
+            # In front of the board's own: INSERT finds what comes after it.
+            command = [word for path in scripts for word in ("-T", str(path))]
+            command += [*before, *files, *after, *(str(made.path) for made in last)]
+            command += [f"-Wl,--dependency-file={depfile}"] if self._tells_files() else []
+            command += ["-o", str(made)]
+            try:
+                self._tools.run(self._cc, command, folder, f"{image} does not link", LC_ALL="C")
+            except ToolFailure as error:
+                output = error.stderr + error.stdout
+                raise LinkFailure(str(error), image=image, output=output) from error
+            read = _read_files(depfile, folder, self._cache.root) if depfile.exists() else None
+            hashes = [FileHashes().of(made) or ""]
+            kept = self._cache.keep(made, "images", digest(place, hashes), image)
+        settled = all(path.stat().st_mtime_ns < began_ns for path in read or ())
+        if settled and not (watched and read is None):
+            states = {str(path): _state(path) for path in read or ()}
+            self._cache.write(json.dumps([str(kept), states]), "links", f"{place}.json")
+        return kept
+
+    def _linked(self, place: str) -> Path | None:
+        """Return an image that was linked of the same, if all that the linker read is as it was."""
+        known = self._cache.read("links", f"{place}.json")
+        if known is None:
+            return None
+        image, read = json.loads(known)
+        same = all(_state(Path(path)) == state for path, state in read.items())
+        if not same or not Path(image).is_file():
+            return None
+        self._cache.use(Path(image))
+        return Path(image)
+
+    def _tells_files(self) -> bool:
+        """Return whether the linker can tell what it read (GNU ld since 2.35)."""
+        place = ("linkers", digest(self._identity, "dependency-file"))
+        known = self._cache.read(*place)
+        if known is None:
+            try:
+                said = Tools(None).run(
+                    self._cc, ["-Wl,--help"], Path("/"), "the linker", LC_ALL="C"
+                )
+            except BuildError:
+                said = ""
+            known = "yes" if "--dependency-file" in said else "no"
+            self._cache.write(known, *place)
+        return known == "yes"
+
+    def edit(self, made: Object, *options: str) -> Object:
+        """Return an object as the compiler's own ``objcopy`` changes it.
+
+        Args:
+            made: it stays as it is.
+            options: of objcopy.
+
+        Raises:
+            BuildError: it fails.
+        """
+        place = ("edited", digest(self._identity, made.sha256, options), made.path.name)
+        kept = self._cache.root.joinpath(*place)
+        self._cache.use(kept)
+        if not kept.is_file():
+            program = self.program("objcopy")
+            with self._cache.scratch() as scratch:
+                target = scratch / made.path.name
+                command = [*options, str(made.path), str(target)]
+                self._tools.run(program, command, scratch, f"{made.path.name} cannot be edited")
+                self._cache.keep(target, *place)
+        return Object(kept, FileHashes().of(kept) or "")
+
+    def program(self, name: str) -> str:
+        """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
+        place = ("compilers", digest(self._identity, self._cc, name))
+        known = self._cache.read(*place)
+        if known is None or not shutil.which(known):
+            asked = [f"-print-prog-name={name}"]
+            known = self._tools.run(self._cc, asked, Path("/"), f"{name} is not found").strip()
+            self._cache.write(known, *place)
+        return known
+
+    def header(self, name: str, flags: Sequence[str]) -> Path | None:
+        """Return where ``#include <name>`` is found with these flags; None: nowhere."""
+        place = ("headers", digest(self._identity, self._cc, name, flags))
+        known = self._cache.read(*place)
+        if known and Path(known).is_file():
+            return Path(known)
+        with self._cache.scratch() as scratch:
+            (scratch / "probe.c").write_text(f"#include <{name}>\n")
+            command = [*flags, "-M", "-MT", "probe", "probe.c"]
+            try:
+                rule = self._tools.run(self._cc, command, scratch, "the probe does not compile")
+            except ToolFailure:
+                return None
+        found = next((p for p in parse_depfile(rule) if Path(p).name == Path(name).name), None)
+        if found is None:
+            return None
+        self._cache.write(found, *place)
+        return Path(found)
+
+    def _version(self) -> str:
+        """Return what ``--version`` prints; asked each time: the program may be a wrapper."""
+        said = Tools(None).run(
+            self._cc, ["--version"], Path("/"), f"{self._cc} does not run", LC_ALL="C"
+        )
+        return said
+
+    def _programs(self) -> list[list[Any]]:
+        """Return which compiler, assembler and linker it runs, and the state of their files."""
+        found = []
+        for name in _PROGRAMS:
+            asked = [f"-print-prog-name={name}"]
+            try:
+                said = Tools(None).run(self._cc, asked, Path("/"), f"{name} is not found").strip()
+            except ToolFailure:  # none of GCC's kind: the version must do
+                continue
+            path = shutil.which(said)
+            status = os.stat(path) if path else None
+            found.append([said, status and [status.st_size, status.st_mtime_ns]])
+        return found
+
+    def _records(self, key: str) -> Iterator[Record]:
+        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
+            try:
+                yield Record.from_json(file.read_text(encoding="utf-8"))
+            except (OSError, ValueError):  # damaged or just deleted: as if it were not there
+                continue
+
+    def _is_valid(self, unit: Unit, record: Record) -> bool:
+        """Return whether every file that the object was made of is as it was then."""
+        return all(
+            self._hashes.of(unit.path(*at)) == sha for at, sha in record.files.items()
+        ) and not any(unit.path(*at).exists() for at in record.absent)
+
+    def _compile(self, unit: Unit, key: str, source: str | None) -> Object:
+        name = Path(unit.source).with_suffix(".o").name
+        with self._cache.scratch() as scratch:
+            began_ns = scratch.stat().st_mtime_ns  # by the clock that stamps files
+            made, depfile = scratch / name, scratch / "depfile"
+            command = [*unit.flags]
+            command += [word for option, at in unit.folders for word in (option, str(at))]
+            command += [f"-fdebug-prefix-map={folder}={label}" for label, folder in unit.roots]
+            command += [f"-fdebug-prefix-map={unit.folder}=."]
+            command += ["-MD", "-MT", "object", "-MF", str(depfile)]
+            command += [f"-frandom-seed={unit.source}", "-c", unit.source, "-o", str(made)]
+            failure = f"{unit.folder / unit.source} does not compile"
+            # In English: what is missing is read from it.
+            self._tools.run(self._cc, command, unit.folder, failure, **_ENGLISH)
+            # The assembler alone, for a .s file, writes none.
+            rule = depfile.read_text() if depfile.exists() else f"object: {unit.source}"
+            files = labelled_files(unit, rule)
+            hashes = FileHashes()
+            record = Record(
+                name,
+                hashes.of(made) or "",
+                {at: hashes.of(path) for at, path in files.items()},
+                shadows(unit, files, _searched()),
+            )
+            kept = self._cache.keep(made, "objects", record.sha256, name)
+        # What changed meanwhile may not be what was compiled. The source was read before, too.
+        headers = [path for at, path in files.items() if at != ("", unit.source)]
+        settled = hashes.of(unit.folder / unit.source) == source and all(
+            path.stat().st_mtime_ns < began_ns for path in headers
+        )
+        if settled and unit.tracked and not has_untracked(files):
+            text = record.to_json()
+            self._cache.write(text, "units", key, f"{digest(text)}.json")
+        return Object(kept, record.sha256)
+
+
+def _searched() -> list[str]:
+    """Return the absolute folders in which the environment lets GCC look for headers."""
+    values = (os.environ.get(name, "") for name in _SEARCHED)
+    return [folder for value in values for folder in value.split(os.pathsep) if folder[:1] == "/"]
+
+
+def _read_files(depfile: Path, folder: Path, cache: Path) -> list[Path]:
+    """Return the files that the linker has read, but for those that only this link had."""
+    named = (folder / file for file in parse_depfile(depfile.read_text()))
+    return [path for path in named if path.is_file() and not path.is_relative_to(cache)]
+
+
+def _state(path: Path) -> list[int] | None:
+    """Return what differs when a file is another one; libraries are too long to be read."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
