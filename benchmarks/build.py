@@ -85,7 +85,9 @@ def _makefile(shown: str, folder: Path) -> str:
     rules, objects = [], []
     for number, line in enumerate(commands):
         words = shlex.split(line)
-        place, words = words[1], words[3:]
+        place = words[1]
+        # The folder that this file was to be written to is gone.
+        words = [word for word in words[3:] if not word.startswith("-Wl,--dependency-file=")]
         target = folder / f"{number}.o"
         if "-c" in words:
             words[words.index("-MF") + 1] = os.devnull

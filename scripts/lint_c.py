@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from boardprof.boards.finding import board_spec, find_boards
 from boardprof.errors import BoardprofError
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from scripts.size_compile import PORTABLE, compile_agent
 
@@ -28,7 +29,7 @@ def main() -> int:
     """Compile everything; return the exit status."""
     try:
         for name in sorted(find_boards()):
-            build(board_spec(name), [_WORKLOADS], optimize=_STRICT)
+            build(board_spec(name), [_WORKLOADS], BuildOptions(_STRICT))
         for target in PORTABLE:
             compile_agent(target)
     except BoardprofError as error:

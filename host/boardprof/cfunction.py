@@ -9,6 +9,7 @@ from typing import Any
 
 __all__ = [
     "CHAR",
+    "SCALARS",
     "CFunction",
     "CType",
     "Field",
@@ -43,6 +44,18 @@ CHAR = Scalar("char", "char", 1)
 
 A number that is a char is i8 or u8.
 """
+
+SCALARS = {
+    text: Scalar(text, c_type, size)
+    for text, c_type, size in [
+        ("bool", "bool", 1),
+        ("f32", "float", 4),
+        ("f64", "double", 8),
+        *[(f"i{bits}", f"int{bits}_t", bits // 8) for bits in (8, 16, 32, 64)],
+        *[(f"u{bits}", f"uint{bits}_t", bits // 8) for bits in (8, 16, 32, 64)],
+    ]
+}
+"""The types of numbers in signatures, by their texts."""
 
 
 @dataclass(frozen=True)

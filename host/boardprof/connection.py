@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgpack
@@ -13,11 +14,18 @@ import msgpack
 from boardprof.board.board import Board
 from boardprof.board.describe import fetch_dictionary
 from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.finding import board_spec, default_board, unnamed_board, what_it_says
+from boardprof.boards.finding import (
+    board_spec,
+    default_board,
+    find_boards,
+    unnamed_board,
+    what_it_says,
+)
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.schemas import layouts_for
+from boardprof.elf.image_machine import check_image
 from boardprof.elf.locate import Locator
-from boardprof.errors import BoardError, UsageError
+from boardprof.errors import BoardError, BoardprofError, UsageError
 from boardprof.link.claim import make_claim
 from boardprof.link.locks import EmulatorLock, sweep
 from boardprof.link.session import Session
@@ -45,7 +53,6 @@ _LONGEST_S = 1e6
 """Longest time-out that is taken; some waits of the system know no longer one."""
 
 _DEFAULT_BAUD = 115200
-_ELF = b"\x7fELF"
 
 
 def connect(
@@ -80,7 +87,8 @@ def connect(
 
     Raises:
         UnknownNameError: no such board.
-        UsageError: the time-out is out of range; a rate or a key where the line has none.
+        UsageError: the time-out is out of range; a rate or a key where the line has none; the
+            image is for another machine.
         BoardError: nothing at the port, denied, or another board there.
         BusyError: another host has it.
         AuthenticationError: the agent asks for a key and there is none, or it has another one, or
@@ -102,7 +110,7 @@ def connect(
         _check_line(spec, baud, key_file)
         image = image or _build(spec)
     if image is not None:
-        _check_image(Path(image))
+        _check_image(Path(image), spec)
     transport = open_line(spec, port, image=image, baud=baud, timeout_s=hello_s, key_file=key_file)
     return attach(
         spec,
@@ -112,6 +120,7 @@ def connect(
         timeout_s=timeout_s,
         takeover=takeover,
         on_console=on_console,
+        is_of_this_host=port is None and spec.build.arch == "posix",
     )
 
 
@@ -124,8 +133,12 @@ def attach(
     timeout_s: float | None = None,
     takeover: bool = False,
     on_console: Callable[[str], None] | None = None,
+    is_of_this_host: bool = False,
 ) -> Board:
-    """Begin a session over an open transport; closes it when that fails. Raises as `connect`."""
+    """Begin a session over an open transport; closes it when that fails. Raises as `connect`.
+
+    ``is_of_this_host``: the board was started here, as a program of this machine.
+    """
     claim = make_claim(takeover=takeover)
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
     try:
@@ -141,7 +154,10 @@ def attach(
             )
         session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
         guard_calls(session, dictionary, spec, timeout_s)
-        return Board(spec, session, welcome, dictionary, layouts_for(spec.folder))
+        board = Board(spec, session, welcome, dictionary, layouts_for(spec.folder))
+        if image is not None:
+            board.know_image(Path(image), is_of_this_host=is_of_this_host)
+        return board
     except BaseException:
         session.close()
         raise
@@ -210,15 +226,15 @@ def _check_line(spec: BoardSpec, baud: int | None, key_file: str | Path | None) 
             )
 
 
-def _check_image(image: Path) -> None:
-    if not image.is_file():
-        raise UsageError(f"There is no firmware image {image}.")
-    with image.open("rb") as file:
-        if file.read(len(_ELF)) != _ELF:
-            raise UsageError(
-                f"{image} is no firmware image: it is no ELF file.",
-                hint="give what the linker wrote, before objcopy made a .bin or .hex of it",
-            )
+def _check_image(image: Path, spec: BoardSpec) -> None:
+    """See that an image is for the board's machine; a board that lacks something is no hint."""
+    check_image(image, spec, _all_boards())
+
+
+def _all_boards() -> Iterator[BoardSpec]:
+    for name in sorted(find_boards()):
+        with contextlib.suppress(BoardprofError):
+            yield board_spec(name)
 
 
 def _open_port(
@@ -256,6 +272,8 @@ def _check_startable(spec: BoardSpec) -> None:
 def _start(spec: BoardSpec, image: Path, timeout_s: float) -> Transport:
     _check_startable(spec)
     launch = spec.launch
+    running = cache_root() / "running"
+    sweep(running)
     if launch.kind == "library":
         from boardprof.transport.inprocess import connect_library
 
@@ -264,6 +282,4 @@ def _start(spec: BoardSpec, image: Path, timeout_s: float) -> Transport:
 
     command = [part.replace("{image}", os.fspath(image)) for part in launch.command]
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
-    running = cache_root() / "running"
-    sweep(running)
     return spawn(command, launch.package, timeout_s, lock=EmulatorLock(running, spec.name))

@@ -113,16 +113,33 @@ class ReportFileError(UsageError):
 class UnknownNameError(UsageError):
     """There is no ``kind`` called ``name``; the message proposes and lists what there is."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str], *, hint: str | None = None):
-        """Compose the message from the kind of thing, the name and the known names."""
+    def __init__(
+        self,
+        kind: str,
+        name: str,
+        known: Iterable[str],
+        *,
+        where: str = "",
+        hint: str | None = None,
+    ) -> None:
+        """Compose the message from the kind of thing, the name and the known names.
+
+        Args:
+            kind: such as ``function``.
+            name: that is none.
+            known: those that there are.
+            where: it was looked for, such as ``in fir.c``; "" where that goes without saying.
+            hint: what to try.
+        """
         self.kind = kind
         self.name = name
         self.known = tuple(known)
         by_folded = {each.casefold(): each for each in self.known}
         close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
         proposal = f"; did you mean {by_folded[close[0]]!r}?" if close else "."
+        place = f" {where}" if where else ""
         names = ", ".join(self.known) if self.known else "(none)"
-        super().__init__(f"There is no {kind} {name!r}{proposal} Known: {names}", hint=hint)
+        super().__init__(f"There is no {kind} {name!r}{place}{proposal} Known: {names}", hint=hint)
 
 
 class BoardError(BoardprofError):

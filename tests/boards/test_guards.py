@@ -140,7 +140,15 @@ def test_a_bad_address_is_told(board: Board, function: str) -> None:
     assert caught.value.address == 0
 
 
-@boards([name for name in NAMES if "abort" in board_spec(name).guard.catches])
+@boards([name for name in GUARDED if board_spec(name).build.freestanding])
+def test_a_fault_within_memset_names_it_and_who_called_it(board: Board) -> None:
+    with pytest.raises(DeviceFaultError) as caught:
+        board.functions.clears_null()
+    assert caught.value.cause == "bad-address"
+    assert "(in memset), which clears_null or what it calls has called" in caught.value.message
+
+
+@boards([name for name in GUARDED if not board_spec(name).build.freestanding])
 def test_a_fault_within_libc_is_told_at_the_line_that_called_it(board: Board) -> None:
     with pytest.raises(DeviceFaultError) as caught:
         board.functions.clears_null()

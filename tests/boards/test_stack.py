@@ -15,6 +15,7 @@ from boardprof.board.board import Board
 from boardprof.boards.finding import BoardSpec
 from boardprof.connection import connect
 from boardprof.errors import DeviceError
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from tests.boards.conftest import available
 from tests.support import run
@@ -108,7 +109,7 @@ def test_a_leafs_stack_is_the_compilers_own_figure(
     run([*command, "-fstack-usage", "-c", SOURCE, "-o", tmp_path / "stack.o"])
     lines = (tmp_path / "stack.su").read_text(encoding="utf-8").splitlines()
     frames = {line.split()[0].rpartition(":")[2]: int(line.split()[1]) for line in lines}
-    with connect(spec, image=build(spec, [SOURCE], optimize=optimize).image) as board:
+    with connect(spec, image=build(spec, [SOURCE], BuildOptions(optimize)).image) as board:
         for function in ("nothing_at_all", "bytes_of_400", "bytes_of_40000"):
             used, _ = stack(board, function)
             # The lowest words of a frame may be there for its alignment alone.

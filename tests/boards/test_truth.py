@@ -20,6 +20,7 @@ from boardprof.board.board import Board
 from boardprof.boards.finding import BoardSpec
 from boardprof.cfunction import CFunction, CType, Scalar
 from boardprof.connection import connect
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
 from boardprof.report.report import Report
@@ -57,7 +58,7 @@ class Witness:
 
 
 def witness(spec: BoardSpec, folder: Path, sources: Path, optimize: str = "-O2") -> Witness:
-    firmware = build(spec, [sources], optimize=optimize)
+    firmware = build(spec, [sources], BuildOptions(optimize))
     entries = {f.name: symbol_range(firmware.image, f.name)[0] for f in firmware.functions}
     thunks = [f"bp_thunk_of_{f.name}" for f in firmware.functions if f.parameters or f.result]
     stops = [symbol_range(firmware.image, name) for name in (*CALLERS, *thunks)]

@@ -116,7 +116,7 @@ def test_a_setting_that_does_not_compile_fails_alone() -> None:
     assert done.code == 7
     assert [row[1] for row in table(done.out)[2:]] == ["-O2", "-O3"]
     assert "error: With -O9000 -fno-such-thing: " in done.err
-    assert "-fno-such-thing" in done.err.split("The command was:")[0].splitlines()[1]
+    assert "-fno-such-thing" in done.err.splitlines()[1]
 
 
 def test_the_one_setting_that_is_left_still_says_which_it_is() -> None:

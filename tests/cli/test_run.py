@@ -100,7 +100,7 @@ def test_a_function_with_a_pointer_to_pointers_is_refused_by_its_name() -> None:
 
 def test_an_unknown_function_is_refused_with_the_nearest_and_the_list() -> None:
     done = boardprof("run", f"{SCALARS}:take_u23")
-    assert refused(done, "There is no function in")
+    assert refused(done, "There is no function ")
     assert "did you mean 'take_u32'?" in done.err
     for name in ("Known: count_calls, mix, take_bool", "sum_of"):
         assert name in done.err
@@ -111,7 +111,7 @@ def test_an_unknown_function_is_refused_with_the_nearest_and_the_list() -> None:
     [
         (str(SCALARS), f"Try: {SCALARS}:FUNCTION or {SCALARS}:all"),
         (f"{SCALARS}:", "names no function"),
-        ("fir", "There is no function on native 'fir'."),
+        ("fir", "There is no function 'fir' on native."),
         ("nowhere.c:fir", "There is no file or folder nowhere.c."),
         (f"{FIXTURES.parent}:fir", "has no C, C++ or assembler files"),
     ],

@@ -5,21 +5,46 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from boardprof.boards.finding import BoardSpec
 from boardprof.dwarf.object_functions import signature
-from boardprof.firmware.builder import Firmware
+from boardprof.firmware import builder
+from boardprof.firmware.build_options import BuildOptions
+from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.libc import find_libc
 from boardprof.toolchain.cache import Cache
 from boardprof.toolchain.toolchain import Compiler
 from tests.support import requires_tool
 
-__all__ = ["FIR", "changed", "folder_of", "requires_library", "runs", "shown"]
+__all__ = ["FIR", "build", "changed", "folder_of", "requires_library", "runs", "shown"]
 
 FIR = "int fir(int n) { return 3 * n; }\n"
 _LONG_AGO_S = 1_000_000_000
+
+
+def build(
+    spec: BoardSpec,
+    sources: Sequence[str | Path] = (),
+    *,
+    optimize: str = "-O2",
+    defines: Sequence[str] = (),
+    includes: Sequence[str | Path] = (),
+    cflags: str = "",
+    ldflags: str = "",
+    keep: Sequence[str] = (),
+    verbose: Callable[[str], None] | None = None,
+) -> Firmware:
+    options = BuildOptions(
+        optimize=optimize,
+        defines=tuple(defines),
+        includes=tuple(includes),
+        cflags=cflags,
+        ldflags=ldflags,
+        keep=tuple(keep),
+    )
+    return builder.build(spec, sources, options, verbose=verbose)
 
 
 def folder_of(folder: Path, files: Mapping[str, str]) -> Path:

@@ -13,9 +13,10 @@ from elftools.elf.sections import SymbolTableSection
 
 from boardprof.boards.finding import BoardSpec, board_spec, find_boards
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
-from boardprof.firmware.builder import Firmware, build
+from boardprof.firmware.builder import Firmware
+from boardprof.toolchain.tools import ToolFailure
 from tests.support import requires_compiler
-from tests.unit.building import FIR, changed, folder_of, shown
+from tests.unit.building import FIR, build, changed, folder_of, shown
 
 
 @pytest.fixture(scope="module")
@@ -135,14 +136,17 @@ def test_without_a_libc_the_compiler_still_knows_memcpy(tmp_path: Path) -> None:
 # Errors
 
 
-def test_a_compilers_error_is_shown_unchanged_with_its_command(
+def test_a_compilers_error_is_shown_unchanged_and_its_command_to_who_asks(
     tmp_path: Path, native: BoardSpec
 ) -> None:
     folder_of(tmp_path, {"bad.c": "int f(void) { return nowhere; }\n"})
+    told: list[str] = []
     with pytest.raises(BuildError) as caught:
-        build(native, [tmp_path])
-    head, _, rest = str(caught.value).partition("\n")
-    text, _, command = rest.partition("\nThe command was:\n")
+        build(native, [tmp_path], verbose=told.append)
+    head, _, text = str(caught.value).partition("\n")
+    [command] = [each for each in told if " -c bad.c" in each]
+    assert isinstance(caught.value, ToolFailure)
+    assert caught.value.command == command
     assert head == f"{tmp_path}/bad.c does not compile:"
     assert re.search(r"bad\.c:1:22: error: .nowhere. undeclared", text)
     command = re.sub(r"\S*/(depfile|bad\.o)", rf"{tmp_path}/\1", command)

@@ -13,9 +13,8 @@ import pytest
 
 from boardprof import resources
 from boardprof.boards.finding import BoardSpec, board_spec
-from boardprof.firmware.builder import build
 from boardprof.toolchain.compile_unit import parse_depfile
-from tests.unit.building import FIR, changed, folder_of, runs, shown
+from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
 BUILD_IN_A_CHILD = """
 import sys

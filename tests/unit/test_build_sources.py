@@ -13,9 +13,8 @@ import pytest
 import boardprof
 from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
-from boardprof.firmware.builder import build
 from tests.support import requires_compiler, requires_tool, run
-from tests.unit.building import FIR, changed, folder_of, runs, shown
+from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
 TWICE = "int helper(int n); int twice(int n) { return 2 * helper(n); }"
 HELPER = "int helper(int n) { return n + 1; }"

@@ -9,11 +9,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from boardprof.cfunction import CFunction, Pointer, Struct
 from boardprof.dwarf.object_functions import functions, hidden_functions, signature
 from tests.support import requires_tool
-from tests.unit.objects import fields, run_compiler
+from tests.unit.objects import compiled, fields, run_compiler
 
 CPP = """\
 #include <cstddef>
@@ -212,3 +213,27 @@ def test_an_enum_of_rust_with_data_is_bytes(tmp_path: Path) -> None:
 def test_line_numbers_of_rust_make_no_signature(tmp_path: Path) -> None:
     fns = rust(tmp_path, "-O", "-Cdebuginfo=1")
     assert fns["fir"].reason == "its debug information has no types"
+
+
+@pytest.mark.parametrize("code", [0x16, 0x7F])  # D; one that there is not
+def test_of_a_language_that_is_not_known_functions_are_as_they_stand(
+    tmp_path: Path, code: int
+) -> None:
+    """They have prototypes, whatever they say of it, and what is hidden stays unsaid."""
+    text = "static __attribute__((noinline)) int own(int n) { return n * 3; }\n"
+    text += "int f(int n) { return own(n); } int g(void) { return 1; }"
+    made = compiled(tmp_path, text, ["gcc"], "-gdwarf-5")
+    content = bytearray(made.read_bytes())
+    with made.open("rb") as file:
+        elf = ELFFile(file)
+        at = elf.get_section_by_name(".debug_info")["sh_offset"]
+        top = next(iter(elf.get_dwarf_info().iter_CUs())).get_top_DIE()
+        language = top.attributes["DW_AT_language"]
+    assert language.form == "DW_FORM_data1"
+    content[at + language.offset] = code
+    made.write_bytes(content)
+    assert {fn.name: signature(fn) for fn in functions([made])} == {
+        "f": "(n: i32) -> i32",
+        "g": "() -> i32",
+    }
+    assert hidden_functions([made]) == []

@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from boardprof.boards.finding import board_spec
 from boardprof.errors import BuildError
-from boardprof.firmware.builder import build
 from tests.cli.command import boardprof
 from tests.support import requires_compiler
-from tests.unit.building import folder_of, shown
+from tests.unit.building import build, folder_of, requires_library, shown
 
 PART = """\
 int nowhere(int n);
@@ -27,6 +27,17 @@ int prepared(int n) { return n; }
 void prepared_setup(void) { state = 1; }
 int (*const table[])(int) = {direct};
 int by_table(int i) { return table[i](1); }
+"""
+
+SYSTEM = """\
+#include <stdio.h>
+#include <time.h>
+int add(int a, int b) { return a + b; }
+int says(int n) { return printf("%d", n); }
+long ticks(void) { return (long)clock(); }
+static __attribute__((noinline)) int inner(int n) { return n + (int)clock(); }
+int through(int n) { return inner(n); }
+int opens(void) { return fopen("x", "r") != NULL; }
 """
 
 
@@ -76,3 +87,59 @@ def test_where_nothing_would_be_left_the_linker_s_words_are_shown(tmp_path: Path
     folder = folder_of(tmp_path / "src", {"f.c": text})
     with pytest.raises(BuildError, match="undefined reference to `nowhere'"):
         build(board_spec("native"), [folder])
+
+
+@pytest.mark.parametrize(
+    ("name", "times", "opening"),
+    [("qemu-rv32", "times", "open"), ("qemu-cortex-m3", "_times", "_open")],
+)
+def test_what_the_c_library_has_no_system_for_takes_only_its_callers_with_it(
+    tmp_path: Path, name: str, times: str, opening: str
+) -> None:
+    spec = board_spec(name)
+    requires_library(spec)
+    folder = folder_of(tmp_path / "src", {"system.c": SYSTEM})
+    firmware = build(spec, [folder])
+    assert shown(firmware) == {
+        "add": "(a: i32, b: i32) -> i32",
+        "opens": f"it needs {opening} (for fopen), which is not defined",
+        "says": "(n: i32) -> i32",
+        "through": f"it needs {times} (for clock), which is not defined",
+        "ticks": f"it needs {times} (for clock), which is not defined",
+    }
+    assert build(spec, [folder]).commands == ()
+
+
+def test_what_the_c_library_asks_of_a_system_may_be_given_in_a_file(tmp_path: Path) -> None:
+    spec = board_spec("qemu-rv32")
+    requires_library(spec)
+    text = "#include <time.h>\nlong ticks(void) { return (long)clock(); }"
+    folder = folder_of(tmp_path / "src", {"ticks.c": text})
+    with pytest.raises(BuildError, match="times is not defined; clock in clock") as caught:
+        build(spec, [folder])
+    assert caught.value.hint == (
+        "this is what the C library asks of an operating system, and the board has none: leave out "
+        "what calls it, or define it in a file of your own and give that with --source"
+    )
+    stub = "#include <sys/times.h>\n#include <time.h>\n"
+    stub += "clock_t times(struct tms *t) { *t = (struct tms){0}; return 0; }"
+    given = folder_of(tmp_path / "stub", {"times.c": stub}) / "times.c"
+    assert shown(build(spec, [folder, given]))["ticks"] == "() -> i32"
+
+
+@pytest.mark.parametrize("kind", ["rcs", "rcsT"])
+def test_a_function_that_a_library_of_the_flags_leads_to_a_missing_symbol_is_left_out(
+    tmp_path: Path, kind: str
+) -> None:
+    library = {"m.c": "int nowhere(int); int middle(int n) { return nowhere(n); }"}
+    folder_of(tmp_path / "lib", library)
+    in_lib = {"cwd": tmp_path / "lib", "check": True, "timeout": 60}
+    subprocess.run(["gcc", "-fPIC", "-c", "m.c"], **in_lib)  # type: ignore[call-overload]
+    subprocess.run(["ar", kind, "libm2.a", "m.o"], **in_lib)  # type: ignore[call-overload]
+    text = "int middle(int); int f(int n) { return middle(n); } int g(int n) { return n; }"
+    folder = folder_of(tmp_path / "src", {"f.c": text})
+    made = build(board_spec("native"), [folder], ldflags=f"-L{tmp_path / 'lib'} -lm2")
+    assert shown(made) == {
+        "f": "it needs nowhere (for middle), which is not defined",
+        "g": "(n: i32) -> i32",
+    }

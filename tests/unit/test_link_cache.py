@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards.finding import BoardSpec, board_spec
-from boardprof.firmware.builder import build
 from boardprof.toolchain.cache import Cache
 from boardprof.toolchain.toolchain import Compiler
-from tests.unit.building import changed, folder_of
+from tests.unit.building import build, changed, folder_of
 
 USER = {"code/u.c": "int helper(int); int f(int n) { return 10 * helper(n); }"}
 
@@ -64,6 +63,27 @@ def test_a_library_of_the_linker_s_flags_is_watched(
     helper(tmp_path, 3, thin=thin)
     with build(native, [tmp_path / "code"], ldflags=flags).open() as board:
         assert board.functions.f(1) == 30
+
+
+@pytest.mark.parametrize("script", ["INPUT(h.o)", "GROUP ( AS_NEEDED ( h.o ) )", 'INPUT("h.o")'])
+def test_what_a_link_script_or_a_thin_archive_names_is_in_the_build_id(
+    tmp_path: Path, native: BoardSpec, script: str
+) -> None:
+    folder_of(
+        tmp_path, {**USER, "libs.a": f"/* what there is */\n{script}", "libi.a": "INCLUDE libs.a"}
+    )
+    ids: dict[str, list[bytes]] = {"-ls": [], "-li": [], "-Llib -lh": []}
+    for factor in (2, 3, 2):
+        helper(tmp_path, factor, thin=True)
+        for library, found in ids.items():
+            flags = f"-L{tmp_path} {library}".replace("-Llib", f"-L{tmp_path}/lib")
+            made = build(native, [tmp_path / "code"], ldflags=flags)
+            found.append(made.build_id)
+            with made.open() as board:
+                assert board.functions.f(1) == 10 * factor
+    for first, second, third in ids.values():
+        assert first != second
+        assert first == third
 
 
 def test_a_map_is_written_to_the_current_folder_and_not_to_the_board_s(

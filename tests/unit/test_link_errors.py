@@ -9,10 +9,9 @@ import pytest
 
 from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.errors import BuildError
-from boardprof.firmware.builder import build
 from boardprof.firmware.link_errors import explain, undefined_symbols
 from tests.support import requires_compiler
-from tests.unit.building import changed, folder_of, requires_library
+from tests.unit.building import build, changed, folder_of, requires_library
 
 OUTPUT = """\
 /usr/bin/ld: /cache/objects/12/fir.o: in function `fir':
@@ -109,6 +108,21 @@ def test_code_that_is_larger_than_the_board_is_told_with_the_board_s_figures(
     assert "overflowed by" in rest
 
 
+def test_code_that_is_larger_than_the_flash_is_told_where_the_linker_gives_an_address(
+    tmp_path: Path,
+) -> None:
+    spec = board_spec("qemu-cortex-m3")
+    requires_compiler(spec.build.cc)
+    text = "const char big[5000000] = {1}; int f(int i) { return big[i]; }"
+    folder_of(tmp_path, {"big.c": text})
+    with pytest.raises(BuildError) as caught:
+        build(spec, [tmp_path])
+    first, _, rest = str(caught.value).partition("\n")
+    assert first.startswith("qemu-cortex-m3.elf does not link: The program needs 5,01")
+    assert first.endswith(" bytes of rom; qemu-cortex-m3 has 4,194,304.")
+    assert "is not within region" in rest
+
+
 @pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m3"])
 def test_malloc_without_a_heap_does_not_link(tmp_path: Path, name: str) -> None:
     text = "#include <stdlib.h>\nvoid *f(int n) { return malloc(n); } int g(void) { return !f(3); }"
@@ -141,3 +155,27 @@ def test_a_function_of_a_library_that_is_not_installed_names_its_package(
     with pytest.raises(BuildError, match=r"strcmp is not defined; f in f\.c:2 uses it") as caught:
         build(without, [tmp_path], optimize="-O0")
     assert "comes with the package picolibc-of-the-board" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("cstdint", "include <stdint.h> in its place, and write no std:: before its names; or "),
+        ("array", "do without <array>; or build for a board whose toolchain has it"),
+    ],
+)
+def test_a_cpp_header_that_the_toolchain_does_not_have_is_said_to_be_of_the_cpp_library(
+    tmp_path: Path, rv32: BoardSpec, header: str, hint: str
+) -> None:
+    requires_library(rv32)
+    folder_of(tmp_path, {"f.cpp": f"#include <{header}>\n"})
+    without = changed(rv32, cflags=(*rv32.build.cflags, "-nostdinc++"))  # as if it were not there
+    with pytest.raises(BuildError, match=f"<{header}> is of the C\\+\\+ library") as caught:
+        build(without, [tmp_path])
+    assert "qemu-rv32 has none" in str(caught.value)
+    assert hint in str(caught.value.hint)
+    assert f"f.cpp:1:10: fatal error: {header}: No such file" in str(caught.value)
+    folder_of(tmp_path, {"f.cpp": '#include "vectors"\n'})
+    with pytest.raises(BuildError) as own:
+        build(without, [tmp_path])
+    assert "C++ library" not in str(own.value)

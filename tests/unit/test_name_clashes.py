@@ -10,11 +10,10 @@ import pytest
 
 from boardprof.boards.finding import board_spec
 from boardprof.dwarf.object_functions import functions, signature
-from boardprof.errors import BuildError
-from boardprof.firmware.builder import build
+from boardprof.errors import BuildError, UsageError
 from boardprof.firmware.glue import table_source
 from tests.support import requires_compiler
-from tests.unit.building import folder_of, shown
+from tests.unit.building import build, folder_of, shown
 from tests.unit.objects import compiled
 
 GLOBAL = "int f(int a) { return a + 1; }"
@@ -156,3 +155,51 @@ def test_a_long_double_of_8_bytes_is_no_double(tmp_path: Path) -> None:
     text = "int f(long double x) { return x > 1; }"
     made = compiled(tmp_path, text, ["arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb"])
     assert functions([made])[0].reason == "its parameter 'x' is 'long double' of 8 bytes"
+
+
+def test_of_static_functions_of_one_name_that_of_the_file_named_is_kept(tmp_path: Path) -> None:
+    text = "static int f(int x) {{ return x + {}; }} int {}(int x) {{ return f(x) * 10; }}"
+    files = {"one/f.c": text.format(1, "one"), "two/f.c": text.format(2, "two")}
+    folder_of(tmp_path, files)
+    sources, native = [tmp_path / "one", tmp_path / "two"], board_spec("native")
+    with pytest.raises(
+        BuildError, match=r"f is defined twice: in one/f\.c and in two/f\.c"
+    ) as error:
+        build(native, sources, keep=["f"])
+    assert "--keep one/f.c:f keeps that of one file" in str(error.value)
+    for keep, expected in (("one/f.c:f", 6), (f"{tmp_path}/two/f.c:f", 7)):
+        with build(native, sources, keep=[keep]).open() as board:
+            assert board.functions.f(5) == expected
+            assert board.functions.one(5) == 60
+            assert board.functions.two(5) == 70
+    with pytest.raises(UsageError, match=r"f cannot be kept of three\.c: no source is called so"):
+        build(native, sources, keep=["three.c:f"])
+
+
+@pytest.mark.parametrize("name", ["native", "linux"])
+@pytest.mark.parametrize("flags", ["-L{} -lown", "-L {} -l own", "{}/libown.a", "-Wl,{}/libown.a"])
+def test_a_library_of_the_linker_s_flags_takes_no_function_from_the_agent(
+    tmp_path: Path, name: str, flags: str
+) -> None:
+    text = "int poll(int x) { return x * 7; } int helper(int x) { return poll(x) + 1; }"
+    library(tmp_path, text, MACHINE[name])
+    used = "int helper(int); int poll(int); int f(int x) { return helper(x) + poll(1); }"
+    folder_of(tmp_path, {"src/u.c": used})
+    ldflags = flags.format(tmp_path)
+    made = build(board_spec(name), [tmp_path / "src"], cflags="-fno-builtin", ldflags=ldflags)
+    with made.open(timeout_s=10.0) as board:
+        assert board.functions.f(2) == 22
+
+
+@pytest.mark.parametrize("kind", ["shared", "thin"])
+def test_a_library_that_cannot_be_edited_and_has_what_the_agent_calls_is_refused(
+    tmp_path: Path, kind: str
+) -> None:
+    text = "int poll(int x) { return x * 7; } int other(int x) { return x; }"
+    made = compiled(tmp_path, text, ["gcc", "-fPIC"], "-fno-builtin", name="own.c")
+    out = tmp_path / ("libown.so" if kind == "shared" else "libown.a")
+    command = ["gcc", "-shared", made, "-o", out] if kind == "shared" else ["ar", "rcsT", out, made]
+    subprocess.run(command, check=True, timeout=60)
+    folder_of(tmp_path, {"src/u.c": "int other(int); int f(int x) { return other(x); }"})
+    with pytest.raises(BuildError, match="defines poll, which is also what the agent calls"):
+        build(board_spec("linux"), [tmp_path / "src"], ldflags=f"-L{tmp_path} -lown")

@@ -69,6 +69,18 @@ def test_a_pc_that_is_not_known_is_not_told_and_not_looked_up() -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (Location("/agent/bp_mem.c", 14, "memset"), "in memset, which crash or what it calls has"),
+        (Location("/libc/memset.S", 21, "memset"), "at memset.S:21 (in memset), which crash or "),
+        (Location("/src/mine.c", 3, "memsets"), "at mine.c:3 (in memsets)"),
+    ],
+)
+def test_in_a_memory_function_it_is_the_caller_that_counts(place: Location, shown: str) -> None:
+    assert shown in fault(6, 0x44, 0, locate=lambda pc: place).message
+
+
+@pytest.mark.parametrize(
     ("cause", "name", "what"),
     [
         (2, "bad-address", "bad address 0x8"),

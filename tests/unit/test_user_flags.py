@@ -9,9 +9,9 @@ import pytest
 
 from boardprof.boards.finding import board_spec
 from boardprof.errors import UsageError
-from boardprof.firmware.builder import build
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.user_flags import user_flags
-from tests.unit.building import folder_of, runs
+from tests.unit.building import build, folder_of, runs
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     ],
 )
 def test_what_is_no_path_stays(text: str) -> None:
-    assert list(user_flags(ldflags=text).linker) == text.split()
+    assert list(user_flags(BuildOptions(ldflags=text)).linker) == text.split()
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,14 @@ def test_what_is_no_path_stays(text: str) -> None:
     ],
 )
 def test_relative_paths_begin_at_the_current_folder(folder: Path, text: str, made: str) -> None:
-    assert " ".join(user_flags(ldflags=text).linker) == made.replace("{}", str(folder))
+    assert " ".join(user_flags(BuildOptions(ldflags=text)).linker) == made.replace(
+        "{}", str(folder)
+    )
 
 
 def test_folders_for_headers_are_taken_out_of_the_flags_with_their_kind(folder: Path) -> None:
     text = "-Iinc -isystem sys -iquote q -idirafter last -I=root -D -Ic -O1"
-    flags = user_flags(optimize="", cflags=text)
+    flags = user_flags(BuildOptions(optimize="", cflags=text))
     assert flags.compiler == ("-I=root", "-D", "-Ic", "-O1")
     assert flags.includes == (folder / "inc",)
     assert flags.system == (folder / "sys",)
@@ -76,9 +78,13 @@ def test_folders_for_headers_are_taken_out_of_the_flags_with_their_kind(folder: 
 
 def test_response_files_are_read(folder: Path) -> None:
     folder_of(folder, {"more": "-DA=1 @rest", "rest": "-DB='2 3'", "round": "@round"})
-    assert user_flags(optimize="", cflags="-g @more").compiler == ("-g", "-DA=1", "-DB=2 3")
+    assert user_flags(BuildOptions(optimize="", cflags="-g @more")).compiler == (
+        "-g",
+        "-DA=1",
+        "-DB=2 3",
+    )
     with pytest.raises(UsageError, match="round reads itself"):
-        user_flags(cflags="@round")
+        user_flags(BuildOptions(cflags="@round"))
 
 
 @pytest.mark.parametrize("option", ["-I", "-isystem", "-iquote", "-idirafter"])

@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+#include "boardprof/bp_abort.h"
+
 #if !defined(__ARM_ARCH_6M__) && !defined(__ARM_ARCH_8M_BASE__)
 #define BP_HAS_FAULT_STATUS 1
 #else
@@ -78,15 +80,20 @@ static uint32_t bp_innermost_call(const bp_arch_guard_t *board, const void *top)
     return (const void *)word < top ? *word - 3u : 0;
 }
 
+static bool bp_is_abort(const bp_arch_guard_t *board, const bp_stacked_t *stacked) {
+    return stacked != NULL && bp_within(stacked->pc, board->text_start, board->text_end) &&
+           *(const uint16_t *)(uintptr_t)stacked->pc == BP_ABORT_THUMB;
+}
+
 /* See bp_arch_guard.h. `stacked` is NULL when the core could not store it. */
 static uint32_t bp_pc_of(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
                          const void *top) {
     if (stacked == NULL) {
         return bp_innermost_call(board, top);
     }
-    bool lost = !bp_within(stacked->pc, board->text_start, board->text_end) &&
-                bp_is_return_address(board, stacked->lr);
-    return lost ? stacked->lr - 3u : stacked->pc;
+    bool lost = !bp_within(stacked->pc, board->text_start, board->text_end);
+    bool elsewhere = lost || bp_is_abort(board, stacked);
+    return elsewhere && bp_is_return_address(board, stacked->lr) ? stacked->lr - 3u : stacked->pc;
 }
 
 #if BP_HAS_FAULT_STATUS
@@ -203,6 +210,10 @@ __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, u
         const bp_stacked_t *known = stored ? stacked : NULL;
         fault->pc = bp_pc_of(board, known, top);
         fault->cause = timer ? BP_FAULT_TIME_OUT : bp_explain(board, known, &fault->address);
+        bool undefined = fault->cause == BP_FAULT_ILLEGAL_INSTRUCTION;
+        if ((undefined || fault->cause == BP_FAULT_UNKNOWN) && bp_is_abort(board, known)) {
+            fault->cause = BP_FAULT_ABORT;
+        }
         if (fault->cause == BP_FAULT_UNKNOWN && bp_is_breakpoint(board, known)) {
             fault->cause = BP_FAULT_BREAKPOINT;
         }

@@ -36,8 +36,8 @@ typedef struct {
  * starts its timer before, and stops it after.
  *
  * pc is where the core stood, if that is within the code. Two cases have something else:
- * - Behind a jump to what is no code (a call of a NULL pointer) it is LR - 2, which lies within the
- *   instruction that called, whether it is 2 or 4 bytes long.
+ * - Behind a jump to what is no code (a call of a NULL pointer), and at what bp_abort.h ends a call
+ *   with, it is LR - 2, which lies within the instruction that called, be it 2 or 4 bytes long.
  * - Behind a stack overflow the core could not store where it stood. Then it is the same of the
  *   return address that lies nearest to the stack's end: in a recursion, the call that recurs.
  *

@@ -6,6 +6,7 @@
 
 #include "bp_arch_guard.h"
 
+#include "boardprof/bp_abort.h"
 #include "bp_arch.h"
 
 #if BP_CFG_GUARD
@@ -34,6 +35,13 @@ static bool bp_within(uintptr_t address, const char *start, const char *end) {
     return address >= (uintptr_t)start && address < (uintptr_t)end;
 }
 
+/* Read by halves: an instruction may begin at any even address. */
+static bool bp_is_abort(const bp_arch_guard_t *board, const bp_frame_t *trap) {
+    const uint16_t *half = (const uint16_t *)trap->mepc;
+    return trap->mcause == 2 && bp_within(trap->mepc, board->text_start, board->text_end) &&
+           ((uint32_t)half[1] << 16 | half[0]) == (uint32_t)BP_ABORT_RISCV;
+}
+
 /* The names of mcause (3.1.15, table 3.6). */
 static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     if ((trap->mcause & BP_MCAUSE_INTERRUPT) != 0) {
@@ -54,7 +62,7 @@ static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap)
                    ? BP_FAULT_STACK_OVERFLOW
                    : BP_FAULT_BAD_ADDRESS;
     case 2:
-        return BP_FAULT_ILLEGAL_INSTRUCTION;
+        return bp_is_abort(board, trap) ? BP_FAULT_ABORT : BP_FAULT_ILLEGAL_INSTRUCTION;
     case 3:
         return BP_FAULT_BREAKPOINT;
     default: /* an ecall, which nobody answers */
@@ -64,9 +72,9 @@ static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap)
 
 static uintptr_t bp_pc_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     uintptr_t caller = trap->ra - 2;
-    bool lost = !bp_within(trap->mepc, board->text_start, board->text_end) &&
-                bp_within(caller, board->text_start, board->text_end);
-    return lost ? caller : trap->mepc;
+    bool lost = !bp_within(trap->mepc, board->text_start, board->text_end);
+    bool elsewhere = lost || bp_is_abort(board, trap);
+    return elsewhere && bp_within(caller, board->text_start, board->text_end) ? caller : trap->mepc;
 }
 
 static void bp_explain(const bp_arch_guard_t *board, const bp_frame_t *trap, bp_fault_t *fault) {

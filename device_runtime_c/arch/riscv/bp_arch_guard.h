@@ -35,7 +35,8 @@ typedef struct {
  *
  * pc is mepc. Behind a jump to what is no code (a call of a NULL pointer) that would tell nothing:
  * then it is ra - 2, which lies within the instruction that called, whether it is 2 or 4 bytes
- * long. If that is not within the code either, it is mepc after all. */
+ * long. If that is not within the code either, it is mepc after all. The same of bp_abort.h, whose
+ * caller it is that counts. */
 void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
                    uint64_t limit, bp_fault_t *fault);
 

@@ -6,11 +6,11 @@
 #include <stddef.h>
 #include <sys/stat.h>
 
+#include "../bp_libc_end.h"
+#include "boardprof/bp_abort.h"
 #include "boardprof/bp_port.h"
 
-_Noreturn void abort(void);
 int _close(int file);
-_Noreturn void _exit(int status);
 int _fstat(int file, struct stat *status);
 int _getpid(void);
 int _isatty(int file);
@@ -57,20 +57,10 @@ int _close(int file) {
     return 0;
 }
 
-/* exit(), abort() and a failed assert() end in a fault, which ends the call and not the board. */
-_Noreturn void _exit(int status) {
-    (void)status;
-    __builtin_trap();
-}
-
-_Noreturn void abort(void) {
-    __builtin_trap();
-}
-
 _Noreturn int _kill(int process, int signal) {
     (void)process;
     (void)signal;
-    __builtin_trap();
+    bp_abort_from(__builtin_return_address(0));
 }
 
 int _getpid(void) {

@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "../bp_libc_end.h"
+#include "boardprof/bp_abort.h"
 #include "boardprof/bp_port.h"
 
 void __real_bp_port_init(void);
 void __wrap_bp_port_init(void);
-_Noreturn void _exit(int status);
-_Noreturn void abort(void);
 int getpid(void);
 _Noreturn int kill(int process, int signal);
 
@@ -40,20 +40,10 @@ FILE *const stdin = &bp_libc_console;
 FILE *const stdout = &bp_libc_console;
 FILE *const stderr = &bp_libc_console;
 
-/* exit(), abort() and a failed assert() end in a fault, which ends the call and not the board. */
-_Noreturn void _exit(int status) {
-    (void)status;
-    __builtin_trap();
-}
-
-_Noreturn void abort(void) {
-    __builtin_trap();
-}
-
 _Noreturn int kill(int process, int signal) {
     (void)process;
     (void)signal;
-    __builtin_trap();
+    bp_abort_from(__builtin_return_address(0));
 }
 
 int getpid(void) {

@@ -7,30 +7,22 @@ built; with the type of the parameter, on each board, it becomes a value.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from boardprof.arguments.array_text import ArrayText, array_text
 from boardprof.arguments.passing import Keep, Out
-from boardprof.cfunction import Pointer, Scalar
+from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 __all__ = ["ArgumentText", "load_array", "read_argument"]
 
-_FORMS = "a number, @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, or NULL"
-_GENERATED = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[\d, ]*)\](?P<rest>(?::.*)?)")
-_RANDOM = re.compile(r"random(?:\((?P<seed>\d+)\))?")
 _NULL = ("NULL", "nullptr")
-_KINDS = {"i": "int", "u": "uint", "f": "float"}
-_SHORT_NAME = re.compile(r"(?P<kind>[iuf])(?P<bits>8|16|32|64)")
-_NAMES = frozenset(
-    ["bool", "float32", "float64", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64))]
-)
+_SUFFIXES = ("out", "keep")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +32,9 @@ class ArgumentText:
     Attributes:
         name: of the parameter.
         text: the whole value.
-        array: what the file holds or was generated; None for a number and for NULL. It is copied
-            for each board, so that all begin with the same.
+        array: what the file holds. It is copied for each board, so that all begin with the same.
         is_raw: the file is plain bytes, which are elements of the parameter's own type.
+        made: an array that is made for the parameter's type; None as ``array``: a number, or NULL.
         suffix: ``out``, ``keep`` or "".
     """
 
@@ -50,6 +42,7 @@ class ArgumentText:
     text: str
     array: npt.NDArray[Any] | None = None
     is_raw: bool = False
+    made: ArrayText | None = None
     suffix: str = ""
 
     def value(self, pointer: Pointer | None) -> object:
@@ -61,37 +54,47 @@ class ArgumentText:
         Raises:
             UsageError: the text is of no use for a parameter of that type.
         """
+        is_array = self.array is not None or self.made is not None
         if pointer is None:
-            if self.array is not None or self.text in _NULL:
+            if is_array or self.text in _NULL:
                 raise UsageError(
                     f"{self.name}={self.text} is an array, and the parameter is none.",
                     hint=f"{self.name}=NUMBER",
                 )
             return self.text
-        if self.array is None:
+        if not is_array:
             if self.text in _NULL:
                 return None
             raise UsageError(
                 f"{self.name}={self.text} is no array; the parameter's type is {pointer.text}.",
-                hint=_FORMS,
+                hint=_forms(self.name, pointer),
             )
-        array: object
-        if self.is_raw:
-            array = self._typed(self.array, pointer)
-        else:
-            self._check(self.array, pointer)
-            array = self.array.copy()
+        array = self._array_for(pointer)
         return Out(array) if self.suffix == "out" else Keep(array) if self.suffix else array
+
+    def _array_for(self, pointer: Pointer) -> object:
+        if self.made is not None:
+            made = self.made.make(f"{self.name}={self.text}", pointer)
+            self._check(made, pointer)
+            return made
+        assert self.array is not None
+        if self.is_raw:
+            return self._typed(self.array, pointer)
+        array = _pairs(self.array, pointer)
+        self._check(array, pointer)
+        return array.copy()
 
     def _check(self, array: npt.NDArray[Any], pointer: Pointer) -> None:
         """Refuse another element type here already, where what to do is another thing."""
-        if not isinstance(pointer.element, Scalar):
-            return
         from boardprof.arguments.struct_dtype import element_dtype, fits
 
-        dtype, wanted = array.dtype, element_dtype(pointer.element)
-        if fits(dtype, pointer.element):
+        element, dtype = pointer.element, array.dtype
+        if isinstance(element, Struct):
+            self._check_struct(array, pointer)
             return
+        if element is None or fits(dtype, element):
+            return
+        wanted = element_dtype(element)
         if self.text.startswith("@"):
             hint = f"numpy.save({self.text[1:].partition(':')[0]!r}, x.astype({wanted.name!r}))"
         else:
@@ -102,18 +105,75 @@ class ArgumentText:
             hint=hint,
         )
 
+    def _check_struct(self, array: npt.NDArray[Any], pointer: Pointer) -> None:
+        size, dtype = pointer.element_size, array.dtype
+        is_bytes = dtype.kind == "S" or (dtype.kind == "u" and dtype.itemsize == 1)
+        if (dtype.kind == "V" and dtype.itemsize == size) or (
+            is_bytes and size and array.nbytes % size == 0
+        ):
+            return
+        what = "structs" if dtype.names else dtype.name
+        raise UsageError(
+            f"{self.name}={self.text} has {array.nbytes:,} bytes of {what}; the parameter's type "
+            f"is {pointer.text}: structs of {size} bytes.",
+            hint=_forms(self.name, pointer),
+        )
+
     def _typed(self, raw: npt.NDArray[Any], pointer: Pointer) -> object:
         """Return a file's bytes as elements, little-endian; structs and ``void`` stay bytes."""
-        if not isinstance(pointer.element, Scalar):
-            return bytearray(raw.tobytes())
-        if raw.size % pointer.element_size:
+        if pointer.element_size and raw.size % pointer.element_size:
             raise UsageError(
                 f"{self.name}={self.text} has {raw.size:,} bytes; an element of {pointer.text} has "
                 f"{pointer.element_size}."
             )
+        if not isinstance(pointer.element, Scalar):
+            return bytearray(raw.tobytes())
         from boardprof.arguments.struct_dtype import element_dtype
 
         return raw.view(element_dtype(pointer.element)).copy()
+
+
+def _forms(name: str, pointer: Pointer) -> str:
+    """Return how arrays for a parameter can be written."""
+    match pointer.element:
+        case Struct(fields=fields, size=size):
+            member = next((field.name for field in fields if field.name), None)
+            literal = "" if member is None else f"{name}='{{{member}=..., ...}}', "
+            return (
+                f"{name}=zeros, {name}=[3]:zeros for three, {literal}{name}=@{name}.bin or "
+                f"{name}=uint8[{size}]:ones for the bytes, a structured {name}=@{name}.npy, or "
+                f"{name}=NULL"
+            )
+        case Scalar() as scalar:
+            from boardprof.arguments.struct_dtype import element_dtype
+
+            dtype = element_dtype(scalar).name
+        case _:
+            dtype = "uint8"
+    return (
+        f"{name}={dtype}[64]:zeros, with :ones, :random, :random(7) or :out for :zeros, "
+        f"{name}=@{name}.npy, {name}=@{name}.bin, or {name}=NULL"
+    )
+
+
+def _pairs(array: npt.NDArray[Any], pointer: Pointer) -> npt.NDArray[Any]:
+    """Return complex numbers as what C has for them: pairs of floats, or structs of two."""
+    from boardprof.arguments.struct_dtype import element_dtype, struct_dtype
+
+    if array.dtype.kind != "c":
+        return array
+    import numpy as np
+
+    part = np.dtype(f"f{array.dtype.itemsize // 2}")
+    match pointer.element:
+        case Scalar() as scalar if element_dtype(scalar) == part:
+            return np.ascontiguousarray(array)[..., np.newaxis].view(part)
+        case Struct(size=size, fields=fields) as struct if (
+            size == array.dtype.itemsize
+            and [(field.type.size, field.shape) for field in fields] == [(part.itemsize, ())] * 2
+        ):
+            return np.ascontiguousarray(array).view(struct_dtype(struct))
+    return array
 
 
 def read_argument(name: str, text: str) -> ArgumentText:
@@ -126,29 +186,19 @@ def read_argument(name: str, text: str) -> ArgumentText:
     Raises:
         UsageError: it has no form that is known, or its file cannot be read.
     """
+    head, suffix = _split_suffix(text)
     if text.startswith("@"):
-        path, suffix = _split_suffix(text[1:])
+        path = head[1:]
         is_raw = Path(path).suffix != ".npy"
         array = _load_raw(name, path) if is_raw else load_array(path, f"{name}={text}")
-        return ArgumentText(name, text, array, is_raw, suffix)
-    match = _GENERATED.fullmatch(text)
-    if match is None:
-        if "[" in text or "@" in text or ":" in text:
-            raise UsageError(f"{name}={text} is no argument that is known.", hint=_FORMS)
-        return ArgumentText(name, text)
-    shape = _shape(name, text, match["shape"])
-    words = match["rest"].split(":")[1:]
-    suffix = words.pop() if words and words[-1] in ("out", "keep") else ""
-    content = words.pop(0) if words else "zeros"
-    if words:
-        raise UsageError(f"{name}={text} says more than one content.", hint=_FORMS)
-    array = _generated(name, text, _dtype(name, text, match["dtype"]), shape, content)
-    return ArgumentText(name, text, array, suffix=suffix)
+        return ArgumentText(name, text, array, is_raw, suffix=suffix)
+    made = array_text(f"{name}={text}", head, has_suffix=bool(suffix) or text == "out")
+    return ArgumentText(name, text, made=made, suffix="out" if text == "out" else suffix)
 
 
-def _split_suffix(path: str) -> tuple[str, str]:
-    head, colon, suffix = path.rpartition(":")
-    return (head, suffix) if colon and suffix in ("out", "keep") else (path, "")
+def _split_suffix(text: str) -> tuple[str, str]:
+    head, colon, suffix = text.rpartition(":")
+    return (head, suffix) if colon and suffix in _SUFFIXES else (text, "")
 
 
 def load_array(path: str | Path, what: str) -> npt.NDArray[Any]:
@@ -181,58 +231,3 @@ def _load_raw(name: str, path: str) -> npt.NDArray[Any]:
         return np.frombuffer(Path(path).read_bytes(), np.uint8)
     except OSError as error:
         raise UsageError(f"{name}=@{path} cannot be read: {error.strerror}.") from error
-
-
-def _dtype(name: str, text: str, dtype: str) -> np.dtype[Any]:
-    import numpy as np
-
-    short = _SHORT_NAME.fullmatch(dtype)
-    long = _KINDS[short["kind"]] + short["bits"] if short else dtype
-    if long not in _NAMES:
-        raise UsageError(
-            f"{name}={text}: there is no element type {dtype!r}.",
-            hint="bool, int8 to int64, uint8 to uint64, float32, float64; or i8 to f64",
-        )
-    return np.dtype(long)
-
-
-def _shape(name: str, text: str, shape: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in shape.split(",")) if shape.strip() else ()
-    except ValueError as error:
-        raise UsageError(
-            f"{name}={text}: [{shape}] is no shape.", hint="e.g. int16[64] or float32[16,16]"
-        ) from error
-
-
-def _generated(
-    name: str, text: str, dtype: np.dtype[Any], shape: tuple[int, ...], content: str
-) -> npt.NDArray[Any]:
-    """Make an array; the same on every machine and for every board."""
-    import numpy as np
-
-    match = _RANDOM.fullmatch(content)
-    try:
-        if match is not None:
-            return _random(dtype, shape, int(match["seed"] or 0))
-        if content in ("zeros", "ones"):
-            return np.full(shape, content == "ones", dtype)
-    except (MemoryError, ValueError, OverflowError) as error:
-        raise UsageError(f"{name}={text} cannot be made: {error}") from error
-    raise UsageError(f"{name}={text}: {content!r} is no content.", hint=_FORMS)
-
-
-def _random(dtype: np.dtype[Any], shape: tuple[int, ...], seed: int) -> npt.NDArray[Any]:
-    """Return integers over the whole range of their type, floats from -1 up to below 1, or bools.
-
-    Each float is a multiple of the spacing below 1, so that doubling and shifting is exact.
-    """
-    import numpy as np
-
-    generator = np.random.Generator(np.random.PCG64(seed))
-    if dtype.kind == "f":
-        kind: Any = dtype.type
-        return np.asarray(generator.random(shape, dtype=kind) * kind(2) - kind(1))
-    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    drawn = generator.integers(low, high, shape, dtype=dtype.type, endpoint=True)
-    return np.asarray(drawn, dtype)

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import msgpack
 
-from boardprof.cfunction import CHAR, Pointer, Scalar, Struct
+from boardprof.cfunction import CHAR, SCALARS, Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
 __all__ = ["Signature", "in_order", "pack_arguments", "parse_signature", "scalar_packer"]
@@ -25,16 +25,6 @@ _INTEGERS = {
 _FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
 _TAGS = {"f32": 0xCA, "f64": 0xCB}
 _WORDS = {"false": 0, "true": 1}
-_SCALARS = {
-    text: Scalar(text, c_type, size)
-    for text, c_type, size in [
-        ("bool", "bool", 1),
-        ("f32", "float", 4),
-        ("f64", "double", 8),
-        *[(f"i{bits}", f"int{bits}_t", bits // 8) for bits in (8, 16, 32, 64)],
-        *[(f"u{bits}", f"uint{bits}_t", bits // 8) for bits in (8, 16, 32, 64)],
-    ]
-}
 _FORM = re.compile(r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)")
 _APART = re.compile(r", (?=\w+: )")
 _POINTER = re.compile(r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})\*")
@@ -79,7 +69,7 @@ def parse_signature(text: str) -> Signature:
     pointers = {}
     for part in filter(None, _APART.split(match["parameters"])):
         name, _, kind = part.partition(": ")
-        if kind not in _SCALARS:
+        if kind not in SCALARS:
             pointer = _pointer(kind)
             if pointer is None:
                 raise UsageError(f"parameter {name!r} of {text} has the unknown type {kind!r}")
@@ -99,9 +89,9 @@ def _pointer(kind: str) -> Pointer | None:
     elif match["word"] == CHAR.text:
         element = CHAR
     elif match["word"] != "void":
-        if match["word"] not in _SCALARS:
+        if match["word"] not in SCALARS:
             return None
-        element = _SCALARS[match["word"]]
+        element = SCALARS[match["word"]]
     return Pointer(element, match["const"] is not None, 0)
 
 

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.correlate import ClockProbe
 from boardprof.board.functions import Functions
-from boardprof.board.measuring import Rounds, check_range, measure_function
+from boardprof.board.measuring import OnNote, Rounds, check_range, measure_function
 from boardprof.board.memory import Memory
 from boardprof.board.placement import OnTransfer
 from boardprof.board.sampling import Progress
 from boardprof.board.selection import select_metrics, unsupported_counters
+from boardprof.board.stack_check import StackCheck
 from boardprof.board.window import Window
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction
@@ -65,6 +67,7 @@ class Board:
         collectors: its collectors.
         dtypes: the structs that its functions point to, as numpy types; see `Dtypes`.
         memory: its arena, filled and read through handles.
+        stack_check: whether its stack is large enough for them.
         channels: how large blocks and streams go over the line.
         flags: the compiler's for the functions' code, for Reports; None where that is not known.
         libc: whether the C library is in the image, likewise; None where every image has one.
@@ -93,7 +96,14 @@ class Board:
         self.channels = Channels(session, welcome, dictionary)
         self.memory = Memory(session, welcome, dictionary, self.channels)
         self._sources: dict[str, CFunction] = {}
-        self.functions = Functions(session, dictionary, self.memory, self._sources)
+        self.stack_check = StackCheck(spec.name, None, (), is_of_this_host=False)
+        self.functions = Functions(
+            session,
+            dictionary,
+            self.memory,
+            self._sources,
+            lambda name: self.stack_check.require(name),
+        )
         self.dtypes = Dtypes(self._sources, self.memory.byte_order)
         self.device = Device(
             name=spec.name,
@@ -113,6 +123,11 @@ class Board:
     def know(self, functions: Iterable[CFunction]) -> None:
         """Learn of the functions what the board itself does not say: the members of structs."""
         self._sources.update((function.name, function) for function in functions)
+
+    def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
+        """Learn what the board runs; ``is_of_this_host``: on a stack of this machine."""
+        names = [function.name for function in self.dictionary.user_functions]
+        self.stack_check = StackCheck(self.spec.name, image, names, is_of_this_host=is_of_this_host)
 
     def profile(
         self,
@@ -149,6 +164,7 @@ class Board:
         Raises:
             UsageError: an unknown name, an unsupported metric, a number out of range, arguments
                 that do not fit the signature, or arrays that do not fit the board's arena.
+            DeviceFaultError: it trapped; or its stack is too small, which is seen before.
             CheckFailedError: the function's own check says that its result is wrong.
         """
         measurement = self.measure(
@@ -175,8 +191,12 @@ class Board:
         named: Mapping[str, object] | None = None,
         on_progress: Progress | None = None,
         on_transfer: OnTransfer | None = None,
+        on_note: OnNote | None = None,
     ) -> Measurement:
-        """Measure as `profile` does, and return the samples instead of a Report."""
+        """Measure as `profile` does, and return the samples instead of a Report.
+
+        ``on_note`` is called with what will take long, before it does.
+        """
         rounds = Rounds(warmup, repeat, number)
         remote = self.functions[function]
         if not remote.info.measurable:
@@ -200,6 +220,7 @@ class Board:
             may_drop=metrics is None,
             on_progress=on_progress,
             on_transfer=on_transfer,
+            on_note=on_note,
         )
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:

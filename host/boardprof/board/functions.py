@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from boardprof.arguments.arguments import Arguments, bind
@@ -27,6 +27,7 @@ class RemoteFunction:
         info: FunctionInfo,
         memory: Memory,
         source: CFunction | None = None,
+        require: Callable[[str], None] | None = None,
     ) -> None:
         """Wrap one entry of the board's dictionary.
 
@@ -35,11 +36,13 @@ class RemoteFunction:
             info: the entry.
             memory: where arrays go.
             source: what is known of it besides, such as the members of structs.
+            require: called with its name before its first call; refuses what cannot go well.
         """
         self.info = info
         self._source = source
         self._session = session
         self._memory = memory
+        self._require = require
         self._signature: Signature | None = None  # read at the first call
         self._is_plain = False  # known to take nothing
 
@@ -51,9 +54,14 @@ class RemoteFunction:
 
         Raises:
             UsageError: the arguments do not fit the signature, or the board's arena.
+            DeviceFaultError: likewise its stack, which is seen before it is called; see
+                `StackCheck.require`.
             RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
         """
         info = self.info
+        if self._require is not None:
+            self._require(info.name)
+            self._require = None
         if self._is_plain and not (args or named):
             return self._session.value(info.id, b"", 0, info.name)
         signature = self.signature
@@ -105,14 +113,17 @@ class Functions:
         dictionary: Dictionary,
         memory: Memory,
         sources: Mapping[str, CFunction] | None = None,
+        require: Callable[[str], None] | None = None,
     ) -> None:
         """Offer what the dictionary lists; arrays go into ``memory``.
 
         ``sources`` is what is known of some besides; it may become more before they are used.
+        ``require`` is called with a function's name before its first call.
         """
         self._sources: Mapping[str, CFunction] = {} if sources is None else sources
         self._session = session
         self._memory = memory
+        self._require = require
         self._dictionary = dictionary
         self._known: dict[str, RemoteFunction] = {}
 
@@ -121,7 +132,9 @@ class Functions:
         if name not in self._known:
             info = self._dictionary.function(name)
             source = self._sources.get(name)
-            self._known[name] = RemoteFunction(self._session, info, self._memory, source)
+            self._known[name] = RemoteFunction(
+                self._session, info, self._memory, source, self._require
+            )
         return self._known[name]
 
     def __getattr__(self, name: str) -> RemoteFunction:

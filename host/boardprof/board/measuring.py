@@ -30,13 +30,19 @@ if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
     from boardprof.board.board import Board
 
-__all__ = ["Rounds", "check_range", "measure_function"]
+__all__ = ["QUIET_S", "OnNote", "Rounds", "check_range", "measure_function"]
 
 _CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
 
 _CLOCK_EXCHANGES = 8
 """Of time stamps, before a measurement and again behind it."""
+
+OnNote = Callable[[str], None]
+"""Called with a sentence for the user."""
+
+QUIET_S = 10.0
+"""Nobody minds a wait that is shorter."""
 
 _STACK = "bp.stack"
 _NO_STACK = "the agent cannot paint its stack"
@@ -96,6 +102,7 @@ def measure_function(
     may_drop: bool,
     on_progress: Progress | None = None,
     on_transfer: OnTransfer | None = None,
+    on_note: OnNote | None = None,
 ) -> Measurement:
     """Measure a function with the same arguments in each round, then call it once for its outputs.
 
@@ -108,12 +115,15 @@ def measure_function(
         may_drop: whether collectors may be left out that do not fit into one pass.
         on_progress: called with (rounds done, rounds in all).
         on_transfer: called while arrays go over the line.
+        on_note: called with what will take long, before it does.
 
     Raises:
         UsageError: the arrays do not fit the arena.
+        DeviceFaultError: the function's frames do not fit the stack, or it trapped.
         CheckFailedError: the function's own check says that its result is wrong.
     """
     info, session = remote.info, board.session
+    board.stack_check.require(info.name)
     clock = ClockProbe(session, board.dictionary, board.device.clock_kind)
     with Placement(board.memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
 
@@ -131,6 +141,8 @@ def measure_function(
                 prepare=placement.send_again if placement.sends_again else None,
             )
 
+        if on_note is not None and placement.again_s * rounds.in_all > QUIET_S:
+            on_note(_long_sending(f"{info.name} on {board.device.name}", placement, rounds.in_all))
         if clock.offered:
             clock.ask(_CLOCK_EXCHANGES)
         run, selection, calibration = _calibrated(sampling, selection, rounds, may_drop)
@@ -162,6 +174,16 @@ def measure_function(
         outputs=outputs,
         kept=tuple(array.name for array in arguments.arrays if array.is_kept),
         sent_again=placement.why_again,
+    )
+
+
+def _long_sending(what: str, placement: Placement, rounds: int) -> str:
+    """Return what to know of arrays that are sent again and again over a slow line."""
+    minutes, seconds = divmod(round(placement.again_s * rounds), 60)
+    return (
+        f"{what}: its in/out arrays, {placement.again_bytes:,} bytes, are sent again before each "
+        f"of {rounds} rounds: {placement.why_again}; about {minutes} min {seconds} s. "
+        "Shorter: less --repeat and --warmup, :keep or :out where that will do, smaller arrays"
     )
 
 
@@ -205,4 +227,4 @@ def _stack(board: Board, function_id: int, name: str, packed: tuple[bytes, int])
         return _STACK_ENDED[type(error)]
     if not (isinstance(value, list) and len(value) >= 2 and all(type(n) is int for n in value[:2])):
         raise FrameError(f"bp.stack returned {value!r:.60}, not [used, painted].")
-    return Stack(value[0], value[1])
+    return board.stack_check.figure(name, Stack(value[0], value[1]))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -50,6 +51,7 @@ class Placement:
         packed: the arguments for the wire, and how many.
         sends_again: whether what is to be put back must come from the host each time.
         why_again: why, for Reports.
+        again_s: how long that takes, as the first sending tells; 0 where nothing is sent again.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Placement:
         self.packed = (b"", 0)
         self.sends_again = False
         self.why_again = ""
+        self.again_s = 0.0
         self._memory = memory
         self._arguments = arguments
         self._put_back = put_back
@@ -122,7 +125,9 @@ class Placement:
                 self._out = self._reserve(self._out_size)
             if self._put_back:
                 self._make_copies()
+            began_s = time.monotonic()
             self._fill()
+            self.again_s = self._share_again() * (time.monotonic() - began_s)
             self.packed = self._pack()
         except BaseException as error:
             self.__exit__(type(error), error, None)
@@ -197,6 +202,15 @@ class Placement:
         for slot in self._slots:
             if slot.copy is not None:
                 self._write(slot.copy, 0, slot.argument.content())
+
+    @property
+    def again_bytes(self) -> int:
+        """Bytes that the host sends again before each round."""
+        return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
+
+    def _share_again(self) -> float:
+        sent = sum(slot.room for slot in self._slots if not slot.is_out)
+        return self.again_bytes / sent if sent else 0.0
 
     def send_again(self) -> None:
         """Put in/out arrays back to the host's values; does nothing where the board does it."""

@@ -39,7 +39,6 @@ def serve(
     pty: bool,
     listen: str,
     key_file: str | None,
-    optimize: str,
     **options: Any,
 ) -> None:
     """Build the agent with the functions in PATH and serve them until interrupted.
@@ -52,4 +51,4 @@ def serve(
         raise UsageError("Which board shall the agent be?", hint="give -b BOARD")
     line = ["--pty"] if pty else ["--listen", listen]
     line += ["--key-file", key_file] if key_file else []
-    serve_agent(board, paths, line, f"-O{optimize}", taken_build_options(options))
+    serve_agent(board, paths, line, f"-O{options['optimize']}", taken_build_options(options))

@@ -42,7 +42,7 @@ def build(
 
     spec = default_board() if board is None else board_spec(board)
     firmware = taken_build_options(options).build(
-        spec, paths, f"-O{options['optimize']}", echo_command if verbose else None
+        spec, paths, verbose=echo_command if verbose else None
     )
     target = write_image(firmware, output)
     click.echo(f"{target}: firmware for {spec.name}, build {firmware.build_id.hex()}")

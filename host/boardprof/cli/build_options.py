@@ -17,12 +17,12 @@ Command = Callable[..., Any]
 
 
 def build_options(command: Command) -> Command:
-    """Add them; `taken_build_options` and the parameter ``optimize`` have what was given."""
+    """Add them; `taken_build_options` has what was given."""
     for option in (
         click.option(
             "--keep",
             multiple=True,
-            metavar="NAME",
+            metavar="[FILE:]NAME",
             help="Make a static or inlined function callable: compile it out of line.",
         ),
         click.option(
@@ -71,10 +71,11 @@ def build_options(command: Command) -> Command:
 
 
 def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
-    """Return what was given, but for ``optimize``."""
+    """Return what was given."""
     from boardprof.firmware.build_options import BuildOptions
 
     return BuildOptions(
+        optimize=f"-O{options['optimize']}",
         sources=options["further"],
         includes=options["includes"],
         defines=options["defines"],

@@ -63,7 +63,7 @@ def _image(
     if len(paths) == 1 and is_program(first):
         return first, build_id_of(first)
     firmware = taken_build_options(options).build(
-        spec, paths, f"-O{options['optimize']}", echo_command if verbose else None
+        spec, paths, verbose=echo_command if verbose else None
     )
     return firmware.image, firmware.build_id
 

@@ -29,7 +29,7 @@ _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 @click.option("-I", "includes", multiple=True, metavar="DIR", help="Folder for #include.")
 @click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro.")
 @click.option("--cflags", default="", metavar="FLAGS", help="More flags of the compiler.")
-@click.option("--keep", multiple=True, metavar="NAME", help="Static function to be kept.")
+@click.option("--keep", multiple=True, metavar="[FILE:]NAME", help="Static function.")
 @click.option("--all", "complete", is_flag=True, help="List all that cannot be called.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
@@ -74,14 +74,14 @@ def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList
 def _compiled(sources: list[Path], board: str | None, **options: Any) -> FunctionList:
     from boardprof.boards.finding import board_spec, default_board
     from boardprof.dwarf.object_functions import HiddenFunction
+    from boardprof.firmware.build_options import BuildOptions
     from boardprof.firmware.builder import source_functions
-    from boardprof.firmware.user_flags import user_flags
     from boardprof.run.function_list import FunctionList
 
     spec = board_spec(board) if board else default_board()
     if not sources:
         return FunctionList((), ())
-    flags = user_flags(
+    how = BuildOptions(
         optimize=f"-O{options['optimize']}",
         includes=options["includes"],
         defines=options["defines"],
@@ -89,5 +89,5 @@ def _compiled(sources: list[Path], board: str | None, **options: Any) -> Functio
         keep=options["keep"],
     )
     verbose = echo_command if options["verbose"] else None
-    found, hidden = source_functions(spec, sources, flags, verbose)
+    found, hidden = source_functions(spec, sources, how, verbose)
     return FunctionList(tuple(found), tuple(sorted(HiddenFunction(*each) for each in hidden)))

@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 
 import click
 
-__all__ = ["echo_command", "echo_console", "forget_output", "progress_bar"]
+__all__ = ["echo_command", "echo_console", "forget_output", "progress_bar", "stdout_of_boards"]
+
+_STDOUT, _STDERR = 1, 2
 
 
 def forget_output() -> None:
@@ -34,10 +36,12 @@ def echo_console(line: str) -> None:
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None] | None]:
-    """Lend a function that shows where a long run is, or None when nobody looks."""
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Lend a function that shows where a long run is: a bar, or a line now and then in a log."""
     if not sys.stderr.isatty():
-        yield None
+        from boardprof.cli.progress_lines import ProgressLines
+
+        yield ProgressLines(lambda line: click.echo(line, err=True))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -53,3 +57,29 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None] | None]:
             bar.refresh()
 
         yield show
+
+
+@contextlib.contextmanager
+def stdout_of_boards(*, shown: bool) -> Iterator[None]:
+    """Keep what functions print that run in this very process out of our own output.
+
+    Args:
+        shown: it goes to stderr; else nowhere, as any board's console.
+    """
+    if sys.stdout is None or sys.stderr is None:
+        yield
+        return
+    sys.stdout.flush()
+    ours = os.dup(_STDOUT)
+    theirs = os.dup(_STDERR) if shown else os.open(os.devnull, os.O_WRONLY)
+    os.dup2(theirs, _STDOUT)
+    os.close(theirs)
+    try:
+        yield
+    finally:
+        if "cffi" in sys.modules:  # such a board was there
+            import ctypes
+
+            ctypes.CDLL(None).fflush(None)  # or it would come to light when the process ends
+        os.dup2(ours, _STDOUT)
+        os.close(ours)

@@ -10,7 +10,7 @@ import click
 
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import LONGEST_S, Real, image_option, port_options
-from boardprof.cli.output import echo_command, echo_console, progress_bar
+from boardprof.cli.output import echo_command, echo_console, progress_bar, stdout_of_boards
 from boardprof.errors import UsageError
 
 __all__ = ["run"]
@@ -93,11 +93,19 @@ _STDOUT = "-"
     "-v", "--verbose", is_flag=True, help="Show each compiler command and what the board prints."
 )
 def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
-    """Measure functions on boards and print the Report.
+    r"""Measure functions on boards and print the Report.
 
     TARGET is PATH:FUNCTION or PATH:all, where PATH is a C file, a folder, or what else --source
     takes; without a PATH, it is a function that the board's firmware, or the --image, already has,
     or all. NAME=VALUE gives an argument.
+
+    \b
+    n=256  gain=-1.5  on=true      numbers
+    x=@x.npy  x=@x.bin             an array of a file
+    x=int16[64]:random(7)          or :zeros, :ones, :random; [64]:ones is of x's own type
+    y=int32[16,16]:out             only written; s=@s.npy:keep is not put back between calls
+    s=zeros  s=[3]:zeros           structs; s='{gain=2.5, taps=[1, 2]}' sets members
+    p=NULL                         no array
     """
     from boardprof.report.report_file import check_report_file, write_report
     from boardprof.run.runner import Plan, run_plan
@@ -106,6 +114,8 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     if json_file not in (None, _STDOUT):
         check_report_file(json_file)
     names = [name for part in board_names for name in part.split(",") if name]
+    if board_names and not names:
+        raise UsageError("-b names no board.", hint="`boardprof boards` lists them")
     metrics = options["metrics"]
     plan = Plan(
         target=target,
@@ -129,12 +139,13 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         tolerance=options["tolerance"],
         save_output=options["save_output"],
     )
-    with progress_bar() as on_progress:
+    shows_console = options["verbose"] or options["console"]
+    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
         outcome = run_plan(
             plan,
             on_command=echo_command if options["verbose"] else None,
             on_progress=on_progress,
-            on_console=echo_console if options["verbose"] or options["console"] else None,
+            on_console=echo_console if shows_console else None,
             on_note=lambda text: click.echo(f"note: {text}", err=True),
             flash_output=_STDERR,
         )

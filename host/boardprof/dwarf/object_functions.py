@@ -40,6 +40,7 @@ __all__ = [
     "functions",
     "hidden_functions",
     "signature",
+    "told_apart",
 ]
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -69,7 +70,9 @@ class HiddenFunction(NamedTuple):
     why: str
 
 
-def functions(objects: Sequence[Path], kept: Collection[str] = ()) -> list[CFunction]:
+def functions(
+    objects: Sequence[Path], kept: Collection[str] = (), sources: Sequence[Path] = ()
+) -> list[CFunction]:
     """Return the global functions that ``objects`` define, by name.
 
     Left out are ``main``, names that begin with ``bp_`` and the set-ups and
@@ -81,25 +84,46 @@ def functions(objects: Sequence[Path], kept: Collection[str] = ()) -> list[CFunc
             linked; and static libraries of them. As for the linker, what is in
             an object hides what is in a library, and the first library wins.
         kept: static functions that were made global.
+        sources: what to call the objects in errors; what they say themselves if it is empty.
 
     Raises:
         UsageError: a file is none of these.
         BuildError: two objects define the same function.
     """
     found: dict[str, _Symbol] = {}
-    for path in objects:
+    where: dict[str, Path] = {}
+    for path, source in zip(objects, sources or objects, strict=True):
         for symbol in _read(path, kept):
             name = symbol.fn.name
+            named = source if sources else Path(symbol.fn.source)
             other = found.get(name)
             if other is not None and other.rank == symbol.rank == _STRONG:
-                raise BuildError(
-                    f"The function {name} is defined twice: "
-                    f"in {other.fn.source} and in {symbol.fn.source}.",
-                    hint="make one of them static, rename it, or build only one of the files",
-                )
+                raise _defined_twice(name, where[name], named, name in kept)
             if other is None or symbol.rank > other.rank:  # as the linker chooses
                 found[name] = symbol
+                where[name] = named
     return _with_hooks(found)
+
+
+def _defined_twice(name: str, one: Path, other: Path, kept: bool) -> BuildError:
+    first, second = told_apart([one, other])
+    hint = "make one of them static, rename it, or build only one of the files"
+    if kept:
+        hint = (
+            f"--keep {first}:{name} keeps that of one file, if the others are static; else {hint}"
+        )
+    return BuildError(
+        f"The function {name} is defined twice: in {first} and in {second}.", hint=hint
+    )
+
+
+def told_apart(paths: Sequence[Path]) -> list[str]:
+    """Return as many last parts of each path as it takes to tell them from each other."""
+    for count in range(1, max((len(path.parts) for path in paths), default=0)):
+        names = [str(Path(*path.parts[-count:])) for path in paths]
+        if len({*names}) == len({*paths}):
+            return names
+    return [str(path) for path in paths]
 
 
 def hidden_functions(objects: Sequence[Path]) -> list[HiddenFunction]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from elftools.dwarf.die import DIE
 
-from boardprof.cfunction import Scalar
+from boardprof.cfunction import SCALARS, Scalar
 from boardprof.dwarf.entries import number, resolved, text
 
 __all__ = ["scalar"]
@@ -22,16 +22,7 @@ _OTHERS = {
 }
 # DWARF 4, 7.8: DW_ATE_boolean, float, signed, signed_char, unsigned, unsigned_char, UTF.
 _KINDS = {2: "bool", 4: "f", 5: "i", 6: "i", 7: "u", 8: "u", 0x10: "u"}
-_SCALARS = {
-    (kind, size): Scalar(text_, c_type, size)
-    for kind, size, text_, c_type in [
-        ("bool", 1, "bool", "bool"),
-        ("f", 4, "f32", "float"),
-        ("f", 8, "f64", "double"),
-        *[("i", n, f"i{8 * n}", f"int{8 * n}_t") for n in (1, 2, 4, 8)],
-        *[("u", n, f"u{8 * n}", f"uint{8 * n}_t") for n in (1, 2, 4, 8)],
-    ]
-}
+_SCALARS = {(each.text.rstrip("0123456789"), each.size): each for each in SCALARS.values()}
 
 
 def scalar(die: DIE | None) -> Scalar | str:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from boardprof.errors import UsageError
 
-__all__ = ["MAGIC", "THIN_MAGIC", "Member", "library", "members"]
+__all__ = ["MAGIC", "THIN_MAGIC", "Member", "defining", "library", "members"]
+__all__ += ["is_library", "outside"]
 
 MAGIC = b"!<arch>\n"
 THIN_MAGIC = b"!<thin>\n"
@@ -32,24 +33,73 @@ class Member:
     content: bytes
 
 
+def is_library(path: Path) -> bool:
+    """Tell whether a file is a static library, be it a thin one."""
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) in (MAGIC, THIN_MAGIC)
+
+
 def members(path: Path) -> Iterator[Member]:
     """Yield the files of a library, in its order, without its tables.
 
     Raises:
         UsageError: it is a thin archive, which has only the names of its files, or is damaged.
     """
-    data = path.read_bytes()
-    if data.startswith(THIN_MAGIC):
+    if path.read_bytes().startswith(THIN_MAGIC):
         raise UsageError(
             f"{path} is a thin archive: it has the names of objects, not the objects.",
             hint="give the objects themselves, or make the library without T: ar rcs",
         )
+    return (member for _, member in _placed(path) if member.name not in _TABLES)
+
+
+def outside(path: Path) -> list[Path]:
+    """Return the files that a thin archive names; none of a library that has them itself.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    with path.open("rb") as file:
+        if file.read(len(THIN_MAGIC)) != THIN_MAGIC:
+            return []
+    return [path.parent / each.name for _, each in _placed(path) if each.name not in _TABLES]
+
+
+def defining(path: Path) -> dict[str, Member]:
+    """Return which file of a library the linker takes for a symbol, as the library's table has it.
+
+    Empty for a library without such a table; without what a thin archive names and is not there.
+
+    Raises:
+        UsageError: it is damaged.
+    """
+    placed = dict(_placed(path))
+    table = next((each.content for each in placed.values() if each.name == "/"), None)
+    if table is None:
+        return {}
+    # Big-endian: how many, where the files begin, and the symbols' names.
+    count = int.from_bytes(table[:4], "big")
+    begins = [int.from_bytes(table[4 + 4 * i : 8 + 4 * i], "big") for i in range(count)]
+    names = table[4 + 4 * count :].split(b"\0")
+    found: dict[str, Member] = {}
+    for name, begin in zip(names, begins, strict=False):
+        if begin in placed and placed[begin].content:
+            found.setdefault(name.decode(errors="replace"), placed[begin])
+    return found
+
+
+def _placed(path: Path) -> Iterator[tuple[int, Member]]:
+    """Yield the files, and tables of symbols, with the offsets of their headers."""
+    data = path.read_bytes()
+    thin = data.startswith(THIN_MAGIC)
     names, at = b"", len(MAGIC)
     while at + _HEADER <= len(data):
         name, size = _header(path, data[at : at + _HEADER])
-        begin, at = at + _HEADER, at + _HEADER + size + size % 2
-        content = data[begin : begin + size]
-        if len(content) < size:
+        elsewhere = thin and name != "//" and name not in _TABLES
+        place, begin = at, at + _HEADER
+        at = begin if elsewhere else begin + size + size % 2
+        content = b"" if elsewhere else data[begin : begin + size]
+        if len(content) < size and not elsewhere:
             raise UsageError(f"{path} is cut short: its member {name} has {size} bytes.")
         if name == "//":
             names = content
@@ -62,8 +112,11 @@ def members(path: Path) -> Iterator[Member]:
             )
         elif name[:1] == "/" and name[1:].isdecimal():
             name = names[int(name[1:]) :].partition(b"\n")[0].decode(errors="replace")
-        if name not in _TABLES:
-            yield Member(name.removesuffix("/"), content)
+        name = name if name in _TABLES else name.removesuffix("/")
+        if elsewhere:
+            file = path.parent / name
+            content = file.read_bytes() if file.is_file() else b""
+        yield place, Member(name, content)
 
 
 def library(name: str, content: bytes, symbols: Sequence[str]) -> bytes:

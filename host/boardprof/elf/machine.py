@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from boardprof.boards.board_file import BoardSpec
-from boardprof.elf.archive import members
+from boardprof.elf.archive import is_library
+from boardprof.elf.object_file import images
 from boardprof.errors import BuildError
 
 __all__ = ["check_machine", "machine_of"]
@@ -36,7 +37,7 @@ def check_machine(spec: BoardSpec, files: list[Path], own: Path) -> None:
 
     Args:
         spec: the board.
-        files: what the user brings; a name's ending in ``.a`` means a library.
+        files: what the user brings, objects and static libraries.
         own: an object that the board's compiler has made.
 
     Raises:
@@ -81,12 +82,10 @@ def machine_of(content: bytes, where: str) -> str:
 
 def _objects(files: list[Path]) -> Iterator[tuple[str, bytes]]:
     for path in files:
-        if path.suffix != ".a":
+        if is_library(path):
+            yield from ((str(path.with_name(each.label)), each.content) for each in images(path))
+        else:
             yield str(path), _beginning(path)
-            continue
-        for member in members(path):
-            if member.content.startswith(_ELF):
-                yield f"{path}({member.name})", member.content[:_HEADER]
 
 
 def _beginning(path: Path) -> bytes:

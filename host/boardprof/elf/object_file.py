@@ -7,12 +7,13 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from elftools.elf.elffile import ELFFile
+from typing import TYPE_CHECKING, TypeVar
 
 from boardprof.elf.archive import MAGIC, THIN_MAGIC, members
 from boardprof.errors import BoardprofError, UsageError
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 __all__ = ["Image", "images", "read_image"]
 
@@ -60,6 +61,8 @@ def read_image(image: Image, reader: Callable[[ELFFile], _T]) -> _T:
     Raises:
         UsageError: the image is damaged.
     """
+    from elftools.elf.elffile import ELFFile  # takes a while to import
+
     try:
         return reader(ELFFile(io.BytesIO(image.content)))
     except BoardprofError:

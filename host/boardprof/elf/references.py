@@ -3,36 +3,91 @@
 
 Each function has a section of its own (``-ffunction-sections``), so what a section refers to is
 what the function in it needs. Where somebody else compiled without, a function needs what its
-neighbours do.
+neighbours do. Of libraries, only the members are read that a function leads to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.elf.object_file import images, read_image
+from boardprof.elf.archive import defining
+from boardprof.elf.object_file import Image, images, read_image
 
-__all__ = ["functions_needing"]
+__all__ = ["Need", "functions_needing"]
 
 _Section = tuple[int, int]  # which image, and the section's index in it
 
 
+@dataclass(frozen=True)
+class Need:
+    """What a function needs and does not get.
+
+    Attributes:
+        symbol: that nothing defines.
+        through: the library's function that needs it, and that the objects use; None where the
+            objects need the symbol themselves.
+    """
+
+    symbol: str
+    through: str | None = None
+
+
 class _References:
-    """What refers to what, in all images."""
+    """What refers to what, in all images that were read."""
 
-    def __init__(self) -> None:
-        self.defined: dict[str, _Section] = {}
+    def __init__(self, libraries: Sequence[Path]) -> None:
         self.functions: dict[str, _Section] = {}
-        self.uses: dict[_Section, dict[_Section | str, None]] = {}  # in the objects' order
+        self._defined: dict[str, _Section] = {}
+        self._uses: dict[_Section, dict[_Section | str, None]] = {}  # in the objects' order
+        self._of_library: set[str] = set()
+        self._images = 0
+        self._unread: dict[str, Image] = {}
+        for path in libraries:
+            for name, member in defining(path).items():
+                label = f"{path.name}({member.name})"
+                self._unread.setdefault(name, Image(label, path, member.content, in_library=True))
 
-    def read(self, number: int, elf: ELFFile) -> None:
+    def add(self, image: Image) -> None:
         """Add an image."""
+        read_image(image, partial(self._read, self._images))
+        self._images += 1
+
+    def needed(self, function: str, symbols: Collection[str]) -> Need | None:
+        """Return the first of ``symbols`` that a function needs, itself or through others."""
+        start = self.functions[function]
+        todo: list[tuple[_Section, str | None]] = [(start, None)]
+        seen = {start}
+        while todo:
+            section, through = todo.pop()
+            for target in self._uses.get(section, ()):
+                if isinstance(target, str) and target in symbols:
+                    return Need(target, through)
+                found = self._section(target)
+                if found is not None and found not in seen:
+                    seen.add(found)
+                    library = isinstance(target, str) and target in self._of_library
+                    todo.append((found, through or (str(target) if library else None)))
+        return None
+
+    def _section(self, target: _Section | str) -> _Section | None:
+        """Return where a target is; a library's member is read when it is first asked for."""
+        if not isinstance(target, str):
+            return target
+        if target not in self._defined and target in self._unread:
+            before = self._defined.keys() | set()
+            self.add(self._unread[target])
+            self._of_library |= self._defined.keys() - before
+        return self._defined.get(target)
+
+    def _read(self, number: int, elf: ELFFile) -> None:
         table = elf.get_section_by_name(".symtab")
         if not isinstance(table, SymbolTableSection):
             return
@@ -40,48 +95,44 @@ class _References:
         for symbol in symbols:
             index, info = symbol["st_shndx"], symbol["st_info"]
             if isinstance(index, int) and info["bind"] != "STB_LOCAL":
-                self.defined.setdefault(symbol.name, (number, index))
+                self._defined.setdefault(symbol.name, (number, index))
                 if info["type"] == "STT_FUNC":
                     self.functions.setdefault(symbol.name, (number, index))
-        for section in elf.iter_sections():
-            if isinstance(section, RelocationSection):
-                uses = self.uses.setdefault((number, section["sh_info"]), {})
-                for relocation in section.iter_relocations():
-                    symbol = symbols[relocation["r_info_sym"]]
-                    index, bind = symbol["st_shndx"], symbol["st_info"]["bind"]
-                    own = isinstance(index, int) and bind == "STB_LOCAL"
-                    uses[(number, index) if own else symbol.name] = None
-
-    def reached(self, function: str) -> Iterator[str]:
-        """Yield the symbols that a function needs, itself or through others."""
-        todo, seen = [self.functions[function]], {self.functions[function]}
-        while todo:
-            for target in self.uses.get(todo.pop(), ()):
-                if isinstance(target, str):
-                    yield target
-                section = self.defined.get(target) if isinstance(target, str) else target
-                if section is not None and section not in seen:
-                    seen.add(section)
-                    todo.append(section)
+        for section in _loaded_relocations(elf):
+            uses = self._uses.setdefault((number, section["sh_info"]), {})
+            for relocation in section.iter_relocations():
+                symbol = symbols[relocation["r_info_sym"]]
+                index, bind = symbol["st_shndx"], symbol["st_info"]["bind"]
+                if bind == "STB_WEAK" and index == "SHN_UNDEF":
+                    continue  # it may be missing
+                own = isinstance(index, int) and bind == "STB_LOCAL"
+                uses[(number, index) if own else symbol.name] = None
 
 
-def functions_needing(objects: Sequence[Path], symbols: Collection[str]) -> dict[str, str]:
-    """Return the global functions that need one of ``symbols`` -> which.
+def _loaded_relocations(elf: ELFFile) -> Iterator[RelocationSection]:
+    """Yield the relocations of code and data; those of debug information are many more."""
+    for section in elf.iter_sections():
+        if isinstance(section, RelocationSection):
+            flags: int = elf.get_section(section["sh_info"])["sh_flags"]
+            if flags & SH_FLAGS.SHF_ALLOC:
+                yield section
+
+
+def functions_needing(
+    objects: Sequence[Path], symbols: Collection[str], libraries: Sequence[Path] = ()
+) -> dict[str, Need]:
+    """Return the global functions of ``objects`` that need one of ``symbols``, and which.
 
     Args:
         objects: ELF objects and static libraries.
-        symbols: names that none of them defines.
+        symbols: names that nothing defines.
+        libraries: static libraries that stand behind the objects, the first one first.
 
     Raises:
         UsageError: a file is neither.
     """
-    references = _References()
-    every = (image for path in objects for image in images(path))
-    for number, image in enumerate(every):
-        read_image(image, partial(references.read, number))
-    found = {}
-    for function in sorted(references.functions):
-        needed = next((s for s in references.reached(function) if s in symbols), None)
-        if needed is not None:
-            found[function] = needed
-    return found
+    references = _References(libraries)
+    for image in (image for path in objects for image in images(path)):
+        references.add(image)
+    needs = {name: references.needed(name, symbols) for name in sorted(references.functions)}
+    return {name: need for name, need in needs.items() if need is not None}

@@ -1,33 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a command was told of how to build, beside the paths and the optimisation."""
+"""How the user's code is to be built: the one value that every step of a build is given."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from boardprof.boards.board_file import BoardSpec
-from boardprof.firmware.firmware import Firmware
+
+if TYPE_CHECKING:
+    from boardprof.firmware.firmware import Firmware
 
 __all__ = ["BuildOptions"]
 
 
 @dataclass(frozen=True)
 class BuildOptions:
-    """The options that run, build, flash and agent serve share; see `boardprof.build`.
+    """As the user gave them, unchecked; `boardprof.firmware.user_flags.user_flags` checks them.
 
     Attributes:
+        optimize: flags for the sources, such as ``-O3 -ffast-math``.
         sources: further files and folders.
         includes: folders for ``#include``.
-        defines: ``NAME`` or ``NAME=VALUE``.
-        cflags: more flags for the sources.
-        ldflags: flags for the linker.
-        keep: static functions that shall be callable.
+        defines: macros: ``NAME`` or ``NAME=VALUE``.
+        cflags: more flags for the sources. Relative paths in them begin at the current folder.
+        ldflags: flags for the linker, likewise.
+        keep: static functions that shall be callable: ``NAME``, or ``FILE:NAME`` where several
+            files have one of that name.
     """
 
-    sources: tuple[str, ...] = ()
-    includes: tuple[str, ...] = ()
+    optimize: str = "-O2"
+    sources: tuple[str | Path, ...] = ()
+    includes: tuple[str | Path, ...] = ()
     defines: tuple[str, ...] = ()
     cflags: str = ""
     ldflags: str = ""
@@ -37,20 +43,18 @@ class BuildOptions:
         self,
         spec: BoardSpec,
         paths: Sequence[str | Path],
-        optimize: str,
+        optimize: str | None = None,
         verbose: Callable[[str], None] | None = None,
     ) -> Firmware:
-        """Build firmware of ``paths`` and the further sources; raises as `boardprof.build`."""
+        """Build firmware of ``paths`` and the further sources; raises as `boardprof.build`.
+
+        Args:
+            spec: the board.
+            paths: files and folders.
+            optimize: in place of its own.
+            verbose: is given each command before it runs, and compilers' warnings.
+        """
         from boardprof.firmware.builder import build
 
-        return build(
-            spec,
-            [*paths, *self.sources],
-            optimize=optimize,
-            defines=self.defines,
-            includes=self.includes,
-            cflags=self.cflags,
-            ldflags=self.ldflags,
-            keep=self.keep,
-            verbose=verbose,
-        )
+        options = self if optimize is None else replace(self, optimize=optimize)
+        return build(spec, paths, options, verbose=verbose)

@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,24 +23,30 @@ from boardprof.cfunction import CFunction, function_from_json, function_to_json
 from boardprof.elf.machine import check_machine
 from boardprof.errors import BuildError
 from boardprof.firmware.agent_sources import agent_flags, agent_includes, agent_units, link_inputs
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.glue import fit, table_source
 from boardprof.firmware.leaving_out import link_what_can_be
 from boardprof.firmware.libc import find_libc, missing_header
-from boardprof.firmware.linking import Linker, libraries
+from boardprof.firmware.linker_files import (
+    digests,
+    libraries_taken,
+    linker_files,
+    with_copies,
+)
+from boardprof.firmware.linking import Linker
 from boardprof.firmware.memory_functions import fallback_library, with_own_memory
 from boardprof.firmware.prebuilt import check_constructors, check_kept, edited
-from boardprof.firmware.same_names import names_to_change, renamed
+from boardprof.firmware.same_names import names_to_change, parts_of, renamed, renamed_libraries
 from boardprof.firmware.sources import (
     RUNTIME,
-    Sources,
     find_sources,
     keeps_functions,
     language,
     user_unit,
 )
 from boardprof.firmware.sweep import effective_flags
-from boardprof.firmware.user_flags import UserFlags, user_flags
+from boardprof.firmware.user_flags import user_flags
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, FileHashes, digest
 from boardprof.toolchain.compile_unit import Unit
@@ -51,18 +57,14 @@ __all__ = ["Firmware", "build", "source_functions"]
 
 # What reads functions from objects: what it found is remembered for as long as it is the same.
 _READERS = ("elf/*.py", "dwarf/*.py", "cfunction.py")
+_DEFAULT = BuildOptions()
 
 
 def build(
     spec: BoardSpec,
     sources: Sequence[str | Path] = (),
+    options: BuildOptions = _DEFAULT,
     *,
-    optimize: str = "-O2",
-    defines: Sequence[str] = (),
-    includes: Sequence[str | Path] = (),
-    cflags: str | Sequence[str] = (),
-    ldflags: str | Sequence[str] = (),
-    keep: Sequence[str] = (),
     verbose: Callable[[str], None] | None = None,
 ) -> Firmware:
     """Build firmware for a board, as far as the cache does not have it.
@@ -70,13 +72,8 @@ def build(
     Args:
         spec: the board.
         sources: the user's C, C++ and assembler files, folders of them, objects and libraries.
-        optimize: flags for the user's files, such as ``-O3 -ffast-math``. With
-            ``-flto`` the build id is another one in another folder.
-        defines: macros for the user's files: ``NAME`` or ``NAME=VALUE``.
-        includes: folders for ``#include``.
-        cflags: more flags for the user's files.
-        ldflags: flags for the linker.
-        keep: static functions that shall be callable.
+        options: how; further sources are behind ``sources``. With ``-flto`` the build id is
+            another one in another folder.
         verbose: is given each command before it runs, and compilers' warnings.
 
     Raises:
@@ -84,22 +81,13 @@ def build(
         MissingToolError: the board's compiler, or its C library, is not installed.
         BuildError: something does not compile or link, with the compiler's own text.
     """
-    found = find_sources(sources)
-    flags = user_flags(
-        optimize=optimize,
-        defines=defines,
-        includes=includes,
-        cflags=cflags,
-        ldflags=ldflags,
-        keep=keep,
-    )
-    return _Build(spec, found, flags, verbose).run()
+    return _Build(spec, sources, options, verbose).run()
 
 
 def source_functions(
     spec: BoardSpec,
     sources: Sequence[str | Path],
-    flags: UserFlags,
+    options: BuildOptions = _DEFAULT,
     verbose: Callable[[str], None] | None = None,
 ) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
     """Compile sources as `build` does, and link nothing.
@@ -110,7 +98,7 @@ def source_functions(
     Raises:
         BoardprofError: as `build`.
     """
-    return _Build(spec, find_sources(sources), flags, verbose).functions()
+    return _Build(spec, sources, options, verbose).functions()
 
 
 class _Build:
@@ -119,30 +107,35 @@ class _Build:
     def __init__(
         self,
         spec: BoardSpec,
-        sources: Sources,
-        flags: UserFlags,
+        sources: Sequence[str | Path],
+        options: BuildOptions,
         verbose: Callable[[str], None] | None,
     ) -> None:
         self._spec = spec
-        self._sources = sources
-        self._flags = flags
+        self._sources = find_sources([*sources, *options.sources])
+        self._flags = user_flags(options)
         self._cache = Cache()
         self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
         self._compilers = {"c": self._cc, "assembler": self._cc}
-        if any(language(file) == "c++" for file in sources.files):
+        if any(language(file) == "c++" for file in self._sources.files):
             name, package = _cxx(spec)
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
-        self._libc = find_libc(spec, self._cc) if sources.named else None
+        self._libc = find_libc(spec, self._cc) if self._sources.named else None
 
     def functions(self) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
         """Return the functions of the sources, and those that are hidden."""
         user = self._user_units()
         _, compiled = self._compile([], user)
-        objects = edited(self._cc, compiled, self._flags, _keepers(user, compiled))
+        objects = edited(self._cc, compiled, self._flags, self._kept(user))
         found, hidden = self._functions(objects)
         known = {name: source for name, source, _ in hidden}
-        check_kept(self._flags.keep, [fn.name for fn in found], known)
+        check_kept(self._flags, self._sources.files, [fn.name for fn in found], known)
         return found, hidden
+
+    def _kept(self, units: Sequence[Unit]) -> list[list[str]]:
+        """Return for each unit the static functions that are made global."""
+        pairs = zip(units, self._sources.files, strict=True)
+        return [self._flags.kept_in(file) if keeps_functions(unit) else [] for unit, file in pairs]
 
     def _user_units(self) -> list[Unit]:
         cflags = None if self._libc is None else self._libc.cflags
@@ -155,20 +148,26 @@ class _Build:
         brought = self._sources
         check_machine(spec, [*brought.objects, *brought.archives], plain[0].path)
         objects = [*compiled, *map(_object, brought.objects)]
-        objects = edited(self._cc, objects, self._flags, _keepers(user, compiled))
+        objects = edited(self._cc, objects, self._flags, self._kept(user))
         archives = edited(self._cc, list(map(_object, brought.archives)), self._flags)
         functions, unseen = self._functions([*objects, *archives])
         hidden = {name: source for name, source, _ in unseen}
         elsewhere = [*brought.objects, *brought.archives]
-        check_kept(self._flags.keep, [fn.name for fn in functions], hidden, elsewhere)
+        offered = [fn.name for fn in functions]
+        check_kept(self._flags, brought.files, offered, hidden, elsewhere)
         fallback = fallback_library(self._cc, self._cache, plain)
         agent = plain if fallback is None else with_own_memory(self._cc, plain)
-        inputs = {**link_inputs(spec), **libraries(self._flags.linker)}
+        named = linker_files(self._flags.linker)
+        inputs = {**link_inputs(spec), **digests(named)}
         build_id = self._build_id([*runtime, *user], [*agent, *objects, *archives], inputs)
         cplusplus = "c++" in self._compilers
-        linker = Linker(spec, self._cc, self._cache, self._flags, self._libc, cplusplus, fallback)
         theirs = [*objects, *archives]
-        names = names_to_change(self._cache, agent, theirs, self._flags.lto)
+        taken = libraries_taken(self._flags.linker)
+        every = [*theirs, *(part for path in taken for part in parts_of(path))]
+        names = names_to_change(self._cache, agent, every, self._flags.lto)
+        copies = renamed_libraries(self._cc, self._cache, taken, names)
+        flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
+        linker = Linker(spec, self._cc, self._cache, flags, self._libc, cplusplus, fallback)
         users = renamed(self._cc, objects, names)
         libraries_ = renamed(self._cc, archives, names)
 
@@ -186,13 +185,24 @@ class _Build:
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown
             prune(self._cache.root)
-        flags = None
-        if brought.files:
-            levels = [flag for flag in spec.build.cflags if flag.startswith("-O")]
-            flags = effective_flags(shlex.join([*levels, *self._flags.compiler]))
         return Firmware(
-            image, build_id, tuple(functions), spec, tuple(commands), hidden, libc, flags, missing
+            image,
+            build_id,
+            tuple(functions),
+            spec,
+            tuple(commands),
+            hidden,
+            libc,
+            self._effective_flags(),
+            missing,
         )
+
+    def _effective_flags(self) -> str | None:
+        """Return the flags of the user's sources; None where all was compiled before."""
+        if not self._sources.files:
+            return None
+        levels = [flag for flag in self._spec.build.cflags if flag.startswith("-O")]
+        return effective_flags(shlex.join([*levels, *self._flags.compiler]))
 
     def _all_compilers(self) -> list[Compiler]:
         return list(dict.fromkeys(self._compilers.values()))
@@ -211,7 +221,7 @@ class _Build:
                 return [f.result() for f in own], [f.result() for f in theirs]
             except BuildError as error:
                 pool.shutdown(cancel_futures=True)
-                missing = None if self._libc else missing_header(self._spec, error)
+                missing = missing_header(self._spec, error, self._libc)
                 raise (missing or error) from error
             except BaseException:
                 pool.shutdown(cancel_futures=True)
@@ -232,7 +242,8 @@ class _Build:
             from boardprof.dwarf.object_functions import functions, hidden_functions
 
             paths = [made.path for made in objects]
-            found = functions(paths, self._flags.keep)
+            sources = [*self._sources.files, *self._sources.objects, *self._sources.archives]
+            found = functions(paths, self._flags.kept_names, sources)
             offered = {fn.name for fn in found}
             hidden = [(*h,) for h in hidden_functions(paths) if h.name not in offered]
             data = {"functions": [function_to_json(fn) for fn in found], "hidden": hidden}
@@ -276,12 +287,6 @@ class _Build:
         path = self._cache.root.resolve().joinpath(*place)
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
-
-
-def _keepers(units: Sequence[Unit], objects: Sequence[Object]) -> list[str]:
-    """Return the digests of objects whose static functions may be made global."""
-    pairs = zip(units, objects, strict=True)
-    return [made.sha256 for unit, made in pairs if keeps_functions(unit)]
 
 
 def _readers() -> list[str | None]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -124,7 +125,8 @@ def build(
         cflags: more flags for the sources, as one text or in a list. Relative paths in them begin
             at the current folder.
         ldflags: flags for the linker, such as ``-L lib -lfoo``, likewise.
-        keep: static functions that shall be callable: they are compiled out of line.
+        keep: static functions that shall be callable, ``NAME`` or ``FILE:NAME``: they are compiled
+            out of line.
         verbose: is given each command before it runs, and compilers' warnings.
 
     Raises:
@@ -134,20 +136,18 @@ def build(
         BuildError: something does not compile or link: in plain words, then the tool's own.
     """
     from boardprof.boards.finding import board_spec, default_board
-    from boardprof.firmware.builder import build as build_for
+    from boardprof.firmware.build_options import BuildOptions
 
     if board is None:
         spec = default_board()
     else:
         spec = board_spec(board) if isinstance(board, str) else board
-    return build_for(
-        spec,
-        sources,
+    options = BuildOptions(
         optimize=optimize,
-        defines=define,
-        includes=include,
-        cflags=cflags,
-        ldflags=ldflags,
-        keep=keep,
-        verbose=verbose,
+        includes=tuple(include),
+        defines=tuple(define),
+        cflags=cflags if isinstance(cflags, str) else shlex.join(cflags),
+        ldflags=ldflags if isinstance(ldflags, str) else shlex.join(ldflags),
+        keep=tuple(keep),
     )
+    return options.build(spec, sources, verbose=verbose)

@@ -132,6 +132,8 @@ def _values(
 def _convert(spec: BoardSpec, image: Path, converted: Path, output_format: str) -> None:
     objcopy = Compiler(spec.build.cc, spec.build.package, Cache()).program("objcopy")
     command = [objcopy, "-O", output_format, os.fspath(image), os.fspath(converted)]
+    hint = f"see that {image.name} is a whole ELF file for {spec.name}, or take a tool that writes "
+    hint += "ELF files: {image} in place of the other placeholders of [flash] in board.toml"
     try:
         done = subprocess.run(
             command,
@@ -143,9 +145,9 @@ def _convert(spec: BoardSpec, image: Path, converted: Path, output_format: str) 
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{objcopy} cannot convert {image}: {error}.") from error
+        raise BuildError(f"{objcopy} cannot convert {image}: {error}.", hint=hint) from error
     if done.returncode != 0:
-        raise BuildError(f"{objcopy} cannot convert {image}:\n{done.stderr.rstrip()}")
+        raise BuildError(f"{objcopy} cannot convert {image}:\n{done.stderr.rstrip()}", hint=hint)
 
 
 def _filled(command: Sequence[str], values: Mapping[str, str]) -> list[str]:

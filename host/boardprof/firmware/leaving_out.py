@@ -40,7 +40,8 @@ def link_what_can_be(
         link: links an image with a table of the functions that have no reason.
 
     Returns:
-        What ``link`` returned, the functions, and those left out -> the symbol that they need.
+        What ``link`` returned, the functions, and those left out -> the symbol that they need,
+        such as ``times (for clock)`` where a library's ``clock`` needs it.
 
     Raises:
         UndefinedError: nothing would be left, or something else than a function needs a symbol.
@@ -57,7 +58,10 @@ def link_what_can_be(
     except UndefinedError as error:
         from boardprof.elf.references import functions_needing  # pyelftools takes a while to import
 
-        needing = functions_needing(objects, error.symbols)
+        needing = {
+            name: need.symbol + (f" (for {need.through})" if need.through else "")
+            for name, need in functions_needing(objects, error.symbols, error.libraries).items()
+        }
         needs = {fn.name: _needs(fn, needing) for fn in functions if fn.reason is None}
         missing = {name: symbol for name, symbol in needs.items() if symbol is not None}
         offered = [_without(fn, missing) for fn in functions]

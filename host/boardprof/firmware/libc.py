@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C library of a board without an operating system: there if its toolchain has one."""
+"""The C and C++ libraries of a board without an operating system, if its toolchain has them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,21 @@ _PROBE = "string.h"
 # The headers of C17 that a compiler alone does not have, as GCC names one that it does not find.
 _MISSING = re.compile(
     r"error: '?((?:assert|complex|ctype|errno|fenv|inttypes|locale|math|setjmp|signal|stdio|stdlib"
-    r"|string|tgmath|threads|time|uchar|wchar|wctype|strings|unistd)\.h|c[a-z]+)'?"
+    r"|string|tgmath|threads|time|uchar|wchar|wctype|strings|unistd)\.h)'?"
     r"(?:: No such file| file not found)"
 )
+# C++17, 20.5.1.2, tables 16 and 17.
+_MISSING_CXX = re.compile(
+    r"error: '?(algorithm|any|array|atomic|bitset|charconv|chrono|complex|condition_variable|deque"
+    r"|exception|execution|filesystem|forward_list|fstream|functional|future|initializer_list"
+    r"|iomanip|ios|iosfwd|iostream|istream|iterator|limits|list|locale|map|memory|memory_resource"
+    r"|mutex|new|numeric|optional|ostream|queue|random|ratio|regex|scoped_allocator|set"
+    r"|shared_mutex|sstream|stack|stdexcept|streambuf|string|string_view|system_error|thread|tuple"
+    r"|type_traits|typeindex|typeinfo|unordered_map|unordered_set|utility|valarray|variant|vector"
+    r"|c(?:assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdarg|stddef"
+    r"|stdint|stdio|stdlib|string|time|uchar|wchar|wctype))'?(?:: No such file| file not found)"
+)
+_NOT_OF_C = {"charconv", "chrono", "complex", "condition_variable"}
 
 
 @dataclass(frozen=True)
@@ -58,14 +70,34 @@ def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
     )
 
 
-def missing_header(spec: BoardSpec, error: BuildError) -> MissingToolError | None:
-    """Return what to say when a compiler lacks a header of a library that is not installed."""
+def missing_header(spec: BoardSpec, error: BuildError, libc: Libc | None) -> BuildError | None:
+    """Return what to say when a compiler lacks a header of a library that is not installed.
+
+    Args:
+        spec: the board.
+        error: the compiler's.
+        libc: the C library, if there is one.
+    """
+    found = _MISSING_CXX.search(str(error))
+    if found is not None and spec.build.freestanding:
+        return _missing_cxx_header(spec, error, found[1])
     found = _MISSING.search(str(error))
     package = spec.build.libc_package
-    if found is None or package is None:
+    if found is None or package is None or libc is not None:
         return None
     return MissingToolError(
         found[1],
         package,
         message=f"{found[1]} is of the C library, which is not installed for {spec.name}.\n{error}",
+    )
+
+
+def _missing_cxx_header(spec: BoardSpec, error: BuildError, name: str) -> BuildError:
+    hint = f"do without <{name}>"
+    if name[0] == "c" and name not in _NOT_OF_C:
+        hint = f"include <{name[1:]}.h> in its place, and write no std:: before its names"
+    return BuildError(
+        f"<{name}> is of the C++ library, and the toolchain of {spec.name} has none.\n{error}",
+        hint=f"{hint}; or build for a board whose toolchain has it, or install one that does and "
+        "name it with build.cxx in a board.toml of your own (boards/README.md)",
     )

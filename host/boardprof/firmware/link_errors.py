@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
 
-__all__ = ["explain", "undefined_symbols"]
+__all__ = ["explain", "libraries_in", "undefined_symbols"]
 
 _MOST = 8  # symbols that are named one by one
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
@@ -19,6 +20,7 @@ _BARE_UNDEFINED = re.compile(r"(\S*): undefined reference to [`'](.+)'$")
 _REGION = re.compile(r"^\s*(\S+):\s+(\d+) ([KMG]?B)\s+(\d+) ([KMG]?B)\s+[\d.]+%", re.MULTILINE)
 _OVERFLOW = re.compile(r"region [`'](.+?)' overflowed by (\d+) bytes")
 _TWICE = re.compile(r"multiple definition of [`'](.+?)'; (\S+?):.*first defined here")
+_MEMBER = re.compile(r"(?:^|ld: )(\S*\.a)\(\S+?\)[:,]", re.MULTILINE)
 _LIBRARY = re.compile(r"cannot find (-l[^\s:]+)")
 _STACK = re.compile(r"ld: (too little is left for the stack)")
 _HEAP = {"_sbrk", "sbrk", "__heap_start", "__heap_end"}
@@ -51,6 +53,11 @@ def undefined_symbols(output: str) -> dict[str, list[str]]:
     return found
 
 
+def libraries_in(output: str) -> list[Path]:
+    """Return the static libraries whose members the linker complains of."""
+    return [Path(name) for name in dict.fromkeys(_MEMBER.findall(output))]
+
+
 def _uses(output: str) -> Iterator[tuple[str, str, str]]:
     """Yield (symbol, function, place); the linker names the function on a line before."""
     function = ""
@@ -71,14 +78,20 @@ def _shown(path: str) -> str:
 
 
 def _sizes(output: str, spec: BoardSpec) -> Iterator[str]:
-    regions = {name: int(size) * _UNITS[unit] for name, _, _, size, unit in _REGION.findall(output)}
-    for region, excess in dict(_OVERFLOW.findall(output)).items():
-        if region in regions:
-            size = regions[region]
-            needed = size + int(excess)
+    used, sizes = {}, {}
+    for name, amount, unit, size, size_unit in _REGION.findall(output):
+        used[name] = int(amount) * _UNITS[unit]
+        sizes[name] = int(size) * _UNITS[size_unit]
+    # Where a section has a place of its own, the linker does not say by how much it is too large.
+    excesses = {region: used.get(region, 0) - sizes.get(region, 0) for region in used}
+    excesses = {region: excess for region, excess in excesses.items() if excess > 0}
+    excesses |= {region: int(excess) for region, excess in _OVERFLOW.findall(output)}
+    for region, excess in excesses.items():
+        if region in sizes:
+            needed, size = sizes[region] + excess, sizes[region]
             yield f"The program needs {needed:,} bytes of {region}; {spec.name} has {size:,}."
         else:
-            yield f"The program is {int(excess):,} bytes too large for the {region} of {spec.name}."
+            yield f"The program is {excess:,} bytes too large for the {region} of {spec.name}."
     if _STACK.search(output):
         yield f"The program leaves too little of the memory of {spec.name} for the stack."
 

@@ -3,34 +3,46 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
+from boardprof.elf.archive import is_library
 from boardprof.errors import BuildError
 from boardprof.firmware.agent_sources import libc_unit
 from boardprof.firmware.libc import Libc
-from boardprof.firmware.link_errors import explain, undefined_symbols
+from boardprof.firmware.link_errors import explain, libraries_in, undefined_symbols
+from boardprof.firmware.linker_files import linker_files
 from boardprof.firmware.memory_functions import with_own_memory
 from boardprof.firmware.user_flags import UserFlags
 from boardprof.resources import runtime_dir
-from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.cache import Cache, digest
 from boardprof.toolchain.toolchain import Compiler, LinkFailure, Object
 
-__all__ = ["Linker", "UndefinedError", "libraries"]
+__all__ = ["Linker", "UndefinedError"]
+
+_SMALLER = "compile with -Os, take smaller arrays, or build fewer of the files"
 
 
 class UndefinedError(BuildError):
-    """An image did not link because ``symbols`` are nowhere to be found."""
+    """An image did not link because ``symbols`` are nowhere to be found.
 
-    def __init__(self, message: str, *, symbols: frozenset[str], hint: str | None) -> None:
-        """Keep the symbols beside the message."""
+    ``libraries`` are those beside the sources that may need them: the user's, and the C library's.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        symbols: frozenset[str],
+        libraries: tuple[Path, ...],
+        hint: str | None,
+    ) -> None:
+        """Keep the symbols and the libraries beside the message."""
         super().__init__(message, hint=hint)
         self.symbols = symbols
+        self.libraries = libraries
 
 
 @dataclass(frozen=True)
@@ -81,11 +93,11 @@ class Linker:
                 return self._link(objects, archives, key, None), False
             except LinkFailure as error:
                 if self.libc is None or not undefined_symbols(error.output):
-                    raise self._explained(error, hidden) from error
+                    raise self._explained(error, archives, hidden) from error
         try:
             image = self._link(objects, archives, key, self.libc)
         except LinkFailure as error:
-            raise self._explained(error, hidden) from error
+            raise self._explained(error, archives, hidden) from error
         self.cache.write("", *place)
         return image, True
 
@@ -128,47 +140,38 @@ class Linker:
             watched=bool(self.flags.linker),
         )
 
-    def _explained(self, error: LinkFailure, hidden: Mapping[str, str]) -> BuildError:
+    def _explained(
+        self, error: LinkFailure, archives: Sequence[Object], hidden: Mapping[str, str]
+    ) -> BuildError:
         said = explain(error.output, self.spec, tuple(hidden))
         if said is None:
             return error
-        package = self.spec.build.libc_package
-        hint = None
-        if package is not None and self.libc is None and undefined_symbols(error.output):
-            hint = f"what is of the C library comes with the package {package}"
-        elif ".a(" in error.output and undefined_symbols(error.output):
-            hint = "all functions of a library that is named as a source are offered, and linked; "
-            hint += "of one in --ldflags only what the sources need"
         text = str(error).partition(":\n")[2]
         message = f"{error.image} does not link: {said}\n{text}"
-        if symbols := frozenset(undefined_symbols(error.output)):
-            return UndefinedError(message, symbols=symbols, hint=hint)
-        return BuildError(message, hint=hint)
+        symbols = frozenset(undefined_symbols(error.output))
+        if not symbols:
+            return BuildError(message, hint=_SMALLER if "The program needs " in said else None)
+        sources = {made.path for made in archives}
+        named = [path for path in linker_files(self.flags.linker) if is_library(path)]
+        others = [path for path in libraries_in(error.output) if path not in sources]
+        users = {path.resolve() for path in named}
+        hint = None
+        if sources & set(libraries_in(error.output)):
+            hint = "all functions of a library that is named as a source are offered, and linked; "
+            hint += "of one in --ldflags only what the sources need"
+        elif self.libc is None and self.spec.build.libc_package is not None:
+            package = self.spec.build.libc_package
+            hint = f"what is of the C library comes with the package {package}"
+        elif any(path.resolve() not in users for path in others):
+            hint = "this is what the C library asks of an operating system, and the board has none:"
+            hint += " leave out what calls it, or define it in a file of your own and give that "
+            hint += "with --source"
+        elif others:
+            hint = "a library needs it: give the one that defines it in --ldflags, too, behind it"
+        libraries_ = tuple(dict.fromkeys([*named, *others]))
+        return UndefinedError(message, symbols=symbols, libraries=libraries_, hint=hint)
 
 
 def _scripts(spec: BoardSpec) -> tuple[Path, ...]:
     """Return what the C library adds to the board's link script."""
     return tuple(sorted((runtime_dir() / "libc" / str(spec.build.libc)).glob("*.ld")))
-
-
-def libraries(flags: Sequence[str]) -> dict[str, str | None]:
-    """Return digests of the files that the user's linker flags name, as far as they are found."""
-    hashes = FileHashes()
-    return {str(path): hashes.of(path) for path in _named_files(flags)}
-
-
-def _named_files(flags: Sequence[str]) -> Iterator[Path]:
-    words = [part for flag in flags for part in flag.removeprefix("-Wl,").split(",")]
-    words = [word for word in words if word != "-Xlinker"]
-    folders = [Path(word[2:]) for word in words if word.startswith("-L") and word != "-L"]
-    folders += [Path(after) for word, after in pairwise(words) if word == "-L"]
-    folders += map(Path, filter(None, os.environ.get("LIBRARY_PATH", "").split(os.pathsep)))
-    for word in (*words, *(f"-l{after}" for before, after in pairwise(words) if before == "-l")):
-        if word.startswith("-l"):
-            names = [word[3:]] if word.startswith("-l:") else [f"lib{word[2:]}.a"]
-            names += [] if word.startswith("-l:") else [f"lib{word[2:]}.so"]
-            yield from (p for d in folders for n in names if (p := d / n).is_file())
-            continue
-        path = re.sub(r"^(-T|--?[\w-]+=)", "", word)
-        if not path.startswith("-") and Path(path).is_file():
-            yield Path(path)

@@ -22,7 +22,10 @@ _CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
 
 
 def edited(
-    compiler: Compiler, objects: Sequence[Object], flags: UserFlags, keepers: Collection[str] = ()
+    compiler: Compiler,
+    objects: Sequence[Object],
+    flags: UserFlags,
+    kept: Sequence[Sequence[str]] = (),
 ) -> list[Object]:
     """Return objects and libraries with their main out of the way, and kept functions global.
 
@@ -32,8 +35,9 @@ def edited(
         compiler: whose objcopy is taken.
         objects: the user's.
         flags: the user's.
-        keepers: digests of those that were compiled so that their static functions can be called
-            by anybody. In others the compiler may have made them for their callers alone.
+        kept: for each of the first objects, the static functions that become global: it was
+            compiled so that anybody can call them. In others the compiler may have made them for
+            their callers alone.
 
     Raises:
         UsageError: functions are to be kept, and the linker compiles once more.
@@ -45,8 +49,8 @@ def edited(
             hint="leave -flto out",
         )
     found = []
-    for made in objects:
-        options = list(_options(made, flags.keep if made.sha256 in keepers else ()))
+    for index, made in enumerate(objects):
+        options = list(_options(made, kept[index] if index < len(kept) else ()))
         found.append(compiler.edit(made, *options) if options else made)
     return found
 
@@ -62,7 +66,8 @@ def _options(made: Object, keep: Sequence[str]) -> Iterator[str]:
 
 
 def check_kept(
-    keep: Sequence[str],
+    flags: UserFlags,
+    files: Sequence[Path],
     offered: Collection[str],
     hidden: Mapping[str, str],
     brought: Sequence[Path] = (),
@@ -70,16 +75,24 @@ def check_kept(
     """See that each function that shall be kept is there.
 
     Args:
-        keep: their names.
+        flags: the user's.
+        files: the sources.
         offered: the functions that the sources offer now.
         hidden: those that they do not: name -> source.
         brought: objects and libraries that were compiled elsewhere.
 
     Raises:
+        UsageError: it is to be of a file that is not built.
         UnknownNameError: there is no such function.
         BuildError: it could not be kept.
     """
-    for name in keep:
+    for each in flags.keep:
+        at, _, name = each.rpartition(":")
+        if at and not any(flags.is_of(each, file) for file in files):
+            raise UsageError(
+                f"{name} cannot be kept of {at}: no source is called so.",
+                hint=f"the sources are {', '.join(map(str, files))}",
+            )
         if name in hidden:
             for path in brought:
                 if name.encode() + b"\0" in path.read_bytes():

@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
+from boardprof.elf.archive import MAGIC, outside
 from boardprof.errors import BuildError
-from boardprof.toolchain.cache import Cache, digest
+from boardprof.toolchain.cache import Cache, FileHashes, digest
 from boardprof.toolchain.toolchain import Compiler, Object
 
-__all__ = ["names_to_change", "renamed"]
+__all__ = ["names_to_change", "parts_of", "renamed", "renamed_libraries"]
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 def names_to_change(
-    cache: Cache, agent: Sequence[Object], user: Sequence[Object], lto: bool
+    cache: Cache,
+    agent: Sequence[Object],
+    user: Sequence[Object],
+    lto: bool,
+    also: Collection[str] = (),
 ) -> list[str]:
     """Return the names that the user's code defines and the agent uses but does not define.
 
@@ -29,17 +35,19 @@ def names_to_change(
         agent: its objects.
         user: the user's objects and libraries.
         lto: whether the linker compiles once more: then nothing can be renamed.
+        also: names that the agent uses, beside those in its objects.
 
     Raises:
         BuildError: there are such names, and they cannot be changed.
         UsageError: a file is damaged.
     """
-    place = ("names", digest(_FORMAT, *([m.sha256 for m in made] for made in (agent, user))))
+    hashes = ([m.sha256 for m in made] for made in (agent, user))
+    place = ("names", digest(_FORMAT, *hashes, sorted(also)))
     known = cache.read(*place)
     if known is None:
         own, needed = _symbols(agent)
         theirs, _ = _symbols(user)
-        known = json.dumps(sorted((needed - own) & theirs))
+        known = json.dumps(sorted((needed - own | {*also}) & theirs))
         cache.write(known, *place)
     names: list[str] = json.loads(known)
     if names and lto:
@@ -73,6 +81,42 @@ def renamed(
     return found
 
 
+def parts_of(library: Path) -> list[Object]:
+    """Return a library, or in place of a thin one the objects that it names."""
+    parts = [path for path in outside(library) if path.is_file()]
+    return [Object(path, FileHashes().of(path) or "") for path in parts or [library]]
+
+
+def renamed_libraries(
+    compiler: Compiler, cache: Cache, paths: Sequence[Path], names: Collection[str]
+) -> dict[Path, Path]:
+    """Return copies of those libraries that define one of ``names``, in which they are renamed.
+
+    Args:
+        compiler: whose objcopy is taken.
+        cache: remembers what libraries define.
+        paths: libraries of the linker's flags.
+        names: as for `renamed`.
+
+    Raises:
+        BuildError: such a library cannot be changed.
+    """
+    copies = {}
+    for path in paths if names else ():
+        made = Object(path, FileHashes().of(path) or "")
+        if path.read_bytes().startswith(MAGIC):
+            [new] = renamed(compiler, [made], names)
+            if new != made:
+                copies[path] = new.path
+        elif clash := names_to_change(cache, [], parts_of(path), False, names):
+            raise BuildError(
+                f"{path} defines {clash[0]}, which is also what the agent calls, and only in a "
+                "whole static library can it be told apart.",
+                hint="link the static library, made by ar rcs without T, or rename it there",
+            )
+    return copies
+
+
 def _symbols(objects: Sequence[Object]) -> tuple[set[str], set[str]]:
     """Return the global names that objects define, and those that they use."""
     # Here, because pyelftools takes a while to import.
@@ -83,5 +127,5 @@ def _symbols(objects: Sequence[Object]) -> tuple[set[str], set[str]]:
     used: set[str] = set()
     for image in (image for made in objects for image in images(made.path)):
         for name, here in read_image(image, lambda elf: list(global_names(elf))):
-            (defined if here else used).add(name)
+            (defined if here else used).add(name.partition("@")[0])  # name@@version
     return defined, used

@@ -128,7 +128,7 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
         # A name of its own for each file: programs with a main each may be built together. Others
         # than C know main by more than its name; theirs is renamed in the object.
         words += [f"-Dmain=bp_user_main_{hashlib.sha256(content).hexdigest()[:16]}"]
-        words += _KEEP if names_one_of(content, flags.keep) else ()
+        words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
     folders = (*flags.includes, *flags.quoted, *flags.system, *flags.last)
     roots = [(f"include{i}", folder) for i, folder in enumerate(folders)]
     return Unit(

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from boardprof.errors import UsageError
+from boardprof.firmware.build_options import BuildOptions
 
 __all__ = ["UserFlags", "user_flags"]
 
@@ -44,7 +45,7 @@ class UserFlags:
         includes: folders for ``-I``, absolute and without symbolic links, each once.
         quoted, system, last: those for ``-iquote``, ``-isystem`` and ``-idirafter``, likewise.
         linker: behind the objects; relative paths have become absolute ones.
-        keep: static functions that shall be callable.
+        keep: static functions that shall be callable: ``NAME`` or ``FILE:NAME``.
     """
 
     compiler: tuple[str, ...]
@@ -60,40 +61,52 @@ class UserFlags:
         """Whether the linker compiles once more."""
         return any(flag.startswith("-flto") for flag in self.compiler)
 
+    @property
+    def kept_names(self) -> list[str]:
+        """The names of the functions to be kept, without their files."""
+        return [each.rpartition(":")[2] for each in self.keep]
 
-def user_flags(
-    *,
-    optimize: str = "-O2",
-    defines: Sequence[str] = (),
-    includes: Sequence[str | Path] = (),
-    cflags: str | Sequence[str] = (),
-    ldflags: str | Sequence[str] = (),
-    keep: Sequence[str] = (),
-) -> UserFlags:
+    def kept_in(self, file: Path) -> list[str]:
+        """Return which functions are to be kept of an absolute ``file``, if it has them."""
+        return [each.rpartition(":")[2] for each in self.keep if self.is_of(each, file)]
+
+    @staticmethod
+    def is_of(kept: str, file: Path) -> bool:
+        """Tell whether an absolute ``file`` is meant: by its path from here, or its last parts."""
+        named = kept.rpartition(":")[0]
+        parts = Path(named).parts
+        return (
+            not named or file.parts[-len(parts) :] == parts or str(file) == os.path.abspath(named)
+        )
+
+
+def user_flags(options: BuildOptions) -> UserFlags:
     """Check what the user gave and bring it into one form; paths begin at the current folder.
 
     Raises:
         UsageError: a macro, a name or an include folder is none, or a text has an open quote.
     """
-    for define in defines:
+    for define in options.defines:
         if not _MACRO.fullmatch(define):
             raise UsageError(f"{define!r} is not a macro: write NAME or NAME=VALUE.")
-    for name in keep:
-        if not _NAME.fullmatch(name):
-            raise UsageError(f"{name!r} is not the name of a function.", hint="--keep NAME")
+    for name in options.keep:
+        if not _NAME.fullmatch(name.rpartition(":")[2]):
+            raise UsageError(
+                f"{name!r} is not the name of a function.", hint="--keep NAME, or --keep FILE:NAME"
+            )
     folders: dict[Path, None] = {}
-    for folder in map(Path, includes):
+    for folder in map(Path, options.includes):
         if not folder.is_dir():
             raise UsageError(f"There is no folder {folder} to include from.")
         folders[folder.resolve()] = None
-    compiler = [*_words(optimize), *_absolute(_words(cflags))]
+    compiler = [*_words(options.optimize), *_absolute(_words(options.cflags))]
     given: dict[str, dict[Path, None]] = {"-I": folders}
     flags = list(_without_folders(compiler, given))
     return UserFlags(
-        (*flags, *(f"-D{define}" for define in defines)),
+        (*flags, *(f"-D{define}" for define in options.defines)),
         tuple(folders),
-        tuple(_absolute(_words(ldflags))),
-        tuple(dict.fromkeys(keep)),
+        tuple(_absolute(_words(options.ldflags))),
+        tuple(dict.fromkeys(options.keep)),
         *(tuple(given.get(kind, ())) for kind in ("-iquote", "-isystem", "-idirafter")),
     )
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -66,6 +67,8 @@ _WHAT_TRAPPED = {
     FaultCause.BREAKPOINT: "breakpoint",
     FaultCause.ABORT: "abort or exit",
 }
+_MEMORY_FUNCTIONS = ("memcmp", "memcpy", "memmove", "memset")
+_MEMORY_SOURCE = "bp_mem.c"
 _TOUCHES = (FaultCause.BAD_ADDRESS, FaultCause.MISALIGNED)
 _STOPS = (ErrorCode.FAULT, ErrorCode.TIMEOUT)
 
@@ -190,8 +193,16 @@ class _Stop:
             # Its last act was to call another function, and nothing of it is left on the stack.
             return " in what it had called last"
         if self.location is not None:
-            return f" at {self.location}"
+            return f" {self._shown(self.location)}"
         return f" at pc {self.pc:#x}" if self.pc else ""
+
+    def _shown(self, location: Location) -> str:
+        if location.function not in _MEMORY_FUNCTIONS or location.function == self.name:
+            return f"at {location}"
+        # The line is in the agent or in the C library, and the call is what is wrong.
+        is_agents = posixpath.basename(location.path) == _MEMORY_SOURCE
+        place = f"in {location.function}" if is_agents else f"at {location}"
+        return f"{place}, which {self.name} or what it calls has called"
 
     def _how_to_locate(self) -> str:
         if not self.pc or self.location is not None:

@@ -147,9 +147,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     if fits:
         lines[f"{device.name} clock by the host's"] = _fit_line(fits)
     unsupported = dict(device.unsupported)
-    for measurement in measurements:
-        if isinstance(measurement.stack, str):
-            unsupported["stack"] = measurement.stack
+    if why := dict.fromkeys(m.stack for m in measurements if isinstance(m.stack, str)):
+        unsupported["stack"] = "; ".join(why)
     if unsupported:
         lines[f"{device.name} unsupported"] = "; ".join(
             f"{what} ({why})" for what, why in unsupported.items()

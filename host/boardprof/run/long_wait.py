@@ -7,12 +7,10 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
+from boardprof.board.measuring import QUIET_S
 from boardprof.boards.board_file import ClockSpec
 
-__all__ = ["QUIET_S", "told_after"]
-
-QUIET_S = 10.0
-"""Nobody minds a wait that is shorter."""
+__all__ = ["told_after"]
 
 
 @contextlib.contextmanager

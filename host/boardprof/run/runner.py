@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -164,6 +164,7 @@ def run_plan(
     measurements: list[Measurement] = []
     failures: list[BoardprofError] = []
     told: set[str] = set()
+    where: dict[str, list[str]] = {}
     for spec, setting in itertools.product(specs, settings):
         found: list[BoardprofError] = []
         try:
@@ -179,11 +180,14 @@ def run_plan(
                     else:
                         found.append(result)
         except BoardprofError as error:
+            where.setdefault(str(error), []).append(spec.name)
             # A mistake in the plan is told once, and so is what has nothing to do with a setting.
             if str(error) not in told or not (plan.sweep is None or isinstance(error, UsageError)):
                 found.append(error)
         told |= {str(error) for error in found}
         failures += [_of_setting(error, setting) for error in found]
+    for failure in failures:
+        _name_boards(failure, where.get(str(failure), []), specs)
     report = assemble(measurements, swept=plan.sweep is not None) if measurements else None
     return Outcome(report, tuple(failures))
 
@@ -269,6 +273,14 @@ def _settings(plan: Plan) -> list[Plan]:
     return [replace(plan, optimize="", code=replace(code, cflags=flags)) for flags in settings]
 
 
+def _name_boards(error: BoardprofError, names: Sequence[str], specs: Sequence[BoardSpec]) -> None:
+    """Let a mistake name its boards if it is none on the others, as with a type's other width."""
+    wrong = list(dict.fromkeys(names))
+    is_told = any(name in error.message for name in wrong)
+    if isinstance(error, UsageError) and 0 < len(wrong) < len(specs) and not is_told:
+        error.message = f"On {', '.join(wrong)}: {error.message}"
+
+
 def _of_setting(error: BoardprofError, plan: Plan) -> BoardprofError:
     """Return the error, which tells of the setting that it came of if there are several."""
     if plan.sweep is not None:
@@ -322,10 +334,12 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
                 hint=f"--keep {plan.function} compiles it out of line",
             )
         if plan.function not in infos:
+            _check_mangled(plan.function, reasons)
             hint = None if infos or plan.path else "PATH:FUNCTION builds firmware that has it"
-            known = [*infos, *reasons, *(name for name in hidden if not name.startswith("_"))]
+            others = (name for name in (*reasons, *hidden) if not name.startswith("_"))
+            where = _where(board, plan)
             raise UnknownNameError(
-                f"function {_where(board, plan)}", plan.function, known, hint=hint
+                "function", plan.function, [*infos, *others], where=where, hint=hint
             )
         return [plan.function]
     for name, reason in reasons.items():
@@ -340,6 +354,14 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
     if not chosen:
         raise UsageError(f"There is nothing to measure {_where(board, plan)}.")
     return chosen
+
+
+def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
+    """See that a function is not one of C++ or Rust, whose names in the object are longer."""
+    for symbol, reason in reasons.items():
+        # Itanium C++ ABI, 5.1.2: <source-name> is its length and the name; so it is in Rust.
+        if symbol.startswith(("_Z", "_R")) and f"{len(function)}{function}" in symbol:
+            raise UsageError(f"{function} cannot be called over the wire: {reason}.")
 
 
 def _note_hooks(names: Sequence[str], firmware: Firmware | None, on_note: Note) -> None:
@@ -364,7 +386,7 @@ def _measure_all(
         try:
             what, longest_s = f"{name} on {board.device.name}", board.session.timeout_s
             with told_after(board.spec.clock, what, longest_s, on_note):
-                measurement = _measure(board, name, plan, on_progress)
+                measurement = _measure(board, name, plan, on_progress, on_note)
             wrong = _wrong_output(measurement, plan)
             yield measurement  # its numbers are told though an output is wrong
             if wrong is not None:
@@ -387,7 +409,9 @@ def _wrong_output(measurement: Measurement, plan: Plan) -> CheckFailedError | No
     return None
 
 
-def _measure(board: Board, name: str, plan: Plan, on_progress: Progress | None) -> Measurement:
+def _measure(
+    board: Board, name: str, plan: Plan, on_progress: Progress | None, on_note: Note
+) -> Measurement:
     what = f"{name} on {board.device.name}" + (f", {plan.code.cflags}" if plan.sweep else "")
 
     def show(done: int, total: int) -> None:
@@ -407,6 +431,7 @@ def _measure(board: Board, name: str, plan: Plan, on_progress: Progress | None) 
         named=plan.data.values(board.functions[name].signature),
         on_progress=show,
         on_transfer=show_transfer,
+        on_note=on_note,
     )
 
 

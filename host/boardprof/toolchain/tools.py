@@ -18,17 +18,22 @@ from boardprof.errors import BuildError
 __all__ = ["ToolFailure", "Tools", "end_with_children", "ended"]
 
 _TIMEOUT_S = 300.0
+_SHOW = "--verbose shows the command"
 _END_S = 2.0  # for a program that is told to end
 
 
 class ToolFailure(BuildError):
-    """A program that did not end well, with what it printed."""
+    """A program that did not end well, with what it printed.
 
-    def __init__(self, failure: str, stdout: str, stderr: str, shown: str) -> None:
-        """Compose the message from what failed, the program's words and the command."""
-        super().__init__(f"{failure}:\n{stderr.rstrip()}\nThe command was:\n{shown}")
+    ``command`` is its command line, for a shell: often of many kB, and so not in the message.
+    """
+
+    def __init__(self, failure: str, stdout: str, stderr: str, command: str) -> None:
+        """Compose the message from what failed and the program's words."""
+        super().__init__(f"{failure}:\n{stderr.rstrip()}")
         self.stdout = stdout
         self.stderr = stderr
+        self.command = command
 
 
 class Tools:
@@ -75,9 +80,9 @@ class Tools:
         try:
             done = ended(command, folder, {**os.environ, **environment}, _TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
-            raise BuildError(f"{failure}: no end after {_TIMEOUT_S:.0f} s.\n{shown}") from error
+            raise BuildError(f"{failure}: no end after {_TIMEOUT_S:.0f} s.", hint=_SHOW) from error
         except OSError as error:
-            raise BuildError(f"{failure}: {error.strerror}.\n{shown}") from error
+            raise BuildError(f"{failure}: {error.strerror}.", hint=_SHOW) from error
         if done.returncode != 0:
             raise ToolFailure(failure, done.stdout, done.stderr, shown)
         if done.stderr:

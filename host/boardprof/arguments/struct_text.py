@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A struct as the command line writes it: ``{gain=2.5, taps=[1, 2, 3], at={x=1, y=2}}``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from boardprof.cfunction import Struct
+from boardprof.errors import UnknownNameError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["parse_struct_text", "struct_array"]
+
+_TOKEN = re.compile(r"\s*([{}\[\],=]|[^\s{}\[\],=]+)\s*")
+_WORDS = {"true": 1, "false": 0}
+
+Tree = dict[str, "Tree"] | list["Tree"] | str
+
+
+def parse_struct_text(where: str, text: str) -> list[dict[str, Tree]]:
+    """Return the structs of a text as their members' texts: one, or several in brackets.
+
+    Args:
+        where: for messages.
+        text: ``{...}`` or ``[{...}, {...}]``.
+
+    Raises:
+        UsageError: it has another form.
+    """
+    tokens = _TOKEN.findall(text)
+    try:
+        tree = _value(tokens)
+        structs = tree if isinstance(tree, list) else [tree]
+        if tokens or not all(isinstance(each, dict) for each in structs):
+            raise ValueError
+    except (ValueError, IndexError) as error:
+        raise UsageError(
+            f"{where} is no struct.", hint="'{NAME=NUMBER, NAME=[NUMBER, NUMBER]}', in quotes"
+        ) from error
+    return structs  # type: ignore[return-value]  # just seen
+
+
+def _value(tokens: list[str]) -> Tree:
+    token = tokens.pop(0)
+    if token == "[":
+        return [value for value in _items(tokens, "]", _value)]
+    if token == "{":
+        members: dict[str, Tree] = {}
+        for name, value in _items(tokens, "}", _member):
+            if name in members:
+                raise ValueError(name)
+            members[name] = value
+        return members
+    if token in "}],=":
+        raise ValueError(token)
+    return token
+
+
+def _member(tokens: list[str]) -> tuple[str, Tree]:
+    name = tokens.pop(0)
+    if not name.isidentifier() or tokens.pop(0) != "=":
+        raise ValueError(name)
+    return name, _value(tokens)
+
+
+def _items(tokens: list[str], end: str, item: Any) -> list[Any]:
+    items: list[Any] = []
+    while tokens[0] != end:
+        items.append(item(tokens))
+        if tokens[0] == ",":
+            tokens.pop(0)
+        elif tokens[0] != end:
+            raise ValueError(tokens[0])
+    tokens.pop(0)
+    return items
+
+
+def struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) -> npt.NDArray[Any]:
+    """Return structs as an array; members that are not named are zeros, as in C.
+
+    Args:
+        where: for messages.
+        structs: from `parse_struct_text`.
+        struct: what each is.
+
+    Raises:
+        UnknownNameError: it has no such member.
+        UsageError: its members are not known, or a value is none of its member's.
+    """
+    import numpy as np
+
+    from boardprof.arguments.struct_dtype import struct_dtype  # numpy, only where it is used
+
+    dtype = struct_dtype(struct)
+    if dtype.names is None:
+        raise UsageError(
+            f"{where}: the members of {struct.name} are not known, or have no names of their own.",
+            hint=f"uint8[{struct.size}]:zeros, or @FILE.bin with {struct.size} bytes each",
+        )
+    array = np.zeros(len(structs), dtype)
+    for index, members in enumerate(structs):
+        _set(where, array[index : index + 1], members, struct.name)
+    return array
+
+
+def _set(where: str, array: npt.NDArray[Any], tree: Tree, name: str) -> None:
+    """Put a value into an array of one element, whose further dimensions are the member's own."""
+    dtype, shape = array.dtype, array.shape[1:]
+    if shape:
+        if not isinstance(tree, list) or len(tree) > shape[0]:
+            raise UsageError(
+                f"{where}: {name} is an array of {shape[0]}.", hint=f"{name}=[NUMBER, ...]"
+            )
+        for index, each in enumerate(tree):
+            _set(where, array[:, index], each, f"{name}[{index}]")
+    elif dtype.names is not None:
+        if not isinstance(tree, dict):
+            raise UsageError(f"{where}: {name} is a struct.", hint=f"{name}={{NAME=NUMBER}}")
+        for member, each in tree.items():
+            if member not in dtype.names:
+                raise UnknownNameError(f"member of {name}", member, dtype.names, hint=where)
+            _set(where, array[member], each, member)
+    else:
+        if not isinstance(tree, str) or dtype.kind == "V":
+            raise UsageError(f"{where}: {name} is no member that takes this value.")
+        array[...] = _number(where, tree, dtype, name)
+
+
+def _number(where: str, text: str, dtype: np.dtype[Any], name: str) -> Any:
+    import numpy as np
+
+    try:
+        if dtype.kind == "f":
+            return float(text)
+        number = _WORDS[text] if text in _WORDS else int(text, 0)
+    except ValueError as error:
+        needed = "a number" if dtype.kind == "f" else "an integer"
+        raise UsageError(f"{where}: {name}={text} is not {needed}.") from error
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    if not low <= number <= high:
+        raise UsageError(f"{where}: {name}={text} is out of range: {dtype} is {low} to {high}.")
+    return number

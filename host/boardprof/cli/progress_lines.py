@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a long run is, as lines for a log: one when it turns out to be long, then now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["ProgressLines"]
+
+_LOOK_S = 1.0
+"""So long is looked at how fast it goes."""
+
+_LONG_S = 10.0
+"""What ends sooner needs no word."""
+
+_EVERY_S = 30.0
+
+
+@dataclass
+class _Way:
+    """How far one thing is, and since when; what was done before took time that nobody has seen."""
+
+    began_s: float
+    began_at: int
+    done: int
+    next_s: float
+
+
+class ProgressLines:
+    """Called with (what, done, total), as a progress bar is."""
+
+    def __init__(
+        self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Tell nothing yet.
+
+        Args:
+            tell: gets each line.
+            clock: in seconds.
+        """
+        self._tell = tell
+        self._clock = clock
+        self._ways: dict[str, _Way] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """Take note of how far ``what`` is; several things may take turns."""
+        now_s = self._clock()
+        way = self._ways.get(what)
+        if way is None or done < way.done:
+            # What begins again soon, as a transfer before each round, is not told each time.
+            next_s = max(now_s + _LOOK_S, way.next_s if way is not None else 0.0)
+            way = self._ways[what] = _Way(now_s, done, done, next_s)
+        way.done = done
+        if now_s < way.next_s or done <= way.began_at:
+            return
+        left_s = (now_s - way.began_s) / (done - way.began_at) * (total - done)
+        if left_s + now_s - way.began_s < _LONG_S or done >= total:
+            way.next_s = now_s + _LOOK_S
+            return
+        self._tell(f"{what}: {done:,} of {total:,}, about {_shown(left_s)} left")
+        way.next_s = now_s + _EVERY_S
+
+
+def _shown(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where calls lead: encodings written down from the machines' manuals."""
+
+from __future__ import annotations
+
+import pytest
+
+from boardprof.elf.calls import targets
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "target"),
+    [
+        ("EM_X86_64", "e8 05000000", 0x100A),  # call
+        ("EM_X86_64", "e9 fbffffff", 0x1000),  # jmp, to itself
+        ("EM_X86_64", "90 e8 00010000", 0x1106),  # behind a nop
+        ("EM_ARM", "00f0 00f8", 0x1004),  # bl
+        ("EM_ARM", "fff7 feff", 0x1000),  # bl, to itself
+        ("EM_ARM", "00f0 02b8", 0x1008),  # b.w
+        ("EM_RISCV", "ef008000", 0x1008),  # jal ra
+        ("EM_RISCV", "6ff0dfff", 0x0FFC),  # j, back
+        ("EM_RISCV", "97100000 e7800001", 0x2010),  # auipc ra, jalr ra
+        ("EM_RISCV", "97100000 e78000ff", 0x1FF0),  # the same, of which jalr goes back
+        ("EM_RISCV", "11a0 0100", 0x1004),  # c.j
+        ("EM_RISCV", "1120 0100", 0x1004),  # c.jal
+        ("EM_AARCH64", "02000094", 0x1008),  # bl
+        ("EM_AARCH64", "ffffff17", 0x0FFC),  # b, back
+    ],
+)
+def test_a_call_leads_to_its_target(machine: str, code: str, target: int) -> None:
+    assert target in set(targets(machine, bytes.fromhex(code), 0x1000))
+
+
+def test_of_an_unknown_machine_no_call_is_seen() -> None:
+    assert list(targets("EM_XTENSA", b"\xe8\0\0\0\0", 0)) == []

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiler that does not end takes no child with it into the background, and speaks English."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from boardprof.boards.finding import board_spec
+from boardprof.toolchain.tools import ToolFailure, Tools, ended
+from tests.cli.command import ended as has_ended
+from tests.cli.command import wait_until
+from tests.support import requires_tool
+from tests.unit.building import build, folder_of
+
+# As gcc waits for cc1, which would go on without it.
+_DRIVER = "sleep 300 & echo $! > child; wait"
+
+
+def _child(folder: Path) -> int:
+    file = folder / "child"
+    wait_until(lambda: file.is_file() and file.read_text().endswith("\n"), "the child runs")
+    return int(file.read_text())
+
+
+def test_a_compiler_that_takes_too_long_is_ended_with_its_children(tmp_path: Path) -> None:
+    with pytest.raises(subprocess.TimeoutExpired):
+        ended(["sh", "-c", _DRIVER], tmp_path, os.environ, 1.0)
+    child = _child(tmp_path)
+    wait_until(lambda: has_ended(child), "the child has ended")
+
+
+def test_a_compiler_that_is_interrupted_is_ended_with_its_children(tmp_path: Path) -> None:
+    code = "import os; from pathlib import Path; from boardprof.toolchain.tools import ended\n"
+    code += f"ended(['sh', '-c', {_DRIVER!r}], Path({str(tmp_path)!r}), os.environ, 100.0)"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
+        child = _child(tmp_path)
+        time.sleep(0.5)  # until it waits for the compiler, and no longer starts it
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert b"KeyboardInterrupt" in said
+    wait_until(lambda: has_ended(child), "the child has ended")
+
+
+def test_a_failure_has_the_program_s_words_and_its_command_apart(tmp_path: Path) -> None:
+    with pytest.raises(ToolFailure) as caught:
+        Tools(None).run("sh", ["-c", "echo wrong >&2; exit 3"], tmp_path, "it does not compile")
+    assert str(caught.value) == "it does not compile:\nwrong"
+    assert caught.value.command == f"cd {tmp_path} && sh -c 'echo wrong >&2; exit 3'"
+
+
+def test_what_a_compiler_says_is_english_under_any_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says is read: which header is missing, and which symbol."""
+    # In place of a translated gcc: one that tells which language it was asked for.
+    real = requires_tool("gcc", "gcc")
+    wrapper = tmp_path / "bin" / "gcc"
+    text = (
+        f'#!/bin/sh\necho "$LC_ALL,$LC_MESSAGES,$LANGUAGE" >> {tmp_path}/asked\nexec {real} "$@"\n'
+    )
+    folder_of(tmp_path, {"bin/gcc": text, "src/f.c": "int f(void) { return 1; }"})
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in ("LC_ALL", "LC_MESSAGES", "LANGUAGE", "LANG"):
+        monkeypatch.setenv(name, "de_DE.UTF-8")
+    build(board_spec("native"), [tmp_path / "src"])
+    asked = (tmp_path / "asked").read_text().split()
+    assert ",C,C" in asked  # a compilation: the rest of the locale stays, for names of files
+    assert any(line.startswith("C,") for line in asked)  # the link
