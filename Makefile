@@ -8,7 +8,7 @@ C_FILES = $(shell find device_runtime_c boards examples tests -name '*.[ch]' | s
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: bench clean demo faults fmt fuzz gen gen-check help lint lock setup setup-demo setup-test
+.PHONY: bench boards-readme clean demo faults fmt fuzz gen gen-check help lint lock setup setup-demo setup-test
 .PHONY: size soak test
 
 help: ## Show this list
@@ -36,9 +36,10 @@ lint: setup-test ## Check Python and C: ruff, mypy, clang-format, the compilers'
 size: setup-test ## Show text, data, bss and the deepest stack of the agent; fail over budget
 	@$(PYTHON_BIN)/python scripts/size.py
 
-bench: setup-test ## Count the collectors' instructions; time calls and bulk against others
+bench: setup-test ## Count the collectors' instructions; time calls, bulk and builds against others
 	@$(PYTHON_BIN)/python benchmarks/collectors.py
 	@$(PYTHON_BIN)/python benchmarks/rpc.py
+	@$(PYTHON_BIN)/python benchmarks/build.py
 
 faults: setup-test ## Print the fault matrix: every fault, at every position, on every board
 	@$(PYTHON_BIN)/python -m tests.faults
@@ -52,10 +53,14 @@ soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where
 gen: setup-demo ## Write the C header that is generated from protocol/
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
 
-gen-check: setup-demo ## Check that the committed C header is the generated one
+gen-check: setup-demo ## Check that what is committed is what is generated
 	@echo "Checking the generated header ..."
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header | diff -u $(WIRE_HEADER) - \
 		|| { echo "$(WIRE_HEADER) is not current: run make gen." >&2; exit 1; }
+	@$(PYTHON_BIN)/python scripts/boards_readme.py --check
+
+boards-readme: setup-demo ## Write the list of boards in boards/README.md from their board.toml
+	@$(PYTHON_BIN)/python scripts/boards_readme.py
 
 fmt: setup-test ## Format Python and C
 	@$(PYTHON_BIN)/ruff check -q --fix-only .

@@ -20,7 +20,12 @@ from scripts.size_compile import PORTABLE, compile_agent
 
 __all__ = ["main"]
 
-_WORKLOADS = Path(__file__).resolve().parents[1] / "examples" / "workloads"
+_ROOT = Path(__file__).resolve().parents[1]
+_WORKLOADS = _ROOT / "examples" / "workloads"
+_SMALL = _ROOT / "tests" / "boards" / "fixtures" / "small"
+_ROOM_FOR_WORKLOADS = 32768
+"""A board with an arena as large as this has RAM for the ten workloads."""
+
 # Of the users' files, only these are ours to be strict with.
 _STRICT = "-O2 -std=c11 -Wall -Wextra -Wconversion -Wshadow -Wmissing-prototypes -pedantic -Werror"
 
@@ -29,7 +34,9 @@ def main() -> int:
     """Compile everything; return the exit status."""
     try:
         for name in sorted(find_boards()):
-            build(board_spec(name), [_WORKLOADS], BuildOptions(_STRICT))
+            spec = board_spec(name)
+            room = spec.build.config.get("arena", 0) >= _ROOM_FOR_WORKLOADS
+            build(spec, [_WORKLOADS if room else _SMALL], BuildOptions(_STRICT))
         for target in PORTABLE:
             compile_agent(target)
     except BoardprofError as error:

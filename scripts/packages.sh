@@ -12,14 +12,17 @@ LOG=build/setup-apt.log
 demo="$("$PYTHON" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'):ensurepip
 gcc:gcc
 libc6-dev:stdio.h"
-aarch64=gcc-aarch64-linux-gnu
-[ "$(uname -m)" != aarch64 ] || aarch64=gcc # its own compiler is no cross compiler
+aarch64=gcc-aarch64-linux-gnu aarch64cxx=g++-aarch64-linux-gnu
+# Its own compiler is no cross compiler.
+[ "$(uname -m)" != aarch64 ] || aarch64=gcc aarch64cxx=g++
 test="$demo
 gcc-arm-none-eabi:arm-none-eabi-gcc
 gcc-riscv64-unknown-elf:riscv64-unknown-elf-gcc
 libnewlib-arm-none-eabi:newlib
 picolibc-riscv64-unknown-elf:picolibc
 $aarch64:aarch64-linux-gnu-gcc
+$aarch64cxx:aarch64-linux-gnu-g++
+picolibc-aarch64-linux-gnu:picolibc-aarch64
 gcc-avr:avr-gcc
 avr-libc:avr/io.h
 qemu-system-arm:qemu-system-arm
@@ -27,6 +30,10 @@ qemu-system-misc:qemu-system-riscv32
 clang-format:clang-format
 clang:clang
 cmake:cmake
+libelf-dev:libelf.h
+papi-tools:papi_avail
+libsimavr-dev:simavr/sim_avr.h
+verilator:verilator
 g++:g++
 ninja-build:ninja
 rustc:rustc
@@ -62,9 +69,12 @@ runs() (
 works() {
     case $1 in
     ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
-    stdio.h) links "$1" gcc ;;
+    stdio.h | libelf.h | simavr/sim_avr.h) links "$1" gcc ;;
     newlib) links string.h arm-none-eabi-gcc --specs=nosys.specs ;;
     picolibc) links string.h riscv64-unknown-elf-gcc --specs=picolibc.specs ;;
+    picolibc-aarch64) # -S: it need not link, there is no port of it yet
+        links string.h aarch64-linux-gnu-gcc -S \
+            --specs=/usr/lib/picolibc/aarch64-linux-gnu/picolibc.specs ;;
     avr/io.h) links "$1" avr-gcc -mmcu=atmega2560 ;;
     libfuzzer) fuzzes ;;
     rustc) runs rustc ;;

@@ -68,7 +68,7 @@ class Option:
     Attributes:
         name: as printed, and as in the table of budgets.
         config: what it sets in ``bp_config.h``, in lower case, without BP_CFG_.
-        pair: two collectors, active at once: those of the board.
+        pair: two collectors, active at once: the board's first two.
     """
 
     name: str
@@ -228,7 +228,7 @@ def _spec(target: Target) -> BoardSpec:
 
 def _with_option(spec: BoardSpec, target: Target, option: Option, calls: Path) -> BoardSpec:
     """Return the board with the agent's sizes as small as they go, and the option."""
-    collectors = spec.build.collectors if option.pair else (target.collector,)
+    collectors = spec.build.collectors[:2] if option.pair else (target.collector,)
     config = {
         "active_collectors": len(collectors),
         "state_bytes": sum(map(_state_bytes, collectors)),

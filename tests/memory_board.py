@@ -14,6 +14,7 @@ import msgpack
 from cffi import FFI
 
 from boardprof_protocol.codes import HELLO_MAGIC, ErrorCode, FrameKind
+from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.handshake import HELLO, WELCOME
 from tests.support import (
@@ -27,7 +28,16 @@ from tests.support import (
     wire_structs,
 )
 
-__all__ = ["CHANNELS", "FULL", "SMALLEST", "AgentBoard", "BoardError", "MemoryBoard", "Welcomed"]
+__all__ = [
+    "CHANNELS",
+    "COLLECTORS",
+    "FULL",
+    "SMALLEST",
+    "AgentBoard",
+    "BoardError",
+    "MemoryBoard",
+    "Welcomed",
+]
 __all__ += ["blob_counts", "build_library", "read_frames"]
 
 FULL = {
@@ -39,7 +49,20 @@ FULL = {
 CHANNELS = {**FULL, "BP_CFG_BULK": 256, "BP_CFG_STREAM": 1024, "BP_CFG_CLOCK": 1}
 SMALLEST: dict[str, int] = {}
 
-_TYPES = ("cycles_instret", "cycles32", "ticks", "linux_clock", "linux_faults")
+_TYPES = tuple(layout.name for layout in collector_layouts())
+
+COLLECTORS: tuple[str, ...] = (
+    "cycles32",
+    "cycles_instret",
+    "linux_clock",
+    "linux_faults",
+    "linux_perf",
+    "papi",
+)
+COLLECTORS += ("ticks",)
+"""Those that run in this process, and whose state is the struct of their blob: the others read
+registers that this machine lacks, or have a register block of their own in their tests."""
+
 _MESSAGES: tuple[str, ...] = ("hello", "claim", "welcome", "busy", "data", "ack", "span")
 _MESSAGES += ("span_copy", "blob_header")
 
@@ -88,17 +111,22 @@ def build_library(folder: Path, config: dict[str, int]) -> tuple[FFI, Any]:
     """
     cc = requires_tool("gcc", package="gcc")
     library = folder / "libagent.so"
-    sources = [*agent_sources(), *sorted((AGENT / "collectors").glob("*.c"))]
+    sources = [*agent_sources(), *(AGENT / "collectors" / f"bp_{n}.c" for n in COLLECTORS)]
     sources += [C_TESTS / name for name in ("port_memory.c", "firmware.c", "library.c")]
-    includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{C_TESTS / 'arch'}"]
+    posix = AGENT / "arch" / "posix"  # what the collectors of Linux share
+    sources += sorted([*posix.glob("bp_perf_*.c"), *posix.glob("bp_papi_*.c")])
+    folders = (AGENT / "include", AGENT / "src", C_TESTS / "arch", posix)
+    includes = [f"-I{folder}" for folder in folders]
     flags = ["-O1", "-g", "-fPIC", "-shared", "-Wl,-Bsymbolic"]
-    run([cc, *WARNINGS, *flags, *defines(config), *includes, *sources, "-o", library])
+    flags += [f"-DTEST_LAYOUTS(EACH)={' '.join(f'EACH({name})' for name in _TYPES)}"]
+    flags += [f"-DTEST_COLLECTORS(EACH)={' '.join(f'EACH({name})' for name in COLLECTORS)}"]
+    run([cc, *WARNINGS, *flags, *defines(config), *includes, *sources, "-ldl", "-o", library])
     ffi = FFI()
     ffi.cdef(wire_structs())
     ffi.cdef(_CDEF)
     for name in (*_MESSAGES, *_TYPES):
         ffi.cdef(f"size_t test_put_{name}(uint8_t *out, const bp_{name}_t *in);")
-    for name in _TYPES:
+    for name in COLLECTORS:
         ffi.cdef(f"size_t test_blob_{name}(uint8_t *out, const bp_{name}_t *state);")
     return ffi, ffi.dlopen(str(library))
 

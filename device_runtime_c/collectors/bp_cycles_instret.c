@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cycles and retired instructions: RISC-V mcycle and minstret, 64 bits each. */
+/* Cycles and retired instructions, 64 bits each where the core has as many: RISC-V mcycle and
+ * minstret, AArch64 PMCCNTR_EL0 and two event counters. */
 
 #include "boardprof/bp.h"
 #include "bp_arch.h"
 
 static const char bp_cycles_name[] BP_ROM = "cycles"; /* the collector's name, too */
 static const char bp_instructions_name[] BP_ROM = "instructions";
-static const char bp_cycles_source[] BP_ROM = "mcycle";
-static const char bp_instructions_source[] BP_ROM = "minstret";
+static const char bp_cycles_source[] BP_ROM = BP_ARCH_CYCLES_SOURCE;
+static const char bp_instructions_source[] BP_ROM = BP_ARCH_INSTRUCTIONS_SOURCE;
 
 static uint8_t bp_cycles_status;
 static uint8_t bp_instructions_status;
+static uint8_t bp_instructions_bits = 64;
 
 static void bp_cycles_instret_start(void *state) {
     bp_cycles_instret_t *s = state;
-    s->cycles_start = bp_arch_mcycle();
-    s->instructions_start = bp_arch_minstret();
+    s->cycles_start = bp_arch_cycles();
+    s->instructions_start = bp_arch_instructions();
 }
 
 static void bp_cycles_instret_stop(void *state) {
     bp_cycles_instret_t *s = state;
-    s->instructions_stop = bp_arch_minstret();
-    s->cycles_stop = bp_arch_mcycle();
+    s->instructions_stop = bp_arch_instructions();
+    s->cycles_stop = bp_arch_cycles();
 }
 
 /* Presence is proved by seeing a counter advance: some cores have the registers and read 0. */
@@ -31,6 +33,7 @@ static void bp_cycles_instret_init(void) {
     if (!bp_arch_cycles_init()) {
         return;
     }
+    bp_instructions_bits = bp_arch_instructions_bits();
     bp_cycles_instret_start(&probe);
     bp_cycles_instret_stop(&probe);
     bp_cycles_status = probe.cycles_stop != probe.cycles_start ? BP_COUNTER_OK : BP_COUNTER_STUCK;
@@ -45,7 +48,7 @@ static void bp_cycles_instret_encode(uint8_t *out, const void *state) {
 static void bp_cycles_instret_counter(bp_counter_t *out, uint8_t index) {
     out->name = index == 0 ? bp_cycles_name : bp_instructions_name;
     out->source = index == 0 ? bp_cycles_source : bp_instructions_source;
-    out->bits = 64;
+    out->bits = index == 0 ? 64 : bp_instructions_bits;
     out->status = index == 0 ? bp_cycles_status : bp_instructions_status;
 }
 

@@ -53,7 +53,7 @@ static void bp_linux_faults_init(void) {
     }
 }
 
-/* The board `native` is a library: what it holds must not outlive its being unloaded. */
+/* An agent may be a library: what it holds must not outlive its being unloaded. */
 __attribute__((destructor)) static void bp_linux_faults_close(void) {
     if (bp_faults_fd >= 0) {
         close(bp_faults_fd);

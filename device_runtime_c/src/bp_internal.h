@@ -172,7 +172,7 @@ bp_packed_t bp_channel_stream;
 #endif
 
 #if BP_CFG_OPEN_WINDOWS
-/* A collector's init, start or stop (0..2), called by the host. */
+/* A collector's init, start, stop, select or event (0..4), called by the host. */
 int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t operation);
 /* Forget the open windows of a collector; NULL: all. */
 void bp_window_forget(const bp_collector_t *collector);

@@ -64,23 +64,47 @@ static const bp_function_t bp_builtins[] BP_ROM = {
 
 #define BP_BUILTIN_COUNT ((uint32_t)(sizeof bp_builtins / sizeof bp_builtins[0]))
 
-/// Ids: built-ins, then three operations a collector, then the board's functions ///
+/// Ids: built-ins, then each collector's operations, then the board's functions ///
 
-static uint32_t bp_operation_count(const bp_agent_t *agent) {
 #if BP_CFG_OPEN_WINDOWS
-    return 3u * BP_ROM_GET(agent->firmware->collector_count);
-#else
-    (void)agent;
-    return 0;
-#endif
+
+/* init, start and stop; then what programmable collectors have beside them. */
+static uint_fast8_t bp_operation_count(const bp_collector_t *collector) {
+    if (BP_ROM_GET(collector->select) == NULL) {
+        return 3;
+    }
+    return BP_ROM_GET(collector->event) == NULL ? 4 : 5;
 }
+
+/* The collector whose operation `*id` is, counted from the first one of all; `*id` becomes its
+ * number with this collector. NULL: it is none, and `*id` counts from the board's first function.
+ */
+__attribute__((noinline)) static const bp_collector_t *bp_operation_at(const bp_agent_t *agent,
+                                                                       uint32_t *id) {
+    const bp_collector_t *collector;
+    for (uint_fast8_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
+        uint_fast8_t count = bp_operation_count(collector);
+        if (*id < count) {
+            break;
+        }
+        *id -= count;
+    }
+    return collector;
+}
+
+#endif
 
 const bp_function_t *bp_function_at(const bp_agent_t *agent, uint32_t id) {
     if (id < BP_BUILTIN_COUNT) {
         return &bp_builtins[id];
     }
-    id -= BP_BUILTIN_COUNT + bp_operation_count(agent);
-    if (id >= BP_ROM_GET(agent->firmware->function_count)) { /* so is every collector's operation */
+    id -= BP_BUILTIN_COUNT;
+#if BP_CFG_OPEN_WINDOWS
+    if (bp_operation_at(agent, &id) != NULL) {
+        return NULL;
+    }
+#endif
+    if (id >= BP_ROM_GET(agent->firmware->function_count)) {
         return NULL;
     }
     const bp_function_t *functions = BP_ROM_GET(agent->firmware->functions);
@@ -98,10 +122,10 @@ const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index) {
 int bp_invoke(bp_call_t *call, uint32_t id) {
     bp_spans_forget();
 #if BP_CFG_OPEN_WINDOWS
-    uint32_t operation = id - BP_BUILTIN_COUNT;
-    if (operation < bp_operation_count(call->agent)) {
-        return bp_window_call(call, bp_collector_at(call->agent, operation / 3),
-                              (uint8_t)(operation % 3));
+    uint32_t operation = id - BP_BUILTIN_COUNT; /* of a built-in: more than there can be */
+    const bp_collector_t *collector = bp_operation_at(call->agent, &operation);
+    if (collector != NULL) {
+        return bp_window_call(call, collector, (uint8_t)operation);
     }
 #endif
     const bp_function_t *function = bp_function_at(call->agent, id);
@@ -133,12 +157,12 @@ static void bp_describe_firmware(bp_call_t *call, uint32_t index) {
 
 static void bp_describe_function(bp_call_t *call, uint32_t id) {
 #if BP_CFG_OPEN_WINDOWS
-    static const char operations[3][8] BP_ROM = {".init", ".start", ".stop"};
+    static const char operations[5][8] BP_ROM = {".init", ".start", ".stop", ".select", ".event"};
     uint32_t operation = id - BP_BUILTIN_COUNT;
-    if (operation < bp_operation_count(call->agent)) {
+    const bp_collector_t *collector = bp_operation_at(call->agent, &operation);
+    if (collector != NULL) {
         bp_ret_array(call, 3);
-        bp_ret_joined(call, BP_ROM_GET(bp_collector_at(call->agent, operation / 3)->name),
-                      operations[operation % 3]);
+        bp_ret_joined(call, BP_ROM_GET(collector->name), operations[operation]);
         bp_ret_text(call, bp_rom_empty);
         bp_ret_bool(call, false);
         return;

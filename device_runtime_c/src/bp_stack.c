@@ -12,8 +12,17 @@
 #error "BP_CFG_STACK is out of range (0, 64..65535): this core's addresses have 16 bits"
 #endif
 
-/* A word that is unlikely on a stack: no small number, and on no core an address. */
-#define BP_PAINT ((uintptr_t)0xb5a6c793e1d2f08bu)
+/* What is painted at once. AVR's stack is one of bytes, and its return addresses may have three. */
+#if defined(__AVR__)
+typedef uint8_t bp_paint_t;
+#else
+typedef bp_word_t bp_paint_t;
+#endif
+
+/* A word that is unlikely on a stack: no small number, and on no core an address. Of AVR's single
+ * bytes none is: one in 256 that a function writes looks like paint, and does not count if it is
+ * the lowest (SPEC.md 5.8). */
+#define BP_PAINT ((bp_paint_t)0xb5a6c793e1d2f08bu)
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
@@ -67,7 +76,7 @@ bp_tell_entry(void) {
 /* Nothing is called between painting and looking but the thunk, and all of this function's own
  * stands above its stack pointer: one that calls is no leaf, so it has no red zone. */
 BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
-    enum { WORD = sizeof(uintptr_t) };
+    enum { WORD = sizeof(bp_paint_t) };
     p->target->thunk(bp_tell_entry, p->slots);
     uintptr_t sp = bp_stack_pointer() / WORD * WORD;
     uintptr_t bottom = (p->limit + WORD - 1) / WORD * WORD;
@@ -78,11 +87,11 @@ BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
     }
     for (uintptr_t at = sp; at != bottom;) {
         at -= WORD;
-        *(volatile bp_word_t *)at = BP_PAINT;
+        *(volatile bp_paint_t *)at = BP_PAINT;
     }
     p->target->thunk(p->target->fn, p->slots);
     uintptr_t lowest = bottom;
-    while (lowest != sp && *(const volatile bp_word_t *)lowest == BP_PAINT) {
+    while (lowest != sp && *(const volatile bp_paint_t *)lowest == BP_PAINT) {
         lowest += WORD;
     }
     p->bottom = bottom;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collector's init, start and stop as packed functions: windows around any calls of the host. */
+/* A collector's init, start and stop as packed functions: windows around any calls of the host; and
+ * what chooses the events of programmable counters. */
 
 #include "boardprof/bp.h"
 #include "bp_internal.h"
@@ -70,15 +71,24 @@ static int bp_window_stop(bp_call_t *call, const bp_collector_t *collector) {
     return call->err;
 }
 
-int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t operation) {
-    switch (operation) {
-    case 0:
-        return bp_window_init(call, collector);
-    case 1:
-        return bp_window_start(call, collector);
-    default:
-        return bp_window_stop(call, collector);
+/* Slots count from another origin now, or something else: open windows mean nothing. */
+static int bp_window_select(bp_call_t *call, const bp_collector_t *collector) {
+    if (BP_ROM_GET(collector->select)(call) == 0) {
+        bp_window_forget(collector);
     }
+    return call->err;
+}
+
+int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t operation) {
+    /* No chain of equals: of that GCC makes a table, which on ARMv6-M needs a function of libgcc.
+     */
+    if (operation < 2) {
+        return operation != 0 ? bp_window_start(call, collector) : bp_window_init(call, collector);
+    }
+    if (operation < 4) {
+        return operation != 2 ? bp_window_select(call, collector) : bp_window_stop(call, collector);
+    }
+    return BP_ROM_GET(collector->event)(call);
 }
 
 #endif

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from boardprof.errors import BoardprofError
     from boardprof.firmware.firmware import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
+    from boardprof.papi import PAPIMetricCollector
     from boardprof.profiler import profile_function
     from boardprof.report.report import Report
 
@@ -36,6 +37,7 @@ __all__ = [
     "Duration",
     "Keep",
     "Out",
+    "PAPIMetricCollector",
     "Percent",
     "Ratio",
     "Report",
@@ -52,6 +54,7 @@ _MODULES = {
     "Duration": "metrics",
     "Keep": "arguments.passing",
     "Out": "arguments.passing",
+    "PAPIMetricCollector": "papi",
     "Percent": "metrics",
     "Ratio": "metrics",
     "Report": "report.report",

@@ -21,6 +21,8 @@ from boardprof.boards.finding import (
     unnamed_board,
     what_it_says,
 )
+from boardprof.boards.launch import DEFAULT_BAUD
+from boardprof.boards.placeholders import filled
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.schemas import layouts_for
 from boardprof.elf.image_machine import check_image
@@ -52,8 +54,6 @@ _HELLO_TIMEOUT_S = 10.0
 _LONGEST_S = 1e6
 """Longest time-out that is taken; some waits of the system know no longer one."""
 
-_DEFAULT_BAUD = 115200
-
 
 def connect(
     board: str | BoardSpec | None = None,
@@ -65,14 +65,17 @@ def connect(
     takeover: bool = False,
     key_file: str | Path | None = None,
     on_console: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Board:
     """Connect to a board.
 
     Args:
         board: its name; None takes the default board, which needs no port and no emulator, and at
             a port whatever the agent there says that it is, be it known by name or not.
-        port: a device path or ``socket://HOST:PORT`` of an agent that runs already. None starts
-            the board: loads it into this process, or starts its emulator.
+        port: a device path or ``socket://HOST:PORT`` of an agent that runs already, or what
+            another package's transport knows by its scheme. None starts
+            the board: loads it into this process, or starts its emulator. A board that has both, an
+            emulator and ``[port]``, is the real one at any port.
         image: the firmware to start; None builds the agent alone, without functions. With a port:
             the firmware that runs there, in which source lines of faults are looked up.
         baud: of a serial port; the board's own rate when None.
@@ -84,6 +87,7 @@ def connect(
         key_file: file with the key that the agent at a TCP port asks for, readable by its owner
             alone. None takes the key from the environment variable BOARDPROF_KEY, if it is there.
         on_console: gets each line that the board prints beside its frames, as it comes.
+        on_note: gets what takes its time, such as that the board's simulator is built.
 
     Raises:
         UnknownNameError: no such board.
@@ -95,12 +99,13 @@ def connect(
             none at all.
         BoardTimeoutError: the board does not answer.
         LinkError: it speaks another protocol or has other layouts.
-        BuildError: the firmware could not be built.
+        BuildError: the firmware or the board's simulator could not be built.
     """
     if board is None:
         spec = default_board() if port is None else unnamed_board()
     else:
         spec = board_spec(board) if isinstance(board, str) else board
+        spec = spec if port is None else spec.at_port()
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
     if not 0 < hello_s <= _LONGEST_S:
         raise UsageError(f"timeout_s={timeout_s} is out of range: above 0, to {_LONGEST_S:,.0f}.")
@@ -111,7 +116,15 @@ def connect(
         image = image or _build(spec)
     if image is not None:
         _check_image(Path(image), spec)
-    transport = open_line(spec, port, image=image, baud=baud, timeout_s=hello_s, key_file=key_file)
+    transport = open_line(
+        spec,
+        port,
+        image=image,
+        baud=baud,
+        timeout_s=hello_s,
+        key_file=key_file,
+        on_note=on_note,
+    )
     return attach(
         spec,
         transport,
@@ -196,6 +209,7 @@ def open_line(
     baud: int | None = None,
     timeout_s: float = _HELLO_TIMEOUT_S,
     key_file: str | Path | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Transport:
     """Open the line to a board, without a word to it; `attach` begins a session over it.
 
@@ -206,14 +220,15 @@ def open_line(
         baud: of a serial port; the board's own rate when None.
         timeout_s: longest time to start the board or to connect, and then for the key.
         key_file: as for `connect`.
+        on_note: as for `connect`.
 
     Raises:
         BoardprofError: as `connect`.
     """
     if port is None:
         _check_line(spec, baud, key_file)
-        return _start(spec, Path(image or _build(spec)), timeout_s)
-    return _open_port(spec, port, baud, timeout_s, key_file)
+        return _start(spec, Path(image or _build(spec)), timeout_s, on_note)
+    return _open_port(spec.at_port(), port, baud, timeout_s, key_file)
 
 
 def _check_line(spec: BoardSpec, baud: int | None, key_file: str | Path | None) -> None:
@@ -243,15 +258,21 @@ def _open_port(
     if "://" in port:
         if baud is not None:
             raise UsageError(f"{port} has no baud rate.", hint="leave --baud out")
+        from boardprof.transport.finding import packages_transport
         from boardprof.transport.sealed import read_key
-        from boardprof.transport.tcp import connect_tcp
+        from boardprof.transport.tcp import SCHEME, connect_tcp
 
+        elsewhere = None if port.startswith(SCHEME) else packages_transport(port)
+        if elsewhere is not None:
+            if key_file is not None:
+                raise UsageError(f"{port} has no key.", hint="leave --key-file out")
+            return elsewhere(port, timeout_s)
         return connect_tcp(port, timeout_s, read_key(key_file))
     if key_file is not None:
         raise UsageError(f"{port} is a serial port, which has no key.", hint="leave --key-file out")
     from boardprof.transport.serial import connect_serial
 
-    return connect_serial(port, baud or spec.launch.baud or _DEFAULT_BAUD)
+    return connect_serial(port, baud or spec.launch.baud or DEFAULT_BAUD)
 
 
 def _build(spec: BoardSpec) -> Path:
@@ -269,7 +290,9 @@ def _check_startable(spec: BoardSpec) -> None:
         )
 
 
-def _start(spec: BoardSpec, image: Path, timeout_s: float) -> Transport:
+def _start(
+    spec: BoardSpec, image: Path, timeout_s: float, on_note: Callable[[str], None] | None
+) -> Transport:
     _check_startable(spec)
     launch = spec.launch
     running = cache_root() / "running"
@@ -280,6 +303,13 @@ def _start(spec: BoardSpec, image: Path, timeout_s: float) -> Transport:
         return connect_library(image)
     from boardprof.transport.child import spawn_and_accept, spawn_and_connect
 
-    command = [part.replace("{image}", os.fspath(image)) for part in launch.command]
+    # Whoever meets the child puts the port in.
+    values = {"image": os.fspath(image), "port": "{port}"}
+    if launch.simulator is not None:
+        from boardprof.firmware.simulator import build_simulator
+
+        simulator = build_simulator(spec, launch.simulator, on_note=on_note)
+        values["simulator"] = os.fspath(simulator)
+    command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
     return spawn(command, launch.package, timeout_s, lock=EmulatorLock(running, spec.name))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from boardprof.board.board import Board
 from boardprof.errors import UsageError
 from boardprof.metrics import Metric
+from boardprof.papi import PAPIMetricCollector
 from boardprof.report.assemble import assemble
 
 __all__ = ["profile_function"]
@@ -16,7 +17,7 @@ __all__ = ["profile_function"]
 def profile_function(
     mod: Board,
     dev: object = None,
-    collectors: Sequence[str] | None = None,
+    collectors: Sequence[str | PAPIMetricCollector] | None = None,
     func_name: str | None = None,
     warmup_iters: int = 10,
 ) -> Callable[..., dict[str, Metric]]:
@@ -28,7 +29,8 @@ def profile_function(
     Args:
         mod: a connected board.
         dev: the device to measure on; a board has one, so only None or the board's name is right.
-        collectors: names of the board's collectors, e.g. ``["cycles"]``; None takes all.
+        collectors: names of the board's collectors, e.g. ``["cycles"]``, or a
+            `PAPIMetricCollector`; None takes all.
         func_name: the function; may be None when the board has exactly one.
         warmup_iters: calls before the measured one.
 
@@ -65,12 +67,35 @@ def _only_function(board: Board) -> str:
     return names[0]
 
 
-def _counters(board: Board, collectors: Sequence[str]) -> list[str]:
-    infos = [board.dictionary.collector(name) for name in collectors]
-    names = [counter.name for info in infos for counter in info.counters]
-    unsupported = board.device.unsupported
-    supported = [name for name in names if name not in unsupported]
+def _counters(board: Board, collectors: Sequence[str | PAPIMetricCollector]) -> list[str]:
+    supported: list[str] = []
+    missing: dict[str, str] = {}
+    for collector in collectors:
+        if isinstance(collector, PAPIMetricCollector):
+            supported += collector.metrics(board)
+        else:
+            names, reasons = _counters_of(board, collector)
+            supported += names
+            missing |= reasons
     if not supported:
-        reasons = ", ".join(f"{name} ({unsupported[name]})" for name in names)
-        raise UsageError(f"{board.device.name} supports nothing of {list(collectors)}: {reasons}.")
+        reasons_text = ", ".join(f"{name} ({why})" for name, why in missing.items())
+        names_text = [str(c) if isinstance(c, str) else type(c).__name__ for c in collectors]
+        raise UsageError(f"{board.device.name} supports nothing of {names_text}: {reasons_text}.")
     return supported
+
+
+def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
+    """Return what a collector counts, by itself where it is programmable, and what it does not."""
+    info = board.dictionary.collector(name)
+    for programmable in board.offer.programmable:
+        if programmable.collector.name == name:
+            slots = programmable.by_itself()
+            # Another collector may have an event of the same name; this one is meant.
+            events = [event.removeprefix(f"{name}.") for event in slots.events]
+            return [f"{name}.{event}" for event in events], dict(slots.refused)
+    unsupported = board.device.unsupported
+    names = [counter.name for counter in info.counters]
+    return (
+        [counter for counter in names if counter not in unsupported],
+        {counter: unsupported[counter] for counter in names if counter in unsupported},
+    )

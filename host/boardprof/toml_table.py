@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from boardprof.errors import UsageError
 
-__all__ = ["TomlTable"]
+__all__ = ["TomlTable", "line_of"]
 
 _T = TypeVar("_T")
 _REQUIRED: Any = object()
@@ -21,20 +22,27 @@ _TYPES = {str: "a text", int: "an integer", bool: "true or false", list: "a list
 class TomlTable:
     """A table of a TOML file, from which keys are taken; what is left at the end is unknown.
 
-    Every method raises UsageError, which names the file, the table and the key,
-    and says what is allowed there.
+    Every method raises UsageError, which names the file, the line, the table and
+    the key, and says what is allowed there.
     """
 
-    def __init__(self, content: Mapping[str, Any], file: Path, name: str) -> None:
-        """Read from ``content``, the table ``name`` ("" for the whole) of ``file``."""
+    def __init__(self, content: Mapping[str, Any], file: Path, *path: str) -> None:
+        """Read from ``content``, the table ``path`` (none for the whole) of ``file``."""
         self.file = file
-        self._name = name
+        self._path = path
         self._content = content
         self._known: list[str] = []
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What is in the table, in the file's order; taking it is still due."""
+        return tuple(self._content)
+
     def error(self, key: str, problem: str) -> UsageError:
-        """Return an error that names the file, the table and the key."""
-        return UsageError(f"{self.file}: {self._shown(key)}: {problem}.")
+        """Return an error that names the file, the line, the table and the key."""
+        line = self._line(key)
+        place = self.file if line is None else f"{self.file}:{line}"
+        return UsageError(f"{place}: {self._shown(key)}: {problem}.")
 
     def has(self, key: str) -> bool:
         """Tell whether ``key`` is there; taking it is still due."""
@@ -76,7 +84,7 @@ class TomlTable:
     def table(self, key: str, *, required: bool = True) -> TomlTable:
         """Return the table ``key``; an empty one if it is missing and not required."""
         content = self.take(key, dict, _REQUIRED if required else {})
-        return TomlTable(content, self.file, f"{self._name}.{key}" if self._name else key)
+        return TomlTable(content, self.file, *self._path, key)
 
     def mapping(self, kind: type[_T], allowed: Mapping[str, Any] | None = None) -> dict[str, _T]:
         """Return the whole table, whose values are of type ``kind``."""
@@ -101,4 +109,37 @@ class TomlTable:
         return value
 
     def _shown(self, key: str) -> str:
-        return f"[{self._name}] {key}" if self._name else key
+        return f"[{'.'.join(self._path)}] {key}" if self._path else key
+
+    def _line(self, key: str) -> int | None:
+        """Return the key's line; that of its table where it is missing."""
+        try:
+            text = self.file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        return line_of(text, *self._path, key) or line_of(text, *self._path)
+
+
+def line_of(text: str, *path: str) -> int | None:
+    """Return the line, from 1, on which a key of valid TOML is written; None: nowhere.
+
+    A table that has no line of its own, because its keys are dotted or it is the whole, has that of
+    the first key in it.
+
+    Args:
+        text: the whole file.
+        path: the tables that the key is in, and the key.
+    """
+    lines = text.splitlines(keepends=True)
+    whole = 0  # lines of the statements before
+    for count in range(1, len(lines) + 1):
+        try:
+            content: Any = tomllib.loads("".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            continue  # within a value of several lines
+        for key in path:
+            content = content.get(key) if isinstance(content, dict) else None
+        if content is not None and path:
+            return whole + 1
+        whole = count
+    return None

@@ -20,7 +20,7 @@ from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Field, Layout
 from boardprof_protocol.span import SPAN, SPAN_COPY
 
-__all__ = ["c_header", "layout_section", "main"]
+__all__ = ["c_header", "layout_section", "main", "own_header"]
 
 _C_TYPES = {"u8": "uint8_t", "i8": "int8_t", "u16": "uint16_t", "i16": "int16_t"}
 _C_TYPES |= {"u32": "uint32_t", "i32": "int32_t", "u64": "uint64_t", "i64": "int64_t"}
@@ -53,6 +53,26 @@ def c_header(layouts: Iterable[Layout]) -> str:
         parts += ["\n", layout_section(layout)]
     parts.append("\n#endif\n")
     return "".join(parts)
+
+
+def own_header(file: str, layouts: Iterable[Layout]) -> str:
+    """Return a header with the layouts of a board, or of a package, of somebody's own.
+
+    Args:
+        file: the header's name.
+        layouts: they stand beside those of ``bp_wire.h``.
+    """
+    guard = file.upper().replace(".", "_").replace("-", "_")
+    parts = [
+        "/* SPDX-License-Identifier: Apache-2.0 */\n",
+        "/* Generated from a layout. Do not edit: change that, and generate it again. */\n",
+        "/* clang-format off */\n\n",
+        f"#ifndef {guard}\n#define {guard}\n\n",
+        '#include <stdint.h>\n\n#include "boardprof/bp_le.h"\n',
+    ]
+    for layout in layouts:
+        parts += ["\n", layout_section(layout)]
+    return "".join([*parts, "\n#endif\n"])
 
 
 def _constants() -> Iterator[str]:

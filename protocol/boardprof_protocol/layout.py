@@ -63,19 +63,32 @@ class Counter:
         stop: field read when it closes.
         unit: ``count``, ``ns`` or ``ticks``; tells the metric's type.
         own_return: what the calibration's empty function adds to this counter by returning, in
-            units of the counter for each call. Known exactly for retired instructions (1) only;
-            0 where no such figure exists.
+            units of the counter for each call, or the field that has it. Known exactly for retired
+            instructions (1), and for cycles of cores without a pipeline that matters; 0 where no
+            such figure exists.
         coarse_start: field of a slower clock that tells how often this counter wrapped, or None.
         coarse_stop: the same, when the window closes.
+        enabled: field with the time for which this counter was wanted within the window, or None.
+        running: field with the time for which it counted, in the same unit: where several share one
+            hardware counter, their values are estimates, value · enabled / running.
+        wraps: field with how often the counter wrapped, where the board has counted that, or None.
+        interrupts: field with how many interrupts of the agent's own ran within the window, or
+            None; each took ``interrupt_cost`` of what was counted.
+        interrupt_cost: field with that number, in units of the counter, or None.
     """
 
     name: str
     start: str
     stop: str
     unit: str = "count"
-    own_return: int = 0
+    own_return: int | str = 0
     coarse_start: str | None = None
     coarse_stop: str | None = None
+    wraps: str | None = None
+    interrupts: str | None = None
+    interrupt_cost: str | None = None
+    enabled: str | None = None
+    running: str | None = None
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,10 @@ class Layout:
         version: 1..255, raised with each change of the struct.
         struct: the construct Struct; the fields in order.
         counters: what the blob's fields mean, in the order of the collector's counter table.
+        programmable: the counters are slots, named ``slot0``, ``slot1``, …; what each one counts is
+            chosen by ``NAME.select`` (SPEC.md 5.3).
+        device: what the counters belong to, where that is not the CPU: such as ``accelerator``.
+            A Report shows it as a device of its own. None: the CPU.
     """
 
     name: str
@@ -95,6 +112,23 @@ class Layout:
     version: int
     struct: Any
     counters: tuple[Counter, ...] = field(default=())
+    programmable: bool = False
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        """See that the slots of a programmable layout are named as such.
+
+        Raises:
+            ValueError: they are not, or `device` is an empty text.
+        """
+        names = [counter.name for counter in self.counters]
+        slots = [f"slot{i}" for i in range(len(names))]
+        if self.programmable and (names != slots or not slots):
+            raise ValueError(
+                f"layout {self.name} is programmable: its counters are slot0, slot1, …, not {names}"
+            )
+        if self.device == "":
+            raise ValueError(f"layout {self.name} has an empty device; None is the CPU")
 
     @property
     def fields(self) -> tuple[Field, ...]:

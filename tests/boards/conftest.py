@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every board that this machine can start, with the demonstration workloads on it.
+"""Every board that this machine can start, with a few functions on it that fit the smallest.
 
 A new board is tested by these fixtures without an edit: they go by the folders under boards/.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,16 +15,38 @@ from boardprof.board.board import Board
 from boardprof.boards.finding import BoardSpec, board_spec, find_boards
 from boardprof.connection import connect
 from boardprof.firmware.builder import Firmware, build
+from boardprof.firmware.simulator import build_simulator
+from boardprof.run.missing import missing_text, missing_tools
 from tests.support import requires_tool
 
 WORKLOADS = Path(__file__).parents[2] / "examples" / "workloads"
-NAMES = sorted(find_boards())
+SMALL = Path(__file__).parent / "fixtures" / "small"
+"""Functions that a board with 2 KB of RAM has room for."""
+
+NAMES = sorted(name for name in find_boards() if board_spec(name).launch.kind != "serial")
+"""Those that can be started here: they run in this process, in one of their own or in an emulator.
+"""
+
+_TEN_WORKLOADS = 32768
+ROOMY = [n for n in NAMES if board_spec(n).build.config.get("arena", 0) >= _TEN_WORKLOADS]
+"""Those with room for the ten workloads: RAM for so large an arena is RAM for these as well."""
+
+_EIGHT_BITS = {"avr"}
+
 SIMULATED = [name for name in NAMES if board_spec(name).clock.kind == "simulated"]
 
 
 @pytest.fixture(scope="session", params=NAMES)
 def spec(request: pytest.FixtureRequest) -> BoardSpec:
     """Each board in turn; skipped, or failed where all are required, if its tools are missing."""
+    return available(request.param)
+
+
+@pytest.fixture(
+    scope="session", params=[n for n in NAMES if board_spec(n).build.arch not in _EIGHT_BITS]
+)
+def wide_spec(request: pytest.FixtureRequest) -> BoardSpec:
+    """Each board whose int has 32 bits, and whose compiler is of this decade."""
     return available(request.param)
 
 
@@ -37,16 +58,17 @@ def simulated_spec(request: pytest.FixtureRequest) -> BoardSpec:
 
 def available(name: str) -> BoardSpec:
     found = board_spec(name)
-    requires_tool(found.build.cc, found.build.package)
-    program = found.launch.command[0] if found.launch.command else ""
-    if program and "{" not in program and shutil.which(program) is None:
-        requires_tool(program, found.launch.package or program)
+    for tool in missing_tools(found):
+        assert "package" in tool, f"{missing_text(tool)} is missing: make setup"
+        requires_tool(tool["tool"], tool["package"])
+    if found.launch.simulator is not None:  # now, so that no test's time has it
+        build_simulator(found, found.launch.simulator)
     return found
 
 
 @pytest.fixture(scope="session")
 def firmware(spec: BoardSpec) -> Firmware:
-    return build(spec, [WORKLOADS])
+    return build(spec, [SMALL])
 
 
 @pytest.fixture

@@ -92,11 +92,11 @@ int main() {}
 """
 
 
-def test_the_c_library_works_where_the_code_needs_it(spec: BoardSpec, tmp_path: Path) -> None:
-    requires_library(spec)
+def test_the_c_library_works_where_the_code_needs_it(wide_spec: BoardSpec, tmp_path: Path) -> None:
+    requires_library(wide_spec)
     folder_of(tmp_path, {"library.c": LIBRARY})
-    firmware = boardprof.build(tmp_path, board=spec)
-    assert firmware.libc == spec.build.freestanding
+    firmware = boardprof.build(tmp_path, board=wide_spec)
+    assert firmware.libc == wide_spec.build.freestanding
     lines: list[str] = []
     with firmware.open(on_console=lines.append) as board:
         assert board.functions.length(-12) == 12
@@ -112,7 +112,7 @@ def test_the_c_library_works_where_the_code_needs_it(spec: BoardSpec, tmp_path: 
         with pytest.raises(DeviceFaultError):
             board.functions.claim(0)
         assert board.functions.claim(4) == 4
-    if spec.build.freestanding:  # others print to this process's own output
+    if wide_spec.build.freestanding:  # others print to this process's own output
         assert "it is 42" in lines
         assert any("n > 0" in line for line in lines)
 
@@ -169,10 +169,10 @@ def test_functions_of_cpp_run(spec: BoardSpec, tmp_path: Path) -> None:
         assert board.functions.square(7) == 49
 
 
-def test_a_kept_function_runs_and_is_measured(spec: BoardSpec, tmp_path: Path) -> None:
+def test_a_kept_function_runs_and_is_measured(wide_spec: BoardSpec, tmp_path: Path) -> None:
     text = "static inline int inner(int n) { return n * 3 + 1; } int outer(int n) "
     folder_of(tmp_path, {"kept.c": text + "{ return inner(n) + inner(n + 1); }"})
-    with boardprof.build(tmp_path, board=spec, optimize="-O3", keep=["inner"]).open() as board:
+    with boardprof.build(tmp_path, board=wide_spec, optimize="-O3", keep=["inner"]).open() as board:
         assert board.functions.inner(5) == 16
         assert board.functions.outer(5) == 35
         assert len(board.profile("inner", 5, repeat=2).calls) == 2
@@ -196,13 +196,13 @@ void add(unsigned *n, vector *p, const vector *q) {
 """
 
 
-def test_every_array_is_aligned_to_16_bytes(spec: BoardSpec, tmp_path: Path) -> None:
+def test_every_array_is_aligned_to_16_bytes(wide_spec: BoardSpec, tmp_path: Path) -> None:
     """GCC takes x86's movaps for these, which traps at any other address."""
     folder_of(tmp_path, {"vectors.c": VECTORS})
     kind = np.dtype([("x", np.float32, 4)])
     n, p, q = np.zeros(1, np.uint32), np.zeros(1, kind), np.zeros(1, kind)
     p["x"], q["x"] = [1, 2, 3, 4], [10, 20, 30, 40]
-    with boardprof.build(tmp_path, board=spec, optimize="-O3").open() as board:
+    with boardprof.build(tmp_path, board=wide_spec, optimize="-O3").open() as board:
         board.functions.add(n, p, q)
         assert (n.tolist(), p["x"].tolist()) == ([0], [[11, 22, 33, 44]])
         board.profile("add", n, p, q, repeat=2)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from boardprof.boards.finding import board_spec
 from boardprof_protocol.codes import FrameKind
 from tests.boards.conftest import NAMES, available
 from tests.faults.boards import Target
@@ -19,7 +20,16 @@ MINUTES = pytest.mark.timeout(300)
 
 
 # On linux, see tests/link/test_fault_matrix.py.
-@pytest.fixture(scope="module", params=[name for name in NAMES if name != "linux"])
+DAMAGED = [
+    name
+    for name in NAMES
+    if name != "linux"  # tests/link has it
+    and board_spec(name).launch.simulator is None  # which cannot be reset while it runs
+    and board_spec(name).build.config.get("bulk")
+]
+
+
+@pytest.fixture(scope="module", params=DAMAGED)
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     started = Target(available(request.param).name)
     yield started

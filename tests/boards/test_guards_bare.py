@@ -26,10 +26,10 @@ from boardprof.metrics import Count
 from boardprof.report.report import Report
 from tests.boards.conftest import available
 
-BARE = ["qemu-cortex-m3", "qemu-rv32"]
+BARE = ["qemu-cortex-a53", "qemu-cortex-m3", "qemu-rv32", "qemu-rv64"]
 FAULTS = Path(__file__).parent / "fixtures" / "bare_faults.c"
 
-LIMIT_MS = {"qemu-cortex-m3": 100, "qemu-rv32": 2}
+LIMIT_MS = {"qemu-cortex-a53": 2, "qemu-cortex-m3": 100, "qemu-rv32": 2, "qemu-rv64": 2}
 """Of the board's clock: short for a hang, long for a stack of 3 MB to fill up."""
 
 EVERYWHERE = {
@@ -56,19 +56,33 @@ CORTEX_M = {
 }
 """The same of what only this core has."""
 
+AARCH64 = {
+    "jumps_askew": "misaligned",
+    "writes_code": "bad-address",
+    "loses_its_stack": "bad-address",
+}
+"""Likewise."""
+
+OWN = {"qemu-cortex-a53": AARCH64, "qemu-cortex-m3": CORTEX_M}
+
 ADDRESSES = {
     "writes_null": 0,
     "reads_nothing": 0x9000_0000,
     "calls_null": 0,
 }
 
-WORDS = {"qemu-cortex-m3": 10, "qemu-rv32": 8}
+WORDS = {"qemu-cortex-a53": 9, "qemu-cortex-m3": 10, "qemu-rv32": 8, "qemu-rv64": 8}
 """How many the function ``state`` knows."""
 
-PLACELESS = {"loses_its_stack"}
+PLACELESS = {("qemu-cortex-m3", "loses_its_stack"), ("qemu-cortex-a53", "jumps_askew")}
 
 SOURCE = FAULTS.read_text().splitlines()
-TICKS_A_MS = {"qemu-cortex-m3": 25_000, "qemu-rv32": 10_000}
+TICKS_A_MS = {
+    "qemu-cortex-a53": 62_500,
+    "qemu-cortex-m3": 25_000,
+    "qemu-rv32": 10_000,
+    "qemu-rv64": 10_000,
+}
 
 
 def marked(function: str) -> set[int]:
@@ -77,7 +91,7 @@ def marked(function: str) -> set[int]:
 
 
 def causes(board: str) -> dict[str, str]:
-    return EVERYWHERE | (CORTEX_M if board == "qemu-cortex-m3" else {})
+    return EVERYWHERE | OWN.get(board, {})
 
 
 CASES = [(board, function) for board in BARE for function in causes(board)]
@@ -140,7 +154,7 @@ def test_each_end_of_a_call_is_told_with_its_cause_and_line(
 ) -> None:
     error = ended(board, function)
     assert error.cause == causes(board.spec.name)[function]
-    if function not in PLACELESS:
+    if (board.spec.name, function) not in PLACELESS:
         assert error.pc is not None
         found = locate(firmware(board.spec.name).image, error.pc)
         assert found is not None

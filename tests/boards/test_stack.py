@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,32 @@ from tests.boards.conftest import available
 from tests.support import run
 
 SOURCE = Path(__file__).parent / "fixtures" / "stack.c"
-PAINTED = 262144
-"""Bytes that every board in the tree paints at most."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of the fixture's arrays, and how deep its recursion goes, on one board."""
+
+    painted: int
+    some: int = 400
+    much: int = 40000
+    levels: int = 1000
+
+    @property
+    def flags(self) -> str:
+        """For the compiler."""
+        if self.much == Sizes.much:
+            return "-O2"
+        too_much = self.painted + 64
+        return f"-O2 -DSOME={self.some} -DMUCH={self.much} -DTOO_MUCH={too_much}"
+
+
+def sizes_of(spec: BoardSpec) -> Sizes:
+    """Return sizes that fit what the board paints; beyond that it has 256 bytes and more."""
+    painted = spec.build.config["stack"]
+    if painted > 2 * Sizes.much:
+        return Sizes(painted)
+    return Sizes(painted, painted // 4, painted // 2, painted // 100)
 
 
 def stack(board: Board, name: str, *arguments: int) -> list[int]:
@@ -38,37 +63,48 @@ def stack(board: Board, name: str, *arguments: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def stacked(spec: BoardSpec) -> Iterator[Board]:
-    with connect(spec, image=build(spec, [SOURCE]).image) as board:
+    flags = sizes_of(spec).flags
+    with connect(spec, image=build(spec, [SOURCE], BuildOptions(flags)).image) as board:
         yield board
 
 
 def test_a_function_without_a_frame_takes_nothing(stacked: Board) -> None:
     used, painted = stack(stacked, "nothing_at_all")
+    most = sizes_of(stacked.spec).painted
     assert used == 0
-    assert PAINTED - 64 <= painted <= PAINTED
+    assert most - 64 <= painted <= most
 
 
-@pytest.mark.parametrize("size", [400, 40000])
-def test_an_array_that_is_filled_is_seen_whole(stacked: Board, size: int) -> None:
-    used, _ = stack(stacked, f"bytes_of_{size}")
-    assert size <= used <= size + 16
+@pytest.mark.parametrize("function", ["some_bytes", "much"])
+def test_an_array_that_is_filled_is_seen_whole(stacked: Board, function: str) -> None:
+    sizes = sizes_of(stacked.spec)
+    size = sizes.much if function == "much" else sizes.some
+    used, _ = stack(stacked, function)
+    # SPEC.md 5.8: 26 words, if the interrupt that counts a timer's wraps came meanwhile.
+    interrupt = 104 if stacked.spec.build.arch == "cortex_m" else 0
+    assert size <= used <= size + 16 + interrupt
 
 
 def test_more_than_was_painted_is_at_least_all_of_it(stacked: Board) -> None:
-    used, painted = stack(stacked, "bytes_of_300000")
+    used, painted = stack(stacked, "too_much")
     assert used == painted
-    assert PAINTED - 64 <= painted <= PAINTED
+    assert painted >= sizes_of(stacked.spec).painted - 64
 
 
 def test_each_level_of_a_recursion_takes_as_much_as_the_last(stacked: Board) -> None:
-    used = [stack(stacked, "recursive", levels)[0] for levels in (0, 1, 2, 1000)]
+    deep = sizes_of(stacked.spec).levels
+    used = [stack(stacked, "recursive", levels)[0] for levels in (0, 1, 2, deep)]
     level = used[1] - used[0]
     assert 32 <= level <= 80
     assert used[2] - used[1] == level
-    assert used[3] - used[0] == 1000 * level
+    assert used[3] - used[0] == deep * level
 
 
 def test_a_stack_overflow_is_caught_and_the_board_goes_on(stacked: Board) -> None:
+    """Where the board says so; elsewhere it would be no test, but the end of the board."""
+    if "stack-overflow" not in stacked.spec.guard.catches:
+        assert stacked.spec.guard.missing["stack-overflow"]
+        return
     with pytest.raises(DeviceError, match="stack"):
         stack(stacked, "endless", 0)
     assert stack(stacked, "nothing_at_all")[0] == 0
@@ -110,7 +146,7 @@ def test_a_leafs_stack_is_the_compilers_own_figure(
     lines = (tmp_path / "stack.su").read_text(encoding="utf-8").splitlines()
     frames = {line.split()[0].rpartition(":")[2]: int(line.split()[1]) for line in lines}
     with connect(spec, image=build(spec, [SOURCE], BuildOptions(optimize)).image) as board:
-        for function in ("nothing_at_all", "bytes_of_400", "bytes_of_40000"):
+        for function in ("nothing_at_all", "some_bytes", "much"):
             used, _ = stack(board, function)
             # The lowest words of a frame may be there for its alignment alone.
             assert frames[function] - 16 < used <= frames[function], function
@@ -123,6 +159,6 @@ def test_a_process_with_a_small_stack_paints_no_more_than_it_has(tmp_path: Path)
     command = ("prlimit", "--stack=131072:131072", *spec.launch.command)
     small = dataclasses.replace(spec, launch=dataclasses.replace(spec.launch, command=command))
     with connect(small, image=build(spec, [SOURCE]).image) as board:
-        used, painted = stack(board, "bytes_of_400")
+        used, painted = stack(board, "some_bytes")
         assert 400 <= used <= 416
         assert 65536 < painted < 131072

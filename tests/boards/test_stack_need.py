@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from boardprof.board.board import Board
+from boardprof.board.stack_check import StackCheck
 from boardprof.boards.finding import BoardSpec
 from boardprof.elf.frames import image_stack
 from boardprof.errors import DeviceFaultError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.report.measurement import Stack
+from tests.boards.conftest import available
 
 SOURCE = """\
 #define WRITTEN(name, size, at)            \\
@@ -43,6 +45,15 @@ NAMES = [
     "recursive",
     "nothing_of_the_kind",
 ]
+
+
+# One of each architecture, with more than 2 MB of stack; x86-64 twice: a process, a library.
+LARGE = ["linux", "native", "qemu-cortex-a53", "qemu-cortex-m3", "qemu-rv32", "qemu-rv64"]
+
+
+@pytest.fixture(scope="module", params=LARGE)
+def spec(request: pytest.FixtureRequest) -> BoardSpec:
+    return available(request.param)
 
 
 @pytest.fixture(scope="module", params=["-O0", "-O2", "-Os"])
@@ -106,7 +117,52 @@ def test_a_stack_that_painting_sees_is_one(board: Board) -> None:
     assert 400 - 128 <= small.used <= 400 + 128
 
 
+@pytest.mark.parametrize("kept", ["{", '{"needs": 1}', None])
+def test_a_cache_that_is_damaged_or_cannot_be_used_ends_no_measurement(
+    image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: str | None
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "boardprof" / "functions"
+
+    def check() -> StackCheck:
+        return StackCheck("lab-board", image, ["too_large"], is_of_this_host=True)
+
+    if kept is None:
+        folder.parent.mkdir()
+        folder.write_text("a file in the folder's place: nothing can be read or written there")
+    else:
+        check().figure("too_large", Stack(0, 0))
+        (file,) = folder.iterdir()
+        file.write_text(kept)
+    with pytest.raises(DeviceFaultError, match="it needs 67,1"):
+        check().require("too_large")
+
+
 def test_an_image_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"\x7fELF and no more")
     assert image_stack(tmp_path / "image", ["f"]).needs == {}
     assert image_stack(tmp_path / "missing", ["f"]).room is None
+
+
+RECURSIVE = """\
+#define FRAME(size) volatile char bytes[size]; bytes[0] = (char)n
+int a(int n);
+int b(int n);
+int c(int n);
+int a(int n) { FRAME(1000); return n == 0 ? bytes[0] : b(n - 1) + bytes[0]; }
+int b(int n) { FRAME(1400); return n == 0 ? c(n) + bytes[0] : a(n - 1) + c(n - 1) + bytes[0]; }
+int c(int n) { FRAME(1800); return n == 0 ? bytes[0] : a(n - 1) + bytes[0]; }
+"""
+
+
+def test_a_recursion_of_several_needs_the_same_in_whatever_order_it_is_asked_for(
+    spec: BoardSpec, tmp_path: Path
+) -> None:
+    (tmp_path / "recursive.c").write_text(RECURSIVE)
+    image = build(spec, [tmp_path / "recursive.c"], BuildOptions("-O0")).image
+    asked = image_stack(image, ["a", "b", "c"]).needs
+    assert asked == image_stack(image, ["c", "b", "a"]).needs
+    assert asked == {name: image_stack(image, [name]).needs[name] for name in "abc"}
+    for name in "abc":
+        assert 4200 <= asked[name].total <= 4200 + 3 * 200
+        assert asked[name].largest_of == "c"

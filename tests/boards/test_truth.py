@@ -163,9 +163,11 @@ def test_two_runs_of_the_same_build_count_the_same_instructions() -> None:
     assert runs[0] == runs[1]
 
 
-def watch_windows(spec: BoardSpec, folder: Path, collector: str) -> Witness:
+def watch_windows(
+    spec: BoardSpec, folder: Path, collector: str, sources: Path = WORKLOADS / "crc32.c"
+) -> Witness:
     """Count what is executed from a collector's start to its stop."""
-    firmware = build(spec, [WORKLOADS / "crc32.c"])
+    firmware = build(spec, [sources])
     start, _ = symbol_range(firmware.image, f"bp_{collector}_start")
     stop = symbol_range(firmware.image, f"bp_{collector}_stop")
     counts = folder / "counts.txt"

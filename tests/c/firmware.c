@@ -282,6 +282,117 @@ static const bp_collector_t test_probe_b BP_ROM = {
     .counters = 1,
 };
 
+#if BP_CFG_OPEN_WINDOWS && defined(TEST_PROGRAMMABLE)
+
+/// A collector with two slots: each counts `work` as often as its event's code says ///
+
+enum { TEST_SLOTS = 2, TEST_STUCK_CODE = 13, TEST_CODES = 255 };
+
+typedef struct {
+    uint32_t start[TEST_SLOTS];
+    uint32_t stop[TEST_SLOTS];
+} test_slots_t;
+
+static uint32_t test_codes[TEST_SLOTS]; /* 0: off */
+
+static void test_slots_init(void) {
+    memset(test_codes, 0, sizeof test_codes);
+}
+
+static void test_slots_read(uint32_t *out) {
+    for (int i = 0; i < TEST_SLOTS; i++) {
+        out[i] = test_codes[i] * test_worked;
+    }
+}
+
+static void test_slots_start(void *state) {
+    test_slots_read(((test_slots_t *)state)->start);
+}
+
+static void test_slots_stop(void *state) {
+    test_slots_read(((test_slots_t *)state)->stop);
+}
+
+static void test_slots_encode(uint8_t *out, const void *state) {
+    const test_slots_t *s = state;
+    for (int i = 0; i < TEST_SLOTS; i++) {
+        out = bp_put_u32(bp_put_u32(out, s->start[i]), s->stop[i]);
+    }
+}
+
+static const char test_name_slots[] BP_ROM = "slots";
+static const char test_name_slot0[] BP_ROM = "slot0";
+static const char test_name_slot1[] BP_ROM = "slot1";
+static const char test_name_event[] BP_ROM = "twice";
+static const char test_text_event[] BP_ROM = "counts each call of work twice";
+
+static void test_slots_counter(bp_counter_t *out, uint8_t index) {
+    out->name = index == 0 ? test_name_slot0 : test_name_slot1;
+    out->source = test_source_calls;
+    out->bits = 32;
+    out->status = test_codes[index] == 0 ? BP_COUNTER_ABSENT : BP_COUNTER_OK;
+}
+
+/* The control register of code 13 does not read back. */
+static int test_slots_select(bp_call_t *call) {
+    uint32_t codes[TEST_SLOTS] = {0};
+    uint8_t count = call->argc;
+    for (int i = 0; i < TEST_SLOTS && call->argc != 0; i++) {
+        codes[i] = (uint32_t)bp_arg_uint(call, TEST_CODES);
+    }
+    if (call->argc != 0) {
+        return bp_fail(call, BP_ERR_ARG_RANGE, call->argc);
+    }
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    bp_ret_array(call, count);
+    for (int i = 0; i < TEST_SLOTS; i++) {
+        bool stuck = codes[i] == TEST_STUCK_CODE;
+        test_codes[i] = stuck ? 0 : codes[i];
+        if (i < count) {
+            bp_ret_array(call, 2);
+            bp_ret_uint(call, stuck ? BP_COUNTER_STUCK : BP_COUNTER_OK);
+            bp_ret_uint(call, stuck ? TEST_STUCK_CODE : 0);
+        }
+    }
+    return call->err;
+}
+
+static int test_slots_event(bp_call_t *call) {
+    uint32_t index = bp_arg_u32(call);
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    if (index != 0) {
+        bp_ret_nil(call);
+        return 0;
+    }
+    bp_ret_array(call, 2);
+    bp_ret_text(call, test_name_event);
+    bp_ret_text(call, test_text_event);
+    return call->err;
+}
+
+static const bp_collector_t test_slots BP_ROM = {
+    .name = test_name_slots,
+    .init = test_slots_init,
+    .start = test_slots_start,
+    .stop = test_slots_stop,
+    .encode = test_slots_encode,
+    .counter = test_slots_counter,
+    .select = test_slots_select,
+    .event = test_slots_event,
+    .layout_crc = 0x55667788u,
+    .schema_id = 60001u,
+    .body_length = 4 * 2 * TEST_SLOTS,
+    .version = 1,
+    .state_bytes = sizeof(test_slots_t),
+    .counters = TEST_SLOTS,
+};
+
+#endif
+
 extern const bp_collector_t bp_collector_cycles_instret;
 extern const bp_collector_t bp_collector_ticks;
 
@@ -335,6 +446,9 @@ static const bp_function_t test_functions[] BP_ROM = {
 static const bp_collector_t *const test_collectors[] BP_ROM = {
     &test_probe_a,
     &test_probe_b,
+#if BP_CFG_OPEN_WINDOWS && defined(TEST_PROGRAMMABLE)
+    &test_slots,
+#endif
     &bp_collector_cycles_instret,
     &bp_collector_ticks,
 };

@@ -95,11 +95,7 @@ TEST_PUT(ack)
 TEST_PUT(span)
 TEST_PUT(span_copy)
 TEST_PUT(blob_header)
-TEST_PUT(cycles_instret)
-TEST_PUT(cycles32)
-TEST_PUT(ticks)
-TEST_PUT(linux_clock)
-TEST_PUT(linux_faults)
+TEST_LAYOUTS(TEST_PUT)
 
 /* The whole blob by the real collector, from a stopped state. */
 #define TEST_BLOB(name)                                                       \
@@ -109,11 +105,7 @@ TEST_PUT(linux_faults)
         return (size_t)(bp_blob_put(out, &bp_collector_##name, state) - out); \
     }
 
-TEST_BLOB(cycles_instret)
-TEST_BLOB(cycles32)
-TEST_BLOB(ticks)
-TEST_BLOB(linux_clock)
-TEST_BLOB(linux_faults)
+TEST_COLLECTORS(TEST_BLOB) /* the build names both */
 
 /// msgpack ///
 

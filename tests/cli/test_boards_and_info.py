@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from boardprof.boards.board_file import load_board
+from scripts import boards_readme
 from tests.cli.command import boardprof
 from tests.support import ROOT, requires_tool
 
@@ -28,6 +30,8 @@ def test_boards_as_json_have_the_same_facts_as_fields() -> None:
     assert [name for name, board in boards.items() if board["default"]] == ["native"]
     assert boards["qemu-rv32"]["clock"] == "simulated"
     assert boards["native"]["launch"] == "library"
+    assert (boards["qemu-rv32"]["emulated"], boards["native"]["emulated"]) == (True, False)
+    assert boards["native"]["port"] is None
     assert boards["native"]["time_scale"] == 1.0
     assert boards["native"]["faults"][:2] == [
         {"cause": "bad-address", "not_caught": None},
@@ -47,6 +51,36 @@ def test_what_a_board_lacks_on_this_machine_is_named_with_its_package(tmp_path: 
         {"tool": "arm-none-eabi-gcc", "package": "gcc-arm-none-eabi"},
         {"tool": "qemu-system-arm", "package": "qemu-system-arm"},
     ]
+
+
+def test_each_board_says_what_is_tried_of_it_with_every_change() -> None:
+    boards = json.loads(boardprof("boards", "--json").out)["boards"]
+    status = {board["name"]: board["status"] for board in boards}
+    assert (status["native"], status["qemu-rv32"]) == ("run", "run")
+    assert set(status.values()) <= {"run", "built", "none"}
+
+
+def test_the_table_of_boards_is_that_of_their_files() -> None:
+    assert boards_readme.main(["--check"]) == 0
+
+
+def test_a_row_says_what_was_never_run(tmp_path: Path) -> None:
+    folder = tmp_path / "lab-board"
+    folder.mkdir()
+    (folder / "port.c").write_text("")
+    text = (
+        'summary = "a board"\nstatus = "built"\n[build]\ncc = "x"\npackage = "y"\n'
+        'collectors = ["ticks"]\n[launch]\nkind = "serial"\n[clock]\nkind = "declared"\n'
+    )
+    (folder / "board.toml").write_text(text)
+    assert boards_readme.table([load_board(folder)]).splitlines()[2] == (
+        "| `lab-board` | a board | at a port, 115,200 baud | `ticks` | - | built in CI, never run |"
+    )
+
+
+def test_a_simulators_needs_are_named_with_the_boards(tmp_path: Path) -> None:
+    done = boardprof("boards", environment={"PATH": str(tmp_path)})
+    assert "missing: verilator (Debian package verilator)\n" in done.out
 
 
 def test_info_shows_what_the_default_board_is_and_offers() -> None:

@@ -152,7 +152,7 @@ def test_every_header_compiles_alone_and_twice(header: Path, tmp_path: Path) -> 
         ("BP_CFG_ACTIVE_COLLECTORS", 0),
         ("BP_CFG_ACTIVE_COLLECTORS", 9),
         ("BP_CFG_STATE_BYTES", 0),
-        ("BP_CFG_STATE_BYTES", 257),
+        ("BP_CFG_STATE_BYTES", 4097),
         ("BP_CFG_OPEN_WINDOWS", 256),
         ("BP_CFG_HANDLES", 0),
         ("BP_CFG_HANDLES", 256),

@@ -13,7 +13,7 @@ from cffi import FFI
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, encode_frame
-from tests.memory_board import CHANNELS, FULL, BoardError, MemoryBoard, read_frames
+from tests.memory_board import CHANNELS, COLLECTORS, FULL, BoardError, MemoryBoard, read_frames
 from tests.protocol.channel_host import open_channel
 from tests.support import unhex, vectors
 
@@ -23,7 +23,7 @@ Boards = Callable[[dict[str, int]], MemoryBoard]
 # In the order of enum test_type in tests/c/library.c.
 TYPES = ["u32", "u64", "i64", "i8", "u8", "bool", "f32", "f64", "bytes", "nil", "uint", "text"]
 TYPES += ["array"]
-COLLECTORS = [layout.name for layout in collector_layouts()]
+LAYOUTS = [layout.name for layout in collector_layouts()]
 # A body of 509 bytes is among the frames.
 WIDE = {**FULL, "BP_CFG_MTU": 2048}
 
@@ -259,16 +259,18 @@ def test_a_reply_without_room_is_too_big_and_nothing_is_written_behind(
 ### Blobs ###
 
 
-@pytest.mark.parametrize("name", COLLECTORS)
+@pytest.mark.parametrize("name", LAYOUTS)
 def test_a_collectors_blob(codec: Codec, name: str) -> None:
     ffi, lib = codec
     for vector in vectors(name):
         if "fields" not in vector:
             continue  # a board writes blobs and reads none
         state = ffi.new(f"bp_{name}_t *", vector["fields"])
-        out = ffi.new("uint8_t[]", 64)
+        out = ffi.new("uint8_t[]", 1024)
         length = getattr(lib, f"test_put_{name}")(out, state)
         assert bytes(ffi.buffer(out, length)) == unhex(vector["body"]), vector["name"]
+        if name not in COLLECTORS:
+            continue  # its encoder alone; its own tests have the collector
         length = getattr(lib, f"test_blob_{name}")(out, state)
         assert bytes(ffi.buffer(out, length)) == unhex(vector["hex"]), vector["name"]
 

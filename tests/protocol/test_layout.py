@@ -32,7 +32,7 @@ from construct import (
 )
 
 from boardprof_protocol.collectors import collector_layouts
-from boardprof_protocol.layout import Field, Layout
+from boardprof_protocol.layout import Counter, Field, Layout
 
 
 def layout(struct: Any) -> Layout:
@@ -128,14 +128,15 @@ def test_name_id_and_version_are_no_part_of_the_crc() -> None:
 
 
 def test_the_collectors_layouts_come_by_schema_id() -> None:
-    names = [(found.schema_id, found.name) for found in collector_layouts()]
-    assert names == [
-        (1, "cycles_instret"),
-        (2, "cycles32"),
-        (3, "ticks"),
-        (4, "linux_clock"),
-        (5, "linux_faults"),
-    ]
+    ids = {found.name: found.schema_id for found in collector_layouts()}
+    assert list(ids.values()) == sorted(ids.values())
+    assert ids["cycles_instret"] == 1
+    assert ids["cycles32"] == 2
+    assert ids["ticks"] == 3
+    assert ids["linux_clock"] == 4
+    assert ids["linux_faults"] == 5
+    assert ids["linux_perf"] == 13
+    assert ids["papi"] == 14
 
 
 def test_every_counter_is_read_from_fields_that_exist() -> None:
@@ -143,4 +144,33 @@ def test_every_counter_is_read_from_fields_that_exist() -> None:
         names = {field.name for field in found.fields}
         for counter in found.counters:
             sources = {counter.start, counter.stop, counter.coarse_start, counter.coarse_stop}
+            sources |= {counter.enabled, counter.running}
             assert sources - {None} <= names
+
+
+def test_a_layout_is_of_the_cpu_and_fixed_unless_it_says_otherwise() -> None:
+    plain = layout(Struct("a" / Int8ul))
+    assert plain.device is None
+    assert plain.programmable is False
+    assert (plain.counters, plain.size) == ((), 1)
+
+
+def slots(*names: str, device: str | None = None) -> Layout:
+    counters = tuple(Counter(name, "a", "a") for name in names)
+    return Layout("slots", 10000, 1, Struct("a" / Int8ul), counters, True, device)
+
+
+def test_the_counters_of_a_programmable_layout_are_slots() -> None:
+    assert slots("slot0", "slot1").programmable is True
+
+
+@pytest.mark.parametrize("names", [("slot1",), ("slot0", "cycles"), ("slot0", "slot0"), ()])
+def test_other_names_in_a_programmable_layout_are_refused(names: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="its counters are slot0, slot1"):
+        slots(*names)
+
+
+def test_a_device_has_a_name() -> None:
+    assert slots("slot0", device="accelerator").device == "accelerator"
+    with pytest.raises(ValueError, match="empty device"):
+        slots("slot0", device="")

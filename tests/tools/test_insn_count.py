@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -37,7 +37,7 @@ class Machine:
 
 
 RV32 = Machine(
-    source="insn_count_rv32.S",
+    source="insn_count_riscv.S",
     compiler=(
         "riscv64-unknown-elf-gcc",
         "-march=rv32imac",
@@ -61,6 +61,19 @@ RV32 = Machine(
     },
 )
 
+RV64 = replace(
+    RV32,
+    compiler=(
+        "riscv64-unknown-elf-gcc",
+        "-march=rv64imac",
+        "-misa-spec=2.2",
+        "-mabi=lp64",
+        "-mcmodel=medany",
+        "-Wl,-Ttext=0x80000000",
+    ),
+    emulator=("qemu-system-riscv64", "-M", "virt", "-bios", "none"),
+)
+
 CORTEX_M3 = Machine(
     source="insn_count_cortex_m3.S",
     compiler=("arm-none-eabi-gcc", "-mcpu=cortex-m3", "-mthumb", "-Wl,-Ttext=0"),
@@ -74,6 +87,23 @@ CORTEX_M3 = Machine(
         "conditional": [5],  # an instruction whose condition fails counts
         "mmio": [7],  # one read and one two-register load from devices
         "mmio_poll": [19],  # 3 + 5 x 3 + 1
+    },
+)
+
+AARCH64 = Machine(
+    source="insn_count_aarch64.S",
+    compiler=("aarch64-linux-gnu-gcc", "-static", "-Wl,-Ttext=0x40080000", "-Wl,--build-id=none"),
+    emulator=("qemu-system-aarch64", "-M", "virt", "-cpu", "cortex-a53", "-nic", "none"),
+    emulator_package="qemu-system-arm",
+    thumb_bit=0,
+    counts={
+        "straight": [5, 5],
+        "loop": [22],  # 1 + 10 x 2 + 1
+        "recurse": [20],  # 3 x 6 for depth 3, 2, 1, and 2 at depth 0
+        "nested": [9],  # 4 + the 5 of `straight`
+        "mmio": [6],
+        "mmio_poll": [18],  # 2 + 5 x 3 + 1
+        "trapping": [7],  # 3, the trapping one among them, + the 4 of the handler
     },
 )
 
@@ -129,10 +159,18 @@ CLOCKS = pytest.mark.parametrize("clock", [ICOUNT, ()], ids=["icount", "host-tim
 
 
 @CLOCKS
-def test_counts_on_rv32_are_the_counts_by_hand(
+@pytest.mark.parametrize("machine", [RV32, RV64], ids=["rv32", "rv64"])
+def test_counts_on_riscv_are_the_counts_by_hand(
+    machine: Machine, plugin: Path, clock: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert measure(machine, plugin, clock, tmp_path) == machine.counts
+
+
+@CLOCKS
+def test_counts_on_aarch64_are_the_counts_by_hand(
     plugin: Path, clock: tuple[str, ...], tmp_path: Path
 ) -> None:
-    assert measure(RV32, plugin, clock, tmp_path) == RV32.counts
+    assert measure(AARCH64, plugin, clock, tmp_path) == AARCH64.counts
 
 
 @CLOCKS

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.samples import Reading, Sample
+from boardprof.formula import parse_formula
 from boardprof.metrics import Count, Duration, Percent, Ratio
 from boardprof.report.assemble import assemble
-from boardprof.report.measurement import Device, Measurement
+from boardprof.report.measurement import Device, Measurement, Windows
 
 DEVICE = Device("m4", "measured", False, "/dev/ttyACM0", "0.1.0", "00" * 8, 1, {})
 
@@ -29,9 +30,13 @@ def measurement(*, kind: str = "measured", number: int = 1) -> Measurement:
         replace(DEVICE, clock_kind=kind),
         number,
         0,
-        (sample(instructions=1000, ticks=500), sample(instructions=1100, ticks=550)),
-        tuple(sample(instructions=n, ticks=50) for n in (90, 100, 100, 300, 500)),
-        (sample(instructions=3000, ticks=1500), sample(instructions=1000, ticks=500)),
+        (
+            Windows(
+                (sample(instructions=1000, ticks=500), sample(instructions=1100, ticks=550)),
+                tuple(sample(instructions=n, ticks=50) for n in (90, 100, 100, 300, 500)),
+                (sample(instructions=3000, ticks=1500), sample(instructions=1000, ticks=500)),
+            ),
+        ),
     )
 
 
@@ -64,9 +69,13 @@ def test_the_total_is_the_sum_over_all_replies() -> None:
 def test_of_two_clocks_one_gives_the_duration_of_rows_and_total() -> None:
     both = replace(
         measurement(),
-        samples=(sample(duration_time=7000, ticks=100),),
-        calibration=(sample(duration_time=1000, ticks=0),),
-        totals=(sample(duration_time=12000, ticks=200),),
+        windows=(
+            Windows(
+                (sample(duration_time=7000, ticks=100),),
+                (sample(duration_time=1000, ticks=0),),
+                (sample(duration_time=12000, ticks=200),),
+            ),
+        ),
     )
     report = assemble([both])
     assert report.calls[0]["Duration (us)"] == Duration(6.0)
@@ -76,7 +85,9 @@ def test_of_two_clocks_one_gives_the_duration_of_rows_and_total() -> None:
 
 def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
     odd = {"ticks": Reading(10, "ticks", 25_000_000, ambiguous=True, wrapped=2)}
-    report = assemble([replace(measurement(), samples=(Sample(odd, b""),))])
+    usual = measurement()
+    windows = replace(usual.windows[0], samples=(Sample(odd, b""),))
+    report = assemble([replace(usual, windows=(windows,))])
     assert report.configuration["m4 warning"] == (
         "ticks of fir is below what can be resolved (net < 0); ticks of fir may have wrapped unseen"
     )
@@ -157,3 +168,144 @@ def test_flags_that_nobody_knows_are_not_named() -> None:
     report = assemble([measurement()], swept=True)
     assert all("Flags" not in row for row in report.calls)
     assert "m4 flags" not in report.configuration
+
+
+# -- several passes, several devices, formulas --------------------------------------------------
+
+
+def two_passes() -> Measurement:
+    """Cycles in the first pass; loads and stalls in the second, with another calibration."""
+    return Measurement(
+        "fir",
+        DEVICE,
+        1,
+        0,
+        (
+            Windows(
+                (sample(cycles=1010), sample(cycles=2010)),
+                (sample(cycles=10),),
+                (sample(cycles=5000),),
+                mask=1,
+            ),
+            Windows(
+                (sample(loads=64, stalls=105), sample(loads=65, stalls=205)),
+                (sample(loads=0, stalls=5),),
+                (sample(loads=200, stalls=400),),
+                mask=2,
+                events={"hpm": ("loads", "stalls")},
+            ),
+        ),
+        formulas={"Stalled (%)": ("Percent", parse_formula("100 * stalls / cycles"))},
+    )
+
+
+def test_each_row_has_the_counters_of_all_passes_each_less_its_own_calibration() -> None:
+    first, second = assemble([two_passes()]).calls
+    assert (first["cycles"], first["loads"], first["stalls"]) == (
+        Count(1000),
+        Count(64),
+        Count(100),
+    )
+    assert (second["cycles"], second["loads"], second["stalls"]) == (
+        Count(2000),
+        Count(65),
+        Count(200),
+    )
+
+
+def test_passes_are_named_with_what_each_counted() -> None:
+    assert assemble([two_passes()]).configuration["m4 passes"] == (
+        "2 runs, since the counters do not fit into one: cycles | loads, stalls"
+    )
+
+
+def test_the_blobs_and_events_of_each_pass_stand_in_the_json() -> None:
+    (found,) = (assemble([two_passes()]).extra or {})["measurements"]
+    assert (found["collectors"], found["events"]) == ([0], {})
+    (second,) = found["further_passes"]
+    assert second["collectors"] == [1]
+    assert second["events"] == {"hpm": ["loads", "stalls"]}
+    assert [each["raw"] for each in second["samples"]] == [
+        {"loads": 64, "stalls": 105},
+        {"loads": 65, "stalls": 205},
+    ]
+
+
+def test_a_formula_is_computed_of_net_values_and_for_the_total_of_raw_ones() -> None:
+    report = assemble([two_passes()])
+    assert [row["Stalled (%)"] for row in report.calls] == [Percent(10.0), Percent(10.0)]
+    assert report.device_metrics["m4"]["Stalled (%)"] == Percent(8.0)  # 400 of 5000
+
+
+def test_a_formula_without_its_counters_or_with_a_divisor_of_0_has_no_value() -> None:
+    formulas = {"CPI": ("Ratio", parse_formula("cycles / instructions"))}
+    report = assemble([replace(two_passes(), formulas=formulas)])
+    assert all("CPI" not in row for row in report.calls)
+    formulas = {"x": ("Ratio", parse_formula("cycles / (loads - loads)"))}
+    report = assemble([replace(two_passes(), formulas=formulas)])
+    assert all("x" not in row for row in report.calls)
+
+
+def test_a_part_beside_the_cpu_is_a_device_of_its_own() -> None:
+    measured = replace(two_passes(), parts={"loads": "accelerator", "stalls": "accelerator"})
+    report = assemble([measured])
+    assert [row["Device"] for row in report.calls] == ["m4", "m4 accelerator"] * 2
+    cpu, part, *_ = report.calls
+    assert "loads" not in cpu
+    assert (part["Name"], part["loads"], part["Count"]) == ("fir", Count(64), Count(1))
+    assert part["Stalled (%)"] == Percent(10.0)  # beside the first counter of the formula
+    assert "cycles" not in part
+    assert report.device_metrics["m4 accelerator"]["loads"] == Count(200)
+    assert "loads" not in report.device_metrics["m4"]
+
+
+def test_a_part_that_did_nothing_has_no_row_and_is_named_idle() -> None:
+    idle = Windows((sample(loads=3), sample(loads=3)), (sample(loads=3),), (sample(loads=9),))
+    measured = replace(
+        two_passes(), windows=(two_passes().windows[0], idle), parts={"loads": "accelerator"}
+    )
+    report = assemble([measured])
+    assert [row["Device"] for row in report.calls] == ["m4", "m4"]
+    assert report.configuration["m4 idle"] == "accelerator"
+    assert report.device_metrics["m4 accelerator"]["loads"] == Count(9)
+
+
+def test_an_estimate_is_named_and_marked() -> None:
+    whole = two_passes().windows[0]
+    shared = Sample({"loads": Reading(64, "count", estimated=True)}, b"")
+    second = Windows((shared, shared), (sample(loads=0),), (sample(loads=128),))
+    report = assemble([replace(two_passes(), windows=(whole, second))])
+    assert report.configuration["m4 estimated"] == (
+        "loads: counted for a part of the time, scaled to the whole"
+    )
+    (found,) = (report.extra or {})["measurements"]
+    assert found["further_passes"][0]["samples"][0]["estimated"] == ["loads"]
+
+
+def test_a_counter_that_did_not_run_in_one_window_is_left_out() -> None:
+    windows = Windows(
+        (sample(cycles=10, loads=1), sample(cycles=10)), (sample(cycles=1),), (sample(cycles=30),)
+    )
+    assert windows.counters == ("cycles",)
+
+
+def test_a_part_that_alone_was_asked_for_has_rows_though_it_did_nothing() -> None:
+    idle = Windows((sample(jobs=3),), (sample(jobs=3),), (sample(jobs=9),))
+    report = assemble([replace(two_passes(), windows=(idle,), parts={"jobs": "accelerator"})])
+    (row,) = report.calls
+    assert (row["Device"], row["jobs"]) == ("m4 accelerator", Count(0))
+    assert list(report.device_metrics) == ["m4 accelerator"]
+
+
+def test_the_cpu_stands_before_its_parts_in_the_totals() -> None:
+    both = Windows(
+        (sample(jobs=3, cycles=9),), (sample(jobs=0, cycles=0),), (sample(jobs=9, cycles=99),)
+    )
+    report = assemble([replace(two_passes(), windows=(both,), parts={"jobs": "accelerator"})])
+    assert list(report.device_metrics) == ["m4", "m4 accelerator"]
+
+
+def test_a_formula_of_counters_of_different_runs_says_so() -> None:
+    assert assemble([two_passes()]).configuration["m4 of several runs"] == (
+        "Stalled (%): of counters of different runs"
+    )

@@ -67,6 +67,7 @@ def folder_of(tmp_path: Path, text: str, *files: str, name: str = "lab-board") -
     folder.mkdir(parents=True)
     (folder / "board.toml").write_text(text)
     for file in files or ("port.c",):
+        (folder / file).parent.mkdir(exist_ok=True)
         (folder / file).write_text("")
     return folder
 
@@ -156,7 +157,7 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
         (
             'summary = "a board"',
             'summary = "a board"\ncolour = "red"',
-            ["colour: unknown key", "Known here: summary, family, default, build, launch"],
+            ["colour: unknown key", "Known here: summary, family, default, status, build, launch"],
         ),
         (
             "[launch]",

@@ -33,3 +33,8 @@ def test_a_call_leads_to_its_target(machine: str, code: str, target: int) -> Non
 
 def test_of_an_unknown_machine_no_call_is_seen() -> None:
     assert list(targets("EM_XTENSA", b"\xe8\0\0\0\0", 0)) == []
+
+
+def test_what_is_a_call_on_rv32_is_an_addition_on_rv64() -> None:
+    assert 0x1004 not in set(targets("EM_RISCV", bytes.fromhex("11200100"), 0x1000, 64))
+    assert 0x1004 in set(targets("EM_RISCV", bytes.fromhex("11a00100"), 0x1000, 64))

@@ -32,6 +32,13 @@ def test_old_files_of_a_large_cache_go_and_others_stay(tmp_path: Path) -> None:
     assert foreign.exists()
 
 
+def test_locks_stay_for_they_may_be_held(tmp_path: Path) -> None:
+    old = aged(tmp_path, "simulators/1/simulator", days=31)
+    lock = aged(tmp_path, "simulators/1.lock", days=31)
+    assert prune(tmp_path, largest_bytes=0) == [old]
+    assert lock.exists()
+
+
 def test_a_small_cache_keeps_everything(tmp_path: Path) -> None:
     old = aged(tmp_path, "images/1/a.elf", days=400)
     assert prune(tmp_path, largest_bytes=100) == []

@@ -83,6 +83,10 @@ def test_members_are_given_by_name_and_the_others_are_zeros() -> None:
     assert value("{}").tobytes() == bytes(20)
 
 
+def test_a_member_that_says_so_is_infinite() -> None:
+    assert value("{gain=-inf}")["gain"].tolist() == [float("-inf")]
+
+
 def test_several_structs_stand_in_brackets() -> None:
     assert value("[{x=1}, {x=2, y=3}]", POINT).tolist() == [(1, 0), (2, 3)]
 
@@ -99,6 +103,10 @@ def test_several_structs_stand_in_brackets() -> None:
         ("{taps=[1.5]}", "taps[0]=1.5 is not an integer"),
         ("{taps=[40000]}", "taps[0]=40000 is out of range: int16 is -32768 to 32767"),
         ("{on=2}", "on=2 is out of range"),
+        ("{gain=1e300}", "gain=1e300 is out of range of its type float32"),
+        ("{gain=-1e400}", "gain=-1e400 is out of range of its type float32"),
+        ("{at=" * 3000, "is nested too deeply: 50 levels are the most"),
+        ("{taps=" + "[" * 3000 + "]" * 3000 + "}", "is nested too deeply: 50 levels are the most"),
         ("{taps=1}", "taps is an array of 3"),
         ("{taps=[1,2,3,4]}", "taps is an array of 3"),
         ("{at=1}", "at is a struct"),

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -37,11 +36,21 @@ def test_a_compiler_that_takes_too_long_is_ended_with_its_children(tmp_path: Pat
 
 
 def test_a_compiler_that_is_interrupted_is_ended_with_its_children(tmp_path: Path) -> None:
-    code = "import os; from pathlib import Path; from boardprof.toolchain.tools import ended\n"
-    code += f"ended(['sh', '-c', {_DRIVER!r}], Path({str(tmp_path)!r}), os.environ, 100.0)"
+    waits = tmp_path / "waits"
+    code = f"""
+import os, subprocess
+from pathlib import Path
+from boardprof.toolchain.tools import ended
+communicate = subprocess.Popen.communicate
+def told(*args, **options):
+    Path({str(waits)!r}).touch()
+    return communicate(*args, **options)
+subprocess.Popen.communicate = told
+ended(['sh', '-c', {_DRIVER!r}], Path({str(tmp_path)!r}), os.environ, 100.0)
+"""
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
         child = _child(tmp_path)
-        time.sleep(0.5)  # until it waits for the compiler, and no longer starts it
+        wait_until(waits.exists, "it waits for the compiler, and no longer starts it")
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert b"KeyboardInterrupt" in said

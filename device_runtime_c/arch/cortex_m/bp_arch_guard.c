@@ -46,12 +46,30 @@
 /* EXC_RETURN (B1.5.8). */
 #define BP_FROM_BODY 0xcu    /* thread mode, process stack */
 #define BP_BASIC_FRAME 0x10u /* without floating-point registers */
+#define BP_SYSTICK 15u       /* exception number (B1.5.2) */
 
 /* The board: that of the first guarded call, for ever. */
 static const bp_arch_guard_t *bp_guard_board;
 
 /* Of the call that is guarded; NULL while none is. */
 static bp_fault_t *volatile bp_guard_fault;
+
+/// Special registers ///
+
+#define BP_GET(name)                                      \
+    static uint32_t bp_get_##name(void) {                 \
+        uint32_t value;                                   \
+        __asm__ volatile("mrs %0, " #name : "=r"(value)); \
+        return value;                                     \
+    }
+/* One that a guarded call must leave as it was. */
+#define BP_SPECIAL(name)                                      \
+    BP_GET(name)                                              \
+    static void bp_set_##name(uint32_t value) {               \
+        __asm__ volatile("msr " #name ", %0" : : "r"(value)); \
+    }
+
+BP_GET(ipsr)
 
 /// What happened ///
 
@@ -134,7 +152,8 @@ static uint8_t bp_cause_of(uint32_t cfsr, bool in_stack_guard, bool in_code) {
 
 /* Returns the cause, and in *address what was touched. */
 static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
-                          uint64_t *address) {
+                          const uint32_t *main_stack, uint64_t *address) {
+    (void)main_stack;
     bp_status_t status = bp_take_status();
     bool in_code = stacked == NULL || bp_within(stacked->pc, board->text_start, board->text_end);
     if ((status.cfsr & BP_CFSR_MMARVALID) != 0) {
@@ -151,10 +170,15 @@ static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stac
 
 #else
 
+/* bp_fault_handler has kept r4 to r7 right below the main stack, and LR between. */
 static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
-                          uint64_t *address) {
-    (void)board, (void)stacked, (void)address;
-    return BP_FAULT_UNKNOWN;
+                          const uint32_t *main_stack, uint64_t *address) {
+    uint32_t low[8] = {0, 0, 0, 0, main_stack[-5], main_stack[-4], main_stack[-3], main_stack[-2]};
+    bool in_code = stacked != NULL && bp_within(stacked->pc, board->text_start, board->text_end);
+    if (stacked != NULL) {
+        low[0] = stacked->r0, low[1] = stacked->r1, low[2] = stacked->r2, low[3] = stacked->r3;
+    }
+    return bp_guard_explain_v6m(stacked, in_code, low, address);
 }
 
 #endif
@@ -196,6 +220,9 @@ __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, u
     const bp_arch_guard_t *board = bp_guard_board;
     bp_fault_t *fault = bp_guard_fault;
     bool from_body = fault != NULL && (exc_return & BP_FROM_BODY) == BP_FROM_BODY;
+    if (board != NULL && board->is_systick && bp_get_ipsr() == BP_SYSTICK) {
+        timer = true;
+    }
     if (board == NULL || (!from_body && !timer)) {
         bp_guard_park();
     }
@@ -209,7 +236,8 @@ __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, u
     if (fault->cause == BP_FAULT_NONE) {
         const bp_stacked_t *known = stored ? stacked : NULL;
         fault->pc = bp_pc_of(board, known, top);
-        fault->cause = timer ? BP_FAULT_TIME_OUT : bp_explain(board, known, &fault->address);
+        const uint32_t *kept = (const uint32_t *)(const void *)main_stack;
+        fault->cause = timer ? BP_FAULT_TIME_OUT : bp_explain(board, known, kept, &fault->address);
         bool undefined = fault->cause == BP_FAULT_ILLEGAL_INSTRUCTION;
         if ((undefined || fault->cause == BP_FAULT_UNKNOWN) && bp_is_abort(board, known)) {
             fault->cause = BP_FAULT_ABORT;
@@ -222,17 +250,6 @@ __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, u
 }
 
 /// The call ///
-
-/* A register that a guarded call must leave as it was. */
-#define BP_SPECIAL(name)                                      \
-    static uint32_t bp_get_##name(void) {                     \
-        uint32_t value;                                       \
-        __asm__ volatile("mrs %0, " #name : "=r"(value));     \
-        return value;                                         \
-    }                                                         \
-    static void bp_set_##name(uint32_t value) {               \
-        __asm__ volatile("msr " #name ", %0" : : "r"(value)); \
-    }
 
 BP_SPECIAL(primask)
 

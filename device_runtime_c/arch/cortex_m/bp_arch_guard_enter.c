@@ -75,9 +75,9 @@ __attribute__((naked)) void bp_fault_handler(void) {
                      "mrs  r0, psp\n"
                      "mov  r1, lr\n"
                      "mov  r2, sp\n"
-                     "push {r3, lr}\n"
+                     "push {r3-r7, lr}\n"
                      "bl   bp_guard_exception\n"
-                     "add  sp, #8\n"
+                     "add  sp, #24\n" /* the callee has r4 to r7 as they were */
                      "bx   r0\n");
 }
 

@@ -22,8 +22,14 @@ void bp_guard_enter(void (*body)(void *context), void *context);
 void bp_guard_leave(void);
 
 /* Take an exception, the timer's or another, that came with `stacked` on the process stack and the
- * main stack at `main_stack`. Returns EXC_RETURN. */
+ * main stack at `main_stack`, right below which the entry has kept r4 to r7 and LR. Returns
+ * EXC_RETURN. */
 uint32_t bp_guard_exception(const bp_stacked_t *stacked, uint32_t exc_return, char *main_stack,
                             bool timer);
+
+/* The cause, and in *address what was touched, on a core without fault status registers. `stacked`
+ * is NULL when the core could not store it; `low` is r0 to r7. */
+uint8_t bp_guard_explain_v6m(const bp_stacked_t *stacked, bool in_code, const uint32_t low[8],
+                             uint64_t *address);
 
 #endif

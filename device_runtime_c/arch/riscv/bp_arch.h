@@ -10,8 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bp_arch_trap.h"
+
 #define BP_ARCH_HAS_CYCLES32 1
 #define BP_ARCH_CYCLES32_SOURCE "mcycle"
+#define BP_ARCH_CYCLES_SOURCE "mcycle"
+#define BP_ARCH_INSTRUCTIONS_SOURCE "minstret"
 
 /* Read a 64-bit counter. On rv32 it takes two halves, and the low one may wrap in between. It
  * cannot wrap twice within five instructions, so one more read settles it. A loop until both high
@@ -41,6 +45,14 @@
 BP_ARCH_COUNTER(mcycle)   /* uint64_t bp_arch_mcycle(void): clock cycles of this hart */
 BP_ARCH_COUNTER(minstret) /* uint64_t bp_arch_minstret(void): instructions retired by it */
 
+/* The names that collectors know them by, on every core. */
+#define bp_arch_cycles bp_arch_mcycle
+#define bp_arch_instructions bp_arch_minstret
+
+static inline uint8_t bp_arch_instructions_bits(void) {
+    return 64;
+}
+
 /* mtime, 64 bits at `address` in memory, wherever the board has it (3.2.1). */
 static inline uint64_t bp_arch_mtime(uintptr_t address) {
 #if __riscv_xlen == 64
@@ -64,6 +76,11 @@ static inline uint32_t bp_arch_cycles32(void) {
     return (uint32_t)value;
 }
 
+/* In front of where mtvec shall point. */
+#define BP_ARCH_TEXT(number) #number
+#define BP_ARCH_BALIGN(bytes) ".balign " BP_ARCH_TEXT(bytes) "\n"
+#define BP_ARCH_TRAP_HERE BP_ARCH_BALIGN(BP_ARCH_TRAP_ALIGN)
+
 /* Let mcycle and minstret run: clear CY (bit 0) and IR (bit 2) of mcountinhibit (3.1.12). Returns
  * whether there are such counters; without them, reading one traps.
  *
@@ -77,21 +94,37 @@ static inline bool bp_arch_cycles_init(void) {
                      "   la      %1, 1f\n"
                      "   csrrw   %1, mtvec, %1\n"
                      "   csrci   0x320, 5\n"
-                     "   .balign 4\n"
-                     "1: la      %2, 2f\n"
+                     "   " BP_ARCH_TRAP_HERE "1: la      %2, 2f\n"
                      "   csrw    mtvec, %2\n"
                      "   li      %2, 0\n"
                      "   csrr    zero, mcycle\n"
                      "   csrr    zero, minstret\n"
                      "   li      %2, 1\n"
-                     "   .balign 4\n"
-                     "2: csrw    mtvec, %1\n"
+                     "   " BP_ARCH_TRAP_HERE "2: csrw    mtvec, %1\n"
                      "   csrw    mstatus, %0\n"
                      : "=&r"(mstatus), "=&r"(mtvec), "=&r"(there)
                      :
                      : "memory");
     return there != 0;
 }
+
+/* Execute instructions that may trap, with `value` in %[in]; what they leave in %[out] is stored in
+ * `result`. Returns whether none trapped; those behind the one that did are left out. */
+#define BP_ARCH_TRY(instructions, result, value)                                              \
+    (__extension__({                                                                          \
+        uintptr_t bp_mstatus, bp_mtvec, bp_done;                                              \
+        __asm__ volatile("csrrci %[status], mstatus, 8\n" /* MIE */                           \
+                         "la     %[vector], 1f\n"                                             \
+                         "csrrw  %[vector], mtvec, %[vector]\n"                               \
+                         "li     %[done], 0\n" instructions                                   \
+                         "li     %[done], 1\n" BP_ARCH_TRAP_HERE "1: csrw mtvec, %[vector]\n" \
+                         "csrw   mstatus, %[status]\n"                                        \
+                         : [status] "=&r"(bp_mstatus), [vector] "=&r"(bp_mtvec),              \
+                           [done] "=&r"(bp_done), [out] "+&r"(result)                         \
+                         : [in] "r"(value)                                                    \
+                         : "memory");                                                         \
+        bp_done != 0;                                                                         \
+    }))
 
 static inline bool bp_arch_cycles32_init(void) {
     return bp_arch_cycles_init();

@@ -4,6 +4,7 @@
  * Control and status registers: RISC-V privileged manual, version 20211203. */
 
 #include "boardprof/bp_config.h"
+#include "bp_arch_trap.h"
 
 #if BP_CFG_GUARD
 
@@ -69,9 +70,9 @@ bp_arch_guard_enter:
     ret
 
 /* Instead of crt0.S's, which is weak. It goes back without mret: it stays in machine mode, and
- * whoever called bp_arch_guard_enter writes mstatus. mtvec wants 4 bytes (3.1.7). */
+ * whoever called bp_arch_guard_enter writes mstatus. */
     .globl bp_trap
-    .balign 4
+    .balign BP_ARCH_TRAP_ALIGN
 bp_trap:
     csrrw   a0, mscratch, a0
     bnez    a0, 2f

@@ -5,6 +5,8 @@
  * bp_data_load, bp_data_start, bp_data_end, bp_bss_start, bp_bss_end, and __global_pointer$.
  * Control and status registers: RISC-V privileged manual, version 20211203. */
 
+#include "bp_arch_trap.h"
+
 #if __riscv_xlen == 64
 #define BP_LOAD ld
 #define BP_STORE sd
@@ -62,14 +64,15 @@ _start:
 4:  bltu    t0, t1, 3b
 
     call    main
+bp_park:
+    wfi
     j       bp_park
 
 /* Every trap parks here; mcause, mepc and mtval still say what happened (3.1.14 to 3.1.16). Weak,
- * so that a program may bring a handler of its own, aligned to 4 bytes: mtvec's low bits are a
- * mode. */
+ * so that a program may bring a handler of its own, aligned likewise: mtvec's low bits are a
+ * mode. In a section of its own, since _start is not to be aligned so. */
+    .section .text.bp_trap, "ax"
     .weak   bp_trap
-    .balign 4
+    .balign BP_ARCH_TRAP_ALIGN
 bp_trap:
-bp_park:
-    wfi
     j       bp_park

@@ -129,8 +129,9 @@ typedef struct {
     bool counts_in_sleep;
 } bp_counter_t;
 
-/* An init/start/stop triple. `start` and `stop` run inside the window: they read registers and
- * store words, nothing else. Windows nest, each with a state of its own. */
+/* An init/start/stop triple, and what programs it if it can be. `start` and `stop` run inside the
+ * window: they read registers and store words, nothing else; those of an operating system's
+ * counters make its system calls. Windows nest, each with a state of its own. */
 typedef struct {
     const char *name; /* in BP_ROM */
     /* Bring the counters up and find out whether each advances; remembers it for `counter`. */
@@ -141,6 +142,17 @@ typedef struct {
     void (*encode)(uint8_t *out, const void *state);
     /* Describe counter `index`, 0..counters - 1. */
     void (*counter)(bp_counter_t *out, uint8_t index);
+#if BP_CFG_OPEN_WINDOWS
+    /* Programmable counters, called slots; NULL: the counters are fixed. Take the events as the
+     * call's arguments, one a slot, and see with bp_arg_end that there are no more, before anything
+     * is changed. Then program them, switch the other slots off, and return for each event an
+     * array: an enum bp_counter_status, OK if the slot was seen to be programmed, and a detail.
+     * SPEC.md 5.3. Returns call->err. */
+    int (*select)(bp_call_t *call);
+    /* Return name and description of the event with the index that is the only argument, nil behind
+     * the last; NULL: the host's files know the events. Only beside `select`. */
+    int (*event)(bp_call_t *call);
+#endif
     uint32_t layout_crc;
     uint16_t schema_id;
     uint16_t body_length;

@@ -15,7 +15,7 @@
 #define BP_CFG_ACTIVE_COLLECTORS 4
 #endif
 
-/* Bytes for the state of all collectors of one window; it stands on the stack, twice. */
+/* Bytes for the state of all collectors of one window; it stands on the stack, twice. 1..4096. */
 #ifndef BP_CFG_STATE_BYTES
 #define BP_CFG_STATE_BYTES 128
 #endif
@@ -88,8 +88,8 @@
 #if BP_CFG_ACTIVE_COLLECTORS < 1 || BP_CFG_ACTIVE_COLLECTORS > 8
 #error "BP_CFG_ACTIVE_COLLECTORS is out of range (1..8)"
 #endif
-#if BP_CFG_STATE_BYTES < 1 || BP_CFG_STATE_BYTES > 256
-#error "BP_CFG_STATE_BYTES is out of range (1..256)"
+#if BP_CFG_STATE_BYTES < 1 || BP_CFG_STATE_BYTES > 4096
+#error "BP_CFG_STATE_BYTES is out of range (1..4096)"
 #endif
 #if BP_CFG_SLOT_BYTES < 1
 #error "BP_CFG_SLOT_BYTES is out of range (1 or more)"

@@ -390,4 +390,355 @@ static inline uint8_t *bp_linux_faults_put(uint8_t *out, const bp_linux_faults_t
     return out;
 }
 
+/// timer16, version 1 ///
+
+#define BP_TIMER16_LEN 15u
+#define BP_TIMER16_SCHEMA 7u
+#define BP_TIMER16_VERSION 1u
+#define BP_TIMER16_CRC 0x75a325cbu
+
+typedef struct {
+    uint16_t start; /* cycles */
+    uint16_t stop; /* cycles */
+    uint32_t wraps; /* wraps */
+    uint32_t interrupts; /* interrupts */
+    uint16_t interrupt_cycles; /* cycles an interrupt */
+    uint8_t return_cycles; /* cycles a return */
+} bp_timer16_t;
+
+/* Writes the struct's fields in wire order; exactly BP_TIMER16_LEN bytes. */
+static inline uint8_t *bp_timer16_put(uint8_t *out, const bp_timer16_t *in) {
+    out = bp_put_u16(out, in->start);
+    out = bp_put_u16(out, in->stop);
+    out = bp_put_u32(out, in->wraps);
+    out = bp_put_u32(out, in->interrupts);
+    out = bp_put_u16(out, in->interrupt_cycles);
+    out = bp_put_u8(out, in->return_cycles);
+    return out;
+}
+
+/// riscv_hpm, version 1 ///
+
+#define BP_RISCV_HPM_LEN 64u
+#define BP_RISCV_HPM_SCHEMA 8u
+#define BP_RISCV_HPM_VERSION 1u
+#define BP_RISCV_HPM_CRC 0x7aeac4c1u
+
+typedef struct {
+    uint64_t slot0_start; /* events */
+    uint64_t slot1_start; /* events */
+    uint64_t slot2_start; /* events */
+    uint64_t slot3_start; /* events */
+    uint64_t slot0_stop; /* events */
+    uint64_t slot1_stop; /* events */
+    uint64_t slot2_stop; /* events */
+    uint64_t slot3_stop; /* events */
+} bp_riscv_hpm_t;
+
+/* Writes the struct's fields in wire order; exactly BP_RISCV_HPM_LEN bytes. */
+static inline uint8_t *bp_riscv_hpm_put(uint8_t *out, const bp_riscv_hpm_t *in) {
+    out = bp_put_u64(out, in->slot0_start);
+    out = bp_put_u64(out, in->slot1_start);
+    out = bp_put_u64(out, in->slot2_start);
+    out = bp_put_u64(out, in->slot3_start);
+    out = bp_put_u64(out, in->slot0_stop);
+    out = bp_put_u64(out, in->slot1_stop);
+    out = bp_put_u64(out, in->slot2_stop);
+    out = bp_put_u64(out, in->slot3_stop);
+    return out;
+}
+
+/// pmuv3, version 1 ///
+
+#define BP_PMUV3_LEN 32u
+#define BP_PMUV3_SCHEMA 9u
+#define BP_PMUV3_VERSION 1u
+#define BP_PMUV3_CRC 0x4a8c1e03u
+
+typedef struct {
+    uint32_t slot0_start; /* events */
+    uint32_t slot1_start; /* events */
+    uint32_t slot2_start; /* events */
+    uint32_t slot3_start; /* events */
+    uint32_t slot0_stop; /* events */
+    uint32_t slot1_stop; /* events */
+    uint32_t slot2_stop; /* events */
+    uint32_t slot3_stop; /* events */
+} bp_pmuv3_t;
+
+/* Writes the struct's fields in wire order; exactly BP_PMUV3_LEN bytes. */
+static inline uint8_t *bp_pmuv3_put(uint8_t *out, const bp_pmuv3_t *in) {
+    out = bp_put_u32(out, in->slot0_start);
+    out = bp_put_u32(out, in->slot1_start);
+    out = bp_put_u32(out, in->slot2_start);
+    out = bp_put_u32(out, in->slot3_start);
+    out = bp_put_u32(out, in->slot0_stop);
+    out = bp_put_u32(out, in->slot1_stop);
+    out = bp_put_u32(out, in->slot2_stop);
+    out = bp_put_u32(out, in->slot3_stop);
+    return out;
+}
+
+/// systick, version 1 ///
+
+#define BP_SYSTICK_LEN 16u
+#define BP_SYSTICK_SCHEMA 10u
+#define BP_SYSTICK_VERSION 1u
+#define BP_SYSTICK_CRC 0x264bf9adu
+
+typedef struct {
+    uint32_t start; /* cycles */
+    uint32_t stop; /* cycles */
+    uint32_t coarse_start; /* coarse ticks */
+    uint32_t coarse_stop; /* coarse ticks */
+} bp_systick_t;
+
+/* Writes the struct's fields in wire order; exactly BP_SYSTICK_LEN bytes. */
+static inline uint8_t *bp_systick_put(uint8_t *out, const bp_systick_t *in) {
+    out = bp_put_u32(out, in->start);
+    out = bp_put_u32(out, in->stop);
+    out = bp_put_u32(out, in->coarse_start);
+    out = bp_put_u32(out, in->coarse_stop);
+    return out;
+}
+
+/// dwt, version 1 ///
+
+#define BP_DWT_LEN 18u
+#define BP_DWT_SCHEMA 11u
+#define BP_DWT_VERSION 1u
+#define BP_DWT_CRC 0xd97e9b73u
+
+typedef struct {
+    uint32_t cycles_start; /* cycles */
+    uint32_t cycles_stop; /* cycles */
+    uint8_t cpi_start; /* cycles */
+    uint8_t cpi_stop; /* cycles */
+    uint8_t exc_start; /* cycles */
+    uint8_t exc_stop; /* cycles */
+    uint8_t sleep_start; /* cycles */
+    uint8_t sleep_stop; /* cycles */
+    uint8_t lsu_start; /* cycles */
+    uint8_t lsu_stop; /* cycles */
+    uint8_t fold_start; /* cycles */
+    uint8_t fold_stop; /* cycles */
+} bp_dwt_t;
+
+/* Writes the struct's fields in wire order; exactly BP_DWT_LEN bytes. */
+static inline uint8_t *bp_dwt_put(uint8_t *out, const bp_dwt_t *in) {
+    out = bp_put_u32(out, in->cycles_start);
+    out = bp_put_u32(out, in->cycles_stop);
+    out = bp_put_u8(out, in->cpi_start);
+    out = bp_put_u8(out, in->cpi_stop);
+    out = bp_put_u8(out, in->exc_start);
+    out = bp_put_u8(out, in->exc_stop);
+    out = bp_put_u8(out, in->sleep_start);
+    out = bp_put_u8(out, in->sleep_stop);
+    out = bp_put_u8(out, in->lsu_start);
+    out = bp_put_u8(out, in->lsu_stop);
+    out = bp_put_u8(out, in->fold_start);
+    out = bp_put_u8(out, in->fold_stop);
+    return out;
+}
+
+/// armv8m_pmu, version 1 ///
+
+#define BP_ARMV8M_PMU_LEN 32u
+#define BP_ARMV8M_PMU_SCHEMA 12u
+#define BP_ARMV8M_PMU_VERSION 1u
+#define BP_ARMV8M_PMU_CRC 0xea301fc0u
+
+typedef struct {
+    uint32_t slot0_start; /* events */
+    uint32_t slot0_stop; /* events */
+    uint32_t slot1_start; /* events */
+    uint32_t slot1_stop; /* events */
+    uint32_t slot2_start; /* events */
+    uint32_t slot2_stop; /* events */
+    uint32_t slot3_start; /* events */
+    uint32_t slot3_stop; /* events */
+} bp_armv8m_pmu_t;
+
+/* Writes the struct's fields in wire order; exactly BP_ARMV8M_PMU_LEN bytes. */
+static inline uint8_t *bp_armv8m_pmu_put(uint8_t *out, const bp_armv8m_pmu_t *in) {
+    out = bp_put_u32(out, in->slot0_start);
+    out = bp_put_u32(out, in->slot0_stop);
+    out = bp_put_u32(out, in->slot1_start);
+    out = bp_put_u32(out, in->slot1_stop);
+    out = bp_put_u32(out, in->slot2_start);
+    out = bp_put_u32(out, in->slot2_stop);
+    out = bp_put_u32(out, in->slot3_start);
+    out = bp_put_u32(out, in->slot3_stop);
+    return out;
+}
+
+/// linux_perf, version 1 ///
+
+#define BP_LINUX_PERF_LEN 320u
+#define BP_LINUX_PERF_SCHEMA 13u
+#define BP_LINUX_PERF_VERSION 1u
+#define BP_LINUX_PERF_CRC 0xe7adec4fu
+
+typedef struct {
+    uint64_t slot0_start; /* events */
+    uint64_t slot0_stop; /* events */
+    uint64_t slot0_enabled; /* ns */
+    uint64_t slot0_running; /* ns */
+    uint64_t slot1_start; /* events */
+    uint64_t slot1_stop; /* events */
+    uint64_t slot1_enabled; /* ns */
+    uint64_t slot1_running; /* ns */
+    uint64_t slot2_start; /* events */
+    uint64_t slot2_stop; /* events */
+    uint64_t slot2_enabled; /* ns */
+    uint64_t slot2_running; /* ns */
+    uint64_t slot3_start; /* events */
+    uint64_t slot3_stop; /* events */
+    uint64_t slot3_enabled; /* ns */
+    uint64_t slot3_running; /* ns */
+    uint64_t slot4_start; /* events */
+    uint64_t slot4_stop; /* events */
+    uint64_t slot4_enabled; /* ns */
+    uint64_t slot4_running; /* ns */
+    uint64_t slot5_start; /* events */
+    uint64_t slot5_stop; /* events */
+    uint64_t slot5_enabled; /* ns */
+    uint64_t slot5_running; /* ns */
+    uint64_t slot6_start; /* events */
+    uint64_t slot6_stop; /* events */
+    uint64_t slot6_enabled; /* ns */
+    uint64_t slot6_running; /* ns */
+    uint64_t slot7_start; /* events */
+    uint64_t slot7_stop; /* events */
+    uint64_t slot7_enabled; /* ns */
+    uint64_t slot7_running; /* ns */
+    uint64_t slot8_start; /* events */
+    uint64_t slot8_stop; /* events */
+    uint64_t slot8_enabled; /* ns */
+    uint64_t slot8_running; /* ns */
+    uint64_t slot9_start; /* events */
+    uint64_t slot9_stop; /* events */
+    uint64_t slot9_enabled; /* ns */
+    uint64_t slot9_running; /* ns */
+} bp_linux_perf_t;
+
+/* Writes the struct's fields in wire order; exactly BP_LINUX_PERF_LEN bytes. */
+static inline uint8_t *bp_linux_perf_put(uint8_t *out, const bp_linux_perf_t *in) {
+    out = bp_put_u64(out, in->slot0_start);
+    out = bp_put_u64(out, in->slot0_stop);
+    out = bp_put_u64(out, in->slot0_enabled);
+    out = bp_put_u64(out, in->slot0_running);
+    out = bp_put_u64(out, in->slot1_start);
+    out = bp_put_u64(out, in->slot1_stop);
+    out = bp_put_u64(out, in->slot1_enabled);
+    out = bp_put_u64(out, in->slot1_running);
+    out = bp_put_u64(out, in->slot2_start);
+    out = bp_put_u64(out, in->slot2_stop);
+    out = bp_put_u64(out, in->slot2_enabled);
+    out = bp_put_u64(out, in->slot2_running);
+    out = bp_put_u64(out, in->slot3_start);
+    out = bp_put_u64(out, in->slot3_stop);
+    out = bp_put_u64(out, in->slot3_enabled);
+    out = bp_put_u64(out, in->slot3_running);
+    out = bp_put_u64(out, in->slot4_start);
+    out = bp_put_u64(out, in->slot4_stop);
+    out = bp_put_u64(out, in->slot4_enabled);
+    out = bp_put_u64(out, in->slot4_running);
+    out = bp_put_u64(out, in->slot5_start);
+    out = bp_put_u64(out, in->slot5_stop);
+    out = bp_put_u64(out, in->slot5_enabled);
+    out = bp_put_u64(out, in->slot5_running);
+    out = bp_put_u64(out, in->slot6_start);
+    out = bp_put_u64(out, in->slot6_stop);
+    out = bp_put_u64(out, in->slot6_enabled);
+    out = bp_put_u64(out, in->slot6_running);
+    out = bp_put_u64(out, in->slot7_start);
+    out = bp_put_u64(out, in->slot7_stop);
+    out = bp_put_u64(out, in->slot7_enabled);
+    out = bp_put_u64(out, in->slot7_running);
+    out = bp_put_u64(out, in->slot8_start);
+    out = bp_put_u64(out, in->slot8_stop);
+    out = bp_put_u64(out, in->slot8_enabled);
+    out = bp_put_u64(out, in->slot8_running);
+    out = bp_put_u64(out, in->slot9_start);
+    out = bp_put_u64(out, in->slot9_stop);
+    out = bp_put_u64(out, in->slot9_enabled);
+    out = bp_put_u64(out, in->slot9_running);
+    return out;
+}
+
+/// papi, version 1 ///
+
+#define BP_PAPI_LEN 160u
+#define BP_PAPI_SCHEMA 14u
+#define BP_PAPI_VERSION 1u
+#define BP_PAPI_CRC 0xfb1a90d5u
+
+typedef struct {
+    uint64_t slot0_start; /* events */
+    uint64_t slot0_stop; /* events */
+    uint64_t slot1_start; /* events */
+    uint64_t slot1_stop; /* events */
+    uint64_t slot2_start; /* events */
+    uint64_t slot2_stop; /* events */
+    uint64_t slot3_start; /* events */
+    uint64_t slot3_stop; /* events */
+    uint64_t slot4_start; /* events */
+    uint64_t slot4_stop; /* events */
+    uint64_t slot5_start; /* events */
+    uint64_t slot5_stop; /* events */
+    uint64_t slot6_start; /* events */
+    uint64_t slot6_stop; /* events */
+    uint64_t slot7_start; /* events */
+    uint64_t slot7_stop; /* events */
+    uint64_t slot8_start; /* events */
+    uint64_t slot8_stop; /* events */
+    uint64_t slot9_start; /* events */
+    uint64_t slot9_stop; /* events */
+} bp_papi_t;
+
+/* Writes the struct's fields in wire order; exactly BP_PAPI_LEN bytes. */
+static inline uint8_t *bp_papi_put(uint8_t *out, const bp_papi_t *in) {
+    out = bp_put_u64(out, in->slot0_start);
+    out = bp_put_u64(out, in->slot0_stop);
+    out = bp_put_u64(out, in->slot1_start);
+    out = bp_put_u64(out, in->slot1_stop);
+    out = bp_put_u64(out, in->slot2_start);
+    out = bp_put_u64(out, in->slot2_stop);
+    out = bp_put_u64(out, in->slot3_start);
+    out = bp_put_u64(out, in->slot3_stop);
+    out = bp_put_u64(out, in->slot4_start);
+    out = bp_put_u64(out, in->slot4_stop);
+    out = bp_put_u64(out, in->slot5_start);
+    out = bp_put_u64(out, in->slot5_stop);
+    out = bp_put_u64(out, in->slot6_start);
+    out = bp_put_u64(out, in->slot6_stop);
+    out = bp_put_u64(out, in->slot7_start);
+    out = bp_put_u64(out, in->slot7_stop);
+    out = bp_put_u64(out, in->slot8_start);
+    out = bp_put_u64(out, in->slot8_stop);
+    out = bp_put_u64(out, in->slot9_start);
+    out = bp_put_u64(out, in->slot9_stop);
+    return out;
+}
+
+/// esp32c3, version 1 ///
+
+#define BP_ESP32C3_LEN 8u
+#define BP_ESP32C3_SCHEMA 15u
+#define BP_ESP32C3_VERSION 1u
+#define BP_ESP32C3_CRC 0x337fc6c5u
+
+typedef struct {
+    uint32_t start; /* events */
+    uint32_t stop; /* events */
+} bp_esp32c3_t;
+
+/* Writes the struct's fields in wire order; exactly BP_ESP32C3_LEN bytes. */
+static inline uint8_t *bp_esp32c3_put(uint8_t *out, const bp_esp32c3_t *in) {
+    out = bp_put_u32(out, in->start);
+    out = bp_put_u32(out, in->stop);
+    return out;
+}
+
 #endif

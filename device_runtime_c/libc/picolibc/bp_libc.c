@@ -19,11 +19,23 @@ _Noreturn int kill(int process, int signal);
 /* What tls.ld keeps: with initial values the section has bytes, and so has a place of its own. */
 static _Thread_local unsigned char bp_tls_anchor __attribute__((used)) = 1;
 
+/* All thread-local variables, and where their initial values are (tls.ld). */
+extern char bp_tls_start[], bp_tls_end[];
+extern const char bp_tls_load[];
+
 /* errno and others are thread-local: tp + offset. There is one thread, and tp stays (tls.ld).
  * The linker puts this in bp_port_init's place (--wrap), before any code that could use them. */
 void __wrap_bp_port_init(void) {
+    const char *from = bp_tls_load;
+    for (char *to = bp_tls_start; from != to && to != bp_tls_end;) {
+        *to++ = *from++;
+    }
 #if defined(__riscv)
     __asm__ volatile("la tp, bp_tls_start");
+#elif defined(__aarch64__)
+    /* Behind two words that are the system's where there is one (ELF for the Arm 64-bit
+     * Architecture, IHI 0056). */
+    __asm__ volatile("msr tpidr_el0, %0" : : "r"((uintptr_t)bp_tls_start - 16));
 #endif
     __real_bp_port_init();
 }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from boardprof.cfunction import Struct
@@ -17,6 +18,8 @@ __all__ = ["parse_struct_text", "struct_array"]
 
 _TOKEN = re.compile(r"\s*([{}\[\],=]|[^\s{}\[\],=]+)\s*")
 _WORDS = {"true": 1, "false": 0}
+_BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
+_DEEPEST = 50
 
 Tree = dict[str, "Tree"] | list["Tree"] | str
 
@@ -29,9 +32,11 @@ def parse_struct_text(where: str, text: str) -> list[dict[str, Tree]]:
         text: ``{...}`` or ``[{...}, {...}]``.
 
     Raises:
-        UsageError: it has another form.
+        UsageError: it has another form, or is nested too deeply.
     """
     tokens = _TOKEN.findall(text)
+    if max(accumulate(_BRACKETS.get(token, 0) for token in tokens), default=0) > _DEEPEST:
+        raise UsageError(f"{where} is nested too deeply: {_DEEPEST} levels are the most.")
     try:
         tree = _value(tokens)
         structs = tree if isinstance(tree, list) else [tree]
@@ -135,7 +140,7 @@ def _number(where: str, text: str, dtype: np.dtype[Any], name: str) -> Any:
 
     try:
         if dtype.kind == "f":
-            return float(text)
+            return _float(where, text, dtype, name)
         number = _WORDS[text] if text in _WORDS else int(text, 0)
     except ValueError as error:
         needed = "a number" if dtype.kind == "f" else "an integer"
@@ -143,4 +148,16 @@ def _number(where: str, text: str, dtype: np.dtype[Any], name: str) -> Any:
     low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     if not low <= number <= high:
         raise UsageError(f"{where}: {name}={text} is out of range: {dtype} is {low} to {high}.")
+    return number
+
+
+def _float(where: str, text: str, dtype: np.dtype[Any], name: str) -> float:
+    """Return a number as its member can hold it: ``inf`` where it says so, else none."""
+    import numpy as np
+
+    number = float(text)
+    with np.errstate(over="ignore"):
+        is_infinite = np.isinf(dtype.type(number))
+    if is_infinite and any(character.isdigit() for character in text):
+        raise UsageError(f"{where}: {name}={text} is out of range of its type {dtype}.")
     return number

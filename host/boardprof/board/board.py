@@ -10,12 +10,14 @@ from typing import Self
 
 from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.correlate import ClockProbe
+from boardprof.board.events import programmable_collectors
 from boardprof.board.functions import Functions
 from boardprof.board.measuring import OnNote, Rounds, check_range, measure_function
 from boardprof.board.memory import Memory
 from boardprof.board.placement import OnTransfer
+from boardprof.board.planning import ALL, Offer
 from boardprof.board.sampling import Progress
-from boardprof.board.selection import select_metrics, unsupported_counters
+from boardprof.board.selection import metric_names, unsupported_counters
 from boardprof.board.stack_check import StackCheck
 from boardprof.board.window import Window
 from boardprof.boards.board_file import BoardSpec
@@ -105,17 +107,46 @@ class Board:
             lambda name: self.stack_check.require(name),
         )
         self.dtypes = Dtypes(self._sources, self.memory.byte_order)
+        programmable = programmable_collectors(
+            session, dictionary, layouts, spec.events, unsupported=spec.unsupported
+        )
+        slots = {p.collector.name for p in programmable}
+        fixed = tuple(c for c in dictionary.collectors if c.name not in slots)
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
-            emulated=spec.clock.kind == "simulated",
+            emulated=spec.clock.is_emulated,
             port=session.transport.name,
             agent_version=dictionary.agent_version,
             build_id=welcome.build_id.hex(),
             boot_id=welcome.boot_id,
-            unsupported=unsupported_counters(dictionary.collectors, spec.unsupported),
+            unsupported=unsupported_counters(fixed, spec.unsupported)
+            | {name: why for each in programmable for name, why in each.lacking.items()},
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
+        )
+        self.formulas = {name: (each.kind, each.formula) for name, each in spec.derived.items()}
+        self.parts = {
+            counter.name: device
+            for collector in dictionary.collectors
+            if (device := layouts[collector.schema_id].device) is not None
+            for counter in collector.counters
+        }
+        for name in self.formulas:
+            if any(
+                name == c.name for collector in dictionary.collectors for c in collector.counters
+            ):
+                raise UsageError(
+                    f"{name} of [derived] is a counter of {spec.name}.",
+                    hint=f"give it another name in {spec.folder / 'board.toml'}",
+                )
+        self.offer = Offer(
+            spec.name,
+            fixed,
+            programmable,
+            self.device.unsupported,
+            {name: formula for name, (_, formula) in self.formulas.items()},
+            self.device.clock_kind,
         )
         self.flags: str | None = None
         self.libc: bool | None = None
@@ -204,20 +235,14 @@ class Board:
         if not isinstance(named, Mapping | None):
             raise UsageError(f"named={named!r:.60} is no dict of arguments by name.")
         arguments = remote.bind(args, named or {})
-        selection = select_metrics(
-            self.spec.name,
-            self.dictionary.collectors,
-            self.device.unsupported,
-            metrics,
-            self.device.clock_kind,
-        )
+        passes = self.offer.passes(metrics)
         return measure_function(
             self,
             remote,
             arguments,
-            selection,
+            passes,
             rounds,
-            may_drop=metrics is None,
+            may_drop=metric_names(metrics) in (None, [ALL]),
             on_progress=on_progress,
             on_transfer=on_transfer,
             on_note=on_note,
@@ -235,7 +260,7 @@ class Board:
             LinkError: the board's clock does not run evenly by the host's.
         """
         check_range("exchanges", exchanges, 2, 1000)
-        clock = self._clock_probe()
+        clock = self.clock_probe()
         clock.ask(exchanges)
         fit = clock.fit()
         if fit is None:
@@ -246,12 +271,15 @@ class Board:
             )
         return fit
 
-    def _clock_probe(self) -> ClockProbe:
-        return ClockProbe(self.session, self.dictionary, self.device.clock_kind)
+    def clock_probe(self) -> ClockProbe:
+        """Return what asks for time stamps; a simulator's clock has no place on the host's."""
+        kind = "simulated" if self.device.emulated else self.device.clock_kind
+        return ClockProbe(self.session, self.dictionary, kind)
 
     def window(self, collector: str) -> Window:
         """Return a closed window of ``collector``; see `Window`."""
-        return Window(self.session, self.dictionary, self.layouts, self.device, collector)
+        slots = {each.collector.name: each for each in self.offer.programmable}.get(collector)
+        return Window(self.session, self.dictionary, self.layouts, self.device, collector, slots)
 
     def stream(self, timeout_s: float = 1.0) -> Stream:
         """Open the stream of what the board's functions write; use it by ``with``.

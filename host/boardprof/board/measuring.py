@@ -3,18 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from boardprof.board.correlate import ClockProbe
+from boardprof.board.counting import CALIBRATION_SAMPLES, Counting
 from boardprof.board.functions import RemoteFunction
+from boardprof.board.passes import Pass
 from boardprof.board.placement import OnTransfer, Placement
-from boardprof.board.sampling import Progress, Sampling
-from boardprof.board.selection import Selection
-from boardprof.decode.samples import Sample
+from boardprof.board.sampling import Progress
 from boardprof.errors import (
     DeviceError,
     DeviceFaultError,
@@ -24,16 +23,13 @@ from boardprof.errors import (
     UsageError,
 )
 from boardprof.report.measurement import Measurement, Stack
-from boardprof_protocol.codes import ErrorCode, MeasureFlag
+from boardprof_protocol.codes import ErrorCode
 
 if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
     from boardprof.board.board import Board
 
 __all__ = ["QUIET_S", "OnNote", "Rounds", "check_range", "measure_function"]
-
-_CALIBRATION_SAMPLES = 9
-"""Windows around the empty function; their median is subtracted."""
 
 _CLOCK_EXCHANGES = 8
 """Of time stamps, before a measurement and again behind it."""
@@ -89,14 +85,14 @@ class Rounds:
     @property
     def in_all(self) -> int:
         """Rounds on the board, those of the calibration included."""
-        return min(self.warmup, 1) + _CALIBRATION_SAMPLES + self.warmup + self.repeat
+        return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
 
 
 def measure_function(
     board: Board,
     remote: RemoteFunction,
     arguments: Arguments,
-    selection: Selection,
+    passes: Sequence[Pass],
     rounds: Rounds,
     *,
     may_drop: bool,
@@ -110,9 +106,9 @@ def measure_function(
         board: with an open session.
         remote: the function.
         arguments: its own; in/out arrays are changed in place by the one further call.
-        selection: collectors that run.
+        passes: what is counted in each run of all rounds.
         rounds: how often it is called.
-        may_drop: whether collectors may be left out that do not fit into one pass.
+        may_drop: whether events that the board refuses are left out, with the reason.
         on_progress: called with (rounds done, rounds in all).
         on_transfer: called while arrays go over the line.
         on_note: called with what will take long, before it does.
@@ -124,29 +120,17 @@ def measure_function(
     """
     info, session = remote.info, board.session
     board.stack_check.require(info.name)
-    clock = ClockProbe(session, board.dictionary, board.device.clock_kind)
+    clock = board.clock_probe()
     with Placement(board.memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
-
-        def sampling(selection: Selection) -> Sampling:
-            return Sampling(
-                session,
-                info,
-                placement.packed,
-                selection,
-                rounds.number,
-                board.layouts,
-                real_time=board.device.clock_kind != "simulated",
-                rounds=rounds.in_all,
-                on_progress=on_progress,
-                prepare=placement.send_again if placement.sends_again else None,
-            )
-
-        if on_note is not None and placement.again_s * rounds.in_all > QUIET_S:
-            on_note(_long_sending(f"{info.name} on {board.device.name}", placement, rounds.in_all))
+        counting = Counting(
+            board, info, placement, passes, rounds, may_drop=may_drop, on_progress=on_progress
+        )
+        in_all = len(passes) * rounds.in_all
+        if on_note is not None and placement.again_s * in_all > QUIET_S:
+            on_note(_long_sending(f"{info.name} on {board.device.name}", placement, in_all))
         if clock.offered:
             clock.ask(_CLOCK_EXCHANGES)
-        run, selection, calibration = _calibrated(sampling, selection, rounds, may_drop)
-        samples, totals = run.samples(MeasureFlag(0), rounds.warmup, rounds.repeat)
+        windows = counting.windows()
         if clock.offered:
             clock.ask(_CLOCK_EXCHANGES)
         placement.send_again()
@@ -157,13 +141,10 @@ def measure_function(
         outputs = placement.fetch()
     return Measurement(
         info.name,
-        board.device,
+        counting.device(),
         rounds.number,
         rounds.warmup,
-        samples,
-        calibration,
-        totals,
-        selection.mask,
+        windows,
         arguments.text,
         clock.fit() if clock.offered else None,
         board.flags,
@@ -174,6 +155,8 @@ def measure_function(
         outputs=outputs,
         kept=tuple(array.name for array in arguments.arrays if array.is_kept),
         sent_again=placement.why_again,
+        parts=board.parts,
+        formulas=board.formulas,
     )
 
 
@@ -185,28 +168,6 @@ def _long_sending(what: str, placement: Placement, rounds: int) -> str:
         f"of {rounds} rounds: {placement.why_again}; about {minutes} min {seconds} s. "
         "Shorter: less --repeat and --warmup, :keep or :out where that will do, smaller arrays"
     )
-
-
-def _calibrated(
-    sampling: Callable[[Selection], Sampling],
-    selection: Selection,
-    rounds: Rounds,
-    may_drop: bool,
-) -> tuple[Sampling, Selection, tuple[Sample, ...]]:
-    """Measure the empty function; leave collectors out until one pass holds those that are left."""
-    while True:
-        run = sampling(selection)
-        try:
-            calibration, _ = run.samples(
-                MeasureFlag.EMPTY, min(rounds.warmup, 1), _CALIBRATION_SAMPLES
-            )
-            return run, selection, calibration
-        except RpcError as error:
-            # Nothing has run yet. How many fit into one pass only the agent knows.
-            too_many = error.code in (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
-            if not may_drop or not too_many or len(selection.collectors) == 1:
-                raise
-            selection = selection.without_last()
 
 
 def _stack(board: Board, function_id: int, name: str, packed: tuple[bytes, int]) -> Stack | str:

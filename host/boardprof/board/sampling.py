@@ -35,6 +35,7 @@ class Sampling:
         *,
         real_time: bool,
         rounds: int,
+        done: int = 0,
         on_progress: Progress | None,
         prepare: Callable[[], None] | None = None,
     ) -> None:
@@ -50,11 +51,12 @@ class Sampling:
             real_time: whether the board's clock runs by the host's: no sample is longer than its
                 call then.
             rounds: in all, of warm-up and samples, for ``on_progress``.
+            done: of those, in earlier passes.
             on_progress: see `Progress`.
             prepare: called before each round, of the empty function as well; each is a call of
                 ``bp.measure`` of its own then, so that all begin behind the same work of the link.
         """
-        self._done, self._rounds = 0, rounds
+        self._done, self._rounds = done, rounds
         self._session = session
         self._function = function
         self._packed = packed

@@ -11,7 +11,7 @@ from boardprof.decode.samples import Sample
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.report.assemble import DURATION
 
-__all__ = ["Selection", "select_metrics", "unsupported_counters"]
+__all__ = ["Selection", "metric_names", "select_metrics", "unsupported_counters"]
 
 _ALIASES = {DURATION: ("duration_time", "ticks"), "duration": ("duration_time", "ticks")}
 
@@ -73,7 +73,7 @@ def select_metrics(
         UnknownNameError: the board has no such metric.
         UsageError: the metric is there in name only, which says why; or it is no name.
     """
-    metrics = _names(metrics)
+    metrics = metric_names(metrics)
     names = [counter.name for collector in collectors for counter in collector.counters]
     supported = [name for name in names if name not in unsupported]
     if not supported:
@@ -89,8 +89,12 @@ def select_metrics(
     return Selection(active, frozenset(wanted))
 
 
-def _names(metrics: object) -> list[str] | None:
-    """Return the metrics that a caller names."""
+def metric_names(metrics: object) -> list[str] | None:
+    """Return the metrics that a caller names, None for all.
+
+    Raises:
+        UsageError: it is no name.
+    """
     if metrics is None:
         return None
     if isinstance(metrics, str):

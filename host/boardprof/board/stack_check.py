@@ -26,8 +26,11 @@ from boardprof_protocol.codes import ErrorCode, FaultCause
 
 __all__ = ["StackCheck"]
 
-_VERSION = 2
+_VERSION = 3
 """Of what the cache keeps; another one is not read."""
+
+_CACHE_ERRORS = (OSError, BoardprofError)
+"""That nothing can be kept is told elsewhere: a function can be measured all the same."""
 
 _UNSEEN = 64
 """So many bytes at a frame's lower end may be there for alignment, or are for a rarer path."""
@@ -106,21 +109,25 @@ class StackCheck:
         content = FileHashes().of(self._path)
         if content is None:
             return ImageStack({})
-        cache, place = (
-            None,
-            ("functions", digest("stack", _VERSION, content, self._names) + ".json"),
-        )
-        with contextlib.suppress(BoardprofError):  # that nothing can be kept is told elsewhere
-            cache = Cache()
-        known = cache.read(*place) if cache is not None else None
+        place = ("functions", digest("stack", _VERSION, content, self._names) + ".json")
+        known = _kept(place)
         if known is not None:
-            data = json.loads(known)
+            return known
+        found = image_stack(self._path, self._names)
+        with contextlib.suppress(*_CACHE_ERRORS):
+            Cache().write(json.dumps(asdict(found)), *place)
+        return found
+
+
+def _kept(place: tuple[str, ...]) -> ImageStack | None:
+    """Return what was kept in the cache, None if nothing was that can be read."""
+    with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
+        text = Cache().read(*place)
+        if text is not None:
+            data = json.loads(text)
             needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
             return ImageStack(needs, data["room"], data["guard"])
-        found = image_stack(self._path, self._names)
-        if cache is not None:
-            cache.write(json.dumps(asdict(found)), *place)
-        return found
+    return None
 
 
 def _host_room() -> int | None:

@@ -11,6 +11,7 @@ from typing import Self
 
 import msgpack
 
+from boardprof.board.events import Programmable, Slots
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import Reading, decode_samples
 from boardprof.errors import BoardprofError, BoardTimeoutError, FrameError, UsageError
@@ -48,8 +49,18 @@ class Window:
         layouts: Mapping[int, Layout],
         device: Device,
         name: str,
+        programmable: Programmable | None = None,
     ) -> None:
         """Prepare a window of the collector ``name``; nothing is called yet.
+
+        Args:
+            session: open.
+            dictionary: what the board offers.
+            layouts: by schema id.
+            device: what is known of its counters.
+            name: the collector's.
+            programmable: the same one, if its slots count what they are told: the readings are
+                those of the events that they count when the window is opened.
 
         Raises:
             UnknownNameError: the board has no such collector.
@@ -62,12 +73,17 @@ class Window:
         self._session = session
         self._layouts = layouts
         self._device = device
+        self._programmable = programmable
+        self._slots: Slots | None = None
         self._number: int | None = None
         self._began_s = 0.0
 
     def init(self) -> None:
         """Bring the collector's counters up again, as the agent did when it started."""
-        self._call("init")
+        if self._programmable is None:
+            self._call("init")
+        else:  # it brings them up in the same way, and asks what they count then
+            self._programmable.by_itself()
 
     def start(self) -> None:
         """Open the window: the counters are read as the last thing before the board replies."""
@@ -76,6 +92,8 @@ class Window:
                 f"This window of {self._collector.name} is open already.",
                 hint="look the collector up again for another window",
             )
+        if self._programmable is not None:
+            self._slots = self._programmable.counting()
         self._began_s = time.monotonic()
         number = self._call("start")
         if not isinstance(number, int):
@@ -93,12 +111,18 @@ class Window:
         self.blob = blob
         simulated = self._device.clock_kind == "simulated"
         longest_s = None if simulated else time.monotonic() - self._began_s
-        samples = decode_samples(blob, [self._collector], self._layouts, longest_s=longest_s)
+        collector, layouts = self._collector, self._layouts
+        if self._slots is not None:
+            collector, layout = self._slots.collector, self._slots.layout
+            layouts = {layout.schema_id: layout}
+        samples = decode_samples(blob, [collector], layouts, longest_s=longest_s)
         if len(samples) != 1:
             raise FrameError(f"{self._collector.name}.stop returned {len(samples)} blobs, not one.")
         (sample,) = samples
-        unsupported = self._device.unsupported
-        self.readings = {n: r for n, r in sample.readings.items() if n not in unsupported}
+        left_out = set(self._device.unsupported)
+        if self._slots is not None:  # a slot that is off has fields as well
+            left_out = sample.readings.keys() - set(self._slots.events)
+        self.readings = {n: r for n, r in sample.readings.items() if n not in left_out}
         clock = clock_of(self.readings, self._device.clock_kind)
         for name, reading in self.readings.items():
             self.metrics |= metrics_of(name, reading.value, reading, clock)

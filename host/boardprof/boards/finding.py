@@ -8,6 +8,7 @@ a path or as a function that returns one.
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import replace
 from importlib import metadata
@@ -21,6 +22,7 @@ from boardprof.boards.board_file import (
     LaunchSpec,
     load_board,
 )
+from boardprof.boards.launch import DEFAULT_BAUD
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.resources import boards_dir
 
@@ -63,12 +65,16 @@ def find_boards() -> dict[str, Path]:
 
 
 def board_spec(name: str) -> BoardSpec:
-    """Read the board called ``name``.
+    """Read the board called ``name``; with a ``/`` it is the path of a board's folder.
 
     Raises:
         UnknownNameError: there is no such board.
         UsageError: its ``board.toml`` is wrong.
     """
+    return load_board(Path(name).expanduser()) if os.sep in name else _board_called(name)
+
+
+def _board_called(name: str) -> BoardSpec:
     own = _own_boards()
     if name in own:  # so that other packages are not even imported
         return load_board(own[name])
@@ -102,7 +108,7 @@ def unnamed_board() -> BoardSpec:
         folder=boards_dir(),  # which has no counters of its own
         summary="a board that boardprof has no description of",
         build=BuildSpec(cc="", package=""),
-        launch=LaunchSpec("serial", baud=115200),
+        launch=LaunchSpec("serial", baud=DEFAULT_BAUD),
         clock=ClockSpec("declared"),
     )
 
@@ -121,7 +127,7 @@ def what_it_says(spec: BoardSpec, name: str) -> BoardSpec:
     if spec.name:
         return spec
     try:
-        return board_spec(name)
+        return _board_called(name).at_port()  # never a path: the name comes over the wire
     except UnknownNameError:
         return replace(spec, name=name)
 

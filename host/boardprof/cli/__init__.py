@@ -19,6 +19,8 @@ from boardprof.cli.functions import functions
 from boardprof.cli.glue import glue
 from boardprof.cli.group import Commands
 from boardprof.cli.info import info
+from boardprof.cli.metrics import metrics
+from boardprof.cli.new import new
 from boardprof.cli.output import forget_output
 from boardprof.cli.run import run
 from boardprof.cli.runtime import runtime
@@ -36,7 +38,21 @@ def cli() -> None:
     """Measure what a C function costs on a board that you reach through a wire."""
 
 
-for _command in (boards, build, flash, info, run, show, doctor, agent, functions, glue, runtime):
+for _command in (
+    boards,
+    build,
+    flash,
+    info,
+    metrics,
+    run,
+    show,
+    doctor,
+    agent,
+    functions,
+    glue,
+    runtime,
+    new,
+):
     cli.add_command(_command)
 
 

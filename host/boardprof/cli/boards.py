@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,12 +13,15 @@ if TYPE_CHECKING:
 
 __all__ = ["board_facts", "boards"]
 
+_MARKS = {"run": "", "built": " (built, not run)", "none": ""}
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def boards(as_json: bool) -> None:
     """List the boards, and what is missing for each on this machine."""
     from boardprof.boards.finding import find_boards, load_board
+    from boardprof.run.missing import missing_text
 
     specs = [load_board(folder) for folder in find_boards().values()]
     rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]
@@ -28,27 +30,25 @@ def boards(as_json: bool) -> None:
         return
     width = max(len(spec.name) for spec in specs)
     for row in rows:
-        mark = " (default)" if row["default"] else ""
+        mark = " (default)" if row["default"] else _MARKS[row["status"]]
         click.echo(f"{row['name']:{width}}  {row['summary']}{mark}")
         for tool in row["missing"]:
-            click.echo(f"{'':{width}}  missing: {tool['tool']} (Debian package {tool['package']})")
+            click.echo(f"{'':{width}}  missing: {missing_text(tool)}")
 
 
 def board_facts(spec: BoardSpec) -> dict[str, Any]:
     """Return what is known of a board without starting it, as plain data."""
-    needed = {spec.build.cc: spec.build.package}
-    if spec.launch.command and "{" not in spec.launch.command[0]:
-        needed[spec.launch.command[0]] = spec.launch.package or spec.launch.command[0]
+    from boardprof.run.missing import missing_tools
+
     return {
         "summary": spec.summary,
         "default": spec.default,
+        "status": spec.status,
         "launch": spec.launch.kind,
         "clock": spec.clock.kind,
+        "emulated": spec.clock.is_emulated,
+        "port": None if spec.port is None else {"baud": spec.port.baud, "clock": spec.port.clock},
         "time_scale": spec.clock.time_scale,
         "faults": spec.guard.facts(),
-        "missing": [
-            {"tool": tool, "package": package}
-            for tool, package in needed.items()
-            if shutil.which(tool) is None
-        ],
+        "missing": missing_tools(spec),
     }

@@ -10,7 +10,8 @@ import click
 
 from boardprof.cli.boards import board_facts
 from boardprof.cli.options import LONGEST_S, Real, board_option, key_option
-from boardprof.errors import BuildError, UsageError
+from boardprof.cli.output import echo_note
+from boardprof.errors import BuildError, DeviceError, UsageError
 
 __all__ = ["doctor"]
 
@@ -38,18 +39,25 @@ __all__ = ["doctor"]
 @key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(link: bool, as_json: bool, **options: Any) -> int:
-    """See what is missing on this machine; with --link, test the cable to a board.
+    """See what is missing on this machine; with -b or -p, prove a board; with --link, its cable.
 
-    Ends with 7 when tools for the default board are missing; with --link, with 4 when the link
-    damages or loses frames, and as the other commands when no board answers.
+    A board is proved with functions of known work: do its counters grow with it as they should, do
+    its clocks agree, are its arena and its stack what they say?
+
+    Ends with 7 when tools for the default board are missing; with 6 when something of a board is
+    not what it says; with --link, with 4 when the link damages or loses frames; and as the other
+    commands when no board answers.
     """
     if link:
         return _doctor_link(as_json, **options)
-    if any(options[name] for name in ("port", "bauds", "board", "faults", "key_file")):
+    if any(options[name] for name in ("bauds", "faults")):
         raise UsageError(
-            "A board, a port, a baud rate, a key or faults are for the test of a line.",
-            hint="--link",
+            "Baud rates to try, and faults, are for the test of a line.", hint="--link"
         )
+    if any(options[name] for name in ("port", "board")):
+        return _doctor_board(as_json, **options)
+    if options["key_file"]:
+        raise UsageError("A key is for the agent at a port.", hint="-p socket://HOST:PORT")
     from boardprof.boards.finding import find_boards, load_board
     from boardprof.run.doctor import environment, environment_text
 
@@ -58,6 +66,22 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
     click.echo(json.dumps(facts, indent=2) if as_json else environment_text(facts))
     lacking = any(board["default"] and board["missing"] for board in facts["boards"])
     return BuildError.exit_code if lacking else 0
+
+
+def _doctor_board(as_json: bool, **options: Any) -> int:
+    from boardprof.run.proof import FAILED, finding_text, proof_facts, proved
+
+    findings = proved(
+        options["board"],
+        options["port"],
+        key_file=options["key_file"],
+        on_finding=None if as_json else lambda found: click.echo(finding_text(found)),
+        on_note=echo_note,
+    )
+    if as_json:
+        click.echo(json.dumps(proof_facts(findings), indent=2))
+    failed = any(found.verdict == FAILED for found in findings)
+    return DeviceError.exit_code if failed else 0
 
 
 def _doctor_link(as_json: bool, **options: Any) -> int:
@@ -74,6 +98,7 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         rate=options["faults"],
         seed=options["seed"],
         key_file=options["key_file"],
+        on_note=echo_note,
     )
     click.echo(
         json.dumps(links_facts(tests), indent=2) if as_json else links_text(spec.name, tests)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from boardprof.cli.options import board_option, image_option, port_options
-from boardprof.cli.output import echo_console
+from boardprof.cli.output import echo_console, echo_note
 
 __all__ = ["info"]
 
@@ -34,6 +34,7 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
         takeover=options["takeover"],
         key_file=options["key_file"],
         on_console=echo_console if options["console"] else None,
+        on_note=echo_note,
     ) as connected:
         facts = board_info(connected)
     click.echo(json.dumps(facts, indent=2) if as_json else info_text(facts))

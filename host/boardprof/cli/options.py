@@ -65,4 +65,6 @@ def image_option(command: Command) -> Command:
 
 def board_option(command: Command) -> Command:
     """Add ``--board``."""
-    return click.option("-b", "--board", help="Board; `boardprof boards` lists them.")(command)
+    return click.option(
+        "-b", "--board", help="Board, as `boardprof boards` lists them, or the path of its folder."
+    )(command)

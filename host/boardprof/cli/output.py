@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 import click
 
-__all__ = ["echo_command", "echo_console", "forget_output", "progress_bar", "stdout_of_boards"]
+__all__ = ["echo_command", "echo_console", "echo_note", "forget_output", "progress_bar"]
+__all__ += ["stdout_of_boards"]
 
 _STDOUT, _STDERR = 1, 2
 
@@ -33,6 +34,11 @@ def echo_console(line: str) -> None:
     """Show a line that a board has printed."""
     shown = "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)
     click.echo(f"  | {shown}", err=True)
+
+
+def echo_note(text: str) -> None:
+    """Show what the user should know, but did not ask for."""
+    click.echo(f"note: {text}", err=True)
 
 
 @contextlib.contextmanager

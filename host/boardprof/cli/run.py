@@ -10,7 +10,13 @@ import click
 
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import LONGEST_S, Real, image_option, port_options
-from boardprof.cli.output import echo_command, echo_console, progress_bar, stdout_of_boards
+from boardprof.cli.output import (
+    echo_command,
+    echo_console,
+    echo_note,
+    progress_bar,
+    stdout_of_boards,
+)
 from boardprof.errors import UsageError
 
 __all__ = ["run"]
@@ -31,7 +37,10 @@ _STDOUT = "-"
 )
 @port_options
 @image_option
-@click.option("--metrics", help="Metrics to read, comma-separated. [all that the board has]")
+@click.option(
+    "--metrics",
+    help="Metrics to read, comma-separated. [what the board counts by itself; all: its events too]",
+)
 @click.option(
     "--warmup",
     default=10,
@@ -88,12 +97,19 @@ _STDOUT = "-"
     metavar="FILE",
     help="Write the Report as JSON; - prints it in place of the table.",
 )
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="Write the Report by an exporter: csv, json, table, or another package's.",
+)
 @click.option("--console", is_flag=True, help="Show what the board prints.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show each compiler command and what the board prints."
 )
 def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
-    r"""Measure functions on boards and print the Report.
+    """Measure functions on boards and print the Report.
 
     TARGET is PATH:FUNCTION or PATH:all, where PATH is a C file, a folder, or what else --source
     takes; without a PATH, it is a function that the board's firmware, or the --image, already has,
@@ -106,10 +122,12 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     y=int32[16,16]:out             only written; s=@s.npy:keep is not put back between calls
     s=zeros  s=[3]:zeros           structs; s='{gain=2.5, taps=[1, 2]}' sets members
     p=NULL                         no array
-    """
+    """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.report.report_file import check_report_file, write_report
+    from boardprof.run.exports import read_exports, write_export
     from boardprof.run.runner import Plan, run_plan
 
+    exports = read_exports(options["exports"])
     json_file = options["json_file"]
     if json_file not in (None, _STDOUT):
         check_report_file(json_file)
@@ -146,7 +164,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
             on_command=echo_command if options["verbose"] else None,
             on_progress=on_progress,
             on_console=echo_console if shows_console else None,
-            on_note=lambda text: click.echo(f"note: {text}", err=True),
+            on_note=echo_note,
             flash_output=_STDERR,
         )
     failures = list(outcome.failures)
@@ -156,6 +174,12 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
             try:
                 write_report(outcome.report, json_file)
                 click.echo(f"Report written to {json_file}", err=True)
+            except UsageError as error:
+                failures.append(error)
+        for export in exports:
+            try:
+                write_export(outcome.report, export)
+                click.echo(f"Report written to {export.file}", err=True)
             except UsageError as error:
                 failures.append(error)
         is_json = json_file == _STDOUT

@@ -15,6 +15,9 @@ from boardprof_protocol.codes import CounterStatus
 
 __all__ = ["CollectorInfo", "CounterInfo", "Dictionary", "FunctionInfo", "parse_dictionary"]
 
+_OPERATIONS = ("init", "start", "stop", "select", "event")
+"""Of a collector (SPEC.md 5.3)."""
+
 _WIDEST_BITS = 64
 _LAST_ERRNO = (1 << 31) - 1
 """An error number is a C int."""
@@ -108,7 +111,7 @@ class Dictionary:
     @property
     def user_functions(self) -> tuple[FunctionInfo, ...]:
         """The functions that are not the agent's own: those that can be measured or called."""
-        own = {f"{c.name}.{op}" for c in self.collectors for op in ("init", "start", "stop")}
+        own = {f"{c.name}.{op}" for c in self.collectors for op in _OPERATIONS}
         return tuple(
             f for f in self.functions if not f.name.startswith("bp.") and f.name not in own
         )

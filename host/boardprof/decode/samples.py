@@ -8,8 +8,10 @@ byte; there are no partial numbers.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo
@@ -38,6 +40,7 @@ class Reading:
         own_return: see `boardprof_protocol.layout.Counter`.
         wrapped: how often the counter wrapped within the window.
         ambiguous: it may have wrapped more often than can be told.
+        estimated: it counted for a part of the window only, because others shared its hardware.
     """
 
     value: int
@@ -46,6 +49,7 @@ class Reading:
     own_return: int = 0
     wrapped: int = 0
     ambiguous: bool = False
+    estimated: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,13 +135,26 @@ def _sample(
     layouts: Layouts,
     longest_s: float | None,
 ) -> Sample:
-    readings: dict[str, Reading] = {}
+    found: list[tuple[Any, Counter, CounterInfo]] = []
     for (offset, blob), collector in zip(blobs, collectors, strict=True):
         fields = _fields(blob, offset, collector, layouts)
         layout = layouts[collector.schema_id]
-        for meaning, info in zip(layout.counters, collector.counters, strict=True):
-            readings[info.name] = _reading(fields, meaning, info, longest_s)
+        pairs = zip(layout.counters, collector.counters, strict=True)
+        found += [(fields, *pair) for pair in pairs if _ran(fields, pair[0])]
+    longest_s = _shorter(longest_s, found)
+    readings = {info.name: _reading(f, meaning, info, longest_s) for f, meaning, info in found}
     return Sample(readings, b"".join(blob.raw for _, blob in blobs))
+
+
+def _shorter(
+    longest_s: float | None, found: Sequence[tuple[Any, Counter, CounterInfo]]
+) -> float | None:
+    """Return the longest that a window may have taken, by a clock of the board that never wraps."""
+    for fields, meaning, info in found:
+        if info.bits == 64 and info.hz and meaning.unit == "ticks":
+            ticks = (fields[meaning.stop] - fields[meaning.start]) % (1 << 64) + 1
+            longest_s = min(ticks / info.hz, longest_s or math.inf)
+    return longest_s
 
 
 def _fields(blob: Blob, start: int, collector: CollectorInfo, layouts: Layouts) -> Any:
@@ -174,7 +191,7 @@ def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
 
 def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float | None) -> Reading:
     period = 1 << info.bits
-    value = (fields[meaning.stop] - fields[meaning.start]) % period
+    value: int = (fields[meaning.stop] - fields[meaning.start]) % period
     wrapped, ambiguous = 0, False
     if info.bits == 64 and value >> 63:
         raise DecodeError(
@@ -183,7 +200,9 @@ def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float 
             path=f"{info.name}.{meaning.stop}",
             hint="a function that forks or migrates takes the counter of another thread with it",
         )
-    if info.bits < 64:
+    if meaning.wraps is not None:
+        wrapped = _counted_wraps(fields, meaning, info)
+    elif info.bits < 64:
         if info.coarse_hz and info.hz and meaning.coarse_start and meaning.coarse_stop:
             coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)
             expected = coarse * info.hz / info.coarse_hz
@@ -193,11 +212,50 @@ def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float 
         else:
             # Without a slower clock one wrap is resolved by the subtraction; more cannot be seen.
             ambiguous = longest_s is None or longest_s * (info.hz or _FASTEST_HZ) >= period
+    own_return = meaning.own_return
+    whole = value + wrapped * period - _interrupts(fields, meaning)
+    scale = _scale(fields, meaning)
     return Reading(
-        value + wrapped * period,
+        whole if scale is None else round(whole * scale),
         meaning.unit,
         info.hz,
-        meaning.own_return,
+        fields[own_return] if isinstance(own_return, str) else own_return,
         wrapped,
         ambiguous,
+        estimated=scale is not None,
     )
+
+
+def _ran(fields: Any, meaning: Counter) -> bool:
+    """Whether a counter counted at all while it was wanted; what never ran is no 0."""
+    if meaning.enabled is None or meaning.running is None:
+        return True
+    return bool(fields[meaning.running]) or not fields[meaning.enabled]
+
+
+def _scale(fields: Any, meaning: Counter) -> Fraction | None:
+    """Return by how much a count of a part of the window is multiplied; None of a whole one."""
+    if meaning.enabled is None or meaning.running is None:
+        return None
+    enabled, running = fields[meaning.enabled], fields[meaning.running]
+    return None if enabled == running else Fraction(enabled, running)
+
+
+def _counted_wraps(fields: Any, meaning: Counter, info: CounterInfo) -> int:
+    """Return how often a counter wrapped beyond what the subtraction sees, as the board counted."""
+    seen = fields[meaning.stop] < fields[meaning.start]
+    wrapped: int = fields[meaning.wraps] - seen
+    if wrapped < 0:
+        raise DecodeError(
+            f"{info.source} ran from {fields[meaning.start]} to {fields[meaning.stop]} without a "
+            "wrap, by the board's own count of them.",
+            path=f"{info.name}.{meaning.wraps}",
+        )
+    return wrapped
+
+
+def _interrupts(fields: Any, meaning: Counter) -> int:
+    """Return what the agent's own interrupts added to a counter within the window."""
+    if meaning.interrupts is None or meaning.interrupt_cost is None:
+        return 0
+    return int(fields[meaning.interrupts] * fields[meaning.interrupt_cost])

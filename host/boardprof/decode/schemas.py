@@ -3,7 +3,7 @@
 
 A board with counters of its own has a ``schema.py`` beside its ``board.toml`` with ``LAYOUTS``, a
 sequence of `Layout`; a package offers a `Layout` through the entry-point group
-``boardprof.collectors``.
+``boardprof.collectors``, and has the collector's ``bp_NAME.c`` beside the module that it is in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from boardprof.errors import UsageError
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 
-__all__ = ["layouts_for"]
+__all__ = ["layouts_for", "packages_collectors"]
 
 _ENTRY_POINTS = "boardprof.collectors"
 _SCHEMA_FILE = "schema.py"
@@ -42,6 +42,22 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
                 hint="give the newer one an id of its own",
             )
     return layouts
+
+
+def packages_collectors() -> dict[str, Path]:
+    """Return the C files of the collectors that packages bring, by the collectors' names."""
+    found = {}
+    for entry in metadata.entry_points(group=_ENTRY_POINTS):
+        try:
+            module = importlib.util.find_spec(entry.module)
+        except (ImportError, ValueError):
+            continue  # it is told where its layout is missed
+        if module is None or module.origin is None:
+            continue
+        path = Path(module.origin).resolve().parent / f"bp_{entry.name}.c"
+        if path.is_file():
+            found[entry.name] = path
+    return found
 
 
 def _packages_layouts() -> Iterator[Layout]:

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterator
 __all__ = ["targets"]
 
 
-def targets(machine: str, code: bytes, address: int) -> Iterator[int]:
+def targets(machine: str, code: bytes, address: int, bits: int = 32) -> Iterator[int]:
     """Yield where the calls and jumps in some code lead, and places where none is meant.
 
     Args:
         machine: ``e_machine`` as pyelftools names it; of one that is not known nothing is yielded.
         code: a function's instructions.
         address: of the first.
+        bits: of a pointer.
     """
-    reader = _READERS.get(machine)
+    reader = _riscv64 if (machine, bits) == ("EM_RISCV", 64) else _READERS.get(machine)
     if reader is not None:
         yield from reader(code, address)
 
@@ -52,7 +53,11 @@ def _thumb(code: bytes, address: int) -> Iterator[int]:
             yield address + at + 4 + _signed(far, 25)
 
 
-def _riscv(code: bytes, address: int) -> Iterator[int]:
+def _riscv64(code: bytes, address: int) -> Iterator[int]:
+    return _riscv(code, address, jumps=(0b101,))  # C.J; where rv32 has C.JAL, rv64 has C.ADDIW
+
+
+def _riscv(code: bytes, address: int, jumps: tuple[int, ...] = (0b001, 0b101)) -> Iterator[int]:
     for at, word in _halves(code):
         if word & 0x7F == 0x6F:  # JAL (unprivileged manual, 2.5)
             far = (word >> 31) << 20 | (word >> 12 & 0xFF) << 12 | (word >> 20 & 1) << 11
@@ -61,7 +66,7 @@ def _riscv(code: bytes, address: int) -> Iterator[int]:
             next_ = int.from_bytes(code[at + 4 : at + 8], "little")
             if next_ & 0x707F == 0x67 and next_ >> 15 & 31 == word >> 7 & 31:
                 yield address + at + _signed(word & 0xFFFFF000, 32) + _signed(next_ >> 20, 12)
-        elif word & 3 == 1 and word >> 13 & 3 == 1:  # C.JAL of rv32, C.J (manual, 16.4)
+        elif word & 3 == 1 and word >> 13 & 7 in jumps:  # C.JAL, C.J (manual, 16.4)
             far = sum((word >> 2 + bit & 1) << place for bit, place in enumerate(_C_J))
             yield address + at + _signed(far, 12)
 

@@ -33,7 +33,8 @@ class StackNeed:
         largest: in the largest frame of its own and of all that it calls directly or by way of
             others, as far as that is known.
         largest_of: the function that has that frame.
-        total: along the deepest of these chains of calls, where each recursion counts once.
+        total: along the deepest of these chains of calls, where each recursion counts once. Where
+            many functions call each other in several ways, one of their deep chains.
     """
 
     own: int
@@ -84,6 +85,7 @@ class _Function:
 class _Reader:
     def __init__(self, elf: ELFFile) -> None:
         self._machine = elf["e_machine"]
+        self._bits = elf.elfclass
         self._addresses: dict[str, int] = {}
         self._functions: dict[int, _Function] = {}
         self._by_name: dict[str, int] = {}
@@ -92,13 +94,17 @@ class _Reader:
         self._code = sorted((s["sh_addr"], s.data()) for s in sections)
         self._frames = self._read_frames(elf)
         self._known: dict[int, StackNeed] = {}
+        self._recursions: dict[int, int] = {}  # of each function, by its first one
+        # In the order of the visit, those that are not done or whose recursion is not: their place,
+        # and what they need as far as it is known.
+        self._open: dict[int, tuple[int, StackNeed | None]] = {}
 
     def stack(self, names: Iterable[str]) -> ImageStack:
         needs = {}
         for name in names:
             begin = self._by_name.get(name)
             if begin is not None and begin in self._frames:
-                needs[name] = self._need(begin, frozenset())
+                needs[name] = self._known.get(begin) or self._need(begin)[0]
         return ImageStack(needs, self._between(_ROOM), self._between(_GUARD) or 0)
 
     def _between(self, names: tuple[str, str]) -> int | None:
@@ -162,22 +168,40 @@ class _Reader:
         start, content = self._code[index]
         return content[begin - start : begin - start + size]
 
-    def _need(self, begin: int, above: frozenset[int]) -> StackNeed:
-        """Return what a function needs; ``above`` are those that have called it."""
-        if begin in self._known:
-            return self._known[begin]
+    def _need(self, begin: int) -> tuple[StackNeed, int]:
+        """Return what a function needs, and the place of the first one of its recursion.
+
+        In a recursion each need but that of its first function leaves out who has called it: only
+        the first one's is kept, and not for the others of the recursion, or what they need would
+        depend on which was asked for before (Tarjan's strongly connected components, with ``_open``
+        as the stack).
+        """
+        place = first = len(self._open)
+        self._open[begin] = place, None
         function, own = self._functions[begin], self._frames.get(begin, 0)
         largest, largest_of, deepest = own, function.name.partition(".")[0], 0
         code = self._code_of(begin, function.size)
-        for target in set(targets(self._machine, code, begin)):
-            if target in self._functions and target != begin and target not in above:
-                callee = self._need(target, above | {begin})
+        for target in sorted(
+            set(targets(self._machine, code, begin, self._bits)) & self._functions.keys()
+        ):
+            callee = self._known.get(target)
+            if callee is None or self._recursions[target] == self._recursions.get(begin):
+                at, callee = self._open.get(target, (place, None))
+                if target not in self._open:
+                    callee, at = self._need(target)
+                first = min(first, at)
+            if callee is not None:  # else it is above, and counted there
                 deepest = max(deepest, callee.total)
                 if callee.largest > largest:
                     largest, largest_of = callee.largest, callee.largest_of
         need = StackNeed(own, largest, largest_of, own + deepest)
-        self._known[begin] = need
-        return need
+        self._open[begin] = place, need
+        if first == place:
+            self._known[begin] = need
+            while len(self._open) > place:
+                member, _ = self._open.popitem()
+                self._recursions.setdefault(member, begin)
+        return need, first
 
 
 def _rules(instructions: Any, register: int, offset: int = 0) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
+from boardprof.decode.schemas import packages_collectors
 from boardprof.errors import UnknownNameError
 from boardprof.firmware.sources import DEBUG, RUNTIME
 from boardprof.resources import runtime_dir
@@ -44,19 +45,21 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
     ]
     if board.arch is not None:
         files += _arch_files(runtime, board.arch)
-    own = [spec.folder / source for source in board.sources]
+    brought = [(spec.folder, spec.folder / source) for source in board.sources]
     for name in board.collectors:
         if f"bp_{name}.c" not in board.sources:
-            files.append(_collector(runtime, name))
+            path = _collector(runtime, name)
+            if path.is_relative_to(runtime):
+                files.append(path)
+            else:
+                brought.append((path.parent, path))
     flags = agent_flags(spec)
     includes = agent_includes(spec)
     units = [Unit(runtime, str(p.relative_to(runtime)), flags(p), includes) for p in files]
     roots = ((RUNTIME, runtime),)
     return units + [
-        Unit(
-            spec.folder, str(p.relative_to(spec.folder)), flags(p), (*includes, spec.folder), roots
-        )
-        for p in own
+        Unit(folder, str(p.relative_to(folder)), flags(p), (*includes, folder), roots)
+        for folder, p in brought
     ]
 
 
@@ -84,10 +87,13 @@ def _arch_files(runtime: Path, arch: str) -> list[Path]:
 
 def _collector(runtime: Path, name: str) -> Path:
     path = runtime / "collectors" / f"bp_{name}.c"
-    if not path.is_file():
-        files = sorted((runtime / "collectors").glob("bp_*.c"))
+    if path.is_file():
+        return path
+    brought = packages_collectors()
+    if name not in brought:
+        files = [*sorted((runtime / "collectors").glob("bp_*.c")), *brought.values()]
         raise UnknownNameError("collector", name, [file.stem[len("bp_") :] for file in files])
-    return path
+    return brought[name]
 
 
 def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:

@@ -55,6 +55,7 @@ class Firmware:
         takeover: bool = False,
         key_file: str | Path | None = None,
         on_console: Callable[[str], None] | None = None,
+        on_note: Callable[[str], None] | None = None,
     ) -> Board:
         """Start the image and connect to it, or connect to a board that runs it already.
 
@@ -67,6 +68,7 @@ class Firmware:
             takeover: take the board even if another host has it.
             key_file: file with the key that the agent at a TCP port asks for.
             on_console: gets each line that the board prints.
+            on_note: gets what takes its time, such as that the board's simulator is built.
 
         Raises:
             BuildMismatchError: what runs at the port is another image.
@@ -83,6 +85,7 @@ class Firmware:
             takeover=takeover,
             key_file=key_file,
             on_console=on_console,
+            on_note=on_note,
         )
         if board.welcome.build_id != self.build_id:
             board.close()

@@ -10,10 +10,12 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec, FlashSpec
+from boardprof.boards.launch import DEFAULT_BAUD
+from boardprof.boards.placeholders import filled
 from boardprof.errors import (
     BoardError,
     BoardTimeoutError,
@@ -32,7 +34,6 @@ __all__ = ["check_flashable", "flash"]
 
 _FORMATS = {"bin": "binary", "hex": "ihex"}  # placeholder -> what objcopy calls it
 _OBJCOPY_S = 60.0
-_BAUD = 115200  # any: not a byte is sent
 _PORT_S = 10.0
 """How long a port may be away after a reset: a board with USB of its own comes back as new."""
 
@@ -46,7 +47,7 @@ def check_flashable(spec: BoardSpec, port: str | None = None) -> FlashSpec:
         UsageError: it needs no flashing; its board.toml does not say how; or the tool needs a port
             and there is none.
     """
-    if spec.launch.kind != "serial":
+    if spec.at_port().launch.kind != "serial":
         raise UsageError(
             f"{spec.name} needs no flashing: boardprof starts it with its firmware.",
             hint=f"boardprof run -b {spec.name} PATH:FUNCTION",
@@ -96,10 +97,10 @@ def flash(
     with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
         values = _values(spec, how, image.resolve(), port, Path(folder))
         for command in filter(None, (how.command, how.reset)):
-            filled = _filled(command, values)
+            whole = filled(command, values)
             if on_command is not None:
-                on_command(shlex.join(filled))
-            _run(spec, how, filled, output)
+                on_command(shlex.join(whole))
+            _run(spec, how, whole, output)
     _settle(how, port)
 
 
@@ -108,7 +109,7 @@ def _check_free(spec: BoardSpec, port: str | None) -> None:
     if port is None or "://" in port or not os.path.exists(port):
         return
     try:
-        connect_serial(port, spec.launch.baud or _BAUD).close()
+        connect_serial(port, spec.at_port().launch.baud or DEFAULT_BAUD).close()
     except BusyError:
         raise
     except BoardError:
@@ -148,11 +149,6 @@ def _convert(spec: BoardSpec, image: Path, converted: Path, output_format: str) 
         raise BuildError(f"{objcopy} cannot convert {image}: {error}.", hint=hint) from error
     if done.returncode != 0:
         raise BuildError(f"{objcopy} cannot convert {image}:\n{done.stderr.rstrip()}", hint=hint)
-
-
-def _filled(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Put the values in; each part was checked when board.toml was read."""
-    return [part.format_map(values) for part in command]
 
 
 def _run(spec: BoardSpec, how: FlashSpec, command: list[str], output: int | None) -> None:

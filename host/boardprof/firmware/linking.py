@@ -121,7 +121,8 @@ class Linker:
             tie = [self.compiler.compile(libc_unit(self.spec, libc.cflags))]
             objects = [*objects, *with_own_memory(self.compiler, tie)]
         after = [*self.flags.linker, *board.ldflags]
-        after += ["-lstdc++"] if self.cplusplus and not board.freestanding else []
+        is_hosted = self.cplusplus and not board.freestanding
+        after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
         if libc is not None:
             after += libc.behind
         elif board.freestanding:

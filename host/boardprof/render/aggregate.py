@@ -19,6 +19,10 @@ SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
 """What rows are sorted by, and what one number stands for a row: the first that there is."""
 
 
+SHARE: Final = "Percent"
+"""The column that has each row's share of its device's total: the one Percent that adds up."""
+
+
 LEVELS: Final = frozenset(["Stack (bytes)"])
 """Columns that say how high something stood, not how often: the largest counts, nothing adds up."""
 
@@ -41,27 +45,26 @@ def group_rows(rows: Iterable[Row]) -> list[list[Row]]:
 def merge_rows(rows: Sequence[Row]) -> Row:
     """Merge rows into one, column by column; a column counts where it is present.
 
-    Count, Duration and Percent are summed, of `LEVELS` the largest is taken, Ratio
-    is averaged without weights, a string is kept if it is the same everywhere.
+    Count, Duration and the share of the device's total are summed, of `LEVELS` the largest is
+    taken, Ratio and other Percents are averaged without weights, a string is kept if it is the
+    same everywhere.
     Where strings differ, or kinds of metric do, the result is the empty string.
     """
     if len(rows) == 1:
         return rows[0]
-    return {
-        name: _largest(values) if name in LEVELS else _merge(values)
-        for name, values in _columns(rows).items()
-    }
+    return {name: _merged(name, values) for name, values in _columns(rows).items()}
 
 
 def sum_columns(rows: Iterable[Row]) -> Row:
-    """Sum every Count, Duration and Percent column; strings, ratios and levels are passed over.
+    """Sum Counts, Durations and the share; strings, ratios, other Percents and levels have no sum.
 
     A column in which kinds of number differ has no sum and is left out.
     """
     sums: Row = {}
     for name, values in _columns(rows).items():
         numbers = [v for v in values if isinstance(v, (Count, Duration, Percent))]
-        if name not in LEVELS and len({type(number) for number in numbers}) == 1:
+        is_rate = name != SHARE and isinstance(values[0], Percent)
+        if name not in LEVELS and not is_rate and len({type(number) for number in numbers}) == 1:
             sums[name] = _merge(numbers)
     return sums
 
@@ -125,6 +128,16 @@ def _columns(rows: Iterable[Row]) -> dict[str, list[Metric]]:
 
 def _largest(values: Sequence[Metric]) -> Metric:
     return Count(max((v.value for v in values if isinstance(v, Count)), default=0))
+
+
+def _merged(name: str, values: Sequence[Metric]) -> Metric:
+    """Merge the values of the column ``name``."""
+    if name in LEVELS:
+        return _largest(values)
+    percents = [v.percent for v in values if isinstance(v, Percent)]
+    if name != SHARE and len(percents) == len(values):
+        return Percent(sum(percents) / len(percents))
+    return _merge(values)
 
 
 def _merge(values: Sequence[Metric]) -> Metric:

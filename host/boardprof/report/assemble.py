@@ -6,7 +6,8 @@ from __future__ import annotations
 import math
 import platform
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from boardprof._version import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.samples import Reading, Sample
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.measurement import Device, Measurement, Stack
+from boardprof.report.measurement import Device, Measurement, Stack, Windows
 from boardprof.report.report import SCHEMA_VERSION, Report, Row
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ STACK = "Stack (bytes)"
 """What one call takes of the stack; the same in each row of a measurement."""
 
 
+_KINDS: Mapping[str, Callable[[float], Metric]] = {
+    "Count": lambda value: Count(round(value)),
+    "Percent": Percent,
+    "Ratio": Ratio,
+}
+
 _LIBC = {
     False: "none; memcpy and its like are the agent's, byte by byte, unless the code has its own",
     True: "linked; memcpy and its like are its own",
@@ -48,7 +55,7 @@ def assemble(measurements: Sequence[Measurement], *, swept: bool = False) -> Rep
     """
     totals = _totals(measurements)
     swept = swept or len({m.flags for m in measurements if m.flags is not None}) > 1
-    rows = [row for m in measurements for row in _rows(m, totals[m.device.name], swept)]
+    rows = [row for m in measurements for row in _rows(m, totals.get(m.device.name, {}), swept)]
     return Report(rows, totals, _configuration(measurements), _extra(measurements))
 
 
@@ -70,11 +77,11 @@ def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) ->
 def _rows(measurement: Measurement, device_total: Row, swept: bool) -> Iterable[Row]:
     reference = measurement.reference()
     whole = _size(device_total, reference)
+    busy = _busy_parts(measurement)
     for sample in measurement.samples:
+        nets = {counter: measurement.net(sample, counter) for counter in measurement.counters}
         row: Row = {"Name": measurement.function}
-        for counter in measurement.counters:
-            net = measurement.net(sample, counter)
-            row |= metrics_of(counter, net, sample.readings[counter], measurement.clock)
+        row |= _metrics(measurement, sample, nets, None)
         if whole > 0:
             part = _size(row, reference)
             row["Percent"] = Percent(100.0 * part / whole)
@@ -89,7 +96,60 @@ def _rows(measurement: Measurement, device_total: Row, swept: bool) -> Iterable[
             row[PERTURBATION] = Ratio(perturbation)
         if isinstance(measurement.stack, Stack):
             row[STACK] = Count(measurement.stack.used)
-        yield row
+        if any(name not in measurement.parts for name in measurement.counters):
+            yield row
+        for beside in busy:
+            metrics = _metrics(measurement, sample, nets, beside)
+            yield _part_row(row, _part_name(measurement, beside), metrics)
+
+
+def _part_row(row: Row, device: str, metrics: Row) -> Row:
+    """Return what a part of the board beside its CPU did in the sample that ``row`` is of."""
+    same = ("Name", "Argument Shapes", "Flags", "Count")
+    named = {key: row[key] for key in same if key in row}
+    return {"Name": named.pop("Name"), **metrics, **named, "Device": device}
+
+
+def _busy_parts(measurement: Measurement) -> list[str]:
+    """Return the parts beside the CPU that counted anything, or that alone were asked for.
+
+    The others have no rows.
+    """
+    if all(name in measurement.parts for name in measurement.counters):
+        return list(dict.fromkeys(measurement.parts[name] for name in measurement.counters))
+    return [
+        part
+        for part in dict.fromkeys(measurement.parts.values())
+        if any(
+            measurement.net(sample, counter)
+            for sample in measurement.samples
+            for counter in measurement.counters
+            if measurement.parts.get(counter) == part
+        )
+    ]
+
+
+def _metrics(
+    measurement: Measurement, sample: Sample, nets: Mapping[str, int], part: str | None
+) -> Row:
+    """Return the counters of one part, None: the CPU, and the metrics that are computed of them."""
+    row: Row = {}
+    for counter, net in nets.items():
+        if measurement.parts.get(counter) == part:
+            row |= metrics_of(counter, net, sample.readings[counter], measurement.clock)
+    return row | _computed(measurement, nets, part)
+
+
+def _computed(measurement: Measurement, values: Mapping[str, int], part: str | None) -> Row:
+    """Return the metrics that formulas give; each stands with the first counter that it names."""
+    row: Row = {}
+    for name, (kind, formula) in measurement.formulas.items():
+        if measurement.parts.get(formula.names[0]) != part or not {*formula.names} <= {*values}:
+            continue
+        value = formula.value(values)
+        if value is not None:
+            row[name] = _KINDS[kind](value)
+    return row
 
 
 def _size(row: Row, counter: str) -> float:
@@ -102,14 +162,29 @@ def _size(row: Row, counter: str) -> float:
 
 def _totals(measurements: Sequence[Measurement]) -> dict[str, Row]:
     totals: dict[str, Row] = {}
-    for measurement in measurements:
-        row = totals.setdefault(measurement.device.name, {})
-        for counter in measurement.counters:
-            total = measurement.total(counter)
-            found = metrics_of(counter, total.value, total, measurement.clock)
-            for name, metric in found.items():
-                row[name] = _sum(row.get(name), metric)
+    for device in _devices(measurements):
+        ours = [m for m in measurements if m.device.name == device.name]
+        counts: Counter[str] = Counter()
+        if any(name not in m.parts for m in ours for name in m.counters):
+            totals[device.name] = {}  # before its parts
+        for measurement in ours:
+            for counter in measurement.counters:
+                row = totals.setdefault(_part_name(measurement, measurement.parts.get(counter)), {})
+                total = measurement.total(counter)
+                counts[counter] += total.value
+                found = metrics_of(counter, total.value, total, measurement.clock)
+                for name, metric in found.items():
+                    row[name] = _sum(row.get(name), metric)
+        for part in (None, *dict.fromkeys(ours[0].parts.values())):
+            if _part_name(ours[0], part) in totals:
+                totals[_part_name(ours[0], part)] |= _computed(ours[0], counts, part)
     return totals
+
+
+def _part_name(measurement: Measurement, part: str | None) -> str:
+    """Return the Report's name of the board's CPU, None, or of another part of the board."""
+    name = measurement.device.name
+    return name if part is None else f"{name} {part}"
 
 
 def _sum(left: Metric | None, right: Metric) -> Metric:
@@ -155,6 +230,7 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         )
     lines |= _argument_lines(device, measurements)
     lines[f"{device.name} perturbation"] = _perturbation_line(measurements)
+    lines |= _pass_lines(device, measurements)
     flags = sorted({f for m in measurements for f in _flags(m)})
     if flags:
         lines[f"{device.name} warning"] = "; ".join(flags)
@@ -166,6 +242,45 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     libc = dict.fromkeys(_LIBC[m.libc] for m in measurements if m.libc is not None)
     if libc:
         lines[f"{device.name} libc"] = " | ".join(libc)
+    return lines
+
+
+def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+    """Say which counters come from runs of their own, and which are estimates."""
+    lines: Row = {}
+    split = [m for m in measurements if len(m.windows) > 1]
+    if split:
+        texts = dict.fromkeys(" | ".join(", ".join(w.counters) for w in m.windows) for m in split)
+        lines[f"{device.name} passes"] = (
+            f"{max(len(m.windows) for m in split)} runs, since the counters do not fit into one: "
+            + "; ".join(texts)
+        )
+    mixed = dict.fromkeys(
+        name
+        for m in split
+        for name, (_, formula) in m.formulas.items()
+        if {*formula.names} <= {*m.counters}
+        and not any({*formula.names} <= {*w.counters} for w in m.windows)
+    )
+    if mixed:
+        lines[f"{device.name} of several runs"] = (
+            f"{', '.join(mixed)}: of counters of different runs"
+        )
+    shared = dict.fromkeys(
+        counter
+        for m in measurements
+        for sample in m.samples
+        for counter in m.counters
+        if sample.readings[counter].estimated
+    )
+    if shared:
+        lines[f"{device.name} estimated"] = (
+            f"{', '.join(shared)}: counted for a part of the time, scaled to the whole"
+        )
+    parts = dict.fromkeys(part for m in measurements for part in m.parts.values())
+    idle = [part for part in parts if not any(part in _busy_parts(m) for m in measurements)]
+    if idle:
+        lines[f"{device.name} idle"] = ", ".join(idle)
     return lines
 
 
@@ -203,11 +318,16 @@ def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
 
 
 def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
-    rates = {m.samples[0].readings["ticks"].hz for m in measurements if "ticks" in m.counters}
-    ticks = "".join(f", {hz:,} ticks a second" for hz in sorted(rates))
+    readings = [(name, m.samples[0].readings[name]) for m in measurements for name in m.counters]
+    rates = {
+        (r.hz, "ticks" if r.unit == "ticks" else name)
+        for name, r in readings
+        if r.hz and r.unit != "ns"
+    }
+    ticks = "".join(f", {hz:,} {what} a second" for hz, what in sorted(rates))
     if device.clock_kind == "simulated":
         return f"simulated{ticks} of the emulator's own time; there is no Duration"
-    return f"{device.clock_kind}{ticks}"
+    return f"{device.clock_kind}{ticks}" + (", of a simulated board" if device.emulated else "")
 
 
 def _fit_line(fits: Sequence[ClockFit]) -> str:
@@ -281,13 +401,21 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "flags": measurement.flags,
         "build_id": measurement.device.build_id,
         "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
-        "collectors": [i for i in range(8) if measurement.mask >> i & 1],
         "number": measurement.number,
         "warmup": measurement.warmup,
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},
-        "samples": [_sample_json(s) for s in measurement.samples],
-        "calibration_samples": [_sample_json(s) for s in measurement.calibration],
-        "totals": [_sample_json(s) for s in measurement.totals],
+        **_windows_json(measurement.windows[0]),
+        "further_passes": [_windows_json(each) for each in measurement.windows[1:]],
+    }
+
+
+def _windows_json(windows: Windows) -> dict[str, Any]:
+    return {
+        "collectors": [i for i in range(8) if windows.mask >> i & 1],
+        "events": {name: list(events) for name, events in windows.events.items()},
+        "samples": [_sample_json(s) for s in windows.samples],
+        "calibration_samples": [_sample_json(s) for s in windows.calibration],
+        "totals": [_sample_json(s) for s in windows.totals],
     }
 
 
@@ -310,6 +438,8 @@ def _sample_json(sample: Sample) -> dict[str, Any]:
     wraps = {c: r.wrapped for c, r in sample.readings.items() if r.wrapped}
     if wraps:
         raw["wraps"] = wraps
+    if estimated := [c for c, r in sample.readings.items() if r.estimated]:
+        raw["estimated"] = estimated
     ambiguous = [c for c, r in sample.readings.items() if r.ambiguous]
     if ambiguous:
         raw["ambiguous"] = ambiguous

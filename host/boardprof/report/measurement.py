@@ -6,16 +6,18 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import Reading, Sample
+from boardprof.formula import Formula
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Device", "Measurement", "Stack", "clock_of"]
+__all__ = ["Device", "Measurement", "Stack", "Windows", "clock_of"]
 
 
 def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
@@ -76,6 +78,31 @@ class Stack:
 
 
 @dataclass(frozen=True)
+class Windows:
+    """What one pass of all rounds gave: one set of counters.
+
+    Attributes:
+        samples: the measured windows, in order.
+        calibration: the same loop around the empty function.
+        totals: from before the first to after the last sample, one for each reply of the board.
+        mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
+        events: programmable collector -> what its slots counted.
+    """
+
+    samples: tuple[Sample, ...]
+    calibration: tuple[Sample, ...]
+    totals: tuple[Sample, ...]
+    mask: int = 0
+    events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters that were read every time."""
+        every = (*self.samples, *self.calibration, *self.totals)
+        return tuple(n for n in self.samples[0].readings if all(n in s.readings for s in every))
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One function's samples on one board.
 
@@ -84,10 +111,7 @@ class Measurement:
         device: where it ran.
         number: calls in each sample.
         warmup: calls before the first sample.
-        samples: the measured windows, in order.
-        calibration: the same loop around the empty function.
-        totals: from before the first to after the last sample, one for each reply of the board.
-        mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
+        windows: one a pass: as many as it took to count all that was wanted.
         arguments: of the function, such as ``n=256, gain=0.5``; "" where it takes none.
         clock_fit: the board's clock on the host's during the run; None where it has none to ask.
         flags: the compiler's for the function's code; None where it was not built here.
@@ -98,16 +122,15 @@ class Measurement:
         outputs: by parameter name, what that one call left in the arrays that come back.
         kept: names of the arrays and blocks that were not put back between calls.
         sent_again: why the host sent in/out arrays before each round; "" where it did not.
+        parts: counter -> the part of the board that it belongs to, where that is not the CPU.
+        formulas: metrics that are computed of others: name -> its kind and the formula.
     """
 
     function: str
     device: Device
     number: int
     warmup: int
-    samples: tuple[Sample, ...]
-    calibration: tuple[Sample, ...]
-    totals: tuple[Sample, ...]
-    mask: int = 0
+    windows: tuple[Windows, ...]
     arguments: str = ""
     clock_fit: ClockFit | None = None
     flags: str | None = None
@@ -118,11 +141,22 @@ class Measurement:
     outputs: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict, compare=False)
     kept: tuple[str, ...] = ()
     sent_again: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
 
-    @property
+    @cached_property
+    def samples(self) -> tuple[Sample, ...]:
+        """The samples, each with the readings of all passes and the blobs of the first."""
+        rows = zip(*(each.samples for each in self.windows), strict=True)
+        return tuple(
+            Sample({name: r for s in row for name, r in s.readings.items()}, row[0].raw)
+            for row in rows
+        )
+
+    @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read."""
-        return tuple(self.samples[0].readings)
+        return tuple(dict.fromkeys(name for each in self.windows for name in each.counters))
 
     @property
     def clock(self) -> str | None:
@@ -131,7 +165,7 @@ class Measurement:
 
     def overhead(self, counter: str) -> int:
         """What the empty function's window counted: the median over the calibration's samples."""
-        values = [sample.readings[counter].value for sample in self.calibration]
+        values = [sample.readings[counter].value for sample in self._pass(counter).calibration]
         return statistics.median_low(values)
 
     def net(self, sample: Sample, counter: str) -> int:
@@ -145,7 +179,7 @@ class Measurement:
 
     def total(self, counter: str) -> Reading:
         """The counter over the whole run on the board, the agent's work included."""
-        readings = [sample.readings[counter] for sample in self.totals]
+        readings = [sample.readings[counter] for sample in self._pass(counter).totals]
         first = readings[0]
         return Reading(
             sum(reading.value for reading in readings),
@@ -154,7 +188,11 @@ class Measurement:
             first.own_return,
             sum(reading.wrapped for reading in readings),
             any(reading.ambiguous for reading in readings),
+            any(reading.estimated for reading in readings),
         )
+
+    def _pass(self, counter: str) -> Windows:
+        return next(each for each in self.windows if counter in each.counters)
 
     def reference(self) -> str:
         """The counter that percentages go by: time, else instructions, else ticks."""

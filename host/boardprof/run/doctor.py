@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof._version import __version__
+from boardprof.run.missing import missing_text
 from boardprof.toolchain.cache import cache_root
 
 __all__ = ["environment", "environment_text"]
@@ -51,15 +52,13 @@ def environment_text(facts: Mapping[str, Any]) -> str:
         "Boards:",
     ]
     for board in facts["boards"]:
-        missing = [
-            f"missing {tool['tool']} (Debian package {tool['package']})"
-            for tool in board["missing"]
-        ]
+        missing = [f"missing {missing_text(tool)}" for tool in board["missing"]]
         default = " (default)" if board["default"] else ""
         lines.append(f"  {board['name']:{width}}  {', '.join(missing) or 'ok'}{default}")
-    packages = sorted({tool["package"] for b in facts["boards"] for tool in b["missing"]})
-    if packages:
-        lines += ["", f"For all boards: apt install {' '.join(packages)}"]
+    tools = [tool for board in facts["boards"] for tool in board["missing"]]
+    for key, how in (("package", "apt"), ("python_package", "pip")):
+        if packages := sorted({tool[key] for tool in tools if key in tool}):
+            lines += ["", f"For all boards: {how} install {' '.join(packages)}"]
     if any(not port["allowed"] for port in ports):
         lines += ["", "For the serial ports: sudo usermod -aG dialout $USER, then log in again"]
     return "\n".join(lines)

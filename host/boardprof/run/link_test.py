@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from boardprof import connection
@@ -144,6 +144,7 @@ def try_link(
     faults: Faults | None = None,
     key_file: str | None = None,
     seed: int = 0,
+    on_note: Callable[[str], None] | None = None,
 ) -> LinkReport:
     """Test the line to a board.
 
@@ -155,12 +156,16 @@ def try_link(
         faults: made between host and line, so that one sees what the protocol stands.
         key_file: as for `connect`.
         seed: of the random payloads.
+        on_note: as for `connect`.
 
     Raises:
         BoardprofError: no session can be had, or it ends; see `connect`.
     """
+    spec = spec if port is None else spec.at_port()
     hello_s = _START_S if port is None else _HELLO_S
-    plain = connection.open_line(spec, port, baud=baud, timeout_s=hello_s, key_file=key_file)
+    plain = connection.open_line(
+        spec, port, baud=baud, timeout_s=hello_s, key_file=key_file, on_note=on_note
+    )
     line = CountingTransport(plain if faults is None else FaultyTransport(plain, faults))
     with connection.attach(spec, line, hello_s=hello_s) as board:
         test = _Test(board, line, random.Random(seed))
@@ -197,6 +202,7 @@ def diagnose(
     rate: float | None = None,
     seed: int = 0,
     key_file: str | None = None,
+    on_note: Callable[[str], None] | None = None,
 ) -> Tests:
     """Test a line, at each of several rates if it is serial.
 
@@ -210,6 +216,7 @@ def diagnose(
         rate: fraction of the frames to damage on purpose; None: no faults are made.
         seed: of the faults and of the payloads.
         key_file: as for `connect`.
+        on_note: as for `connect`.
 
     Returns:
         For each rate what was found. With several rates, one at which no session can be had has
@@ -230,6 +237,7 @@ def diagnose(
                 faults=faults,
                 key_file=key_file,
                 seed=seed,
+                on_note=on_note,
             )
         except (LinkError, BoardTimeoutError) as error:
             if len(bauds) < 2:

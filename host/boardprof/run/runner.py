@@ -171,7 +171,7 @@ def run_plan(
             firmware = _build(spec, setting, on_command)
             if plan.flash:
                 _flash(spec, setting, firmware, flash_output, on_command)
-            with _connected(spec, setting, firmware, on_console) as board:
+            with _connected(spec, setting, firmware, on_console, note_once) as board:
                 names = _chosen(board, setting, firmware, note_once)
                 _note_hooks(names, firmware, note_once)
                 for result in _measure_all(board, names, setting, on_progress, note_once):
@@ -301,6 +301,7 @@ def _connected(
     plan: Plan,
     firmware: Firmware | None,
     on_console: Callable[[str], None] | None,
+    on_note: Note,
 ) -> Board:
     options: dict[str, Any] = {
         "baud": plan.baud,
@@ -308,6 +309,7 @@ def _connected(
         "takeover": plan.takeover,
         "key_file": plan.key_file,
         "on_console": on_console,
+        "on_note": on_note,
     }
     if firmware is not None:
         return firmware.open(plan.port, **options)

@@ -24,6 +24,7 @@ OLDEST_S = 30 * 86400.0
 _INTERVAL_S = 86400.0
 _STAMP = "pruned"
 _TEMPORARY = "tmp"
+_LOCK = ".lock"
 # What the builder keeps; other things in the folder have owners of their own.
 _FOLDERS = (
     "compilers",
@@ -38,6 +39,7 @@ _FOLDERS = (
     "links",
     "names",
     "objects",
+    "simulators",
     "tables",
     "undefined",
     "units",
@@ -64,7 +66,13 @@ def prune(
             return []
     stamp.touch()
     _drop_left_over(root / _TEMPORARY, now)
-    files = [path for name in _FOLDERS for path in (root / name).rglob("*") if path.is_file()]
+    files = [
+        path
+        for name in _FOLDERS
+        for path in (root / name).rglob("*")
+        # A lock may be held: another process would make a new file, and hold that beside us.
+        if path.suffix != _LOCK and path.is_file()
+    ]
     if sum(_size(path) for path in files) <= largest_bytes:
         return []
     removed = []

@@ -230,6 +230,16 @@ class Compiler:
             self._cache.write(known, *place)
         return known
 
+    def has_library(self, name: str) -> bool:
+        """Return whether ``-lNAME`` is one of those that come with the compiler."""
+        files = [f"lib{name}.so", f"lib{name}.a"]
+        asked = [
+            self._tools.run(self._cc, [f"-print-file-name={file}"], Path("/"), f"{file}?")
+            for file in files
+        ]
+        # What it does not have it names without a folder.
+        return any(Path(said.strip()).is_absolute() for said in asked)
+
     def header(self, name: str, flags: Sequence[str]) -> Path | None:
         """Return where ``#include <name>`` is found with these flags; None: nowhere."""
         place = ("headers", digest(self._identity, self._cc, name, flags))

@@ -9,26 +9,32 @@
 
 #define BP_ARCH_HAS_CYCLES32 1
 #define BP_ARCH_CYCLES32_SOURCE "test_cycles"
+#define BP_ARCH_CYCLES_SOURCE "test_cycles"
+#define BP_ARCH_INSTRUCTIONS_SOURCE "test_instructions"
 
 extern uint64_t test_cycles;
 extern uint64_t test_cycles_step; /* each read advances by it, after the read */
 extern uint64_t test_instructions;
 extern uint64_t test_instructions_step;
 
-static inline uint64_t bp_arch_mcycle(void) {
+static inline uint64_t bp_arch_cycles(void) {
     uint64_t now = test_cycles;
     test_cycles += test_cycles_step;
     return now;
 }
 
-static inline uint64_t bp_arch_minstret(void) {
+static inline uint64_t bp_arch_instructions(void) {
     uint64_t now = test_instructions;
     test_instructions += test_instructions_step;
     return now;
 }
 
+static inline uint8_t bp_arch_instructions_bits(void) {
+    return 64;
+}
+
 static inline uint32_t bp_arch_cycles32(void) {
-    return (uint32_t)bp_arch_mcycle();
+    return (uint32_t)bp_arch_cycles();
 }
 
 static inline bool bp_arch_cycles_init(void) {
@@ -37,6 +43,30 @@ static inline bool bp_arch_cycles_init(void) {
 
 static inline bool bp_arch_cycles32_init(void) {
     return true;
+}
+
+/// A 16-bit timer on test_cycles, each of whose interrupts takes 60 of them ///
+
+#define BP_ARCH_TIMER16_SOURCE "test_cycles"
+#define BP_ARCH_RETURN_CYCLES 4
+
+typedef struct {
+    uint32_t interrupts;
+    uint16_t count;
+} bp_arch_timer16_t;
+
+static inline void bp_arch_timer16_read(bp_arch_timer16_t *out) {
+    uint64_t now = bp_arch_cycles();
+    out->interrupts = (uint32_t)(now >> 16);
+    out->count = (uint16_t)now;
+}
+
+static inline uint32_t bp_arch_timer16_wraps(const bp_arch_timer16_t *at) {
+    return at->interrupts;
+}
+
+static inline uint16_t bp_arch_timer16_interrupt_cycles(void) {
+    return 60;
 }
 
 #endif

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of hand-countable length for QEMU's RV32 `virt` machine; the numbers number the
- * instructions. No pseudo-instruction here is longer than one instruction, except in _start. */
+/* Functions of hand-countable length for QEMU's RV32 and RV64 `virt` machines; the numbers number
+ * the instructions. No pseudo-instruction here is longer than one instruction, except in _start. */
+
+#if __riscv_xlen == 64
+#define LOAD ld
+#define STORE sd
+#else
+#define LOAD lw
+#define STORE sw
+#endif
 
 .macro function name
         .globl  \name
@@ -16,7 +24,7 @@
         .text
 
 function _start
-        lui     sp, 0x80100
+        la      sp, _start + 0x100000
         la      t0, trap_handler
         csrw    mtvec, t0
 
@@ -71,19 +79,19 @@ end loop
 function recurse                        # a0: depth
         beqz    a0, 1f                  # 1
         addi    sp, sp, -16             # 2
-        sw      ra, 12(sp)              # 3
+        STORE   ra, 8(sp)               # 3
         addi    a0, a0, -1              # 4
         jal     recurse                 # 5
-        lw      ra, 12(sp)              # 6
+        LOAD    ra, 8(sp)               # 6
         addi    sp, sp, 16              # 7
 1:      ret                             # 8, or 2 at depth 0
 end recurse
 
 function nested
         addi    sp, sp, -16             # 1
-        sw      ra, 12(sp)              # 2
+        STORE   ra, 8(sp)               # 2
         jal     straight                # 3, and 5 more there
-        lw      ra, 12(sp)              # 4
+        LOAD    ra, 8(sp)               # 4
         addi    sp, sp, 16              # 5
         ret                             # 6
 end nested

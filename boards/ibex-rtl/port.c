@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The system around Ibex in rtl/: byte port, timer, fence; rtl/soc.sv has the addresses. */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_arch.h"
+#include "bp_arch_guard.h"
+
+#define BP_PORT_DATA (*(volatile uint32_t *)0x80000000u)
+#define BP_PORT_STATUS (*(volatile uint32_t *)0x80000004u)
+#define BP_PORT_WAITS 1u /* a byte waits */
+#define BP_MTIME 0x80001000u
+#define BP_MTIMECMP 0x80001008u
+#define BP_MTIME_HZ 10000000u
+#define BP_FENCE_START (*(volatile uint32_t *)0x80003000u) /* half open, no load or store */
+#define BP_FENCE_END (*(volatile uint32_t *)0x80003004u)   /* written last: then it is closed */
+#define BP_MIE_MEIE 0x800u /* RISC-V privileged manual, version 20211203, 3.1.9 */
+
+static uint32_t bp_boots __attribute__((section(".noinit")));
+
+extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
+extern const char bp_vectors[];
+
+#if BP_CFG_STACK
+
+/* All above what is denied is stack (link.ld). */
+uint8_t *bp_port_stack_limit(void) {
+    return (uint8_t *)(uintptr_t)bp_stack_guard_end;
+}
+
+#endif
+
+#if BP_CFG_GUARD
+
+static void bp_guard_init(void) {
+    BP_FENCE_START = (uint32_t)bp_stack_guard_start;
+    BP_FENCE_END = (uint32_t)bp_stack_guard_end;
+}
+
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    static const bp_arch_guard_t board = {
+        .text_start = bp_text_start,
+        .text_end = bp_text_end,
+        .stack_guard_start = bp_stack_guard_start,
+        .stack_guard_end = bp_stack_guard_end,
+        .mtime = BP_MTIME,
+        .mtimecmp = BP_MTIMECMP,
+    };
+    uint64_t limit = (uint64_t)timeout_ms * (BP_MTIME_HZ / 1000);
+    bp_arch_guard(&board, body, context, limit, fault);
+}
+
+#else
+
+static void bp_guard_init(void) {
+}
+
+#endif
+
+/* The byte port's interrupt is enabled in mie, but not in mstatus: it ends wfi and nothing else
+ * (RISC-V privileged manual, version 20211203, 3.3.3). */
+void bp_port_init(void) {
+    bp_boots++;
+    bp_guard_init();
+    __asm__ volatile("csrw mtvec, %0\n" /* crt0.S wrote what has no vectors */
+                     "csrw mie, %1\n"
+                     :
+                     : "r"(bp_vectors), "r"(BP_MIE_MEIE)
+                     : "memory");
+}
+
+size_t bp_port_read(uint8_t *buffer, size_t capacity) {
+    size_t length = 0;
+    while (length < capacity && (BP_PORT_STATUS & BP_PORT_WAITS) != 0) {
+        buffer[length++] = (uint8_t)BP_PORT_DATA;
+    }
+    return length;
+}
+
+void bp_port_write(const uint8_t *buffer, size_t length) {
+    while (length--) {
+        BP_PORT_DATA = *buffer++;
+    }
+}
+
+void bp_port_idle(void) {
+    __asm__ volatile("wfi");
+}
+
+static const char bp_clock_source[] BP_ROM = "mtime";
+
+const bp_port_clock_t bp_port_clock BP_ROM = {
+    .source = bp_clock_source,
+    .ticks_hz = BP_MTIME_HZ,
+    .ticks_bits = 64,
+    .ticks_in_sleep = true,
+};
+
+uint64_t bp_port_ticks(void) {
+    return bp_arch_mtime(BP_MTIME);
+}
+
+uint32_t bp_port_coarse(void) {
+    return 0;
+}
+
+uint8_t bp_port_reset_cause(void) {
+    return BP_RESET_UNKNOWN;
+}
+
+/* The factor (2^32 / golden ratio) spreads the count over the word. */
+uint32_t bp_port_boot_id(void) {
+    return bp_boots * 0x9e3779b1u ^ bp_arch_cycles32();
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "line.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace {
+
+constexpr size_t kChunk = 65536;
+
+sockaddr_in parse(const std::string &where) {
+    sockaddr_in address{};
+    size_t colon = where.rfind(':');
+    address.sin_family = AF_INET;
+    if (colon == std::string::npos ||
+        inet_pton(AF_INET, where.substr(0, colon).c_str(), &address.sin_addr) != 1) {
+        throw std::runtime_error(where + " is not ADDRESS:PORT");
+    }
+    address.sin_port = htons(static_cast<uint16_t>(std::stoul(where.substr(colon + 1))));
+    return address;
+}
+
+} // namespace
+
+Line::Line(const std::string &where) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = parse(where);
+    if (socket_ < 0 ||
+        connect(socket_, reinterpret_cast<sockaddr *>(&address), sizeof address) != 0) {
+        throw std::runtime_error("cannot connect to " + where + ": " + std::strerror(errno));
+    }
+    int on = 1; /* replies are short, and the host waits for each */
+    setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+Line::~Line() {
+    close(socket_);
+}
+
+void Line::receive(bool block) {
+    received_.resize(kChunk);
+    head_ = 0;
+    ssize_t got = recv(socket_, received_.data(), kChunk, block ? 0 : MSG_DONTWAIT);
+    received_.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    bool later = got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    closed_ = got <= 0 && !later;
+}
+
+void Line::look() {
+    if (!waiting()) {
+        receive(false);
+    }
+}
+
+void Line::wait() {
+    if (!waiting()) {
+        receive(true);
+    }
+}
+
+void Line::flush() {
+    size_t sent = 0;
+    while (sent < to_send_.size() && !closed_) {
+        ssize_t now = send(socket_, to_send_.data() + sent, to_send_.size() - sent, MSG_NOSIGNAL);
+        if (now > 0) {
+            sent += static_cast<size_t>(now);
+        } else if (errno != EINTR) {
+            closed_ = true;
+        }
+    }
+    to_send_.clear();
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where Ibex goes for a trap: exceptions to the table's first entry, interrupt n to entry n, the
+ * non-maskable one to entry 31 (Ibex reference guide, "Exceptions and Interrupts"). The table wants
+ * 256 bytes (the same, "Control and Status Registers", mtvec); link.ld places it first. */
+
+    .section .vectors, "ax"
+    .globl bp_vectors
+    .option norvc                       /* an entry has 4 bytes */
+bp_vectors:
+    .rept 31
+    j       bp_trap
+    .endr
+    j       bp_overdue
+    .option rvc
+
+    .text
+/* The timer's interrupt has waited for a while: a guarded function has turned interrupts off. They
+ * are turned on again, so that the timer's follows at once, and ends it as any other. mscratch is
+ * the frame of the guarded call (bp_arch_guard_enter.S), or 0: then the code within bp_arch_guard
+ * itself is about to look after the timer. The frame's word for mepc is free until a trap comes. */
+bp_overdue:
+    csrrw   a0, mscratch, a0
+    beqz    a0, 1f
+    sw      t0, 15 * 4(a0)
+    li      t0, 0x80                    /* MTIE in mie, MPIE in mstatus: mret makes it MIE */
+    csrs    mie, t0
+    csrs    mstatus, t0
+    lw      t0, 15 * 4(a0)
+1:  csrrw   a0, mscratch, a0
+    mret

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Guarded calls: registers are saved, and the handler brings them back, as longjmp does; what
+ * happened is told in the terms of the wire.
+ *
+ * Registers: Arm Architecture Reference Manual for A-profile (DDI 0487). */
+
+#include "bp_arch_guard.h"
+
+#include "bp_arch.h"
+
+#if BP_CFG_GUARD
+
+#include <stdbool.h>
+
+/* What a guarded call comes back with; bp_arch_guard_enter.S goes by the places of its members. */
+typedef struct {
+    uint64_t saved[14]; /* x19..x30, sp, and none */
+    uint64_t kind;      /* of the exception that ended it: 0 synchronous, 1 IRQ, 2 FIQ, 3 SError */
+    uint64_t esr;       /* and of that one too */
+    uint64_t elr;
+    uint64_t far;
+    uint64_t lr; /* x30 */
+    uint64_t none;
+    uint64_t ds[8]; /* d8..d15 */
+} bp_frame_t;
+
+/* In bp_arch_guard_enter.S. Returns whether an exception ended the body. */
+bool bp_arch_guard_enter(bp_frame_t *frame, void (*body)(void *context), void *context);
+
+static bool bp_within(uint64_t address, const char *start, const char *end) {
+    return address >= (uintptr_t)start && address < (uintptr_t)end;
+}
+
+static uint8_t bp_bad_address(const bp_arch_guard_t *board, const bp_frame_t *trap) {
+    return bp_within(trap->far, board->stack_guard_start, board->stack_guard_end)
+               ? BP_FAULT_STACK_OVERFLOW
+               : BP_FAULT_BAD_ADDRESS;
+}
+
+/* The names of ESR_EL1.EC. */
+static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
+    enum { ALIGNMENT = 0x21 }; /* DFSC, in the low six bits of a data abort's ISS */
+    if (trap->kind != 0) {
+        return trap->kind == 1 ? BP_FAULT_TIME_OUT : BP_FAULT_UNKNOWN; /* no other is enabled */
+    }
+    switch (trap->esr >> 26 & 63) {
+    case 0x00: /* undefined */
+    case 0x07: /* floating point is off */
+    case 0x0e: /* illegal execution state */
+    case 0x18: /* a system register that is out of reach */
+        return BP_FAULT_ILLEGAL_INSTRUCTION;
+    case 0x20: /* instruction abort, from below and from here */
+    case 0x21:
+        return BP_FAULT_BAD_ADDRESS;
+    case 0x22: /* PC alignment, which is also what comes of a jump to anywhere */
+        return bp_within(trap->elr, board->text_start, board->text_end) ? BP_FAULT_MISALIGNED
+                                                                        : BP_FAULT_BAD_ADDRESS;
+    case 0x24: /* data abort, likewise */
+    case 0x25:
+        return (trap->esr & 63) == ALIGNMENT ? BP_FAULT_MISALIGNED : bp_bad_address(board, trap);
+    case 0x26: /* SP alignment */
+        return BP_FAULT_MISALIGNED;
+    case 0x3c: /* BRK */
+        return BP_FAULT_BREAKPOINT;
+    default: /* an SVC, which nobody answers */
+        return BP_FAULT_UNKNOWN;
+    }
+}
+
+static uint64_t bp_pc_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
+    uint64_t caller = trap->lr - 4;
+    bool lost = !bp_within(trap->elr, board->text_start, board->text_end) &&
+                bp_within(caller, board->text_start, board->text_end);
+    return lost ? caller : trap->elr;
+}
+
+static void bp_explain(const bp_arch_guard_t *board, const bp_frame_t *trap, bp_fault_t *fault) {
+    uint8_t cause = bp_cause_of(board, trap);
+    bool touched = cause == BP_FAULT_BAD_ADDRESS || cause == BP_FAULT_MISALIGNED ||
+                   cause == BP_FAULT_STACK_OVERFLOW;
+    fault->cause = cause;
+    fault->pc = bp_pc_of(board, trap);
+    fault->address = touched ? trap->far : 0;
+}
+
+void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
+                   uint64_t limit, bp_fault_t *fault) {
+    bp_frame_t frame;
+    uint64_t daif = BP_ARCH_READ(daif);
+    __asm__ volatile("msr daifset, #15" : : : "memory");
+    if (limit != 0) {
+        BP_ARCH_WRITE(cntv_cval_el0, bp_arch_ticks() + limit);
+        BP_ARCH_WRITE(cntv_ctl_el0, 1); /* ENABLE */
+    }
+    bool trapped = bp_arch_guard_enter(&frame, body, context);
+    BP_ARCH_WRITE(cntv_ctl_el0, 0); /* which takes its interrupt back, too */
+    BP_ARCH_WRITE(daif, daif);
+    *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
+    if (trapped) {
+        bp_explain(board, &frame, fault);
+    }
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ports of boards at EL1 have alike, whose clock is the generic timer. port.c includes it
+ * once, and defines before:
+ *
+ *   BP_TICKS_HZ    the generic timer's rate, as CNTFRQ_EL0 has it
+ *
+ * link.ld places .noinit where nothing clears it, and defines bp_text_start, bp_text_end (both at
+ * multiples of 4 KiB), bp_stack_guard_start, bp_stack_guard_end and bp_stack_top. */
+
+#ifndef BP_ARCH_PORT_H
+#define BP_ARCH_PORT_H
+
+#include <stddef.h>
+
+#include "boardprof/bp_port.h"
+#include "bp_arch.h"
+#include "bp_arch_guard.h"
+#include "bp_arch_mmu.h"
+
+#ifdef BP_TICKS_HZ
+
+extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
+extern const char bp_stack_top[];
+
+static uint32_t bp_boots __attribute__((section(".noinit")));
+
+/* Nothing below the stack, nothing at NULL; the port has mapped its devices. */
+static void bp_arch_port_init(void) {
+    bp_arch_mmu_map((uintptr_t)bp_text_start, (uintptr_t)bp_text_end, BP_ARCH_MMU_CODE);
+    bp_arch_mmu_map((uintptr_t)bp_text_end, (uintptr_t)bp_stack_guard_start, BP_ARCH_MMU_DATA);
+    bp_arch_mmu_map((uintptr_t)bp_stack_guard_end, (uintptr_t)bp_stack_top, BP_ARCH_MMU_DATA);
+    bp_arch_mmu_enable();
+    bp_boots++;
+}
+
+#if BP_CFG_STACK
+
+/* All above what is not mapped is stack. */
+uint8_t *bp_port_stack_limit(void) {
+    return (uint8_t *)(uintptr_t)bp_stack_guard_end;
+}
+
+#endif
+
+#if BP_CFG_GUARD
+
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    static const bp_arch_guard_t board = {
+        .text_start = bp_text_start,
+        .text_end = bp_text_end,
+        .stack_guard_start = bp_stack_guard_start,
+        .stack_guard_end = bp_stack_guard_end,
+    };
+    bp_arch_guard(&board, body, context, (uint64_t)timeout_ms * (BP_TICKS_HZ / 1000), fault);
+}
+
+#endif
+
+/* No wfi: while the core sleeps, an emulator moves its clock on to the next timer, and counters
+ * that follow that clock would count instructions that nobody executed. */
+void bp_port_idle(void) {
+}
+
+static const char bp_clock_source[] BP_ROM = "CNTVCT_EL0";
+
+const bp_port_clock_t bp_port_clock BP_ROM = {
+    .source = bp_clock_source,
+    .ticks_hz = BP_TICKS_HZ,
+    .ticks_bits = 64,
+    .ticks_in_sleep = true,
+};
+
+uint64_t bp_port_ticks(void) {
+    return bp_arch_ticks();
+}
+
+/* The tick counter has 64 bits: it needs no other to tell how often it wrapped. */
+uint32_t bp_port_coarse(void) {
+    return 0;
+}
+
+uint8_t bp_port_reset_cause(void) {
+    return BP_RESET_UNKNOWN;
+}
+
+/* The factor (2^32 / golden ratio) spreads the count over the word. */
+uint32_t bp_port_boot_id(void) {
+    return bp_boots * 0x9e3779b1u ^ (uint32_t)bp_arch_ticks();
+}
+
+#endif
+
+#endif

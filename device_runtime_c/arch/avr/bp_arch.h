@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TIMER1 as a counter of cycles: what collectors/bp_timer16.c asks of an architecture. */
+
+#ifndef BP_ARCH_H
+#define BP_ARCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bp_avr.h"
+
+#define BP_ARCH_HAS_CYCLES32 0
+#define BP_ARCH_CYCLES32_SOURCE ""
+
+#define BP_ARCH_TIMER16_SOURCE "TIMER1"
+
+/* RET, and with it the empty function of a calibration (AVR Instruction Set Manual, DS40002198). */
+#if defined(__AVR_3_BYTE_PC__)
+#define BP_ARCH_RETURN_CYCLES 5
+#else
+#define BP_ARCH_RETURN_CYCLES 4
+#endif
+
+/* The timer at one instant. */
+typedef struct {
+    uint32_t interrupts; /* how often its interrupt had run */
+    uint16_t count;
+    uint8_t flags; /* TIFR1, read after `count` */
+} bp_arch_timer16_t;
+
+/* Interrupts are off for the four reads, so that they are of one instant; whatever comes meanwhile
+ * runs behind them. Inline always: a call would stand in measured windows. */
+__attribute__((always_inline)) static inline void bp_arch_timer16_read(bp_arch_timer16_t *out) {
+    uint8_t status = BP_AVR_SREG;
+    __asm__ volatile("cli" ::: "memory");
+    out->count = BP_AVR_TCNT1;
+    out->flags = BP_AVR_TIFR1;
+    out->interrupts = bp_avr_overflows;
+    BP_AVR_SREG = status;
+    __asm__ volatile("" ::: "memory");
+}
+
+/* How often the timer had wrapped. A wrap whose interrupt has not run yet stands in the flag, which
+ * was read later than the count: it may be of a wrap that came in between, and then the count is a
+ * great one. */
+static inline uint32_t bp_arch_timer16_wraps(const bp_arch_timer16_t *at) {
+    bool pending = (at->flags & BP_AVR_TOV1) != 0 && at->count < 0x8000u;
+    return at->interrupts + (pending ? 1u : 0u);
+}
+
+/* Find out what one interrupt of the timer takes, in cycles, from the core's response to its
+ * return: the same code once with a wrap in it and once without. 0: the timer stands still, or its
+ * interrupt does not run. */
+uint16_t bp_arch_timer16_interrupt_cycles(void);
+
+#endif

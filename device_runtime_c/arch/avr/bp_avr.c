@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* USART0 with a receive ring, sleep, and why the board has started. */
+
+#include "bp_avr.h"
+#include "bp_avr_timer.h"
+
+/* A test that wants to see overruns defines BP_AVR_OVERRUNS. */
+#if BP_CFG_RX_BYTES > BP_AVR_RING && !defined(BP_AVR_OVERRUNS)
+#error "BP_CFG_RX_BYTES must not be more than BP_AVR_RING: the host sends as many bytes"
+#endif
+
+bp_avr_ring_t bp_avr_ring;
+volatile uint16_t bp_avr_dropped;
+
+static uint32_t bp_boots __attribute__((section(".noinit")));
+static uint8_t bp_cause;
+
+#define BP_MCUSR BP_AVR_BYTE(0x54)
+#define BP_SMCR BP_AVR_BYTE(0x53)
+#define BP_SMCR_SE 1u /* and mode 0: idle, in which timers and USART go on */
+
+#define BP_UDRE0 0x20u /* the transmitter takes another one */
+
+/* MCUSR (DS40002061, 11.9.1), and what each bit says; of several, the first. */
+static uint8_t bp_cause_of(uint8_t mcusr) {
+    if ((mcusr & 1u) != 0) {
+        return BP_RESET_POWER_ON;
+    }
+    if ((mcusr & 4u) != 0) {
+        return BP_RESET_BROWN_OUT;
+    }
+    if ((mcusr & 8u) != 0) {
+        return BP_RESET_WATCHDOG;
+    }
+    return (mcusr & 2u) != 0 ? BP_RESET_PIN : BP_RESET_UNKNOWN; /* a bootloader clears it */
+}
+
+/* A bootloader's, or the one that has just reset the board, would do it again. WDE can be cleared
+ * once WDRF is, within four cycles of WDCE (11.9.2); interrupts are off. */
+static void bp_watchdog_off(void) {
+    uint8_t change = 0x18; /* WDCE, WDE; WDTCSR is at 0x60 */
+    __asm__ volatile("wdr\n\tsts 0x60, %0\n\tsts 0x60, __zero_reg__" : : "r"(change) : "memory");
+}
+
+void bp_avr_init(uint16_t baud_divisor) {
+    bp_boots++;
+    bp_cause = bp_cause_of(BP_MCUSR);
+    BP_MCUSR = 0;
+    bp_watchdog_off();
+    BP_AVR_UCSR0A = 0x02;                 /* U2X0 */
+    BP_AVR_WORD(0xc4) = baud_divisor;     /* UBRR0 */
+    BP_AVR_UCSR0B = 0x18 | BP_AVR_RXCIE0; /* RXEN0, TXEN0; UCSR0C says 8N1 after a reset */
+    bp_avr_timer_init();
+    __asm__ volatile("sei" ::: "memory");
+}
+
+size_t bp_port_read(uint8_t *buffer, size_t capacity) {
+    size_t length = 0;
+    uint8_t tail = bp_avr_ring.tail;
+    while (length < capacity && tail != bp_avr_ring.head) {
+        buffer[length++] = bp_avr_ring.bytes[tail++ % BP_AVR_RING];
+    }
+    bp_avr_ring.tail = tail;
+    return length;
+}
+
+void bp_port_write(const uint8_t *buffer, size_t length) {
+    while (length--) {
+        while ((BP_AVR_UCSR0A & BP_UDRE0) == 0) {
+        }
+        BP_AVR_UDR0 = *buffer++;
+    }
+}
+
+/* Until the next byte, or wrap of TIMER1. The instruction behind SEI runs before any interrupt
+ * (Instruction Set Manual, SEI), so that a byte that comes now still ends the sleep. */
+void bp_port_idle(void) {
+    __asm__ volatile("cli" ::: "memory");
+    if (bp_avr_ring.head == bp_avr_ring.tail) {
+        BP_SMCR = BP_SMCR_SE;
+        __asm__ volatile("sei\n\tsleep" ::: "memory");
+        BP_SMCR = 0;
+    }
+    __asm__ volatile("sei" ::: "memory");
+}
+
+uint8_t bp_port_reset_cause(void) {
+    return bp_cause;
+}
+
+/* The count stands where a boot has no ticks yet. */
+uint32_t bp_port_boot_id(void) {
+    return bp_boots << 24 ^ (uint32_t)bp_port_ticks();
+}

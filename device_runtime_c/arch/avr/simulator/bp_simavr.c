@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plays a board with a megaAVR: simavr's core, and its USART0 on a TCP connection.
+ *
+ *     bp_simavr DEVICE CLOCK_HZ IMAGE.elf PORT [MARKS_FILE ADDRESS...]
+ *
+ * Connects to 127.0.0.1:PORT and ends when the other side closes. The line is a real one: a byte
+ * takes its time in both directions, nothing holds the sender back, and the receiver keeps three
+ * bytes that nobody has read, the last of them in its shift register (DS40002061, 20.8.5); what
+ * comes then is lost. Time runs as fast as this machine lets it; while the core sleeps, no faster
+ * than real time.
+ *
+ * With marks: each time that the core is about to execute one of the instructions at the addresses
+ * (bytes, hexadecimal), a line "ADDRESS CYCLE" goes to the file, by the simulator's own count. */
+
+#define _GNU_SOURCE /* ppoll */
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <avr_uart.h>
+#include <sim_avr.h>
+#include <sim_cycle_timers.h>
+#include <sim_elf.h>
+
+enum {
+    BP_LINE = 4096,  /* bytes on their way to the board */
+    BP_POLL = 16384, /* cycles between two looks at the connection */
+    BP_RECEIVER = 3, /* bytes that the USART holds */
+    BP_WAIT_MS = 10000,
+    BP_FLASH = 262144, /* bytes, at most */
+};
+
+typedef struct {
+    avr_t *avr;
+    avr_uart_t *uart;
+    avr_irq_t *input;
+    int socket;
+    bool closed;
+    bool sending; /* a byte is on the wire */
+    uint8_t line[BP_LINE];
+    size_t head, tail;
+    uint8_t out[BP_LINE];
+    size_t out_length;
+} bp_sim_t;
+
+static bp_sim_t bp_sim;
+static FILE *bp_marks; /* NULL: none are wanted */
+
+static _Noreturn void bp_die(const char *what, const char *detail) {
+    fprintf(stderr, "bp_simavr: %s: %s\n", what, detail);
+    exit(2);
+}
+
+/// The line ///
+
+/* Marks first: who has an answer finds all that came before it. */
+static void bp_flush(bp_sim_t *s) {
+    if (bp_marks != NULL && s->out_length != 0) {
+        fflush(bp_marks);
+    }
+    for (size_t sent = 0; sent < s->out_length && !s->closed;) {
+        ssize_t n = send(s->socket, s->out + sent, s->out_length - sent, MSG_NOSIGNAL);
+        if (n > 0) {
+            sent += (size_t)n;
+        } else if (errno == EAGAIN) {
+            struct pollfd ready = {.fd = s->socket, .events = POLLOUT};
+            (void)poll(&ready, 1, BP_WAIT_MS); /* and try again: the host may be at a breakpoint */
+        } else if (errno != EINTR) {
+            s->closed = true;
+        }
+    }
+    s->out_length = 0;
+}
+
+static void bp_on_output(struct avr_irq_t *irq, uint32_t value, void *context) {
+    bp_sim_t *s = context;
+    (void)irq;
+    s->out[s->out_length++] = (uint8_t)value;
+    if (s->out_length == BP_LINE) {
+        bp_flush(s);
+    }
+}
+
+static size_t bp_unread(const avr_uart_t *uart) {
+    size_t size = sizeof(uart->input.buffer) / sizeof(uart->input.buffer[0]);
+    return (uart->input.write + size - uart->input.read) % size;
+}
+
+/* One byte has come over the wire; the next begins at once. */
+static avr_cycle_count_t bp_on_byte(avr_t *avr, avr_cycle_count_t when, void *context) {
+    bp_sim_t *s = context;
+    uint8_t byte = s->line[s->tail++ % BP_LINE];
+    if (bp_unread(s->uart) < BP_RECEIVER) {
+        avr_raise_irq(s->input, byte);
+    } else {
+        avr_regbit_set(avr, s->uart->dor);
+    }
+    s->sending = s->head != s->tail;
+    return s->sending ? when + s->uart->cycles_per_byte : 0;
+}
+
+/* Take what has come from the host; wait for it up to `timeout_us`. The core sleeps for so many
+ * cycles yet: what has come goes onto the wire when it has woken up. */
+static void bp_look(bp_sim_t *s, uint32_t timeout_us, avr_cycle_count_t asleep) {
+    size_t room = BP_LINE - (s->head - s->tail);
+    bp_flush(s);
+    if (room == 0 || s->closed) {
+        return;
+    }
+    struct pollfd ready = {.fd = s->socket, .events = POLLIN};
+    struct timespec limit = {.tv_nsec = (long)timeout_us * 1000};
+    if (ppoll(&ready, 1, &limit, NULL) <= 0) {
+        return;
+    }
+    size_t at = s->head % BP_LINE;
+    size_t whole = BP_LINE - at < room ? BP_LINE - at : room;
+    ssize_t n = recv(s->socket, s->line + at, whole, MSG_DONTWAIT);
+    if (n > 0) {
+        s->head += (size_t)n;
+        if (!s->sending) {
+            s->sending = true;
+            avr_cycle_timer_register(s->avr, asleep + s->uart->cycles_per_byte, bp_on_byte, s);
+        }
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        s->closed = true;
+    }
+}
+
+static avr_cycle_count_t bp_on_poll(avr_t *avr, avr_cycle_count_t when, void *context) {
+    (void)avr;
+    bp_look(context, 0, 0);
+    return when + BP_POLL;
+}
+
+/* The core sleeps for so many cycles at most. */
+static void bp_on_sleep(avr_t *avr, avr_cycle_count_t cycles) {
+    uint64_t us = cycles * 1000000u / avr->frequency;
+    bp_look(&bp_sim, bp_sim.sending ? 0 : (uint32_t)(us < 999999 ? us : 999999), cycles);
+}
+
+static int bp_connect(const char *port) {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port))};
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&to, sizeof(to)) != 0) {
+        bp_die("cannot connect to the host", strerror(errno));
+    }
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return fd;
+}
+
+/// The board ///
+
+static avr_uart_t *bp_find_uart(avr_t *avr) {
+    for (avr_io_t *io = avr->io_port; io != NULL; io = io->next) {
+        if (strcmp(io->kind, "uart") == 0 && ((avr_uart_t *)io)->name == '0') {
+            return (avr_uart_t *)io;
+        }
+    }
+    bp_die(avr->mmcu, "has no USART0");
+}
+
+/* simavr sees to overruns by itself, 64 bytes late, and is not to slow down who polls. */
+static void bp_wire(bp_sim_t *s) {
+    uint32_t flags = 0;
+    s->uart = bp_find_uart(s->avr);
+    avr_ioctl(s->avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
+    s->input = avr_io_getirq(s->avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
+    avr_irq_t *output = avr_io_getirq(s->avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT);
+    avr_irq_register_notify(output, bp_on_output, s);
+    avr_cycle_timer_register(s->avr, BP_POLL, bp_on_poll, s);
+    s->avr->sleep = bp_on_sleep;
+}
+
+static avr_t *bp_make(const char *device, uint32_t clock_hz, const char *image) {
+    static elf_firmware_t firmware;
+    if (elf_read_firmware(image, &firmware) != 0) {
+        bp_die(image, "is no firmware");
+    }
+    avr_t *avr = avr_make_mcu_by_name(device);
+    if (avr == NULL) {
+        bp_die(device, "is a device that simavr does not know");
+    }
+    avr_init(avr);
+    avr_load_firmware(avr, &firmware);
+    avr->frequency = clock_hz;
+    avr->log = LOG_NONE;
+    return avr;
+}
+
+/// Marks ///
+
+static uint8_t bp_marked[BP_FLASH / 16]; /* a bit a word of flash */
+
+static void bp_mark(const char *text) {
+    unsigned long address = strtoul(text, NULL, 16);
+    if (address >= BP_FLASH) {
+        bp_die(text, "is beyond the flash");
+    }
+    bp_marked[address / 16] |= (uint8_t)(1u << address / 2 % 8);
+}
+
+static void bp_run_marked(bp_sim_t *s) {
+    s->avr->run_cycle_limit = 1; /* one instruction at a time */
+    for (int state = cpu_Running; state != cpu_Done && state != cpu_Crashed && !s->closed;) {
+        uint32_t pc = s->avr->pc;
+        if (s->avr->state == cpu_Running && (bp_marked[pc / 16] >> pc / 2 % 8 & 1) != 0) {
+            fprintf(bp_marks, "%x %llu\n", (unsigned)pc, (unsigned long long)s->avr->cycle);
+        }
+        state = avr_run(s->avr);
+    }
+}
+
+int main(int argc, char **argv) {
+    if (argc < 5) {
+        bp_die("needs", "DEVICE CLOCK_HZ IMAGE.elf PORT [MARKS_FILE ADDRESS...]");
+    }
+    bp_sim.avr = bp_make(argv[1], (uint32_t)strtoul(argv[2], NULL, 10), argv[3]);
+    bp_sim.socket = bp_connect(argv[4]);
+    bp_wire(&bp_sim);
+    if (argc > 5) {
+        bp_marks = fopen(argv[5], "w");
+        if (bp_marks == NULL) {
+            bp_die(argv[5], strerror(errno));
+        }
+        for (int i = 6; i < argc; i++) {
+            bp_mark(argv[i]);
+        }
+        bp_run_marked(&bp_sim);
+        return 0;
+    }
+    for (int state = cpu_Running; state != cpu_Done && state != cpu_Crashed && !bp_sim.closed;) {
+        state = avr_run(bp_sim.avr);
+    }
+    return 0;
+}

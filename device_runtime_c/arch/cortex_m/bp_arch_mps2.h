@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The port of Arm's MPS2 and MPS3 FPGA boards, as QEMU has them: CMSDK UART, FPGAIO counters, CMSDK
+ * watchdog. port.c includes it once, and defines before what differs from the first of them. */
+
+#ifndef BP_ARCH_MPS2_H
+#define BP_ARCH_MPS2_H
+
+#include "bp_arch_mpu.h"
+#include "bp_arch_port.h"
+
+/* Where things are in application notes AN385 (DAI 0385), AN386 and AN500: all of it at 25 MHz. */
+#ifndef BP_MPS2_HZ
+#define BP_MPS2_HZ 25000000u
+#define BP_MPS2_UART 0x40004000u
+#define BP_MPS2_FPGAIO 0x40028000u
+#define BP_MPS2_WATCHDOG 0x40008000u
+#define BP_MPS2_WATCHDOG_HZ BP_MPS2_HZ
+#define BP_MPS2_ROM 0u
+#define BP_MPS2_ROM_BYTES 0x400000u
+#endif
+
+#define BP_MPS2_REG(base, offset) (*(volatile uint32_t *)((base) + (offset)))
+
+/* Cortex-M System Design Kit (DDI 0479), APB UART. */
+#define BP_UART_DATA BP_MPS2_REG(BP_MPS2_UART, 0x00)
+#define BP_UART_STATE BP_MPS2_REG(BP_MPS2_UART, 0x04)
+#define BP_UART_CTRL BP_MPS2_REG(BP_MPS2_UART, 0x08)
+#define BP_UART_BAUDDIV BP_MPS2_REG(BP_MPS2_UART, 0x10)
+#define BP_UART_TX 1u /* in STATE: the buffer is full; in CTRL: enable */
+#define BP_UART_RX 2u /* the same for the receiver */
+
+/* DAI 0385, FPGA system control and I/O. */
+#define BP_FPGAIO_CLK100HZ BP_MPS2_REG(BP_MPS2_FPGAIO, 0x14)
+#define BP_FPGAIO_COUNTER BP_MPS2_REG(BP_MPS2_FPGAIO, 0x18)
+
+/* DDI 0479 again, APB watchdog, whose interrupt is NMI on these boards. It counts down. */
+#define BP_WDOG_LOAD BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x00)
+#define BP_WDOG_CONTROL BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x08)
+#define BP_WDOG_INTCLR BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x0c)
+/* In CONTROL: count, and interrupt at 0; without RESEN, no reset follows. */
+#define BP_WDOG_INTEN 1u
+
+/// The line to the host ///
+
+static void bp_uart_init(void) {
+    BP_UART_BAUDDIV = 16; /* the least that it takes; QEMU sends at once anyway */
+    BP_UART_CTRL = BP_UART_TX | BP_UART_RX;
+    /* Only a read makes QEMU look at the line again; else the host's first frame waits a second. */
+    (void)BP_UART_DATA;
+}
+
+size_t bp_port_read(uint8_t *buffer, size_t capacity) {
+    size_t length = 0;
+    while (length < capacity && (BP_UART_STATE & BP_UART_RX) != 0) {
+        buffer[length++] = (uint8_t)BP_UART_DATA;
+    }
+    return length;
+}
+
+void bp_port_write(const uint8_t *buffer, size_t length) {
+    while (length--) {
+        while ((BP_UART_STATE & BP_UART_TX) != 0) {
+        }
+        BP_UART_DATA = *buffer++;
+    }
+}
+
+/// Clocks ///
+
+/* COUNTER wraps every 172 s at 25 MHz. The CMSDK timers would do as well, but QEMU's clock jumps to
+ * the next time that a running timer ends whenever the core sleeps, and an up-counter has no end.
+ */
+static const char bp_clock_source[] BP_ROM = "FPGAIO COUNTER";
+
+const bp_port_clock_t bp_port_clock BP_ROM = {
+    .source = bp_clock_source,
+    .ticks_hz = BP_MPS2_HZ,
+    .coarse_hz = 100,
+    .ticks_bits = 32,
+    .ticks_in_sleep = true,
+};
+
+uint64_t bp_port_ticks(void) {
+    return BP_FPGAIO_COUNTER;
+}
+
+uint32_t bp_port_coarse(void) {
+    return BP_FPGAIO_CLK100HZ;
+}
+
+uint8_t bp_port_reset_cause(void) {
+    return BP_RESET_UNKNOWN;
+}
+
+/// Guarded calls ///
+
+#if BP_CFG_GUARD
+
+static uint32_t bp_rounds; /* of 2^32 counts, 172 s, each: how many the limit still has */
+
+/* A limit of 172 s or more is the one case where an interrupt comes before it is over. */
+static bool bp_is_over(void) {
+    BP_WDOG_INTCLR = 1;
+    if (bp_rounds != 0) {
+        BP_WDOG_LOAD = UINT32_MAX;
+    }
+    return bp_rounds-- == 0;
+}
+
+static void bp_timer_start(uint32_t timeout_ms) {
+    uint64_t limit = (uint64_t)timeout_ms * (BP_MPS2_WATCHDOG_HZ / 1000u);
+    if (timeout_ms == 0) {
+        return; /* it is off already */
+    }
+    bp_rounds = (uint32_t)(limit >> 32);
+    BP_WDOG_INTCLR = 1; /* QEMU's goes on without INTEN too, and remembers that it was at 0 */
+    BP_WDOG_LOAD = (uint32_t)limit | 1u; /* 0 would be no time at all */
+    BP_WDOG_CONTROL = BP_WDOG_INTEN;
+}
+
+static void bp_timer_stop(void) {
+    BP_WDOG_CONTROL = 0;
+    BP_WDOG_INTCLR = 1;
+    BP_WDOG_LOAD = UINT32_MAX; /* so that QEMU has as little as can be to do for it */
+}
+
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    static const bp_arch_guard_t board = {BP_ARCH_PLACES, .is_over = bp_is_over};
+    bp_timer_start(timeout_ms);
+    bp_arch_guard(&board, body, context, fault);
+    bp_timer_stop();
+}
+
+#endif
+
+/* Without guarded calls nobody could tell of what is denied. */
+void bp_port_init(void) {
+#if BP_CFG_GUARD
+    bp_arch_protect(BP_MPS2_ROM, BP_MPS2_ROM_BYTES);
+#endif
+    bp_uart_init();
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ticks and time-outs by SysTick, which runs at the core's clock: for boards without another timer
+ * that counts alike on hardware and in its emulator. port.c includes it once, and defines
+ * BP_SYSTICK_HZ before.
+ *
+ * The counter has 24 bits; its exception counts the wraps, also within measured windows. What it
+ * takes is not told as ticks: bp_systick_init measures it, and each wrap is shorter by it. A hang
+ * ends with the first wrap after its limit, and not at all with interrupts off.
+ *
+ * ARMv7-M ARM (DDI 0403) and ARMv6-M ARM (DDI 0419), both B3.3; ICSR: B3.2.4. */
+
+#ifndef BP_ARCH_SYSTICK_H
+#define BP_ARCH_SYSTICK_H
+
+#ifndef BP_SYSTICK_HZ
+#define BP_SYSTICK_HZ 16000000u
+#endif
+
+#include "bp_arch_port.h"
+
+#define BP_SYST_CSR (*(volatile uint32_t *)0xe000e010u)
+#define BP_SYST_RVR (*(volatile uint32_t *)0xe000e014u)
+#define BP_SYST_CVR (*(volatile uint32_t *)0xe000e018u)
+#define BP_SYST_ENABLE 1u
+#define BP_SYST_TICKINT 2u
+#define BP_SYST_CLKSOURCE 4u /* the core's clock */
+#define BP_ICSR (*(volatile uint32_t *)0xe000ed04u)
+#define BP_ICSR_PENDSTSET (1u << 26)
+
+#define BP_SYSTICK_PERIOD (1u << 24)
+
+static const char bp_clock_source[] BP_ROM = "SysTick";
+
+const bp_port_clock_t bp_port_clock BP_ROM = {
+    .source = bp_clock_source,
+    .ticks_hz = BP_SYSTICK_HZ,
+    .ticks_bits = BP_CFG_GUARD ? 64 : 24,
+    .ticks_in_sleep = true,
+};
+
+/* It counts down. */
+static inline uint32_t bp_systick(void) {
+    return BP_SYSTICK_PERIOD - 1u - BP_SYST_CVR;
+}
+
+uint32_t bp_port_coarse(void) {
+    return 0;
+}
+
+#if BP_CFG_GUARD
+
+static volatile uint64_t bp_wrapped;    /* ticks of all wraps, less what counting them took */
+static uint32_t bp_wrap_cost;           /* ticks */
+static volatile uint32_t bp_wraps_left; /* until the limit is over; without one, 2^32 */
+
+static bool bp_is_over(void) {
+    bp_wrapped += BP_SYSTICK_PERIOD - bp_wrap_cost;
+    return --bp_wraps_left == 0; /* always the same instructions */
+}
+
+static const bp_arch_guard_t bp_guarded_board = {BP_ARCH_PLACES, .is_over = bp_is_over,
+                                                 .is_systick = true};
+
+uint64_t bp_port_ticks(void) {
+    uint64_t wrapped;
+    uint32_t now;
+    bool pending;
+    do {
+        wrapped = bp_wrapped;
+        now = bp_systick();
+        pending = (BP_ICSR & BP_ICSR_PENDSTSET) != 0;
+    } while (wrapped != bp_wrapped);
+    /* With interrupts off a wrap waits to be counted; if it was before the reading, add it. */
+    return wrapped + now + (pending && now < BP_SYSTICK_PERIOD / 2 ? BP_SYSTICK_PERIOD : 0);
+}
+
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    uint64_t limit = (uint64_t)timeout_ms * (BP_SYSTICK_HZ / 1000u) + bp_systick();
+    bp_wraps_left = timeout_ms != 0 ? (uint32_t)(limit >> 24) + 1u : 0;
+    bp_arch_guard(&bp_guarded_board, body, context, fault);
+    bp_wraps_left = 0;
+}
+
+/* Between two readings, with an exception or without. In a function of its own, so that both are
+ * of the same instructions. */
+static __attribute__((noinline)) uint32_t bp_systick_around(uint32_t icsr) {
+    uint32_t before = bp_systick();
+    BP_ICSR = icsr;
+    __asm__ volatile("dsb\n isb" ::: "memory");
+    return bp_systick() - before;
+}
+
+/* Where the exception comes in measured windows: in a guarded call. Pended, it takes the same way
+ * as at a wrap, and counts one that was none. */
+static void bp_systick_try(void *context) {
+    uint32_t without = bp_systick_around(0);
+    *(uint32_t *)context = bp_systick_around(BP_ICSR_PENDSTSET) - without;
+}
+
+static inline void bp_systick_init(void) {
+    bp_fault_t fault;
+    uint32_t cost = 0;
+    BP_SYST_RVR = BP_SYSTICK_PERIOD - 1u;
+    BP_SYST_CVR = 0;
+    BP_SYST_CSR = BP_SYST_CLKSOURCE | BP_SYST_TICKINT | BP_SYST_ENABLE;
+    bp_arch_guard(&bp_guarded_board, bp_systick_try, &cost, &fault);
+    bp_wrapped = 0;
+    bp_wrap_cost = cost;
+}
+
+#else
+
+uint64_t bp_port_ticks(void) {
+    return bp_systick();
+}
+
+static inline void bp_systick_init(void) {
+    BP_SYST_RVR = BP_SYSTICK_PERIOD - 1u;
+    BP_SYST_CVR = 0;
+    BP_SYST_CSR = BP_SYST_CLKSOURCE | BP_SYST_ENABLE;
+}
+
+#endif
+
+#endif

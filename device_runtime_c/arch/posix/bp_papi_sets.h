@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PAPI's events that are selected, in event sets that count for as long as the selection lasts: one
+ * for each component, since PAPI mixes none. */
+
+#ifndef BOARDPROF_BP_PAPI_SETS_H
+#define BOARDPROF_BP_PAPI_SETS_H
+
+#include "bp_papi_lib.h"
+
+enum { BP_PAPI_SLOTS = 10, BP_PAPI_OFF = 255, BP_PAPI_TEXT = 200, BP_PAPI_REASON = 240 };
+
+typedef struct {
+    char text[BP_PAPI_TEXT];
+    char reason[BP_PAPI_REASON]; /* why it cannot be counted, for people; empty: it can */
+    uint8_t status;              /* enum bp_counter_status */
+    int error;                   /* errno of a refusal, else 0 */
+    bool is_time;                /* counts ns */
+} bp_papi_event_t;
+
+/* An event set that counts, and the slots of its events in PAPI's order, or BP_PAPI_OFF. */
+typedef struct {
+    int set;
+    int component;
+    uint8_t count;
+    uint8_t slot[BP_PAPI_SLOTS];
+} bp_papi_set_t;
+
+typedef struct {
+    bp_papi_set_t set[BP_PAPI_SLOTS];
+    uint8_t sets;
+} bp_papi_sets_t;
+
+/* Add `count` events, one a slot, each by its `text`, and let them count. What cannot be counted
+ * says so itself. */
+void bp_papi_sets_open(bp_papi_sets_t *out, bp_papi_event_t *events, uint8_t count);
+
+void bp_papi_sets_close(bp_papi_sets_t *sets);
+
+/* Find out whether an event can be counted, by adding it to a set of its own. */
+void bp_papi_probe(bp_papi_event_t *event);
+
+#endif

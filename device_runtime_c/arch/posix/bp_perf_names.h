@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel's generic events by the names that perf gives them: hardware, software, cache. */
+
+#ifndef BOARDPROF_BP_PERF_NAMES_H
+#define BOARDPROF_BP_PERF_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What perf_event_open(2) takes, and what has to be known of it beside that. */
+typedef struct {
+    uint32_t type; /* PERF_TYPE_*, or the number of a PMU of sysfs */
+    uint64_t config;
+    uint64_t config1;
+    uint64_t config2;
+    bool is_time;   /* counts ns */
+    bool in_kernel; /* happens in the kernel alone: counted in user mode it is always 0 */
+} bp_perf_code_t;
+
+/* Find a generic event. */
+bool bp_perf_name_find(bp_perf_code_t *out, const char *name);
+
+unsigned bp_perf_name_count(void);
+
+/* Write name and description of generic event `index`, with room for `size` bytes each. */
+void bp_perf_name_at(char *name, char *description, size_t size, unsigned index);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the ports of machine-mode boards with a CLINT (mtime, mtimecmp) have alike. port.c includes
+ * it once, behind bp_arch_guard.h, and defines before:
+ *
+ *   BP_MTIME, BP_MTIMECMP   their addresses, the latter of the hart that runs this
+ *   BP_MTIME_OF(ms)         ticks of mtime in so many ms, a uint64_t
+ *   BP_STACK_GUARD_BYTES    below the stack, denied; a power of 2, as in link.ld
+ *   BP_NULL_BYTES           from address 0 on, where nothing is, denied; a power of 2
+ *
+ * link.ld places .noinit where nothing clears it, and defines bp_text_start, bp_text_end,
+ * bp_stack_guard_start and bp_stack_guard_end. */
+
+#ifndef BP_ARCH_PORT_H
+#define BP_ARCH_PORT_H
+
+#include "boardprof/bp_port.h"
+#include "bp_arch.h"
+#include "bp_arch_guard.h"
+
+#ifdef BP_MTIME
+
+extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
+
+static uint32_t bp_boots __attribute__((section(".noinit")));
+
+#if BP_CFG_STACK
+
+/* All above what is denied is stack. */
+uint8_t *bp_port_stack_limit(void) {
+    return (uint8_t *)(uintptr_t)bp_stack_guard_end;
+}
+
+#endif
+
+#if BP_CFG_GUARD
+
+/* The stack's end, and where NULL points: there is nothing at it, and nothing shall be. */
+static void bp_arch_port_init(void) {
+    bp_boots++;
+    bp_arch_deny(bp_arch_region((uintptr_t)bp_stack_guard_start, BP_STACK_GUARD_BYTES),
+                 bp_arch_region(0, BP_NULL_BYTES));
+}
+
+void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
+                   bp_fault_t *fault) {
+    static const bp_arch_guard_t board = {
+        .text_start = bp_text_start,
+        .text_end = bp_text_end,
+        .stack_guard_start = bp_stack_guard_start,
+        .stack_guard_end = bp_stack_guard_end,
+        .mtime = BP_MTIME,
+        .mtimecmp = BP_MTIMECMP,
+    };
+    bp_arch_guard(&board, body, context, BP_MTIME_OF(timeout_ms), fault);
+}
+
+#else
+
+static void bp_arch_port_init(void) {
+    bp_boots++;
+}
+
+#endif
+
+/* No wfi: while the core sleeps, an emulator moves its clock on to the next timer, and counters
+ * that follow that clock would count instructions that nobody executed. */
+void bp_port_idle(void) {
+}
+
+/* The tick counter has 64 bits: it needs no other to tell how often it wrapped. */
+uint32_t bp_port_coarse(void) {
+    return 0;
+}
+
+uint8_t bp_port_reset_cause(void) {
+    return BP_RESET_UNKNOWN;
+}
+
+/* The factor (2^32 / golden ratio) spreads the count over the word. */
+uint32_t bp_port_boot_id(void) {
+    return bp_boots * 0x9e3779b1u ^ (uint32_t)bp_arch_mtime(BP_MTIME);
+}
+
+#endif
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Events of Linux: perf_event_open(2) for the thread that runs the agent. The host selects them by
+ * the texts that perf takes; without a selection those below count, as far as there are any. The
+ * file descriptors stay open and the events count on: start and stop are one read(2) of each group.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "boardprof/bp.h"
+#include "bp_perf_groups.h"
+#include "bp_perf_sysfs.h"
+
+static const char *const bp_perf_defaults[BP_PERF_SLOTS] = {
+    "task-clock",   "page-faults", "context-switches", "cpu-migrations",   "cycles",
+    "instructions", "branches",    "branch-misses",    "cache-references", "cache-misses",
+};
+
+static const char bp_linux_perf_name[] BP_ROM = "perf";
+static const char bp_perf_slot_names[BP_PERF_SLOTS][6] BP_ROM = {
+    "slot0", "slot1", "slot2", "slot3", "slot4", "slot5", "slot6", "slot7", "slot8", "slot9"};
+
+static bp_perf_event_t bp_perf_events[BP_PERF_SLOTS];
+static uint8_t bp_perf_selected; /* events, those that cannot be counted included */
+static bp_perf_groups_t bp_perf_groups;
+static bool bp_perf_opened;
+
+/// Slots ///
+
+static void bp_linux_perf_close(void) {
+    if (bp_perf_opened) {
+        bp_perf_groups_close(&bp_perf_groups);
+        bp_perf_opened = false;
+    }
+}
+
+/* An agent may be a library: what it holds must not outlive its being unloaded. */
+__attribute__((destructor)) static void bp_linux_perf_end(void) {
+    bp_linux_perf_close();
+}
+
+/* In place of what was selected before. */
+static void bp_perf_program(const bp_perf_event_t *events, uint8_t count) {
+    bp_linux_perf_close();
+    memcpy(bp_perf_events, events, count * sizeof *events);
+    bp_perf_selected = count;
+    bp_perf_groups_open(&bp_perf_groups, bp_perf_events, count);
+    bp_perf_opened = true;
+}
+
+static void bp_linux_perf_init(void) {
+    bp_perf_event_t events[BP_PERF_SLOTS];
+    for (uint8_t i = 0; i < BP_PERF_SLOTS; i++) {
+        (void)bp_perf_event_parse(&events[i], bp_perf_defaults[i]);
+    }
+    bp_perf_program(events, BP_PERF_SLOTS);
+}
+
+static void bp_linux_perf_counter(bp_counter_t *out, uint8_t index) {
+    const bp_perf_event_t *event = &bp_perf_events[index];
+    out->name = bp_perf_slot_names[index];
+    out->bits = 64;
+    out->status = BP_COUNTER_ABSENT;
+    if (index < bp_perf_selected) {
+        out->source = event->text;
+        out->hz = event->code.is_time ? 1000000000u : 0;
+        out->status = event->status;
+        out->detail = (uint32_t)event->error;
+    }
+}
+
+/// Windows ///
+
+/* The state is the blob's struct, four words a slot; those of slots that are off stay 0. */
+enum { BP_PERF_START, BP_PERF_STOP, BP_PERF_ENABLED, BP_PERF_RUNNING, BP_PERF_WORDS };
+
+_Static_assert(sizeof(bp_linux_perf_t) == BP_PERF_SLOTS * BP_PERF_WORDS * sizeof(uint64_t),
+               "four words a slot");
+
+static void bp_linux_perf_start(void *state) {
+    uint64_t *words = state;
+    bp_perf_read_t now;
+    memset(words, 0, sizeof(bp_linux_perf_t));
+    for (uint8_t g = 0; g < bp_perf_groups.groups; g++) {
+        const bp_perf_group_t *group = &bp_perf_groups.group[g];
+        bool read = bp_perf_group_read(&bp_perf_groups, g, &now);
+        for (uint8_t i = 0; read && i < group->count; i++) {
+            uint64_t *slot = words + group->slot[i] * BP_PERF_WORDS;
+            slot[BP_PERF_START] = now.value[i];
+            slot[BP_PERF_ENABLED] = now.enabled;
+            slot[BP_PERF_RUNNING] = now.running;
+        }
+    }
+}
+
+/* A group that could not be read has been enabled for a while and did not run: no count. */
+static void bp_linux_perf_stop(void *state) {
+    uint64_t *words = state;
+    bp_perf_read_t now;
+    for (uint8_t g = bp_perf_groups.groups; g-- != 0;) {
+        const bp_perf_group_t *group = &bp_perf_groups.group[g];
+        bool read = bp_perf_group_read(&bp_perf_groups, g, &now);
+        for (uint8_t i = 0; i < group->count; i++) {
+            uint64_t *slot = words + group->slot[i] * BP_PERF_WORDS;
+            slot[BP_PERF_STOP] = read ? now.value[i] : slot[BP_PERF_START];
+            slot[BP_PERF_ENABLED] = read ? now.enabled - slot[BP_PERF_ENABLED] : 1;
+            slot[BP_PERF_RUNNING] = read ? now.running - slot[BP_PERF_RUNNING] : 0;
+        }
+    }
+}
+
+static void bp_linux_perf_encode(uint8_t *out, const void *state) {
+    bp_linux_perf_put(out, state);
+}
+
+/// What the host asks ///
+
+#if BP_CFG_OPEN_WINDOWS
+
+/* The next argument, as an event; a text that is too long is cut and found to be so. */
+static void bp_perf_arg_event(bp_call_t *call, bp_perf_event_t *out) {
+    char text[BP_PERF_TEXT + 1] = "";
+    size_t length;
+    const uint8_t *bytes = bp_arg_bytes(call, &length);
+    if (bytes != NULL) {
+        memcpy(text, bytes, length < BP_PERF_TEXT ? length : BP_PERF_TEXT);
+    }
+    (void)bp_perf_event_parse(out, text);
+}
+
+static int bp_linux_perf_select(bp_call_t *call) {
+    bp_perf_event_t events[BP_PERF_SLOTS];
+    uint8_t count = call->argc;
+    if (count > BP_PERF_SLOTS) {
+        return bp_fail(call, BP_ERR_ARG_RANGE, count - BP_PERF_SLOTS);
+    }
+    for (uint8_t i = 0; i < count; i++) {
+        bp_perf_arg_event(call, &events[i]);
+    }
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    bp_perf_program(events, count);
+    bp_ret_array(call, count);
+    for (uint8_t i = 0; i < count; i++) {
+        const bp_perf_event_t *event = &bp_perf_events[i];
+        bp_ret_array(call, 5);
+        bp_ret_uint(call, event->status);
+        bp_ret_uint(call, (uint32_t)event->error);
+        bp_ret_uint(call, event->code.is_time ? 1000000000u : 0);
+        bp_ret_text(call, event->text);
+        bp_ret_text(call, event->reason);
+    }
+    return call->err;
+}
+
+/* Whether it can be counted is found out by counting it, alone. */
+static void bp_perf_probe(bp_perf_event_t *event, const char *name) {
+    bp_perf_groups_t alone;
+    (void)bp_perf_event_parse(event, name);
+    bp_perf_groups_open(&alone, event, 1);
+    bp_perf_groups_close(&alone);
+}
+
+static int bp_linux_perf_event(bp_call_t *call) {
+    char name[BP_PERF_TEXT];
+    char description[BP_PERF_TEXT];
+    bp_perf_event_t event;
+    uint32_t index = bp_arg_u32(call);
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    uint32_t generic = bp_perf_name_count();
+    bool found = index < generic;
+    if (found) {
+        bp_perf_name_at(name, description, sizeof name, index);
+    } else {
+        snprintf(description, sizeof description, "named by the kernel for this machine");
+        found = bp_perf_sysfs_at(name, sizeof name, index - generic);
+    }
+    if (!found) {
+        bp_ret_nil(call);
+        return call->err;
+    }
+    bp_perf_probe(&event, name);
+    bp_ret_array(call, 5);
+    bp_ret_text(call, name);
+    bp_ret_text(call, description);
+    bp_ret_uint(call, event.status);
+    bp_ret_uint(call, (uint32_t)event.error);
+    bp_ret_text(call, event.reason);
+    return call->err;
+}
+
+#endif
+
+const bp_collector_t bp_collector_linux_perf BP_ROM = {
+    .name = bp_linux_perf_name,
+    .init = bp_linux_perf_init,
+    .start = bp_linux_perf_start,
+    .stop = bp_linux_perf_stop,
+    .encode = bp_linux_perf_encode,
+    .counter = bp_linux_perf_counter,
+#if BP_CFG_OPEN_WINDOWS
+    .select = bp_linux_perf_select,
+    .event = bp_linux_perf_event,
+#endif
+    .layout_crc = BP_LINUX_PERF_CRC,
+    .schema_id = BP_LINUX_PERF_SCHEMA,
+    .body_length = BP_LINUX_PERF_LEN,
+    .version = BP_LINUX_PERF_VERSION,
+    .state_bytes = sizeof(bp_linux_perf_t),
+    .counters = BP_PERF_SLOTS,
+};

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The core's cycles by SysTick, for Cortex-M without DWT CYCCNT (M0, M0+, M23): 24 bits, and the
+ * port's coarse clock to tell how often they wrapped.
+ *
+ * ARMv6-M ARM (DDI 0419) and ARMv7-M ARM (DDI 0403), both B3.3. The port leaves SysTick alone; its
+ * build says the core's rate in BP_SYSTICK_HZ. It goes on in sleep, not in deep sleep. */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_arch_reg.h"
+
+#ifndef BP_SYSTICK_HZ
+#define BP_SYSTICK_HZ 0 /* not told: then a second wrap within a window cannot be seen */
+#endif
+
+#define BP_SYST_CSR 0xe000e010u
+#define BP_SYST_RVR 0xe000e014u
+#define BP_SYST_CVR 0xe000e018u
+#define BP_SYST_CORE_CLOCK 5u /* CLKSOURCE, ENABLE; no exception */
+#define BP_SYST_MASK 0xffffffu
+
+static const char bp_systick_name[] BP_ROM = "systick";
+static const char bp_systick_cycles[] BP_ROM = "cycles";
+static const char bp_systick_source[] BP_ROM = "SysTick";
+
+static uint8_t bp_systick_status;
+
+/* It counts down. */
+static inline uint32_t bp_systick_read(void) {
+    return BP_SYST_MASK - (bp_arch_reg(BP_SYST_CVR) & BP_SYST_MASK);
+}
+
+static void bp_systick_init(void) {
+    bp_arch_reg_put(BP_SYST_RVR, BP_SYST_MASK);
+    bp_arch_reg_put(BP_SYST_CVR, 0);
+    bp_arch_reg_put(BP_SYST_CSR, BP_SYST_CORE_CLOCK);
+    uint32_t before = bp_systick_read();
+    bp_systick_status = BP_COUNTER_STUCK;
+    for (uint16_t i = 0; i < 1000 && bp_systick_status != BP_COUNTER_OK; i++) {
+        if (bp_systick_read() != before) {
+            bp_systick_status = BP_COUNTER_OK;
+        }
+    }
+}
+
+static void bp_systick_start(void *state) {
+    bp_systick_t *s = state;
+    s->coarse_start = bp_port_coarse();
+    s->start = bp_systick_read();
+}
+
+static void bp_systick_stop(void *state) {
+    bp_systick_t *s = state;
+    s->stop = bp_systick_read();
+    s->coarse_stop = bp_port_coarse();
+}
+
+static void bp_systick_encode(uint8_t *out, const void *state) {
+    bp_systick_put(out, state);
+}
+
+static void bp_systick_counter(bp_counter_t *out, uint8_t index) {
+    (void)index;
+    out->name = bp_systick_cycles;
+    out->source = bp_systick_source;
+    out->hz = BP_SYSTICK_HZ;
+    out->coarse_hz = BP_ROM_GET(bp_port_clock.coarse_hz);
+    out->bits = 24;
+    out->counts_in_sleep = true;
+    out->status = bp_systick_status;
+}
+
+const bp_collector_t bp_collector_systick BP_ROM = {
+    .name = bp_systick_name,
+    .init = bp_systick_init,
+    .start = bp_systick_start,
+    .stop = bp_systick_stop,
+    .encode = bp_systick_encode,
+    .counter = bp_systick_counter,
+    .layout_crc = BP_SYSTICK_CRC,
+    .schema_id = BP_SYSTICK_SCHEMA,
+    .body_length = BP_SYSTICK_LEN,
+    .version = BP_SYSTICK_VERSION,
+    .state_bytes = sizeof(bp_systick_t),
+    .counters = 1,
+};

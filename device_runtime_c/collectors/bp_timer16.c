@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cycles by a 16-bit timer whose interrupt counts its wraps, and runs within measured windows: what
+ * that took is in the blob, for the host to subtract. */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_arch.h"
+
+static const char bp_timer16_name[] BP_ROM = "cycles";
+static const char bp_timer16_source[] BP_ROM = BP_ARCH_TIMER16_SOURCE;
+
+static uint16_t bp_timer16_interrupt_cycles; /* 0: the timer or its interrupt stands still */
+
+typedef struct {
+    bp_arch_timer16_t start;
+    bp_arch_timer16_t stop;
+} bp_timer16_state_t;
+
+static void bp_timer16_init(void) {
+    bp_timer16_interrupt_cycles = bp_arch_timer16_interrupt_cycles();
+}
+
+static void bp_timer16_start(void *state) {
+    bp_arch_timer16_read(&((bp_timer16_state_t *)state)->start);
+}
+
+static void bp_timer16_stop(void *state) {
+    bp_arch_timer16_read(&((bp_timer16_state_t *)state)->stop);
+}
+
+/* An interrupt that was pending when the window opened has run within it, one that was pending when
+ * it closed has not: how often the interrupt has run tells that, how often the timer has wrapped
+ * does not. */
+static void bp_timer16_encode(uint8_t *out, const void *state) {
+    const bp_timer16_state_t *s = state;
+    const bp_timer16_t blob = {
+        .start = s->start.count,
+        .stop = s->stop.count,
+        .wraps = bp_arch_timer16_wraps(&s->stop) - bp_arch_timer16_wraps(&s->start),
+        .interrupts = s->stop.interrupts - s->start.interrupts,
+        .interrupt_cycles = bp_timer16_interrupt_cycles,
+        .return_cycles = BP_ARCH_RETURN_CYCLES,
+    };
+    bp_timer16_put(out, &blob);
+}
+
+static void bp_timer16_counter(bp_counter_t *out, uint8_t index) {
+    (void)index;
+    out->name = bp_timer16_name;
+    out->source = bp_timer16_source;
+    out->hz = BP_ROM_GET(bp_port_clock.ticks_hz);
+    out->bits = 16;
+    out->counts_in_sleep = true;
+    out->status = bp_timer16_interrupt_cycles != 0 ? BP_COUNTER_OK : BP_COUNTER_STUCK;
+}
+
+const bp_collector_t bp_collector_timer16 BP_ROM = {
+    .name = bp_timer16_name,
+    .init = bp_timer16_init,
+    .start = bp_timer16_start,
+    .stop = bp_timer16_stop,
+    .encode = bp_timer16_encode,
+    .counter = bp_timer16_counter,
+    .layout_crc = BP_TIMER16_CRC,
+    .schema_id = BP_TIMER16_SCHEMA,
+    .body_length = BP_TIMER16_LEN,
+    .version = BP_TIMER16_VERSION,
+    .state_bytes = sizeof(bp_timer16_state_t),
+    .counters = 1,
+};

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that a connected board can be asked to count, and why the rest cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from boardprof.board.board import Board
+from boardprof.board.events import Programmable
+from boardprof.board.planning import Offer
+from boardprof.errors import UnknownNameError, UsageError
+
+__all__ = ["ListedMetric", "board_metrics", "metrics_json", "metrics_text"]
+
+
+@dataclass(frozen=True)
+class ListedMetric:
+    """A metric that the board has, or would have.
+
+    Attributes:
+        name: as ``metrics=`` takes it; empty where one entry stands for many that there are not.
+        collector: whose counter or event it is; None of what is computed of others.
+        description: for people: where it is read from, or what it counts.
+        reason: why it is not available, or None when it is.
+    """
+
+    name: str
+    collector: str | None
+    description: str
+    reason: str | None
+
+
+def board_metrics(board: Board) -> list[ListedMetric]:
+    """Ask the board for all of its metrics; each event is tried out.
+
+    What programmable collectors count by themselves counts again afterwards.
+
+    Raises:
+        FrameError: a list of events is none.
+    """
+    found = [
+        ListedMetric(k.name, c.name, k.source, board.offer.unsupported.get(k.name))
+        for c in board.offer.fixed
+        for k in c.counters
+    ]
+    for collector in board.offer.programmable:
+        codes = collector.codes
+        found += _named_events(collector) if codes is None else _coded_events(collector, codes)
+    reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
+    reasons |= {metric.name: metric.reason for metric in found}
+    for name, (_, formula) in board.formulas.items():
+        parts = {part: reasons.get(part) for part in formula.names}
+        parts |= {part: _missing(board.offer, part) for part in parts if part not in reasons}
+        told = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
+        found.append(ListedMetric(name, None, formula.text, told or None))
+    return found
+
+
+def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator[ListedMetric]:
+    """Try events whose codes stand in the board's file, one by one."""
+    name = collector.collector.name
+    for event, code in codes.items():
+        refused = collector.select([event]).refused
+        yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
+    collector.by_itself()
+
+
+def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
+    """Ask for events that the board knows by name; it tries each without what counts now."""
+    name = collector.collector.name
+    for event in collector.listed():
+        yield ListedMetric(collector.shown(event.name), name, event.description, event.refused)
+
+
+def _missing(offer: Offer, part: str) -> str | None:
+    """Return why there is no such part of a formula, None if it is one by another name."""
+    try:
+        found = offer.find(part)
+    except UnknownNameError:
+        return f"there is no counter or event {part}"
+    except UsageError as error:
+        return error.message.removesuffix(".")
+    for collector in offer.programmable:
+        if found is not None and collector.codes is None:
+            collector.by_itself()  # to find it, something else was selected
+    return None
+
+
+def metrics_json(board: Board, metrics: list[ListedMetric]) -> dict[str, Any]:
+    """Return the list as plain data; ``slots``: events that a collector counts in one pass."""
+    return {
+        "schema_version": 1,
+        "board": board.spec.name,
+        "slots": {p.collector.name: p.slots for p in board.offer.programmable},
+        "metrics": [{**asdict(m), "available": m.reason is None} for m in metrics],
+    }
+
+
+def metrics_text(board: Board, metrics: list[ListedMetric]) -> str:
+    """Return the list for people: what is there, then what is not, by reason."""
+    slots = {p.collector.name: p.slots for p in board.offer.programmable}
+    lines = [f"Metrics of {board.spec.name}"]
+    for owner in dict.fromkeys(m.collector for m in metrics):
+        own = [m for m in metrics if m.collector == owner]
+        title = "computed" if owner is None else owner
+        at_once = f", {slots[owner]} in one pass" if owner in slots else ""
+        lines += ["", f"{title}: {sum(m.reason is None for m in own)} available{at_once}"]
+        lines += _lines(own)
+    return "\n".join(lines)
+
+
+def _lines(metrics: list[ListedMetric]) -> Iterator[str]:
+    available = [m for m in metrics if m.reason is None]
+    width = max((len(m.name) for m in available), default=0)
+    for metric in available:
+        yield f"  {metric.name:{width}}  {metric.description}"
+    for reason in dict.fromkeys(m.reason for m in metrics if m.reason is not None):
+        names = [m.name or m.description for m in metrics if m.reason == reason]
+        yield f"  not available: {reason}"
+        yield from _wrapped(names)
+
+
+def _wrapped(names: list[str], width: int = 96) -> Iterator[str]:
+    """Break names into lines; they have minus signs and colons, at which nothing may break."""
+    line = ""
+    for name in names:
+        if line and len(line) + len(name) + 2 > width:
+            yield f"    {line},"
+            line = ""
+        line = f"{line}, {name}" if line else name
+    yield f"    {line}"

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof metrics``: what a board can count, and why it cannot count the rest."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from boardprof.cli.options import board_option, image_option, port_options
+
+__all__ = ["metrics"]
+
+
+@click.command()
+@board_option
+@port_options
+@image_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def metrics(board: str | None, as_json: bool, **options: Any) -> None:
+    """List what a board can count; each event is tried out on it."""
+    from boardprof.board.metric_list import board_metrics, metrics_json, metrics_text
+    from boardprof.cli.output import echo_note
+    from boardprof.connection import connect
+
+    with connect(
+        board,
+        options["port"],
+        image=options["image"],
+        baud=options["baud"],
+        timeout_s=options["timeout"],
+        takeover=options["takeover"],
+        key_file=options["key_file"],
+        on_note=echo_note,
+    ) as connected:
+        found = board_metrics(connected)
+        if as_json:
+            click.echo(json.dumps(metrics_json(connected, found), indent=2))
+        else:
+            click.echo(metrics_text(connected, found))

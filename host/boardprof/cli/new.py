@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof new``: the files of a new board or collector, with marks where to change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from boardprof.cli.group import Commands
+
+__all__ = ["new"]
+
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.group(cls=Commands)
+def new() -> None:
+    """Make the files of a new board or collector."""
+
+
+@new.command()
+@click.argument("name")
+@click.option("--like", required=True, metavar="BOARD", help="The board that it is most like.")
+@click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
+def board(name: str, like: str, folder: Path) -> None:
+    """Make DIR/NAME, the folder of a board, as a copy of another one's that builds at once.
+
+    A comment with CHANGE stands wherever it still speaks of the other board.
+    """
+    from boardprof.run.new_board import MARK, new_board
+
+    target = new_board(name, like, folder)
+    for path in sorted(path for path in target.rglob("*") if path.is_file()):
+        marks = path.read_text(errors="replace").count(MARK)
+        click.echo(f"{path}: {marks} to change" if marks else path)
+    click.echo(f"See them: grep -rn {MARK} {target}")
+    click.echo(f"Build it: boardprof build -b {_as_folder(target)}")
+
+
+@new.command()
+@click.argument("name")
+@click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
+def collector(name: str, folder: Path) -> None:
+    """Make the files of a collector: bp_NAME.c, its layout and its vectors.
+
+    DIR is a board's folder, a checkout of boardprof, or the folder of a Python package of your own.
+    A comment with CHANGE stands wherever something is to be filled in; until then it counts ticks.
+    """
+    from boardprof.run.new_collector import new_collector
+
+    made = new_collector(name, folder)
+    for path in made.files:
+        click.echo(path)
+    click.echo("Then:")
+    for step in made.steps:
+        click.echo(f"  {step}")
+
+
+def _as_folder(path: Path) -> str:
+    """Return a path that cannot be taken for a board's name."""
+    return str(path) if path.is_absolute() or len(path.parts) > 1 else f"./{path}"

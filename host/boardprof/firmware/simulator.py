@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the program that plays a board, once for each content of its sources.
+
+Two processes that want it at one time build it once: the second waits for the first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from boardprof.boards.board_file import BoardSpec, SimulatorSpec
+from boardprof.boards.placeholders import filled
+from boardprof.boards.simulator import simulator_sources
+from boardprof.errors import BuildError, MissingToolError, UsageError
+from boardprof.resources import runtime_dir
+from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.tools import ended
+from boardprof.transport.sealed import KEY_VARIABLE
+
+__all__ = ["build_simulator", "python_package_version"]
+
+_FORMAT = 1
+_BUILD_S = 900.0
+_VERSION_S = 30.0
+_POLL_S = 0.1
+_SHOWN_LINES = 60
+_TRIES = 2
+_ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
+
+
+def build_simulator(
+    spec: BoardSpec,
+    simulator: SimulatorSpec,
+    *,
+    on_note: Callable[[str], None] | None = None,
+    timeout_s: float = _BUILD_S,
+) -> Path:
+    """Return the program that plays a board, from the cache if it is there.
+
+    Args:
+        spec: the board.
+        simulator: how it is built.
+        on_note: is told when a build begins, and that another process is at it.
+        timeout_s: the longest that the build may take, and the wait for another process's.
+
+    Raises:
+        MissingToolError: the build's tool, a library or the package of sources is not installed.
+        BuildError: it fails or does not end; with what the tool wrote.
+        UsageError: the cache cannot be written.
+    """
+    tool = shutil.which(simulator.program)
+    if tool is None:
+        raise MissingToolError(simulator.program, simulator.package)
+    work = _Work(
+        spec,
+        simulator,
+        tool,
+        Cache(),
+        {"runtime": os.fspath(runtime_dir()), **_python_package(simulator)},
+        # The key is for agents; a compiler has no use for it. Its messages are shown, and read.
+        {name: value for name, value in os.environ.items() if name != KEY_VARIABLE} | _ENGLISH,
+        timeout_s,
+    )
+    built = _built(work, on_note or (lambda text: None))
+    work.cache.use(built)
+    return built
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is to be built, and with what; ``environment`` is that of all the programs it takes."""
+
+    spec: BoardSpec
+    simulator: SimulatorSpec
+    tool: str
+    cache: Cache
+    values: dict[str, str]
+    environment: dict[str, str]
+    timeout_s: float
+
+
+def _built(work: _Work, note: Callable[[str], None]) -> Path:
+    """Return the program of what the sources are now; builds it if it is not there."""
+    name = work.spec.name
+    for _ in range(_TRIES):
+        key = _key(work)
+        place = ("simulators", key, "simulator")
+        built = work.cache.root.joinpath(*place)
+        if built.is_file():
+            return built
+        with _alone(work.cache.root / "simulators" / f"{key}.lock", name, note, work.timeout_s):
+            if _key(work) != key:
+                continue  # changed while we waited; that has a lock of its own
+            if not built.is_file():
+                note(f"building the simulator of {name} with {work.simulator.program}, once")
+                if not _build(work, key, place):
+                    note(f"sources of the simulator of {name} changed while it was built")
+                    continue
+            return built
+    raise BuildError(
+        f"The simulator of {name} is not built: its sources changed meanwhile, {_TRIES} times.",
+        hint="try again when nothing writes them",
+    )
+
+
+def python_package_version(name: str) -> str | None:
+    """Return the version of an installed Python package, None if it is not installed."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _python_package(simulator: SimulatorSpec) -> dict[str, str]:
+    """Return the folder of the package of sources, by its placeholder."""
+    name = simulator.python_package
+    if name is None:
+        return {}
+    # Not imported: its data are wanted, and it may do anything.
+    found = find_spec(name.replace("-", "_")) if python_package_version(name) else None
+    if found is None or not found.submodule_search_locations:
+        raise MissingToolError(
+            name,
+            name,
+            message=f"The Python package {name} is not installed for {sys.executable}.",
+            hint=f"{sys.executable} -m pip install {name}",
+        )
+    return {"python_package": next(iter(found.submodule_search_locations))}
+
+
+def _key(work: _Work) -> str:
+    """Return the digest of all that the program depends on."""
+    hashes = FileHashes()
+    sources = simulator_sources(work.spec.folder, work.simulator)
+    name = work.simulator.python_package
+    return digest(
+        _FORMAT,
+        {label: hashes.of(path) for label, path in sources.items()},
+        work.simulator.command,
+        _version(work),
+        name and [name, python_package_version(name)],
+    )
+
+
+def _version(work: _Work) -> str:
+    command = [work.tool, "--version"]
+    try:
+        done = ended(command, Path("/"), work.environment, _VERSION_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"{shlex.join(command)} does not run: {error}.") from error
+    return done.stdout
+
+
+@contextlib.contextmanager
+def _alone(path: Path, board: str, note: Callable[[str], None], timeout_s: float) -> Iterator[None]:
+    """Hold the lock of a board's build."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a")
+    except OSError as error:
+        raise UsageError(
+            f"The cache {path.parent} cannot be written: {error.strerror or error}.",
+            hint="set XDG_CACHE_HOME to a folder that can be written",
+        ) from error
+    with file:
+        deadline = time.monotonic() + timeout_s
+        told = False
+        while not _locked(file.fileno()):
+            if time.monotonic() >= deadline:
+                raise BuildError(
+                    f"Another process has been building the simulator of {board} for "
+                    f"{timeout_s:g} s.",
+                    hint=f"see who: fuser -v {path}",
+                )
+            if not told:
+                note(f"another process builds the simulator of {board}; waiting for it")
+                told = True
+            time.sleep(_POLL_S)
+        yield  # the lock ends with the file, also when we are killed
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _build(work: _Work, key: str, place: tuple[str, ...]) -> bool:
+    """Run the board's own command; keep what it makes if it is still what the key says."""
+    spec, simulator = work.spec, work.simulator
+    what = f"The simulator of {spec.name}"
+    with work.cache.scratch() as folder:
+        scratch, output = folder / "scratch", folder / "simulator"
+        scratch.mkdir()
+        own = {"scratch": os.fspath(scratch), "output": os.fspath(output)}
+        command = filled(simulator.command, {**work.values, **own})
+        shown = f"The command was:\ncd {shlex.quote(str(spec.folder))} && {shlex.join(command)}"
+        try:
+            done = ended(command, spec.folder, work.environment, work.timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise BuildError(
+                f"{what} is not built: no end after {work.timeout_s:g} s.\n{shown}"
+            ) from error
+        except FileNotFoundError as error:
+            raise MissingToolError(command[0], simulator.package) from error
+        except OSError as error:
+            raise BuildError(f"{what} is not built: {error.strerror or error}.\n{shown}") from error
+        if done.returncode != 0 or not output.is_file():
+            raise _failure(what, simulator, done, shown)
+        if _key(work) != key:
+            return False
+        work.cache.keep(output, *place)
+        return True
+
+
+def _failure(
+    what: str, simulator: SimulatorSpec, done: subprocess.CompletedProcess[str], shown: str
+) -> BuildError:
+    """Return why a build failed, in the tool's own words."""
+    words = done.stderr.strip() or done.stdout.strip()
+    for header, package in simulator.headers.items():
+        if f"{header}: No such file" in words:
+            return MissingToolError(
+                header, package, message=f"{what} is not built: there is no {header}."
+            )
+    lines = words.splitlines()
+    if len(lines) > _SHOWN_LINES:  # the cause comes first, what follows from it last
+        lines = [*lines[:_SHOWN_LINES], f"... ({len(lines) - _SHOWN_LINES} more lines)"]
+    ended_so = f"exit code {done.returncode}" if done.returncode else "no program was written"
+    return BuildError("\n".join([f"{what} is not built ({ended_so}):", *lines, shown]))

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's collector of PAPI's counters, over any transport."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from boardprof.board.board import Board
+from boardprof.board.events import Programmable, Slots
+from boardprof.board.window import Window
+from boardprof.decode.samples import decode_samples
+from boardprof.errors import UsageError
+from boardprof.metrics import Count, Metric
+
+__all__ = ["PAPIMetricCollector"]
+
+_COLLECTOR = "papi"
+_DEFAULTS = (
+    "perf::CYCLES",
+    "perf::STALLED-CYCLES-FRONTEND",
+    "perf::STALLED-CYCLES-BACKEND",
+    "perf::INSTRUCTIONS",
+    "perf::CACHE-MISSES",
+)
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A window that is open, and what its slots count."""
+
+    window: Window
+    slots: Slots
+
+
+class PAPIMetricCollector:
+    """Counts PAPI's events on boards that have them.
+
+    Name, arguments and defaults are those of ``tvm.runtime.profiling``; unlike there it works over
+    RPC, and of the defaults those are left out, with a warning, that a board does not have::
+
+        collector = PAPIMetricCollector({board: ["perf::PAGE-FAULTS"]})
+        profiled = profile_function(board, collectors=[collector], func_name="fir")
+
+    `Init`, `Start` and `Stop` are there as well. Between Start and Stop the host can call what it
+    likes; the agent's handling of these calls is in the counts then. `profile_function` measures on
+    the board and corrects by the calibration.
+    """
+
+    def __init__(self, metric_names: Mapping[object, Sequence[str]] | None = None) -> None:
+        """Choose the events; none is asked for yet.
+
+        Args:
+            metric_names: board, or its name -> names of PAPI's events. None: TVM's five of a CPU.
+        """
+        self._names = metric_names
+        self._slots: dict[int, Slots] = {}
+
+    def metric_names(self, board: Board) -> list[str]:
+        """Return the events for ``board`` that it can count; selects them to find that out.
+
+        Raises:
+            UsageError: an event was named that the board cannot count, which says why; or the
+                board has no PAPI.
+        """
+        collector = _papi_of(board)
+        names = self._wanted(board)
+        if names is not None:
+            self._check(board, collector, names)
+            return names
+        refused = collector.select(_DEFAULTS).refused
+        if refused:
+            listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
+            warnings.warn(f"{board.device.name} does not count {listed}.", stacklevel=2)
+        return [name for name in _DEFAULTS if name not in refused]
+
+    def metrics(self, board: Board) -> list[str]:
+        """Return `metric_names` as ``metrics=`` takes them, so that nothing else counts them.
+
+        Raises:
+            UsageError: see `metric_names`.
+        """
+        return [f"{_COLLECTOR}.{name}" for name in self.metric_names(board)]
+
+    def Init(self, devs: Sequence[Board]) -> None:  # the name is TVM's
+        """Select the events on each board. Boards for which nothing is chosen are left out.
+
+        Raises:
+            UsageError: see `metric_names`; or there are more events than fit into one pass.
+        """
+        self._slots = {}
+        for board in devs:
+            names = self.metric_names(board)
+            if names:
+                self._slots[id(board)] = _papi_of(board).select(names)
+
+    def Start(self, dev: Board) -> object | None:  # the name is TVM's
+        """Open a window on a board; None where `Init` chose nothing for it."""
+        slots = self._slots.get(id(dev))
+        if slots is None:
+            return None
+        window = dev.window(_COLLECTOR)
+        window.start()
+        return _Running(window, slots)
+
+    def Stop(self, obj: object) -> dict[str, Metric]:  # the name is TVM's
+        """Close a window that `Start` returned.
+
+        Returns:
+            Event -> Count, raw.
+
+        Raises:
+            UsageError: it is no such window, or closed already.
+        """
+        if not isinstance(obj, _Running):
+            raise UsageError(f"{obj!r:.60} is nothing that Start returned.")
+        obj.window.stop()
+        collector, layout = obj.slots.collector, obj.slots.layout
+        (sample,) = decode_samples(obj.window.blob, [collector], {layout.schema_id: layout})
+        return {name: Count(sample.readings[name].value) for name in obj.slots.events}
+
+    def _wanted(self, board: Board) -> list[str] | None:
+        if self._names is None:
+            return None
+        for device, names in self._names.items():
+            if device is board or str(device) == board.device.name:
+                return list(names)
+        return []
+
+    def _check(self, board: Board, collector: Programmable, names: list[str]) -> None:
+        if len(names) > collector.slots:
+            raise UsageError(
+                f"{len(names)} events are more than the {collector.slots} that PAPI counts at once "
+                f"on {board.device.name}.",
+                hint="board.profile(..., metrics=[...]) makes several passes",
+            )
+        for name, why in collector.select(names).refused.items():
+            raise UsageError(
+                f"PAPI cannot count {name} on {board.device.name}: {why}.",
+                hint=f"boardprof metrics -b {board.spec.name} lists what it counts",
+            )
+
+
+def _papi_of(board: Board) -> Programmable:
+    for collector in board.offer.programmable:
+        if collector.collector.name == _COLLECTOR:
+            return collector
+    raise UsageError(
+        f"{board.device.name} has no collector {_COLLECTOR!r}.",
+        hint="PAPI is there on Linux boards; boardprof metrics lists what a board counts",
+    )

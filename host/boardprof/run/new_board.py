@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A new board: a copy of one that is like it, with a mark wherever something is to be changed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from boardprof.boards.board_file import BOARD_FILE, is_board_name, load_board
+from boardprof.boards.finding import board_spec, find_boards
+from boardprof.errors import UsageError
+
+__all__ = ["MARK", "new_board"]
+
+MARK = "CHANGE:"
+"""What stands wherever the copy speaks of the other board."""
+
+_KEYS = {
+    "cc": "the compiler, and the Debian package that has it",
+    "arch": "folder of device_runtime_c/arch with what boards of this architecture share",
+    "cflags": "core and ABI",
+    "collectors": "files of device_runtime_c/collectors without bp_, as far as the board has them",
+    "config": "sizes by the board's RAM (bp_config.h); guard = 1 needs [guard]",
+}
+_TABLES = {
+    "launch": '"serial" for a board on a wire, "process" for an emulator, "library"',
+    "port": "the board on a desk, where an emulator plays it as well",
+    "flash": "the tool that writes firmware onto it",
+    "clock": '"measured", "declared" or "simulated": whether ticks are time',
+    "guard": "the faults that it survives; each other one with the reason",
+    "unsupported": "counters that a probe would take for real, with the reason",
+    "events": "codes of the board's own events",
+}
+_DROPPED = ("default", "status")
+
+_FUNCTIONS = {
+    "init": "clocks, the line to the host, the tick counter",
+    "read": "the receiver's registers; must not block",
+    "write": "the transmitter's registers",
+    "idle": "may be empty",
+    "ticks": "the fastest free-running counter",
+    "coarse": "a slower clock, if the ticks wrap within minutes; else 0",
+    "clock": "source, rate and width of the ticks",
+    "reset_cause": "the register that tells, else BP_RESET_UNKNOWN",
+    "boot_id": "another number in each boot",
+    "guard": "what ends a call that faults or hangs",
+    "stack_limit": "the lowest address of the stack",
+}
+_DEFINITION = re.compile(r"(?:[a-z]\w*[ *]+)+bp_port_(\w+?)(?:\(.*\) \{| BP_ROM = \{| = \{)$")
+_NUMBER = re.compile(r"#define \w+ \d")
+_GENERATED = "Do not edit"
+_SOURCES = {".c", ".h", ".S", ".ld"}
+
+
+def new_board(name: str, like: str, folder: Path) -> Path:
+    """Make the folder of a new board, which builds at once.
+
+    Args:
+        name: the board's, and its folder's.
+        like: the board that it is most like.
+        folder: where the new folder is made.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        UnknownNameError: there is no board ``like``.
+        UsageError: the name is taken or none, or the folder is there or cannot be written; nothing
+            is left behind.
+    """
+    model = board_spec(like)
+    target = folder / name
+    if not is_board_name(name):
+        raise UsageError(
+            f"{name!r}: a board's name is of letters, digits, '.', '_' and '-'.",
+            hint="take another name",
+        )
+    if name in find_boards():
+        raise UsageError(f"There is a board {name!r} already.", hint="take another name")
+    if target.exists():
+        raise UsageError(f"{target} is there already.", hint="take another name, or remove it")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder) as scratch:
+            copy = Path(scratch) / name  # the folder's name is the board's
+            _copy(model.folder, copy)
+            _mark(copy, name, model.name)
+            load_board(copy)
+            copy.rename(target)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{target} cannot be written: {reason}.") from error
+    return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy the files of a folder, without their modes: an installed one may be read-only."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_dir() and path.name != "__pycache__":
+            _copy(path, target / path.name)
+        elif path.is_file():
+            shutil.copyfile(path, target / path.name)
+
+
+def _mark(copy: Path, name: str, like: str) -> None:
+    """Put marks into the files of a copy."""
+    file = copy / BOARD_FILE
+    file.write_text(_board_file(file.read_text(encoding="utf-8"), name, like), encoding="utf-8")
+    for path in sorted(copy.rglob("*")):
+        if path.suffix in _SOURCES and path.is_file():
+            text = path.read_text(encoding="utf-8")
+            if _GENERATED not in text:
+                path.write_text(_source(text, path.suffix, name, like), encoding="utf-8")
+
+
+def _board_file(text: str, name: str, like: str) -> str:
+    """Return the copy's board.toml, with a comment over each thing to change."""
+    lines = []
+    for line in text.splitlines():
+        key = re.match(r"(\w+) = ", line)
+        table = re.fullmatch(r"\[(\w+)[\w.]*\]", line)
+        if key and key[1] in _DROPPED:
+            continue
+        if key and key[1] == "summary":
+            lines.append(f"# {MARK} one line about {name}; this is a copy of {like}")
+            line = f'summary = "{name}, made like {like}"'
+        elif key and key[1] in _KEYS:
+            lines.append(f"# {MARK} {_KEYS[key[1]]}")
+        elif table and table[1] in _TABLES and (line == f"[{table[1]}]" or table[1] == "events"):
+            lines.append(f"# {MARK} {_TABLES[table[1]]}")
+        lines.append(line)
+    return "\n".join([*lines, ""])
+
+
+def _source(text: str, suffix: str, name: str, like: str) -> str:
+    """Return a C file or link script of the copy, with a comment over each thing to change."""
+    first, *rest = text.splitlines()
+    lines = [
+        first,
+        f"/* {MARK} a copy of {like}'s; tell here what it is of {name}, by its manual. */",
+    ]
+    defines = [line for line in rest if _NUMBER.match(line)][:1]
+    for line in rest:
+        found = _DEFINITION.fullmatch(line)
+        if found and found[1] in _FUNCTIONS:
+            lines.append(f"/* {MARK} {_FUNCTIONS[found[1]]} */")
+        elif line in defines:
+            lines.append(f"/* {MARK} addresses, rates and sizes, by the manual */")
+        elif suffix == ".ld" and line.startswith("MEMORY"):
+            lines.append(f"/* {MARK} where the chip has its memories, and how large they are */")
+        lines.append(line)
+    return "\n".join([*lines, ""])

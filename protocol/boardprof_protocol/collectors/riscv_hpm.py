@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Four programmable slots of RISC-V: mhpmcounter3 to mhpmcounter6."""
+
+from __future__ import annotations
+
+from construct import Int64ul, Struct
+
+from boardprof_protocol.layout import Counter, Layout
+
+__all__ = ["LAYOUT"]
+
+_SLOTS = [f"slot{i}" for i in range(4)]
+
+LAYOUT = Layout(
+    name="riscv_hpm",
+    schema_id=8,
+    version=1,
+    struct=Struct(
+        *(f"{slot}_{part}" / Int64ul * "events" for part in ("start", "stop") for slot in _SLOTS)
+    ),
+    counters=tuple(Counter(slot, f"{slot}_start", f"{slot}_stop") for slot in _SLOTS),
+    programmable=True,
+)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the table in boards/README.md from the boards' board.toml.
+
+Run from the repository: ``python scripts/boards_readme.py`` writes it, with ``--check`` it ends
+with 1 when the table is another one.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.finding import load_board
+
+__all__ = ["main", "table"]
+
+_BOARDS = Path(__file__).resolve().parents[1] / "boards"
+_BEGIN = "<!-- This table is generated: make boards-readme -->\n"
+_END = "<!-- end of the table -->\n"
+_STATUS = {"run": "run in CI", "built": "built in CI, never run", "none": "not yet"}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the table, or check it; return the exit status."""
+    readme = _BOARDS / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    before, _, rest = text.partition(_BEGIN)
+    old, _, after = rest.partition(_END)
+    new = table([load_board(path.parent) for path in sorted(_BOARDS.glob("*/board.toml"))])
+    if arguments == ["--check"]:
+        if old == new:
+            return 0
+        print(f"{readme} is not current: run make boards-readme.", file=sys.stderr)
+        return 1
+    readme.write_text(f"{before}{_BEGIN}{new}{_END}{after}", encoding="utf-8")
+    return 0
+
+
+def table(specs: list[BoardSpec]) -> str:
+    """Return the table as Markdown, a row a board."""
+    head = ("board", "what it is", "how it runs", "collectors", "not there", "state")
+    rows = [head, ("---",) * len(head), *map(_row, specs)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def _row(spec: BoardSpec) -> tuple[str, ...]:
+    default = " (default)" if spec.default else ""
+    collectors = ", ".join(f"`{name}`" for name in spec.build.collectors)
+    missing = "; ".join(f"{what}: {why}" for what, why in spec.unsupported.items())
+    return (
+        f"`{spec.name}`{default}",
+        spec.summary,
+        _runs(spec),
+        collectors,
+        missing or "-",
+        _state(spec),
+    )
+
+
+def _state(spec: BoardSpec) -> str:
+    state = _STATUS[spec.status]
+    is_both = spec.port is not None and spec.status == "run"
+    return f"emulator {state}; the real one not yet" if is_both else state
+
+
+def _runs(spec: BoardSpec) -> str:
+    launch = spec.launch
+    if launch.kind == "library":
+        return "in the host's process"
+    if launch.kind == "serial":
+        return f"at a port, {launch.baud:,} baud"
+    if launch.simulator is not None:
+        how = "a simulator that is built at its first start"
+    elif launch.listen == "board":
+        how = "as a process"
+    else:
+        how = f"`{launch.command[0]}`"
+    return how if spec.port is None else f"{how}; at a port the real one, {spec.port.baud:,} baud"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

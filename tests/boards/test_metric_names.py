@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which name is which counter or event, and why some are none: RISC-V's programmable counters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.board.events import programmable_collectors
+from boardprof.board.metric_list import board_metrics
+from boardprof.board.planning import Offer
+from boardprof.board.window import Window
+from boardprof.boards.counts import DerivedSpec
+from boardprof.connection import connect
+from boardprof.errors import UsageError
+from boardprof.firmware.builder import build
+from boardprof.formula import parse_formula
+from tests.boards.conftest import SMALL, available
+
+HPM = "riscv_hpm"
+LOADS, STORES, FETCHES = "dTLB-load-misses", "dTLB-store-misses", "iTLB-load-misses"
+DERIVED = {
+    "Loads": DerivedSpec("Ratio", parse_formula(f"{HPM}.{LOADS} / instructions")),
+    "Nothing": DerivedSpec("Ratio", parse_formula("no-such / instructions")),
+}
+EMULATED = "the emulator shows the host's time"
+
+
+@pytest.fixture(scope="module")
+def board() -> Iterator[Board]:
+    spec = dataclasses.replace(available("qemu-rv32"), derived=DERIVED)
+    with connect(spec, image=build(spec, [SMALL]).image) as connected:
+        yield connected
+
+
+def offer_without(board: Board, name: str) -> Offer:
+    """What the board offers if its file says that there is no such count."""
+    programmable = programmable_collectors(
+        board.session,
+        board.dictionary,
+        board.layouts,
+        board.spec.events,
+        unsupported={name: EMULATED},
+    )
+    return dataclasses.replace(board.offer, programmable=programmable)
+
+
+def test_an_event_that_is_asked_for_twice_takes_one_slot(board: Board) -> None:
+    (only,) = board.offer.passes([STORES, f"{HPM}.{STORES}", STORES])
+    assert only.events == {HPM: (STORES,)}
+
+
+def test_all_stands_alone(board: Board) -> None:
+    with pytest.raises(UsageError, match="`all` stands alone, not beside other metrics: all, t"):
+        board.offer.passes(["all", "ticks"])
+
+
+@pytest.mark.parametrize("told", [STORES, f"{HPM}.{STORES}"])
+@pytest.mark.parametrize("asked", [STORES, f"{HPM}.{STORES}"])
+def test_an_event_that_the_boards_file_excludes_is_refused_with_the_reason(
+    board: Board, told: str, asked: str
+) -> None:
+    offer = offer_without(board, told)
+    with pytest.raises(UsageError) as caught:
+        offer.passes(asked)
+    assert caught.value.message == f"qemu-rv32 does not support {asked}: {EMULATED}."
+
+
+def test_of_a_name_that_a_fixed_counter_has_the_event_can_be_excluded_too(board: Board) -> None:
+    offer = offer_without(board, "instructions")
+    with pytest.raises(UsageError, match=rf"support riscv_hpm\.instructions: {EMULATED}"):
+        offer.passes(f"{HPM}.instructions")
+    assert offer.programmable[0].lacking == {f"{HPM}.instructions": EMULATED}
+
+
+def test_all_is_what_the_boards_file_does_not_exclude(board: Board) -> None:
+    passes = offer_without(board, STORES).passes("all")
+    found = [event for each in passes for event in each.events.get(HPM) or ()]
+    assert found == ["instructions", LOADS, FETCHES]
+
+
+def test_an_excluded_event_is_not_selected_and_the_others_are(board: Board) -> None:
+    (collector,) = offer_without(board, STORES).programmable
+    slots = collector.select([STORES, LOADS])
+    assert (slots.events, slots.refused) == ((LOADS,), {STORES: EMULATED})
+
+
+def test_a_window_has_the_events_that_count_and_no_slots(board: Board) -> None:
+    (collector,) = offer_without(board, STORES).programmable
+
+    def readings() -> dict[str, int]:
+        window = Window(
+            board.session, board.dictionary, board.layouts, board.device, HPM, collector
+        )
+        with window:
+            board.functions.dot()
+        assert list(window.metrics) == list(window.readings)
+        return {name: reading.value for name, reading in window.readings.items()}
+
+    assert readings() == {}  # by themselves they count nothing
+    collector.select(["instructions"])
+    found = readings()
+    assert list(found) == [f"{HPM}.instructions"]
+    assert found[f"{HPM}.instructions"] > 100
+    Window(board.session, board.dictionary, board.layouts, board.device, HPM, collector).init()
+    assert readings() == {}
+
+
+def test_each_name_is_listed_once_and_can_be_asked_for(board: Board) -> None:
+    listed = board_metrics(board)
+    names = [metric.name for metric in listed]
+    assert len(set(names)) == len(names)
+    assert {name for name in names if name.endswith("instructions")} == {
+        "instructions",
+        f"{HPM}.instructions",
+    }
+    with pytest.raises(UsageError) as caught:
+        board.offer.passes("nothing-like-it")
+    assert str(caught.value).count("instructions") == 2
+    assert board.offer.passes(f"{HPM}.instructions")[0].events == {HPM: ("instructions",)}
+
+
+def test_a_formula_with_a_part_that_is_nowhere_is_not_available(board: Board) -> None:
+    reasons = {metric.name: metric.reason for metric in board_metrics(board)}
+    assert reasons["Nothing"] == "no-such: there is no counter or event no-such"
+    assert reasons["Loads"] is None

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""board.toml of boards that are emulated or on a desk, that count events, and of simulators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from boardprof.boards.board_file import BoardSpec, PortSpec, SimulatorSpec, load_board
+from boardprof.boards.clock import ClockSpec
+from boardprof.boards.counts import read_derived
+from boardprof.boards.launch import LaunchSpec
+from boardprof.errors import UsageError
+from boardprof.toml_table import TomlTable
+from tests.unit.test_boards import folder_of
+
+BOARD = """\
+summary = "a board"
+[build]
+cc = "some-gcc"
+package = "gcc-some"
+collectors = ["hpm"]
+[launch]
+kind = "process"
+command = ["emulator", "{image}", "{port}"]
+listen = "host"
+[clock]
+kind = "simulated"
+[unsupported]
+cycles = "the emulator has none"
+"""
+DESK = '[port]\nbaud = 9600\nclock = "declared"\n[port.unsupported]\nsleep = "not on this one"\n'
+SIMULATOR = """\
+[launch.simulator]
+sources = ["sim/*.c", "port.c"]
+command = ["cc", "-o", "{output}", "sim/a.c"]
+program = "cc"
+package = "gcc"
+"""
+
+
+def spec_of(tmp_path: Path, text: str) -> BoardSpec:
+    return load_board(folder_of(tmp_path, text))
+
+
+def refused(tmp_path: Path, text: str) -> str:
+    folder = folder_of(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        load_board(folder)
+    return str(caught.value).removeprefix(f"{folder / 'board.toml'}:")
+
+
+# -- the line ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('cc = "some-gcc"', "cc = 3", "3: [build] cc: a text is needed, not an integer (3)."),
+        ('cc = "some-gcc"\n', "", "2: [build] cc: a text is needed, but the key is missing."),
+        ('["hpm"]', '[\n"hpm",\n7]', "5: [build] collectors: a text is needed, not an integer"),
+        ("[clock]", "[clocks]", " clock: a table is needed, but the key is missing."),
+        ("cycles", "guarded = true\n[unsupported.x]\ncycles", "13: [unsupported] guarded: a text"),
+    ],
+)
+def test_an_error_names_the_line_of_the_key_or_of_its_table(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert refused(tmp_path, BOARD.replace(old, new, 1)).startswith(message)
+
+
+# -- a board on a desk ------------------------------------------------------------------------
+
+
+def test_a_board_with_a_port_is_the_emulated_one_until_it_is_at_a_port(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, BOARD + DESK)
+    assert spec.port == PortSpec("declared", 9600, {"sleep": "not on this one"})
+    assert (spec.launch.kind, spec.clock.kind) == ("process", "simulated")
+    assert spec.unsupported == {"cycles": "the emulator has none"}
+    real = spec.at_port()
+    assert real.launch == LaunchSpec("serial", baud=9600)
+    assert real.clock == ClockSpec("declared", 1.0, False)
+    assert real.unsupported == {"sleep": "not on this one"}
+    assert (real.name, real.build, real.port) == (spec.name, spec.build, None)
+
+
+def test_a_board_without_a_port_is_the_same_at_any(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, BOARD)
+    assert spec.at_port() is spec
+
+
+def test_a_port_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, BOARD + '[port]\nclock = "measured"\n')
+    assert spec.port == PortSpec("measured", 115200, {})
+
+
+def test_a_board_with_a_port_may_be_flashed(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, BOARD + DESK + '[flash]\ncommand = ["tool", "{hex}"]\n')
+    assert spec.flash is not None
+    assert spec.flash.command == ("tool", "{hex}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOARD + "[port]\nbaud = 9600\n", "14: [port] clock: a text is needed, but the key is m"),
+        (
+            BOARD + '[port]\nclock = "simulated"\n',
+            '15: [port] clock: one of "measured", "declared" is needed, not "simulated"',
+        ),
+        (
+            BOARD + '[port]\nclock = "measured"\nbaud = 0\n',
+            "16: [port] baud: bits a second, above 0, are needed, not 0",
+        ),
+        (
+            BOARD + '[port]\nclock = "measured"\nspeed = 9600\n',
+            "16: [port] speed: unknown key; Known here: clock, baud, unsupported",
+        ),
+        (
+            BOARD.replace('"process"', '"library"').replace("command", "#").replace("listen", "#")
+            + DESK,
+            '16: [port] clock: [port] is for boards of launch.kind = "process", not of "library"',
+        ),
+        (
+            BOARD + '[flash]\ncommand = ["tool", "{image}"]\n',
+            '15: [flash] command: a board of launch.kind = "process" is not flashed, but for one '
+            "that has [port]",
+        ),
+    ],
+)
+def test_a_wrong_port_is_told(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, text).startswith(message)
+
+
+# -- simulators -------------------------------------------------------------------------------
+
+
+def with_simulator(text: str = SIMULATOR) -> str:
+    return BOARD.replace('"emulator"', '"{simulator}"').replace("[clock]", f"{text}[clock]")
+
+
+def test_a_simulator_is_read_as_it_is_written(tmp_path: Path) -> None:
+    text = with_simulator(
+        SIMULATOR.replace(
+            '"{output}"', '"{output}", "{scratch}", "{runtime}/x", "{python_package}"'
+        )
+        + 'headers = { "sim.h" = "libsim-dev" }\npython_package = "some-core"\n'
+    )
+    folder = folder_of(tmp_path, text, "port.c", "sim/a.c", "sim/b.c")
+    assert load_board(folder).launch.simulator == SimulatorSpec(
+        sources=("sim/*.c", "port.c"),
+        command=(
+            *("cc", "-o", "{output}", "{scratch}", "{runtime}/x", "{python_package}", "sim/a.c"),
+        ),
+        program="cc",
+        package="gcc",
+        headers={"sim.h": "libsim-dev"},
+        python_package="some-core",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (', "port.c"]', ', "no.c"]', "11: [launch.simulator] sources: there is no file 'no.c'"),
+        ("sim/*.c", "sim/*.v", "11: [launch.simulator] sources: there is no file 'sim/*.v'"),
+        ("sim/*.c", "{home}/*.c", '11: [launch.simulator] sources: "{home}" is not known; {ru'),
+        ("{output}", "{scratch}", '12: [launch.simulator] command: "{output}" is needed'),
+        (
+            '"{output}"',
+            '"{output}", "{python_package}"',
+            '12: [launch.simulator] command: "{python_package}" is not known; {output}, {runtime}, '
+            "{scratch} are",
+        ),
+        ('program = "cc"\n', "", "10: [launch.simulator] program: a text is needed, but the key"),
+        ('package = "gcc"\n', "", "10: [launch.simulator] package: a text is needed, but the key"),
+        ('"{simulator}"', '"sim"', '8: [launch] command: "{image}" is needed, "{port}" if listen'),
+    ],
+)
+def test_a_wrong_simulator_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = with_simulator().replace(old, new, 1)
+    folder = folder_of(tmp_path, text, "port.c", "sim/a.c")
+    with pytest.raises(UsageError) as caught:
+        load_board(folder)
+    assert message in str(caught.value)
+
+
+def test_a_command_cannot_name_a_simulator_that_is_not_built(tmp_path: Path) -> None:
+    text = BOARD.replace('"emulator"', '"{simulator}"')
+    assert '"{simulator}" with [launch.simulator]' in refused(tmp_path, text)
+
+
+def test_a_declared_clock_may_be_a_simulators(tmp_path: Path) -> None:
+    text = BOARD.replace('"simulated"', '"declared"\nemulated = true')
+    clock = spec_of(tmp_path, text).clock
+    assert (clock.kind, clock.is_emulated) == ("declared", True)
+
+
+def test_a_simulated_clock_is_emulated_without_saying_so(tmp_path: Path) -> None:
+    assert spec_of(tmp_path, BOARD).clock.is_emulated
+
+
+def test_a_measured_clock_is_of_no_simulator(tmp_path: Path) -> None:
+    text = refused(tmp_path, BOARD.replace('"simulated"', '"measured"\nemulated = true'))
+    assert text.startswith('12: [clock] emulated: it tells simulators of kind = "declared" apart')
+
+
+# -- an emulator without determinism ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ("", "without -icount"),
+        ('"-icount", "shift=auto", ', "with -icount shift=auto"),
+        ('"-icount", "auto,sleep=off", ', "with -icount auto,sleep=off"),
+        ('"-icount", "sleep=off", ', "with -icount sleep=off"),
+    ],
+)
+def test_qemu_without_a_fixed_shift_counts_no_instructions(
+    tmp_path: Path, options: str, found: str
+) -> None:
+    text = BOARD.replace('"emulator"', f'"qemu-system-riscv32", {options}"-M", "virt"')
+    reason = f"{found}, QEMU's counters show the host's time; launch.command needs -icount shift=N"
+    assert spec_of(tmp_path, text).unsupported == {
+        "instructions": reason,
+        "cycles": "the emulator has none",
+    }
+
+
+@pytest.mark.parametrize("icount", ["shift=0,sleep=off", "0", "6,sleep=off", "align=off,shift=10"])
+@pytest.mark.parametrize("option", ["-icount", "--icount"])
+def test_qemu_with_a_fixed_shift_counts_them(tmp_path: Path, icount: str, option: str) -> None:
+    text = BOARD.replace('"emulator"', f'"/usr/bin/qemu-system-arm", "{option}", "{icount}"')
+    assert spec_of(tmp_path, text).unsupported == {"cycles": "the emulator has none"}
+
+
+# -- status, events, derived metrics ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "status"), [("", "none"), ('status = "run"', "run"), ('status = "built"', "built")]
+)
+def test_a_boards_status_is_none_unless_it_says_more(
+    tmp_path: Path, line: str, status: str
+) -> None:
+    assert spec_of(tmp_path, f"{line}\n{BOARD}").status == status
+
+
+def test_another_status_is_refused(tmp_path: Path) -> None:
+    message = refused(tmp_path, f'status = "tried"\n{BOARD}')
+    assert message.startswith('1: status: one of "run", "built", "none" is needed, not "tried"')
+
+
+def test_events_are_codes_of_a_programmable_collector(tmp_path: Path) -> None:
+    text = '[events.hpm]\nbranch-misses = 0x10\n"l1d.refill" = 3\n'
+    spec = spec_of(tmp_path, BOARD + text)
+    assert spec.events == {"hpm": {"branch-misses": 16, "l1d.refill": 3}}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[events.pmu]\nx = 1",
+            "14: [events] pmu: the board has no such collector; build.collectors: hpm",
+        ),
+        ('[events.hpm]\nx = "1"', "15: [events.hpm] x: an integer is needed, not a text ('1')"),
+        ("[events.hpm]\nx = -1", "15: [events.hpm] x: a code is 0 or more, in 64 bits, not -1"),
+        ('[events.hpm]\n"a b" = 1', "15: [events.hpm] a b: an event's name is of letters, digits"),
+        ("[events]\nhpm = 3", "15: [events] hpm: a table is needed, not an integer (3)"),
+        ("[derived]\nIPC = 3", "15: [derived] IPC: a table is needed, not an integer (3)"),
+        (
+            '[derived.IPC]\nkind = "Duration"',
+            '15: [derived.IPC] kind: one of "Count", "Percent", "Ratio" is needed',
+        ),
+        ('[derived.IPC]\nkind = "Ratio"', "14: [derived.IPC] formula: a text is needed, but the"),
+        (
+            '[derived]\nIPC = { kind = "Ratio", formula = "a / " }',
+            '15: [derived.IPC] formula: "a / ": a number, a name or a bracket is needed where it',
+        ),
+        (
+            '[derived]\nIPC = { kind = "Ratio", formula = "a", unit = "x" }',
+            "15: [derived.IPC] unit: unknown key; Known here: kind, formula",
+        ),
+    ],
+)
+def test_wrong_events_and_formulas_are_told(tmp_path: Path, text: str, message: str) -> None:
+    assert refused(tmp_path, f"{BOARD}{text}\n").startswith(message)
+
+
+def test_a_derived_metric_has_a_kind_and_a_formula(tmp_path: Path) -> None:
+    text = '[derived]\n"IPC" = { kind = "Ratio", formula = "instructions / cycles" }\n'
+    found = spec_of(tmp_path, BOARD + text).derived["IPC"]
+    assert (found.kind, found.formula.text) == ("Ratio", "instructions / cycles")
+    assert found.formula.names == ("instructions", "cycles")
+    assert found.formula.value({"instructions": 30.0, "cycles": 20.0}) == 1.5
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes", "Flags"),
+        *("Hash", "Stack (bytes)", "Perturbation (%)", "duration", "all"),
+    ],
+)
+def test_a_derived_metric_has_no_name_that_a_report_needs(tmp_path: Path, name: str) -> None:
+    text = f'[derived]\n"{name}" = {{ kind = "Count", formula = "instructions" }}\n'
+    message = "a Report has a column, or boardprof a meaning, of that name"
+    assert refused(tmp_path, BOARD + text).startswith(f"15: [derived] {name}: {message}")
+
+
+def test_a_derived_metric_hides_no_event(tmp_path: Path) -> None:
+    file = tmp_path / "board.toml"
+    file.write_text('[derived]\nloads = { kind = "Count", formula = "1" }\n')
+    table = TomlTable({"loads": {"kind": "Count", "formula": "1"}}, file, "derived")
+    with pytest.raises(UsageError, match=r"loads: an event of \[events\] has that name"):
+        read_derived(table, {"loads"})

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas are read as people write them, and never give a number where there is none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from boardprof.formula import parse_formula
+
+VALUES = {"a": 6.0, "b": 3.0, "branch-misses": 5.0, "cpu/x": 1.0, "zero": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a / b", 2.0),
+        ("a/b", 2.0),
+        ("a - b - 1", 2.0),
+        ("a / b / 2", 1.0),
+        ("1 + a * b", 19.0),
+        ("(1 + a) * b", 21.0),
+        ("-a + 10", 4.0),
+        ("2 * -b", -6.0),
+        ("100 * branch-misses / a", 83.33333333333333),
+        ("branch-misses - b", 2.0),
+        ("0.5 * a", 3.0),
+        ("((a))", 6.0),
+        ("a / zero", None),
+        ("a / (b - 3)", None),
+        ("zero / a", 0.0),
+        ("a / missing", None),
+    ],
+)
+def test_a_formula_gives(text: str, value: float | None) -> None:
+    assert parse_formula(text).value(VALUES) == value
+
+
+def test_a_formula_names_what_it_needs_once_in_the_order_of_the_text() -> None:
+    assert parse_formula("(b + a) / b - INST_RETIRED").names == ("b", "a", "INST_RETIRED")
+
+
+def test_a_formula_may_have_500_numbers_names_and_signs_and_no_more() -> None:
+    assert parse_formula("-a" + " + a" * 249).value({"a": 1.0}) == 248.0
+    with pytest.raises(ValueError, match="is too long: 500 numbers, names and signs are the most"):
+        parse_formula("a" + " + a" * 250)
+
+
+def test_a_minus_behind_a_name_belongs_to_it() -> None:
+    assert parse_formula("a-b").names == ("a-b",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", '"": a number, a name or a bracket is needed where it ends'),
+        ("a /", '"a /": a number, a name or a bracket is needed where it ends'),
+        ("a b", '"a b": an operator is needed where "b" stands'),
+        ("a % b", '"a % b": an operator is needed where "% b" stands'),
+        ("(a / b", '"(a / b": ")" is needed where it ends'),
+        ("a ** 2", 'a number, a name or a bracket is needed where "* 2" stands'),
+        ("a / b)", 'an operator is needed where ")" stands'),
+        ("__import__('os')", "an operator is needed where \"('os')\" stands"),
+        ("1 / 2", '"1 / 2" names nothing that is counted'),
+        ("(" * 99 + "a", "is nested too deeply"),
+    ],
+)
+def test_what_is_no_formula_is_told_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        parse_formula(text)
