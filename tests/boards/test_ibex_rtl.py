@@ -429,6 +429,7 @@ def simulator() -> Path:
 def test_it_takes_no_processor_while_the_board_waits(ends: Board, simulator: Path) -> None:
     image = build(board_spec("ibex-rtl"), [FIXTURES / "ends.c"]).image
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
         port = server.getsockname()[1]
         with subprocess.Popen([simulator, image, f"127.0.0.1:{port}"]) as process:
             connection, _ = server.accept()
