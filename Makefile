@@ -50,13 +50,16 @@ fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in a
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped
 	@$(PYTHON_BIN)/python scripts/soak.py
 
-gen: setup-demo ## Write the C header that is generated from protocol/
+gen: setup-demo ## Write the C headers that are generated: from protocol/, from boards' schema.py
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
+	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema || exit 1; done
 
 gen-check: setup-demo ## Check that what is committed is what is generated
-	@echo "Checking the generated header ..."
+	@echo "Checking the generated headers ..."
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header | diff -u $(WIRE_HEADER) - \
 		|| { echo "$(WIRE_HEADER) is not current: run make gen." >&2; exit 1; }
+	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema --check \
+		|| { echo "The header beside $$schema is not current: run make gen." >&2; exit 1; }; done
 	@$(PYTHON_BIN)/python scripts/boards_readme.py --check
 
 boards-readme: setup-demo ## Write the list of boards in boards/README.md from their board.toml

@@ -34,6 +34,11 @@ boardprof_sources := $(notdir $(wildcard $(BOARDPROF_RUNTIME)/src/*.c))
 boardprof_left_out := bp_main.c $(if $(BOARDPROF_FREESTANDING),,bp_mem.c)
 boardprof_files := $(addprefix src/,$(filter-out $(boardprof_left_out),$(boardprof_sources)))
 boardprof_files += $(BOARDPROF_COLLECTORS:%=collectors/bp_%.c)
+# What these two share, and have in more files.
+ifneq ($(and $(filter posix,$(BOARDPROF_ARCH)),$(filter linux_perf papi,$(BOARDPROF_COLLECTORS))),)
+boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
+    $(wildcard $(BOARDPROF_RUNTIME)/arch/posix/bp_perf_*.c $(BOARDPROF_RUNTIME)/arch/posix/bp_papi_*.c))
+endif
 ifneq ($(filter BP_CFG_GUARD=1,$(BOARDPROF_CONFIG)),)
 boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
     $(wildcard $(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)/bp_arch_guard*.[cS]))

@@ -77,8 +77,10 @@ def run(command: Sequence[str | Path], *, timeout_s: float = 100.0) -> str:
 
 
 def vectors(name: str) -> list[dict[str, Any]]:
-    """Return the vectors of ``protocol/vectors/<name>.json``."""
-    path = ROOT / "protocol" / "vectors" / f"{name}.json"
+    """Return the vectors of ``vectors/<name>.json`` in ``protocol/`` or in a board's folder."""
+    places = [ROOT / "protocol", *sorted(ROOT.glob("boards/*"))]
+    files = [place / "vectors" / f"{name}.json" for place in places]
+    (path,) = (file for file in files if file.is_file())
     rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="ascii"))
     return rows
 

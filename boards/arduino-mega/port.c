@@ -23,9 +23,3 @@ const bp_port_clock_t bp_port_clock BP_ROM = {
     .ticks_bits = BP_AVR_TICKS_BITS,
     .ticks_in_sleep = true,
 };
-
-#if BP_CFG_STACK
-uint8_t *bp_port_stack_limit(void) {
-    return bp_avr_stack_limit();
-}
-#endif

@@ -1,24 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ESP32-C3: UART0 as the ROM has left it (115200 baud), and the system timer. Addresses and
- * registers: ESP32-C3 Technical Reference Manual. Built, not run yet. */
+/* ESP32-C3: UART0 as the ROM has left it (115200 baud), and the system timer.
+ *
+ * ESP32-C3 Technical Reference Manual, by the names of its chapters; base addresses: "System and
+ * Memory". Built, not run yet: none of it is verified on a chip. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 
 #define BP_REG(address) (*(volatile uint32_t *)(address))
 
-/* UART controller. */
+/* "UART Controller (UART)". */
 #define BP_UART_FIFO BP_REG(0x60000000u)
 #define BP_UART_STATUS BP_REG(0x6000001cu) /* bytes: received in bits 9:0, to be sent in 25:16 */
 
-/* System timer: unit 0 counts at 16 MHz, from reset on. */
+/* "System Timer (SYSTIMER)": unit 0 counts at 16 MHz, from reset on. */
 #define BP_SYSTIMER_OP BP_REG(0x60023004u)
 #define BP_SYSTIMER_HIGH BP_REG(0x60023040u)
 #define BP_SYSTIMER_LOW BP_REG(0x60023044u)
 #define BP_SYSTIMER_UPDATE (1u << 30)
 #define BP_SYSTIMER_VALID (1u << 29)
 
-/* Watchdog timers, those that the ROM starts. */
+/* "Watchdog Timers (WDT)", those that the ROM starts; registers: "Timer Group (TIMG)" and
+ * "Low-power Management". */
 #define BP_TIMG0_WDT_CONFIG BP_REG(0x6001f048u)
 #define BP_TIMG0_WDT_PROTECT BP_REG(0x6001f064u)
 #define BP_RTC_WDT_CONFIG BP_REG(0x60008090u)
@@ -30,7 +33,7 @@
 #define BP_SUPER_WDT_KEY 0x8f1d312au
 #define BP_SUPER_WDT_FEEDS_ITSELF (1u << 31)
 
-#define BP_RESET_STATE (BP_REG(0x60008038u) & 63u) /* reset and clock */
+#define BP_RESET_STATE (BP_REG(0x60008038u) & 63u) /* "Reset and Clock" */
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
 

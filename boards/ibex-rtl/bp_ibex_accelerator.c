@@ -19,20 +19,20 @@ static uint8_t bp_engine_status[BP_ENGINE_COUNTERS];
 
 static void bp_ibex_accelerator_start(void *state) {
     bp_ibex_accelerator_t *s = state;
-    s->jobs_start = bp_arch_mtime(ENGINE_JOBS);
-    s->busy_start = bp_arch_mtime(ENGINE_BUSY);
-    s->read_stalls_start = bp_arch_mtime(ENGINE_READ_STALLS);
-    s->write_stalls_start = bp_arch_mtime(ENGINE_WRITE_STALLS);
-    s->macs_start = bp_arch_mtime(ENGINE_MACS);
+    s->jobs_start = bp_arch_counter_at(ENGINE_JOBS);
+    s->busy_start = bp_arch_counter_at(ENGINE_BUSY);
+    s->read_stalls_start = bp_arch_counter_at(ENGINE_READ_STALLS);
+    s->write_stalls_start = bp_arch_counter_at(ENGINE_WRITE_STALLS);
+    s->macs_start = bp_arch_counter_at(ENGINE_MACS);
 }
 
 static void bp_ibex_accelerator_stop(void *state) {
     bp_ibex_accelerator_t *s = state;
-    s->macs_stop = bp_arch_mtime(ENGINE_MACS);
-    s->write_stalls_stop = bp_arch_mtime(ENGINE_WRITE_STALLS);
-    s->read_stalls_stop = bp_arch_mtime(ENGINE_READ_STALLS);
-    s->busy_stop = bp_arch_mtime(ENGINE_BUSY);
-    s->jobs_stop = bp_arch_mtime(ENGINE_JOBS);
+    s->macs_stop = bp_arch_counter_at(ENGINE_MACS);
+    s->write_stalls_stop = bp_arch_counter_at(ENGINE_WRITE_STALLS);
+    s->read_stalls_stop = bp_arch_counter_at(ENGINE_READ_STALLS);
+    s->busy_stop = bp_arch_counter_at(ENGINE_BUSY);
+    s->jobs_stop = bp_arch_counter_at(ENGINE_JOBS);
 }
 
 /* Jobs while the core reads RAM: they get in each other's way, at reads and at writes. The core

@@ -98,7 +98,7 @@ const bp_port_clock_t bp_port_clock BP_ROM = {
 };
 
 uint64_t bp_port_ticks(void) {
-    return bp_arch_mtime(BP_MTIME);
+    return bp_arch_counter_at(BP_MTIME);
 }
 
 uint32_t bp_port_coarse(void) {

@@ -85,7 +85,8 @@ static void bp_armv8m_pmu_init(void) {
 #if BP_CFG_OPEN_WINDOWS
 
 /* An event that is chained already, or wider than the register, is none. */
-static uint8_t bp_pmu_select_one(uint32_t slot, uint32_t event) {
+static uint8_t bp_pmu_select_one(const uintptr_t *events, uint_fast8_t slot) {
+    uint32_t event = (uint32_t)events[slot];
     if (slot >= bp_pmu_there) {
         return BP_COUNTER_STUCK;
     }
@@ -96,30 +97,21 @@ static uint8_t bp_pmu_select_one(uint32_t slot, uint32_t event) {
     return BP_COUNTER_OK;
 }
 
-/* [event, ...] -> [[status, detail], ...] */
-static int bp_armv8m_pmu_select(bp_call_t *call) {
-    uint32_t events[BP_SLOTS];
-    uint_fast8_t count = call->argc;
-    if (count > BP_SLOTS) {
-        return bp_fail(call, BP_ERR_ARG_RANGE, BP_SLOTS);
-    }
-    for (uint_fast8_t i = 0; i < count; i++) {
-        events[i] = bp_arg_u32(call);
-    }
-    if (bp_arg_end(call) != 0) {
-        return call->err;
-    }
+static void bp_pmu_all_off(void) {
     for (uint32_t slot = 0; slot < bp_pmu_there; slot++) {
         bp_pmu_off(slot);
     }
-    bp_ret_array(call, (uint8_t)count);
-    for (uint_fast8_t i = 0; i < count; i++) {
-        bp_pmu_status[i] = bp_pmu_select_one(i, events[i]);
-        bp_ret_array(call, 2);
-        bp_ret_uint(call, bp_pmu_status[i]);
-        bp_ret_uint(call, 0);
-    }
-    return call->err;
+}
+
+static int bp_armv8m_pmu_select(bp_call_t *call) {
+    static const bp_select_t select = {
+        .largest = UINT32_MAX,
+        .all_off = bp_pmu_all_off,
+        .program = bp_pmu_select_one,
+        .status = bp_pmu_status,
+        .slots = BP_SLOTS,
+    };
+    return bp_select_slots(call, &select);
 }
 
 #endif

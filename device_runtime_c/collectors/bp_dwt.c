@@ -31,25 +31,25 @@ static const char bp_dwt_sources[BP_COUNTERS][16] BP_ROM = {
 
 static uint8_t bp_dwt_status[BP_COUNTERS];
 
-/* CYCCNT is read innermost: what reads the others is in none but their own. */
+/* CYCCNT is read outermost: what it counts, none of the others can exceed (but SLEEPCNT). */
 static void bp_dwt_start(void *state) {
     bp_dwt_t *s = state;
+    s->cycles_start = bp_arch_reg(BP_DWT_CYCCNT);
     s->cpi_start = (uint8_t)bp_arch_reg(BP_DWT_CPICNT);
     s->exc_start = (uint8_t)bp_arch_reg(BP_DWT_EXCCNT);
     s->sleep_start = (uint8_t)bp_arch_reg(BP_DWT_SLEEPCNT);
     s->lsu_start = (uint8_t)bp_arch_reg(BP_DWT_LSUCNT);
     s->fold_start = (uint8_t)bp_arch_reg(BP_DWT_FOLDCNT);
-    s->cycles_start = bp_arch_reg(BP_DWT_CYCCNT);
 }
 
 static void bp_dwt_stop(void *state) {
     bp_dwt_t *s = state;
-    s->cycles_stop = bp_arch_reg(BP_DWT_CYCCNT);
     s->fold_stop = (uint8_t)bp_arch_reg(BP_DWT_FOLDCNT);
     s->lsu_stop = (uint8_t)bp_arch_reg(BP_DWT_LSUCNT);
     s->sleep_stop = (uint8_t)bp_arch_reg(BP_DWT_SLEEPCNT);
     s->exc_stop = (uint8_t)bp_arch_reg(BP_DWT_EXCCNT);
     s->cpi_stop = (uint8_t)bp_arch_reg(BP_DWT_CPICNT);
+    s->cycles_stop = bp_arch_reg(BP_DWT_CYCCNT);
 }
 
 /* What happens in a probe is loads (CPI and LSU, which must advance then); no exception, no sleep,

@@ -46,7 +46,8 @@ static void bp_esp32c3_init(void) {
 
 /* The event register must read back, and hold one event: with several, it counts one of them at a
  * time, which nobody could tell apart. */
-static uint8_t bp_program(uint32_t event) {
+static uint8_t bp_program(const uintptr_t *events, uint_fast8_t slot) {
+    uint32_t event = (uint32_t)events[slot];
     if (event == 0 || (event & (event - 1)) != 0) {
         return BP_COUNTER_ABSENT;
     }
@@ -60,25 +61,15 @@ static uint8_t bp_program(uint32_t event) {
     return BP_COUNTER_OK;
 }
 
-/* [event] -> [[status, detail]], or [] -> [] */
 static int bp_esp32c3_select(bp_call_t *call) {
-    uint_fast8_t count = call->argc;
-    if (count > 1) {
-        return bp_fail(call, BP_ERR_ARG_RANGE, 1);
-    }
-    uint32_t event = count != 0 ? (uint32_t)bp_arg_uint(call, BP_EVENTS) : 0;
-    if (bp_arg_end(call) != 0) {
-        return call->err;
-    }
-    bp_off();
-    bp_ret_array(call, (uint8_t)count);
-    if (count != 0) {
-        bp_status = bp_program(event);
-        bp_ret_array(call, 2);
-        bp_ret_uint(call, bp_status);
-        bp_ret_uint(call, 0);
-    }
-    return call->err;
+    static const bp_select_t select = {
+        .largest = BP_EVENTS,
+        .all_off = bp_off,
+        .program = bp_program,
+        .status = &bp_status,
+        .slots = 1,
+    };
+    return bp_select_slots(call, &select);
 }
 
 #endif

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arm's PMUv3: event counters 2 to 5 as four slots; 0 and 1 count instructions (bp_arch.h). Arm
- * Architecture Reference Manual for A-profile (DDI 0487). */
+/* Arm's PMUv3: event counters 2 to 5 as four slots; 0 and 1 count instructions (bp_arch.h).
+ *
+ * Arm Architecture Reference Manual for A-profile (DDI 0487), "The Performance Monitors Extension",
+ * and PMEVTYPER<n>_EL0, PMEVCNTR<n>_EL0, PMCNTENSET_EL0, PMCNTENCLR_EL0, PMCEID0_EL0 and
+ * PMCEID1_EL0 in "AArch64 System Register Descriptions". Tried on QEMU alone. */
 
 #include "boardprof/bp.h"
 #include "bp_arch.h"
@@ -76,37 +79,28 @@ static bool bp_is_counted(uint32_t event) {
     return (known >> (event & 31) & 1) != 0;
 }
 
-static uint8_t bp_program(uint32_t event, uint_fast8_t slot) {
-    if (slot >= bp_there || !bp_is_counted(event) || bp_pmu[slot].program(event) != event) {
+static uint8_t bp_program(const uintptr_t *events, uint_fast8_t slot) {
+    uint32_t event = (uint32_t)events[slot];
+    if (slot >= bp_there) {
+        return BP_COUNTER_ABSENT;
+    }
+    bp_used = slot + 1;
+    if (!bp_is_counted(event) || bp_pmu[slot].program(event) != event) {
         return BP_COUNTER_ABSENT;
     }
     BP_ARCH_WRITE(pmcntenset_el0, 1u << (slot + BP_FIRST));
     return BP_COUNTER_OK;
 }
 
-/* [event, ...] -> [[status, detail], ...] */
 static int bp_pmuv3_select(bp_call_t *call) {
-    uint32_t events[BP_SLOTS];
-    uint_fast8_t count = call->argc;
-    if (count > BP_SLOTS) {
-        return bp_fail(call, BP_ERR_ARG_RANGE, BP_SLOTS);
-    }
-    for (uint_fast8_t i = 0; i < count; i++) {
-        events[i] = (uint32_t)bp_arg_uint(call, BP_EVENT_MAX);
-    }
-    if (bp_arg_end(call) != 0) {
-        return call->err;
-    }
-    bp_all_off();
-    bp_used = count < bp_there ? count : bp_there;
-    bp_ret_array(call, (uint8_t)count);
-    for (uint_fast8_t i = 0; i < count; i++) {
-        bp_status[i] = bp_program(events[i], i);
-        bp_ret_array(call, 2);
-        bp_ret_uint(call, bp_status[i]);
-        bp_ret_uint(call, 0);
-    }
-    return call->err;
+    static const bp_select_t select = {
+        .largest = BP_EVENT_MAX,
+        .all_off = bp_all_off,
+        .program = bp_program,
+        .status = bp_status,
+        .slots = BP_SLOTS,
+    };
+    return bp_select_slots(call, &select);
 }
 
 #endif

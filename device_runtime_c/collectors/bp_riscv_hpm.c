@@ -101,6 +101,9 @@ static void bp_riscv_hpm_init(void) {
 /* The event register must read back. One that is in an earlier slot already is refused: there are
  * machines whose second counter of an event stands still. */
 static uint8_t bp_program(const uintptr_t *events, uint_fast8_t slot) {
+    if (bp_bits[slot] != 0) {
+        bp_used = slot + 1; /* there are no gaps in what there is */
+    }
     for (uint_fast8_t i = 0; i < slot; i++) {
         if (events[i] == events[slot]) {
             return BP_COUNTER_ABSENT;
@@ -116,31 +119,15 @@ static uint8_t bp_program(const uintptr_t *events, uint_fast8_t slot) {
     return BP_COUNTER_OK;
 }
 
-/* [event, ...] -> [[status, detail], ...] */
 static int bp_riscv_hpm_select(bp_call_t *call) {
-    uintptr_t events[BP_SLOTS];
-    uint_fast8_t count = call->argc;
-    if (count > BP_SLOTS) {
-        return bp_fail(call, BP_ERR_ARG_RANGE, BP_SLOTS);
-    }
-    for (uint_fast8_t i = 0; i < count; i++) {
-        events[i] = (uintptr_t)bp_arg_uint(call, UINTPTR_MAX);
-    }
-    if (bp_arg_end(call) != 0) {
-        return call->err;
-    }
-    bp_all_off();
-    bp_ret_array(call, (uint8_t)count);
-    for (uint_fast8_t i = 0; i < count; i++) {
-        bp_status[i] = bp_program(events, i);
-        if (bp_bits[i] != 0) {
-            bp_used = i + 1; /* there are no gaps in what there is */
-        }
-        bp_ret_array(call, 2);
-        bp_ret_uint(call, bp_status[i]);
-        bp_ret_uint(call, 0);
-    }
-    return call->err;
+    static const bp_select_t select = {
+        .largest = UINTPTR_MAX,
+        .all_off = bp_all_off,
+        .program = bp_program,
+        .status = bp_status,
+        .slots = BP_SLOTS,
+    };
+    return bp_select_slots(call, &select);
 }
 
 #endif

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function of the user's ends a program with ends its call. Included once by each bp_libc.c.
+/* What both C libraries ask for alike. Included once by each bp_libc.c, which says how its library
+ * spells the names of a system's calls: BP_LIBC_NAME(sbrk).
  *
- * All are weak: a program may have its own. exit() runs no atexit handlers, and does not flush what
- * stdio holds of a line that has not ended: from there the caller could not be told. */
+ * What a function of the user's ends a program with ends its call. All of it is weak: a program may
+ * have its own. exit() runs no atexit handlers, and does not flush what stdio holds of a line that
+ * has not ended: from there the caller could not be told. */
 
 #ifndef BP_LIBC_END_H
 #define BP_LIBC_END_H
+
+#include <errno.h>
+#include <stddef.h>
 
 #include "boardprof/bp_abort.h"
 #include "boardprof/bp_port.h"
@@ -36,6 +41,38 @@ BP_ENDS void _exit(int status) {
     (void)status;
     bp_abort_from(__builtin_return_address(0));
 }
+
+_Noreturn int BP_LIBC_NAME(kill)(int process, int signal);
+int BP_LIBC_NAME(getpid)(void);
+
+_Noreturn int BP_LIBC_NAME(kill)(int process, int signal) {
+    (void)process;
+    (void)signal;
+    bp_abort_from(__builtin_return_address(0));
+}
+
+int BP_LIBC_NAME(getpid)(void) {
+    return 1;
+}
+
+#if BP_LIBC_HEAP
+
+void *BP_LIBC_NAME(sbrk)(ptrdiff_t change);
+
+/* For malloc. A call that is ended under way leaves its blocks taken until the next reset; one that
+ * is ended within malloc() or free() may leave the heap itself broken until then. */
+void *BP_LIBC_NAME(sbrk)(ptrdiff_t change) {
+    static _Alignas(16) char heap[BP_LIBC_HEAP];
+    static ptrdiff_t used;
+    if (change > BP_LIBC_HEAP - used || change < -used) {
+        errno = ENOMEM;
+        return (void *)-1;
+    }
+    used += change;
+    return heap + used - change;
+}
+
+#endif
 
 static void bp_libc_print(const char *text) {
     size_t length = 0;

@@ -19,7 +19,15 @@ enum { BP_BLOCK_ALIGN = 16 };
 /* Whole units, so that a block's last word may reach beyond it. */
 #define BP_ARENA_UNITS ((BP_CFG_ARENA - 1u) / BP_BLOCK_ALIGN + 1u)
 
-static _Alignas(BP_BLOCK_ALIGN) uint8_t bp_arena[BP_ARENA_UNITS * BP_BLOCK_ALIGN];
+/* On AVR it stands above all variables (.noinit, behind .bss): a stack that overflows runs into
+ * what the host has put there, and not into the agent, which can still say so (bp_avr_guard.c). */
+#if defined(__AVR__)
+#define BP_ARENA_PLACE __attribute__((section(".noinit")))
+#else
+#define BP_ARENA_PLACE
+#endif
+
+static _Alignas(BP_BLOCK_ALIGN) BP_ARENA_PLACE uint8_t bp_arena[BP_ARENA_UNITS * BP_BLOCK_ALIGN];
 
 static bp_block_t bp_blocks[BP_CFG_HANDLES];
 

@@ -14,11 +14,9 @@ Names are loaded when they are first used, so that the command line starts fast.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
 from boardprof._version import __version__
 
+TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 if TYPE_CHECKING:
     from boardprof.arguments.passing import Keep, Out
     from boardprof.board.board import Board
@@ -68,6 +66,8 @@ def __getattr__(name: str) -> object:
     """Load the module that has ``name`` (PEP 562)."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value

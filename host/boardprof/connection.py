@@ -31,13 +31,11 @@ from boardprof.errors import BoardError, BoardprofError, UsageError
 from boardprof.link.claim import make_claim
 from boardprof.link.locks import EmulatorLock, sweep
 from boardprof.link.session import Session
+from boardprof.link.silence import DEFAULT_LIMIT_S
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "connect", "guard_calls", "open_line"]
-
-DEFAULT_LIMIT_S = 10.0
-"""Longest time that a guarded call may take, or a round of a measurement, on the board's clock."""
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call of a board that does not guard calls. A measurement is not silent.

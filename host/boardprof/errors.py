@@ -9,7 +9,7 @@
     │   └── UnknownNameError        no function, counter, board ... of that name
     ├── BoardError               3  the board cannot be reached
     │   ├── BusyError               another host has it
-    │   └── AuthenticationError     the key is missing, wrong or not asked for
+    │   └── AuthenticationError     no key for an agent that asks, or another one
     ├── LinkError                4  bytes came, but not the ones agreed on
     │   ├── ProtocolMismatchError   host and agent speak different versions
     │   ├── LayoutMismatchError     host and agent lay a blob out differently
@@ -20,11 +20,13 @@
     ├── BoardTimeoutError        5  the board did not answer in time
     ├── DeviceError              6  the called code failed on the board
     │   ├── DeviceResetError        the board restarted under way
+    │   ├── DeviceEndedError        the program that is the board ended under way
     │   ├── DeviceFaultError        it trapped: bad address, division by zero, abort ...
     │   ├── DeviceTimeoutError      it did not end in time, and the board stopped it
     │   └── CheckFailedError        a check on the board did not hold
-    └── BuildError               7  firmware could not be built
-        └── MissingToolError        a program needed for it is not installed
+    ├── BuildError               7  firmware could not be built
+    │   └── MissingToolError        a program needed for it is not installed
+    └── StorageError             8  a file has no room: the disk is full, or fails
 
 Every message says what happened and to what; ``hint`` says what to try. The
 command line ends with ``exit_code``.
@@ -49,6 +51,7 @@ __all__ = [
     "BusyError",
     "CheckFailedError",
     "DecodeError",
+    "DeviceEndedError",
     "DeviceError",
     "DeviceFaultError",
     "DeviceResetError",
@@ -60,6 +63,7 @@ __all__ = [
     "ProtocolMismatchError",
     "ReportFileError",
     "RpcError",
+    "StorageError",
     "UnknownNameError",
     "UsageError",
 ]
@@ -158,13 +162,16 @@ class BusyError(BoardError):
 
 
 class AuthenticationError(BoardError):
-    """Host and agent do not agree on a key; or the key cannot be had."""
+    """Host and agent do not agree on a key."""
 
 
 class LinkError(BoardprofError):
     """The link works, but what came over it is not what was agreed on."""
 
     exit_code = 4
+
+    ended: str = ""
+    """How the program behind the line ended, and what it said; "" if there is none that did."""
 
     def add_console(self, console: str) -> None:
         """Show the end of what the line had brought before it was gone: it may name the cause."""
@@ -246,6 +253,10 @@ class DeviceError(BoardprofError):
 
 class DeviceResetError(DeviceError):
     """The board restarted between a request and its reply."""
+
+
+class DeviceEndedError(DeviceError):
+    """The emulator or program that is the board ended between a request and its reply."""
 
 
 class DeviceFaultError(DeviceError):
@@ -332,6 +343,12 @@ class MissingToolError(BuildError):
         super().__init__(message or f"{tool} was not found on PATH.", hint=hint or install)
         self.tool = tool
         self.package = package
+
+
+class StorageError(BoardprofError):
+    """A file that may be written has no room: the disk is full, or it fails."""
+
+    exit_code = 8
 
 
 def _quoted_console(console: str) -> str:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Formula", "parse_formula"]
+__all__ = ["Formula", "FormulaError", "marked", "parse_formula"]
 
 _Node = Callable[[Mapping[str, float]], float]
 
@@ -28,6 +28,24 @@ _DEEPEST = 50
 _MOST_TOKENS = 500
 
 
+class FormulaError(ValueError):
+    """A text is no formula.
+
+    Attributes:
+        at: where in the text, in characters from 0.
+    """
+
+    def __init__(self, message: str, at: int) -> None:
+        """Keep what is wrong, and where."""
+        super().__init__(message)
+        self.at = at
+
+
+def marked(text: str, at: int, width: int = 1) -> str:
+    """Return two lines: the text, and carets under ``width`` of its characters from ``at`` on."""
+    return f"  {text}\n  {' ' * at}{'^' * width}"
+
+
 @dataclass(frozen=True)
 class Formula:
     """A formula that was read.
@@ -35,11 +53,13 @@ class Formula:
     Attributes:
         text: as it was written.
         names: what it is computed of, in the order of the text, each once.
+        places: where each of the names first stands in the text, in characters from 0.
     """
 
     text: str
     names: tuple[str, ...]
     _node: _Node = field(compare=False, repr=False)
+    places: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def value(self, values: Mapping[str, float]) -> float | None:
         """Compute it; None where a value is missing or a divisor is 0."""
@@ -50,20 +70,29 @@ class Formula:
         except ZeroDivisionError:
             return None
 
+    def renamed(self, new_name: Callable[[str], str]) -> Formula:
+        """Return the same formula of values that have other names."""
+        new = {name: new_name(name) for name in self.names}
+
+        def node(values: Mapping[str, float]) -> float:
+            return self._node({old: values[name] for old, name in new.items()})
+
+        return Formula(self.text, tuple(dict.fromkeys(new.values())), node)
+
 
 def parse_formula(text: str) -> Formula:
     """Read a formula.
 
     Raises:
-        ValueError: it is none; the message says what is needed where.
+        FormulaError: it is none; the message says what is needed where.
     """
     reader = _Reader(text)
     node = reader.sum(0)
     if reader.token:
         raise reader.wrong("an operator")
-    if not reader.names:
-        raise ValueError(f'"{text}" names nothing that is counted')
-    return Formula(text, tuple(dict.fromkeys(reader.names)), node)
+    if not reader.places:
+        raise FormulaError(f'"{text}" names nothing that is counted', 0)
+    return Formula(text, tuple(reader.places), node, tuple(reader.places.values()))
 
 
 class _Reader:
@@ -72,14 +101,20 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = self._next = self._count = 0
-        self.names: list[str] = []
+        self.places: dict[str, int] = {}
         self.kind: str | None = None
         self.token = ""
         self._take()
 
-    def wrong(self, needed: str) -> ValueError:
+    @property
+    def _place(self) -> int:
+        """Where the token begins: behind the blanks in front of it."""
+        rest = self._text[self._at :]
+        return self._at + len(rest) - len(rest.lstrip())
+
+    def wrong(self, needed: str) -> FormulaError:
         found = f'"{self._text[self._at :].strip()}" stands' if self.token else "it ends"
-        return ValueError(f'"{self._text}": {needed} is needed where {found}')
+        return FormulaError(f'"{self._text}": {needed} is needed where {found}', self._place)
 
     def _take(self) -> str:
         """Return the token, and go on to the next."""
@@ -93,9 +128,10 @@ class _Reader:
             self._next = match.end()
             self._count += 1
             if self._count > _MOST_TOKENS:
-                raise ValueError(
+                raise FormulaError(
                     f'"{self._text:.60}..." is too long: {_MOST_TOKENS} numbers, names and signs '
-                    "are the most"
+                    "are the most",
+                    self._at,
                 )
         return taken
 
@@ -113,12 +149,13 @@ class _Reader:
 
     def _factor(self, depth: int) -> _Node:
         if depth > _DEEPEST:
-            raise ValueError(f'"{self._text:.60}" is nested too deeply')
+            raise FormulaError(f'"{self._text:.60}" is nested too deeply', self._place)
         if self.kind == "number":
             number = float(self._take())
             return lambda _: number
         if self.kind == "name":
-            self.names.append(name := self._take())
+            place = self._place
+            self.places.setdefault(name := self._take(), place)
             return lambda values: values[name]
         if self.token == "-":
             self._take()

@@ -99,7 +99,7 @@ class TomlTable:
             if key not in self._known:
                 close = difflib.get_close_matches(key, self._known, n=1)
                 proposal = f"did you mean {close[0]!r}? " if close else ""
-                known = ", ".join(self._known)
+                known = ", ".join(dict.fromkeys(self._known))
                 raise self.error(key, f"unknown key{when}; {proposal}Known here: {known}")
 
     def _checked(self, key: str, value: Any, kind: type[_T]) -> _T:

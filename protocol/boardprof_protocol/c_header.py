@@ -7,6 +7,7 @@ generates it again and compares. Nothing in it depends on the time or on the mac
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterable, Iterator
 from enum import IntEnum, IntFlag
@@ -20,7 +21,7 @@ from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Field, Layout
 from boardprof_protocol.span import SPAN, SPAN_COPY
 
-__all__ = ["c_header", "layout_section", "main", "own_header"]
+__all__ = ["c_header", "layout_section", "main", "own_header", "own_main"]
 
 _C_TYPES = {"u8": "uint8_t", "i8": "int8_t", "u16": "uint16_t", "i16": "int16_t"}
 _C_TYPES |= {"u32": "uint32_t", "i32": "int32_t", "u64": "uint64_t", "i64": "int64_t"}
@@ -73,6 +74,25 @@ def own_header(file: str, layouts: Iterable[Layout]) -> str:
     for layout in layouts:
         parts += ["\n", layout_section(layout)]
     return "".join([*parts, "\n#endif\n"])
+
+
+def own_main(header: Path, layouts: Iterable[Layout], arguments: list[str] | None = None) -> int:
+    """Write a board's own header; with ``--check``, see that it is what is generated.
+
+    Args:
+        header: the file.
+        layouts: the board's.
+        arguments: of the command line; None takes the process's.
+    """
+    text = own_header(header.name, layouts)
+    if "--check" not in (sys.argv[1:] if arguments is None else arguments):
+        header.write_text(text, encoding="ascii")
+        return 0
+    old = header.read_text(encoding="ascii")
+    difference = difflib.unified_diff(old.splitlines(), text.splitlines(), str(header), "", n=1)
+    for line in difference:
+        print(line.rstrip("\n"))
+    return int(old != text)
 
 
 def _constants() -> Iterator[str]:

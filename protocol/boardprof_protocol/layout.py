@@ -68,6 +68,9 @@ class Counter:
             such figure exists.
         coarse_start: field of a slower clock that tells how often this counter wrapped, or None.
         coarse_stop: the same, when the window closes.
+        bound: another counter of the layout, which counts at least as much as this one in every
+            window: where it stayed below this one's modulus, this one cannot have wrapped more than
+            the subtraction sees. None: there is none.
         enabled: field with the time for which this counter was wanted within the window, or None.
         running: field with the time for which it counted, in the same unit: where several share one
             hardware counter, their values are estimates, value · enabled / running.
@@ -87,6 +90,7 @@ class Counter:
     wraps: str | None = None
     interrupts: str | None = None
     interrupt_cost: str | None = None
+    bound: str | None = None
     enabled: str | None = None
     running: str | None = None
 
@@ -116,7 +120,7 @@ class Layout:
     device: str | None = None
 
     def __post_init__(self) -> None:
-        """See that the slots of a programmable layout are named as such.
+        """See that the slots of a programmable layout are named as such, and bounds are counters.
 
         Raises:
             ValueError: they are not, or `device` is an empty text.
@@ -127,6 +131,12 @@ class Layout:
             raise ValueError(
                 f"layout {self.name} is programmable: its counters are slot0, slot1, …, not {names}"
             )
+        for counter in self.counters:
+            if counter.bound not in (None, *names) or counter.bound == counter.name:
+                raise ValueError(
+                    f"layout {self.name}: {counter.name} is bounded by {counter.bound!r}, which is "
+                    "none of the other counters"
+                )
         if self.device == "":
             raise ValueError(f"layout {self.name} has an empty device; None is the CPU")
 

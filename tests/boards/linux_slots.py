@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgpack
+import pytest
 
 from boardprof.board.board import Board
 from boardprof_protocol.blob import split_blobs
 from boardprof_protocol.codes import BuiltIn, CounterStatus
 from boardprof_protocol.collectors import linux_perf, papi
 
-__all__ = ["EVENTS_C", "Event", "Slots", "reader"]
+__all__ = ["EVENTS_C", "Event", "Slots", "reader", "working_slots"]
 
 EVENTS_C = Path(__file__).parent / "fixtures" / "linux_events.c"
 _LAYOUTS = {layout.schema_id: layout for layout in (linux_perf.LAYOUT, papi.LAYOUT)}
@@ -49,8 +49,7 @@ class Slots:
 
     def call(self, function: str, *arguments: object) -> Any:
         """Call any function of the board by name."""
-        packed = b"".join(bytes(msgpack.packb(argument)) for argument in arguments)
-        return self._board.session.value(self._ids[function], packed, len(arguments), function)
+        return self._board.session.invoke(self._ids[function], function, *arguments)
 
     def init(self) -> None:
         self.call(f"{self._name}.init")
@@ -88,8 +87,7 @@ def reader(board: Board, slots: list[Slots], function: str, *arguments: int) -> 
 
     def measure(repeat: int) -> list[list[list[int]]]:
         head = (ids[function], 0, 2, repeat, 1, mask, *arguments)
-        packed = b"".join(bytes(msgpack.packb(item)) for item in head)
-        count, blobs = board.session.value(BuiltIn.MEASURE, packed, len(head), function)
+        count, blobs = board.session.invoke(BuiltIn.MEASURE, function, *head)
         assert count == repeat
         bodies = [_counts(blob.schema_id, blob.body) for blob in split_blobs(blobs)]
         size = len(slots)
@@ -105,3 +103,13 @@ def _counts(schema: int, body: bytes) -> list[int]:
         if counter.enabled is not None and counter.running is not None:
             assert fields[counter.enabled] == fields[counter.running], "no turns were taken"
     return [fields[counter.stop] - fields[counter.start] for counter in layout.counters]
+
+
+def working_slots(board: Board, name: str, event: str) -> Slots:
+    """Return a collector as it is at first; skip the test where it cannot count this event."""
+    found = Slots(board, name)
+    (answer,) = found.select(event)
+    if answer.status is not CounterStatus.OK:
+        pytest.skip(f"{name} cannot count {event}: {answer.reason}")
+    found.init()
+    return found

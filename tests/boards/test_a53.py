@@ -6,9 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import msgpack
 import pytest
 
 from boardprof.board.board import Board
@@ -17,12 +15,14 @@ from boardprof.connection import connect
 from boardprof.errors import RpcError
 from boardprof.firmware.builder import build
 from tests.boards.conftest import WORKLOADS, available
-from tests.boards.test_truth import (
+from tests.boards.witness import (
     NAMES,
     SIGNATURES,
     Witness,
-    argument,
+    check_every_signature,
+    check_net,
     counts_of,
+    select,
     watch_windows,
     witness,
 )
@@ -41,9 +41,7 @@ def a53(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Witness]:
 def test_net_instructions_equal_those_that_the_emulator_executed(
     a53: Witness, function: str
 ) -> None:
-    report = a53.board.profile(function, warmup=1, repeat=2, number=3)
-    executed = a53.measured(function, 6)
-    assert counts_of(report, "instructions") == [sum(executed[:3]), sum(executed[3:])]
+    check_net(a53, function)
 
 
 @pytest.mark.parametrize("optimize", ["-O0", "-O3"])
@@ -52,12 +50,7 @@ def test_net_instructions_are_exact_for_every_kind_of_signature(
 ) -> None:
     found = witness(available(BOARD), tmp_path, SIGNATURES, optimize)
     with found.board:
-        for fn in found.functions:
-            arguments = [argument(p.name, p.type) for p in fn.parameters]
-            report = found.board.profile(fn.name, *arguments, warmup=1, repeat=2, number=10)
-            executed = found.measured(fn.name, 20)
-            sums = [sum(executed[:10]), sum(executed[10:])]
-            assert counts_of(report, "instructions") == sums, fn.name
+        check_every_signature(found)
 
 
 def test_a_window_of_the_host_counts_the_instructions_that_the_emulator_executed(
@@ -99,13 +92,6 @@ def test_without_a_pmu_its_counters_are_absent_and_ticks_remain() -> None:
         assert "ticks" in board.profile("crc32", repeat=1).calls[0]
 
 
-def select(board: Board, *events: int) -> Any:
-    """Have the slots count these events; return what the board answers."""
-    function = board.dictionary.function("pmuv3.select")
-    packed = b"".join(bytes(msgpack.packb(event)) for event in events)
-    return board.session.value(function.id, packed, len(events), function.name)
-
-
 INCREMENTS = """\
 void increments(unsigned n) {
     for (unsigned i = 0; i < n; i++) {
@@ -130,8 +116,8 @@ def test_an_event_that_the_core_says_it_lacks_is_absent_and_others_count() -> No
     """QEMU's register takes 0x03, the L1 data cache's refills, and counts nothing."""
     spec = available(BOARD)
     with started(spec, *spec.launch.command) as board:
-        assert select(board, 0x03, 0x08, 0x21) == [[1, 0], [0, 0], [1, 0]]
+        assert select(board, "pmuv3", 0x03, 0x08, 0x21) == [[1, 0], [0, 0], [1, 0]]
         with pytest.raises(RpcError, match="range"):
-            select(board, 1 << 16)
+            select(board, "pmuv3", 1 << 16)
         with pytest.raises(RpcError, match="range"):
-            select(board, 0, 0, 0, 0, 0)
+            select(board, "pmuv3", 0, 0, 0, 0, 0)

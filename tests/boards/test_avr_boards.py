@@ -8,6 +8,7 @@ the test names; no register of the core, and no code of the agent, has a part in
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import time
@@ -22,7 +23,7 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
 from boardprof.connection import connect, guard_calls
-from boardprof.errors import BuildError, DeviceTimeoutError, UsageError
+from boardprof.errors import BuildError, DeviceFaultError, DeviceTimeoutError, UsageError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count, Duration
@@ -30,7 +31,7 @@ from boardprof.report.report import Report
 from boardprof_protocol.codes import ResetCause
 from boardprof_protocol.collectors.timer16 import LAYOUT
 from tests.boards.conftest import SMALL, available
-from tests.cli.command import cpu_seconds, offspring
+from tests.cli.command import boardprof, cpu_seconds, offspring, rows
 from tests.support import run
 from tests.tools.insn_count import symbol_range
 
@@ -305,6 +306,82 @@ def test_the_stack_of_a_call_is_seen(board: Board) -> None:
     assert report.calls[0]["Stack (bytes)"] == Count(0)
 
 
+# -- a stack that is too deep ---------------------------------------------------------------------
+
+DEEP = """\
+int a_fine(int n) { return n + 1; }
+int chain(int n) {
+    volatile char bytes[32];
+    bytes[0] = (char)n;
+    return n == 0 ? 0 : chain(n - 1) + bytes[0];
+}
+int endless(int n) { volatile int m = n; return endless(m + 1) + m; }
+int wide(int n) {
+    volatile char bytes[5000];
+    bytes[4999] = (char)n;
+    return bytes[4999];
+}
+int z_fine(int n) { return n + 2; }
+"""
+OVER = {"arduino-uno": 24, "arduino-mega": 110}
+"""Levels of at least 36 bytes that leave the stack (972 bytes; 4,012) and stay in the arena."""
+
+
+@pytest.fixture
+def deep(avr_spec: BoardSpec, tmp_path: Path) -> Path:
+    source = tmp_path / "deep.c"
+    source.write_text(DEEP)
+    return source
+
+
+def test_a_stack_that_grows_into_the_arena_is_told_and_the_board_goes_on(
+    avr_spec: BoardSpec, deep: Path
+) -> None:
+    with connect(avr_spec, image=build(avr_spec, [deep]).image) as connected:
+        assert connected.functions.chain(5) == 15
+        for attempt in (connected.functions.chain, functools.partial(connected.profile, "chain")):
+            with pytest.raises(
+                DeviceFaultError, match=r"chain trapped .*: stack overflow"
+            ) as caught:
+                attempt(OVER[avr_spec.name])
+            assert caught.value.cause == "stack-overflow"
+        assert connected.functions.chain(5) == 15
+        assert connected.profile("a_fine", 1, repeat=3).calls[0]["Stack (bytes)"] == Count(0)
+
+
+def test_a_frame_that_is_larger_than_the_stack_is_not_tried(
+    avr_spec: BoardSpec, deep: Path
+) -> None:
+    with connect(avr_spec, image=build(avr_spec, [deep]).image) as connected:
+        with pytest.raises(DeviceFaultError, match="wide was not called: it needs 5,00"):
+            connected.functions.wide(1)
+        assert connected.functions.z_fine(1) == 3
+
+
+def test_a_core_that_a_stack_has_ended_does_not_take_the_other_functions_with_it(
+    avr_spec: BoardSpec, deep: Path
+) -> None:
+    done = boardprof("run", "-b", avr_spec.name, f"{deep}:all", "n=3", "--repeat", "2")
+    assert (done.code, sorted(rows(done.out))) == (6, ["a_fine", "chain", "z_fine"])
+    assert "error: The board ended during endless: simulator ended with code 3.\n" in done.err
+    assert "bp_simavr: the core has come to its end at pc 0x" in done.err
+    assert "has grown into the variables, which end at 0x" in done.err
+    assert "error: wide was not called" in done.err
+
+
+def test_variables_that_leave_too_little_for_the_stack_do_not_link(
+    avr_spec: BoardSpec, tmp_path: Path
+) -> None:
+    """2,048 bytes of SRAM or 8,192, less the agent's and `stack` of [build] config."""
+    size = {"arduino-uno": 700, "arduino-mega": 2300}[avr_spec.name]
+    ram = tmp_path / "ram.c"
+    ram.write_text(f"static volatile char much[{size}];\nchar f(void) {{ return much[0]; }}\n")
+    with pytest.raises(BuildError, match=f"too little of the memory of {avr_spec.name} for the st"):
+        build(avr_spec, [ram])
+    ram.write_text("static volatile char some[100];\nchar f(void) { return some[0]; }\n")
+    build(avr_spec, [ram])
+
+
 # -- the simulator ----------------------------------------------------------------------------
 
 
@@ -317,7 +394,8 @@ def test_the_simulator_sleeps_while_the_core_sleeps(avr_spec: BoardSpec) -> None
     others = set(offspring(os.getpid()))
     with connect(avr_spec, image=image) as connected:
         (simulator,) = set(offspring(os.getpid())) - others
-        assert connected.functions.sort() is None
+        for _ in range(20):  # its time is told in hundredths of a second
+            assert connected.functions.sort() is None
         before = cpu_seconds(simulator)
         assert before > 0
         time.sleep(2.0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is promised of the Cortex-M boards: ticks that are true, faults caught on each core.
 
-The emulator's own count of instructions is the witness, as in test_truth.py.
+The emulator's own count of instructions is the witness, as in witness.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from boardprof.firmware.builder import Firmware, build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import NAMES, SMALL, WORKLOADS, available
 from tests.boards.test_guards_bare import FAULTS, marked
-from tests.boards.test_truth import Witness, counts_of, witness
+from tests.boards.witness import Witness, counts_of, witness
 
 CORTEX_M = [n for n in NAMES if board_spec(n).build.arch == "cortex_m"]
 WITH_NMI = ["qemu-cortex-m4", "qemu-cortex-m7", "qemu-cortex-m33", "qemu-cortex-m55"]

@@ -10,23 +10,19 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.boards.doctor import DoctorSpec, KnownWork
 from boardprof.connection import connect
+from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
-from boardprof.run.proof import (
-    FAILED,
-    OK,
-    SKIPPED,
-    UNSUPPORTED,
-    Finding,
-    proof_facts,
-    proof_sources,
-    prove,
-)
+from boardprof.run.proof.finding import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, proof_facts
+from boardprof.run.proof.prove import proof_sources, prove
+from boardprof.run.proof.steps import amount
 from tests.boards.conftest import available
+from tests.support import AGENT
 
 
 def findings(spec: BoardSpec) -> dict[str, Finding]:
-    with connect(spec, image=build(spec, proof_sources()).image) as board:
+    with connect(spec, image=build(spec, proof_sources(spec)).image) as board:
         return {found.subject: found for found in prove(board)}
 
 
@@ -36,6 +32,8 @@ def altered(like: str, folder: Path, *changes: tuple[str, str]) -> BoardSpec:
     shutil.copytree(available(like).folder, copy)
     port = copy / "port.c"
     text = port.read_text(encoding="utf-8")
+    virt = (AGENT / "arch" / "riscv" / "bp_arch_virt.h").read_text(encoding="utf-8")
+    text = text.replace('#include "bp_arch_virt.h"\n', virt)
     for old, new in changes:
         assert text.count(old) == 1, f"{old!r} does not stand once in {port}"
         text = text.replace(old, new)
@@ -60,7 +58,7 @@ def test_an_emulator_that_follows_the_hosts_time_fails_by_its_instructions() -> 
     )
     found = findings(wrong)["instructions"]
     assert found.verdict == FAILED
-    assert "follows the host's time" in found.text or "evenly" in found.text
+    assert "follows the host's time" in found.text
 
 
 def test_a_counter_that_is_wider_than_declared_fails(tmp_path: Path) -> None:
@@ -75,12 +73,12 @@ def test_a_counter_that_is_narrower_than_declared_fails(tmp_path: Path) -> None:
     wrong = altered(
         "qemu-rv32",
         tmp_path,
-        ("return bp_arch_mtime(BP_MTIME);", "return bp_arch_mtime(BP_MTIME) & 0x1ffu;"),
+        ("return bp_arch_counter_at(BP_MTIME);", "return bp_arch_counter_at(BP_MTIME) & 0x1ffu;"),
         (".ticks_bits = 64", ".ticks_bits = 32"),
     )
     found = findings(wrong)["ticks"]
     assert found.verdict == FAILED
-    assert "grow" in found.text or "wraps before its declared width" in found.text
+    assert found.text.endswith("it wraps before its declared width")
 
 
 def test_a_wrong_frequency_is_seen_by_the_slower_clock(tmp_path: Path) -> None:
@@ -105,7 +103,7 @@ def test_a_wrong_frequency_is_seen_by_the_slower_clock(tmp_path: Path) -> None:
 
 
 def test_a_counter_that_is_stuck_is_unsupported_and_says_so(tmp_path: Path) -> None:
-    wrong = altered("qemu-rv32", tmp_path, ("return bp_arch_mtime(BP_MTIME);", "return 0;"))
+    wrong = altered("qemu-rv32", tmp_path, ("return bp_arch_counter_at(BP_MTIME);", "return 0;"))
     found = findings(wrong)
     assert (found["ticks"].verdict, found["ticks"].text) == (
         UNSUPPORTED,
@@ -127,8 +125,8 @@ def test_a_board_of_which_no_counter_works_is_told_so() -> None:
 def test_a_call_that_the_board_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many rounds that they take longer than the limit of the board."""
     spec = available("native")
-    monkeypatch.setattr("boardprof.run.proof._FIRST_ROUNDS", 1 << 32 - 1)
-    with connect(spec, image=build(spec, proof_sources()).image, timeout_s=0.2) as board:
+    monkeypatch.setattr("boardprof.run.proof.counters._FIRST_ROUNDS", 1 << 30)
+    with connect(spec, image=build(spec, proof_sources(spec)).image, timeout_s=0.2) as board:
         found = {each.subject: each for each in prove(board)}
     assert found["time limit"].verdict == FAILED
     assert "proof_rounds" in found["time limit"].text
@@ -153,9 +151,107 @@ def test_only_counters_are_unsupported_in_board_toml() -> None:
     }
 
 
-def test_firmware_without_known_work_is_named_with_what_to_flash() -> None:
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("linux", "boardprof agent serve -b linux "),
+        ("arduino-uno", "boardprof flash -b arduino-uno "),
+        ("native", "boardprof build -b native "),
+    ],
+)
+def test_firmware_without_known_work_is_told_what_to_build_and_how(name: str, hint: str) -> None:
     spec = available("native")
-    from boardprof.errors import UsageError
+    with connect(spec) as board:
+        board.spec = available(name)
+        with pytest.raises(UsageError) as caught:
+            prove(board)
+    assert caught.value.message == (
+        f"The firmware of {name} has no functions of known work: it lacks proof_depth, "
+        "proof_rounds."
+    )
+    assert caught.value.hint is not None
+    assert hint in caught.value.hint
+    assert "/proof/proof.c " in caught.value.hint
+    assert caught.value.hint.endswith("/proof/work.c")
 
-    with connect(spec) as board, pytest.raises(UsageError, match="no functions of known work"):
-        prove(board)
+
+def test_work_of_the_boards_own_is_built_with_the_rest_and_missed_by_name(tmp_path: Path) -> None:
+    spec = available("native")
+    (tmp_path / "own.c").write_text("void spins(unsigned rounds) { while (rounds-- > 0) {} }\n")
+    work = {"page-faults": KnownWork("spin", 1)}
+    own = dataclasses.replace(spec, folder=tmp_path, doctor=DoctorSpec(("own.c",), work))
+    assert proof_sources(own)[-1] == str(tmp_path / "own.c")
+    image = build(spec, proof_sources(own)).image
+    with connect(spec, image=image) as board:
+        assert "spins" in board.functions
+        board.spec = own
+        with pytest.raises(UsageError, match="it lacks spin"):
+            prove(board)
+
+
+# -- known work -------------------------------------------------------------------------------
+
+
+def test_every_counter_of_the_cycle_accurate_board_is_proved() -> None:
+    spec = available("ibex-rtl")
+    wrong = dataclasses.replace(spec.doctor, work={**spec.doctor.work, "jumps": TOO_MANY})
+    found = findings(dataclasses.replace(spec, doctor=wrong))
+    assert found["jumps"].verdict == FAILED
+    assert found["jumps"].text.endswith(
+        " counts in 50, 100, 150 rounds of proof_jumps; "
+        "it should be 3 counts in each round of proof_jumps"
+    )
+    texts = {name: f.text for name, f in found.items() if f.verdict == OK and f.is_counter}
+    assert {name: text for name, text in texts.items() if text.endswith(", exactly")} == {
+        "jobs": "1 count in each round of known_jobs, exactly",
+        "busy": "29 counts in each round of known_jobs, exactly",
+        "macs": "64 counts in each round of known_jobs, exactly",
+        "read-stalls": "1 count in each round of known_read_stalls, exactly",
+        "write-stalls": "1 count in each round of known_write_stalls, exactly",
+        "data-waits": "1 count in each round of proof_loads, exactly",
+        "loads": "1 count in each round of proof_loads, exactly",
+        "stores": "1 count in each round of proof_stores, exactly",
+        "branches": "2 counts in each round of proof_branches, exactly",
+        "branches-taken": "1 count in each round of proof_branches, exactly",
+        "instruction-waits": "1 count in each round of known_fetches, exactly",
+        "compressed-instructions": "2 counts in each round of proof_compressed, exactly",
+        "multiply-waits": "2 counts in each round of proof_multiplications, exactly",
+        "divide-waits": "36 counts in each round of proof_divisions, exactly",
+    }
+    assert set(texts) == {*spec.doctor.work, *TABLE, "ticks", "cycles", "instructions"}
+
+
+TOO_MANY = KnownWork("proof_jumps", 3)
+TABLE = {"loads", "stores", "branches", "branches-taken", "compressed-instructions"}
+
+
+def test_events_are_proved_or_said_to_be_without_known_work() -> None:
+    found = findings(available("qemu-rv32"))
+    event = found["riscv_hpm.instructions"]
+    assert event.verdict == OK
+    assert event.text.startswith("2 counts a round, evenly, the same in every run; an empty window")
+    for name in ("dTLB-load-misses", "dTLB-store-misses", "iTLB-load-misses"):
+        assert (found[name].verdict, found[name].text) == (SKIPPED, "no known work for it")
+
+
+def test_an_event_that_counts_nothing_is_unsupported() -> None:
+    found = findings(available("qemu-cortex-m55"))
+    assert (found["stall"].verdict, found["stall"].text) == (
+        UNSUPPORTED,
+        "stall does not advance",
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (1, "counts", "1 count"),
+        (2, "counts", "2 counts"),
+        (1.0, "ticks", "1 tick"),
+        (0.02, "ticks", "0.02 ticks"),
+        (1, "ns", "1 ns"),
+        (12345, "ns", "12,345 ns"),
+    ],
+)
+def test_an_amount_has_its_unit(value: float, unit: str, text: str) -> None:
+    assert amount(value, unit) == text

@@ -264,11 +264,11 @@ def test_the_command_measures_the_others_and_ends_with_6(name: str, tmp_path: Pa
 @pytest.mark.parametrize("name", TIMED)
 def test_a_hang_is_6_and_never_5(name: str) -> None:
     available(name)
-    done = boardprof("run", "-b", name, f"{FAULTS}:endless", "--timeout", "2", timeout_s=200)
+    done = boardprof("run", "-b", name, f"{FAULTS}:endless", "--timeout", "0.5", timeout_s=200)
     assert (done.code, done.out) == (6, "")
     assert re.match(
         r"(note: still waiting .*\n)?"
-        r"error: endless did not end within 2 s of the board's clock; the board stopped it at "
+        r"error: endless did not end within 0\.5 s of the board's clock; the board stopped it at "
         r"faults\.c:\d+ \(in endless\)\n",
         done.err,
     )

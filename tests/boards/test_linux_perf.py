@@ -23,7 +23,7 @@ from boardprof.errors import RpcError
 from boardprof.firmware.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
-from tests.boards.linux_slots import EVENTS_C, Slots
+from tests.boards.linux_slots import EVENTS_C, Slots, working_slots
 from tests.support import requires_tool
 
 OK, ABSENT, REFUSED = CounterStatus.OK, CounterStatus.ABSENT, CounterStatus.REFUSED
@@ -46,12 +46,7 @@ def board(image: Path) -> Iterator[Board]:
 
 @pytest.fixture
 def perf(board: Board) -> Slots:
-    found = Slots(board, "perf")
-    faults = found.select("page-faults")[0]
-    if faults.status is not OK:
-        pytest.skip(f"the kernel refuses page-faults: {faults.reason}")
-    found.init()
-    return found
+    return working_slots(board, "perf", "page-faults")
 
 
 def test_without_a_selection_the_usual_events_count(perf: Slots) -> None:

@@ -18,12 +18,14 @@ from boardprof.connection import connect
 from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
 from boardprof.formula import parse_formula
+from boardprof.metrics import Ratio
 from tests.boards.conftest import SMALL, available
 
 HPM = "riscv_hpm"
 LOADS, STORES, FETCHES = "dTLB-load-misses", "dTLB-store-misses", "iTLB-load-misses"
 DERIVED = {
     "Loads": DerivedSpec("Ratio", parse_formula(f"{HPM}.{LOADS} / instructions")),
+    "Same": DerivedSpec("Ratio", parse_formula(f"{HPM}.instructions / instructions")),
     "Nothing": DerivedSpec("Ratio", parse_formula("no-such / instructions")),
 }
 EMULATED = "the emulator shows the host's time"
@@ -127,3 +129,19 @@ def test_a_formula_with_a_part_that_is_nowhere_is_not_available(board: Board) ->
     reasons = {metric.name: metric.reason for metric in board_metrics(board)}
     assert reasons["Nothing"] == "no-such: there is no counter or event no-such"
     assert reasons["Loads"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "parts"),
+    [
+        ("Loads", 0.0, {LOADS, "instructions"}),  # nothing is loaded from a page that is new
+        ("Same", 1.0, {f"{HPM}.instructions", "instructions"}),
+    ],
+)
+def test_a_formula_may_name_events_with_their_collector(
+    board: Board, name: str, value: float, parts: set[str]
+) -> None:
+    board.functions.dot()
+    (row,) = board.profile("dot", metrics=name, repeat=1).calls
+    assert row[name] == Ratio(value)
+    assert parts <= set(row)

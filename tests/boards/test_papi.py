@@ -19,7 +19,7 @@ from boardprof.papi import PAPIMetricCollector
 from boardprof.profiler import profile_function
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
-from tests.boards.linux_slots import EVENTS_C, Slots, reader
+from tests.boards.linux_slots import EVENTS_C, Slots, reader, working_slots
 from tests.support import requires_tool
 
 OK, ABSENT = CounterStatus.OK, CounterStatus.ABSENT
@@ -40,12 +40,7 @@ def board(image: Path) -> Iterator[Board]:
 
 @pytest.fixture
 def papi(board: Board) -> Slots:
-    found = Slots(board, "papi")
-    faults = found.select("perf::PAGE-FAULTS")[0]
-    if faults.status is not OK:
-        pytest.skip(f"PAPI cannot count page faults: {faults.reason}")
-    found.init()
-    return found
+    return working_slots(board, "papi", "perf::PAGE-FAULTS")
 
 
 def test_nothing_counts_until_something_is_selected(papi: Slots) -> None:

@@ -17,12 +17,14 @@ from boardprof.errors import DeviceTimeoutError, RpcError
 from boardprof.firmware.builder import build
 from boardprof_protocol.codes import BuiltIn
 from tests.boards.conftest import SMALL, WORKLOADS, available
-from tests.boards.test_truth import (
+from tests.boards.witness import (
     NAMES,
     SIGNATURES,
     Witness,
-    argument,
+    check_every_signature,
+    check_net,
     counts_of,
+    select,
     watch_windows,
     witness,
 )
@@ -48,20 +50,16 @@ def hifive1(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Witness]:
 def test_net_instructions_of_rv64_equal_those_that_the_emulator_executed(
     rv64: Witness, function: str
 ) -> None:
-    report = rv64.board.profile(function, warmup=1, repeat=2, number=3)
-    executed = rv64.measured(function, 6)
-    assert counts_of(report, "instructions") == [sum(executed[:3]), sum(executed[3:])]
+    check_net(rv64, function)
 
 
 @pytest.mark.parametrize("function", SMALL_NAMES)
 def test_net_instructions_of_hifive1_equal_those_that_the_emulator_executed(
     hifive1: Witness, function: str
 ) -> None:
-    report = hifive1.board.profile(function, warmup=1, repeat=2, number=3)
-    executed = hifive1.measured(function, 6)
-    sums = [sum(executed[:3]), sum(executed[3:])]
-    assert counts_of(report, "instructions") == sums
+    report = check_net(hifive1, function)
     # Its ticks are mcycle, which counts the same here; they know nothing of the empty one's return.
+    sums = counts_of(report, "instructions")
     assert counts_of(report, "ticks") == [each - 3 for each in sums]
 
 
@@ -71,12 +69,7 @@ def test_net_instructions_of_rv64_are_exact_for_every_kind_of_signature(
 ) -> None:
     found = witness(available("qemu-rv64"), tmp_path, SIGNATURES, optimize)
     with found.board:
-        for fn in found.functions:
-            arguments = [argument(p.name, p.type) for p in fn.parameters]
-            report = found.board.profile(fn.name, *arguments, warmup=1, repeat=2, number=10)
-            executed = found.measured(fn.name, 20)
-            sums = [sum(executed[:10]), sum(executed[10:])]
-            assert counts_of(report, "instructions") == sums, fn.name
+        check_every_signature(found)
 
 
 @pytest.mark.parametrize("name", ["qemu-rv64", "hifive1"])
@@ -99,13 +92,6 @@ def test_a_window_of_the_host_counts_what_the_emulator_executed(tmp_path: Path, 
 EVENTS = {"instructions": 0x2, "dTLB-load-misses": 0x10019, "iTLB-load-misses": 0x10021}
 
 
-def select(board: Board, *events: int) -> Any:
-    """Have the slots count these events; return what the board answers."""
-    function = board.dictionary.function("riscv_hpm.select")
-    packed = b"".join(bytes(msgpack.packb(event)) for event in events)
-    return board.session.value(function.id, packed, len(events), function.name)
-
-
 @pytest.fixture(scope="module", params=["qemu-rv32", "qemu-rv64"])
 def virt(request: pytest.FixtureRequest) -> Iterator[Board]:
     spec = available(request.param)
@@ -114,17 +100,17 @@ def virt(request: pytest.FixtureRequest) -> Iterator[Board]:
 
 
 def test_a_slot_takes_an_event_and_its_register_reads_back(virt: Board) -> None:
-    assert select(virt, *EVENTS.values()) == [[0, 0], [0, 0], [0, 0]]
-    assert select(virt) == []
+    assert select(virt, "riscv_hpm", *EVENTS.values()) == [[0, 0], [0, 0], [0, 0]]
+    assert select(virt, "riscv_hpm") == []
 
 
 def test_an_event_in_two_slots_is_counted_in_the_first(virt: Board) -> None:
     """QEMU leaves the second counter at 0, which would be no count of anything."""
-    assert select(virt, 0x2, 0x10019, 0x2) == [[0, 0], [0, 0], [1, 0]]
+    assert select(virt, "riscv_hpm", 0x2, 0x10019, 0x2) == [[0, 0], [0, 0], [1, 0]]
 
 
 def test_no_event_is_an_empty_slot(virt: Board) -> None:
-    assert select(virt, 0x2, 0) == [[0, 0], [1, 0]]
+    assert select(virt, "riscv_hpm", 0x2, 0) == [[0, 0], [1, 0]]
 
 
 def widths(board: Board) -> list[int]:
@@ -136,30 +122,29 @@ def widths(board: Board) -> list[int]:
 
 
 def describe(board: Board, section: int, index: int) -> Any:
-    packed = bytes(msgpack.packb(section)) + bytes(msgpack.packb(index))
-    return board.session.value(BuiltIn.DESCRIBE, packed, 2, "bp.describe")
+    return board.session.invoke(BuiltIn.DESCRIBE, "bp.describe", section, index)
 
 
 def test_a_counter_that_counts_has_its_width_when_it_is_brought_up_again(virt: Board) -> None:
     before = widths(virt)
     assert before == [64, 64, 64, 64]
     for event in EVENTS.values():
-        assert select(virt, event) == [[0, 0]]
+        assert select(virt, "riscv_hpm", event) == [[0, 0]]
         virt.collectors["riscv_hpm"].init()
         assert widths(virt) == before
 
 
 def test_more_events_than_slots_are_refused_and_nothing_has_changed(virt: Board) -> None:
     with pytest.raises(RpcError, match="range"):
-        select(virt, 1, 2, 0x10019, 0x1001B, 0x10021)
+        select(virt, "riscv_hpm", 1, 2, 0x10019, 0x1001B, 0x10021)
 
 
 def test_a_code_that_does_not_fit_the_event_register_is_refused(virt: Board) -> None:
     if virt.spec.name == "qemu-rv64":
-        assert select(virt, 1 << 40 | 2)[0][0] == 0  # there it fits
+        assert select(virt, "riscv_hpm", 1 << 40 | 2)[0][0] == 0  # there it fits
     else:
         with pytest.raises(RpcError, match="range"):
-            select(virt, 1 << 32)
+            select(virt, "riscv_hpm", 1 << 32)
 
 
 def test_a_machine_with_two_counters_has_two_slots() -> None:
@@ -169,7 +154,7 @@ def test_a_machine_with_two_counters_has_two_slots() -> None:
     launch = dataclasses.replace(spec.launch, command=command)
     image = build(spec, [WORKLOADS / "crc32.c"]).image
     with connect(dataclasses.replace(spec, launch=launch), image=image) as board:
-        assert select(board, 0x2, 0x10019, 0x10021) == [[0, 0], [0, 0], [1, 0]]
+        assert select(board, "riscv_hpm", 0x2, 0x10019, 0x10021) == [[0, 0], [0, 0], [1, 0]]
         with board.collectors["riscv_hpm"] as window:
             board.functions.crc32()
         assert window.blob

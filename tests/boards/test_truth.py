@@ -1,73 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts held against counts that this project's code did not make.
-
-QEMU's own view of what it executes, through the TCG plugin in tests/tools, says how many
-instructions ran from a function's first one to its return.
-"""
+"""Counts held against counts that this project's code did not make: those of QEMU itself."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from boardprof.board.board import Board
-from boardprof.boards.finding import BoardSpec
-from boardprof.cfunction import CFunction, CType, Scalar
 from boardprof.connection import connect
-from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
-from boardprof.metrics import Count
-from boardprof.report.report import Report
 from tests.boards.conftest import WORKLOADS, available
+from tests.boards.witness import (
+    NAMES,
+    SIGNATURES,
+    Witness,
+    argument,
+    counts_of,
+    watch_windows,
+    witness,
+)
 from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
-
-NAMES = sorted(path.stem for path in WORKLOADS.glob("*.c"))
-SIGNATURES = Path(__file__).parent / "fixtures" / "signatures.c"
-CALLERS = ("bp_window", "bp_thunk_void", "bp_call_target", "bp_single", "bp_call_painted")
-"""Code of the agent that a measured function returns to, beside its own thunk."""
-
-ELEMENTS = 12
-"""Of each array that a function of signatures.c gets as ``n`` or ``length``."""
 
 TICKS_AN_INSTRUCTION = 1.6
 """QEMU at -icount shift=6: 64 ns an instruction, 40 ns a tick of 25 MHz."""
-
-
-@dataclass(frozen=True)
-class Witness:
-    """A board whose emulator counts for itself."""
-
-    board: Board
-    counts: Path
-    entries: dict[str, int]
-    functions: tuple[CFunction, ...] = ()
-
-    def last(self, function: str, calls: int) -> list[int]:
-        """Instructions of the last ``calls`` calls of ``function``, as QEMU executed them."""
-        return read_counts(self.counts)[self.entries[function]][-calls:]
-
-    def measured(self, function: str, calls: int) -> list[int]:
-        """The same of the samples of the last profile: two calls came behind them."""
-        return self.last(function, calls + 2)[:calls]
-
-
-def witness(spec: BoardSpec, folder: Path, sources: Path, optimize: str = "-O2") -> Witness:
-    firmware = build(spec, [sources], BuildOptions(optimize))
-    entries = {f.name: symbol_range(firmware.image, f.name)[0] for f in firmware.functions}
-    thunks = [f"bp_thunk_of_{f.name}" for f in firmware.functions if f.parameters or f.result]
-    stops = [symbol_range(firmware.image, name) for name in (*CALLERS, *thunks)]
-    counts = folder / "counts.txt"
-    plugin = plugin_argument(build_plugin(folder), list(entries.values()), stops, counts)
-    launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
-    watched = dataclasses.replace(spec, launch=launch)
-    board = connect(watched, image=firmware.image)
-    return Witness(board, counts, entries, tuple(firmware.functions))
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +40,6 @@ def cortex_m3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Witness]:
     found = witness(available("qemu-cortex-m3"), tmp_path_factory.mktemp("m3"), WORKLOADS)
     with found.board:
         yield found
-
-
-def counts_of(report: Report, counter: str) -> list[int]:
-    return [v.value for row in report.calls if isinstance(v := row[counter], Count)]
 
 
 @pytest.mark.parametrize("function", NAMES)
@@ -163,20 +117,6 @@ def test_two_runs_of_the_same_build_count_the_same_instructions() -> None:
     assert runs[0] == runs[1]
 
 
-def watch_windows(
-    spec: BoardSpec, folder: Path, collector: str, sources: Path = WORKLOADS / "crc32.c"
-) -> Witness:
-    """Count what is executed from a collector's start to its stop."""
-    firmware = build(spec, [sources])
-    start, _ = symbol_range(firmware.image, f"bp_{collector}_start")
-    stop = symbol_range(firmware.image, f"bp_{collector}_stop")
-    counts = folder / "counts.txt"
-    plugin = plugin_argument(build_plugin(folder), [start], [stop], counts)
-    launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
-    watched = dataclasses.replace(spec, launch=launch)
-    return Witness(connect(watched, image=firmware.image), counts, {collector: start})
-
-
 def test_a_window_of_the_host_counts_the_instructions_that_the_emulator_executed(
     tmp_path: Path,
 ) -> None:
@@ -233,24 +173,6 @@ def test_a_function_with_arguments_and_a_result_is_counted_without_its_glue(
 
 ### Pointers, and every kind of signature ###
 
-DTYPES = {"char": "uint8", "bool": "bool", "f32": "float32", "f64": "float64"}
-DTYPES |= {
-    f"{short}{bits}": f"{long}{bits}"
-    for short, long in (("i", "int"), ("u", "uint"))
-    for bits in (8, 16, 32, 64)
-}
-
-
-def argument(name: str, kind: CType) -> Any:
-    """Return an argument for a parameter of signatures.c: arrays are of 16 elements."""
-    if isinstance(kind, Scalar):
-        if name in ("n", "length"):
-            return ELEMENTS
-        return {"bool": True, "f32": 1.5, "f64": -0.25}.get(kind.text, 100)
-    if isinstance(kind.element, Scalar):
-        return np.arange(1, 17).astype(DTYPES[kind.element.text])
-    return bytearray([1, 0] * 8 * kind.element_size)
-
 
 @pytest.mark.parametrize("optimize", ["-O0", "-O2", "-O3", "-Os"])
 def test_net_instructions_are_exact_for_every_kind_of_signature(
@@ -263,10 +185,11 @@ def test_net_instructions_are_exact_for_every_kind_of_signature(
         for fn in found.functions:
             arguments = [argument(p.name, p.type) for p in fn.parameters]
             for warmup, repeat, number in ((1, 3, 1), (0, 1, 1000)):
+                start = found.written()
                 report = found.board.profile(
                     fn.name, *arguments, warmup=warmup, repeat=repeat, number=number
                 )
-                executed = found.measured(fn.name, repeat * number)
+                executed = found.measured(fn.name, repeat * number, start)
                 assert len(executed) == repeat * number, fn.name
                 sums = [sum(executed[i * number : (i + 1) * number]) for i in range(repeat)]
                 assert counts_of(report, "instructions") == sums, f"{fn.name}, number={number}"
@@ -280,8 +203,9 @@ def test_net_ticks_follow_the_emulators_instructions_for_every_kind_of_signature
     with found.board:
         for fn in found.functions:
             arguments = [argument(p.name, p.type) for p in fn.parameters]
+            start = found.written()
             report = found.board.profile(fn.name, *arguments, warmup=1, repeat=1, number=1000)
-            expected = sum(found.measured(fn.name, 1000)) - 1000
+            expected = sum(found.measured(fn.name, 1000, start)) - 1000
             (ticks,) = counts_of(report, "ticks")
             assert abs(ticks - expected * TICKS_AN_INSTRUCTION) < 2, fn.name
 

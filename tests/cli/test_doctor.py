@@ -69,6 +69,14 @@ def test_a_board_is_proved_and_each_finding_is_a_line() -> None:
     assert ["cycles", "unsupported"] in [line[:2] for line in lines]
     assert ["instructions", "ok"] in [line[:2] for line in lines]
     assert ["stack", "ok"] in [line[:2] for line in lines]
+    assert ["arena", "ok", "262,144 bytes"] in lines
+
+
+def test_a_served_agent_without_known_work_is_to_be_served_with_it() -> None:
+    with running_agent(FIXTURES / "scalars.c") as (_, port):
+        done = boardprof("doctor", "-b", "linux", "-p", port)
+    assert (done.code, done.out) == (2, "")
+    assert "\nTry: boardprof agent serve -b linux " in done.err
 
 
 def test_a_proof_as_json_has_the_verdicts_and_what_board_toml_would_say() -> None:

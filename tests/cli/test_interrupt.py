@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +24,13 @@ from tests.cli.command import (
 from tests.support import requires_tool
 
 BOARDS = ["linux", "qemu-rv32", "qemu-cortex-m3"]
+ENTRIES = {
+    "module": ["-m", "boardprof"],
+    "script": [str(Path(sys.executable).parent / "boardprof")],
+}
+# Modules that are loaded one after the other, from the first on that the command asks for.
+MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.cli.flash"]
+MOMENTS += ["boardprof.cli.commands", "msgpack", "construct", "boardprof.board.board"]
 
 
 @contextmanager
@@ -95,3 +103,25 @@ def test_a_host_that_is_killed_takes_what_it_started_with_it(board: str, number:
         process.send_signal(number)
         assert process.wait(10) == -number
         wait_until(lambda: all(ended(pid) for pid in started), "the agent has ended", 5.0)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_while_modules_are_loaded_ends_with_130_and_no_traceback(
+    entry: str, moment: str
+) -> None:
+    listening = ["env", "--default-signal=INT", sys.executable, "-X", "importtime"]
+    # One that does not end by itself, or it might before the signal comes.
+    run = ["run", "-b", "native", "--timeout", "3600", f"{FIXTURES / 'endless.c'}:b_endless"]
+    command = [*listening, *ENTRIES[entry], *run]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            names = (line.rpartition("|")[2].strip() for line in process.stderr)
+            assert moment in names  # it has just been loaded
+            process.send_signal(signal.SIGINT)
+            said = [line for line in process.stderr if not line.startswith("import time:")]
+            assert process.wait(10) == 130
+            assert "".join(said).strip() == "interrupted"
+        finally:
+            process.kill()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command import boardprof
+from tests.cli.command import FIXTURES, Outcome, boardprof
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,62 @@ def test_the_text_lists_what_is_there_and_the_rest_by_reason() -> None:
     assert head.endswith(" available, 10 in one pass")
     assert "  cpu-clock         ns in which the thread ran, by the CPU's own clock" in lines
     assert max(map(len, lines)) < 300
+
+
+def test_what_a_virtual_machine_does_not_count_has_the_systems_reason() -> None:
+    done = boardprof("run", "-b", "linux", f"{FIXTURES / 'scalars.c'}:take_u8", "value=255")
+    assert done.code == 0, done.err
+    assert "this core has no" not in done.out
+
+
+def test_ticks_of_a_board_that_counts_nanoseconds_are_told_as_what_it_has() -> None:
+    target = f"{FIXTURES / 'scalars.c'}:take_u8"
+    done = boardprof("run", "-b", "linux", target, "value=255", "--metrics", "ticks")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "error: linux has no ticks: what its clock counts is duration_time.\nTry: duration_time\n"
+    )
+
+
+# -- metrics of several boards ----------------------------------------------------------------
+
+TWO = ("run", "-b", "qemu-rv32,qemu-cortex-m3", f"{FIXTURES / 'scalars.c'}:take_u8", "value=255")
+
+
+def unsupported_of(done: Outcome, board: str) -> str:
+    (line,) = [li for li in done.out.splitlines() if li.startswith(f"{board} unsupported: ")]
+    return line
+
+
+def test_a_metric_that_one_board_lacks_is_unsupported_there() -> None:
+    done = boardprof(*TWO, "--metrics", "ticks,instructions")
+    assert (done.code, done.err) == (0, "")
+    assert "instructions (it has no metric of that name)" in unsupported_of(done, "qemu-cortex-m3")
+    assert "instructions" not in unsupported_of(done, "qemu-rv32").replace("counts instruct", "")
+
+
+def test_a_metric_that_no_board_has_is_an_error_and_the_others_are_measured() -> None:
+    done = boardprof(*TWO, "--metrics", "ticks,tocks")
+    assert done.code == 2
+    assert "error: There is no metric on qemu-rv32 'tocks'; did you mean 'ticks'?" in done.err
+    assert "error: There is no metric on qemu-cortex-m3 'tocks'" in done.err
+    assert "tocks (it has no metric of that name)" in unsupported_of(done, "qemu-rv32")
+
+
+def test_a_board_that_has_none_of_the_metrics_is_left_out_with_a_note() -> None:
+    done = boardprof(*TWO, "--metrics", "instructions")
+    assert done.code == 0
+    assert done.err == (
+        "note: not measured on qemu-cortex-m3, which has none of the metrics: instructions: "
+        "it has no metric of that name\n"
+    )
+
+
+def test_a_metric_that_no_board_has_at_all_is_an_error_of_each() -> None:
+    done = boardprof(*TWO, "--metrics", "cycles")
+    assert (done.code, done.out) == (2, "")
+    assert "error: qemu-rv32 does not support cycles: QEMU has no cycle model" in done.err
+    assert "error: qemu-cortex-m3 does not support cycles: DWT CYCCNT does not advance" in done.err
 
 
 def test_a_board_without_events_lists_its_counters() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import FIXTURES, Outcome, boardprof, rows
+from tests.link.peers import running_agent
 from tests.support import ROOT, requires_tool
 
 WORKLOADS = ROOT / "examples" / "workloads"
@@ -263,8 +264,40 @@ def test_a_file_in_no_folder_is_told_before_anything_is_measured(tmp_path: Path)
 
 def test_a_full_disk_loses_the_file_and_not_the_table() -> None:
     done = boardprof("run", f"{SCALARS}:count_calls", "--json", "/dev/full")
-    assert (done.code, rows(done.out)) == (2, ["count_calls"])
-    assert done.err == "error: /dev/full cannot be written: No space left on device.\n"
+    assert (done.code, rows(done.out)) == (8, ["count_calls"])
+    assert done.err == (
+        "error: /dev/full cannot be written: No space left on device.\n"
+        "Try: make room, or write to another disk\n"
+    )
+
+
+def test_a_full_disk_loses_an_export_and_not_the_table() -> None:
+    done = boardprof("run", f"{SCALARS}:count_calls", "--export", "csv=/dev/full")
+    assert (done.code, rows(done.out)) == (8, ["count_calls"])
+    assert done.err.startswith("error: /dev/full cannot be written: No space left on device.\n")
+
+
+def test_a_full_disk_behind_an_output_is_8_and_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "return.npy").symlink_to("/dev/full")
+    done = boardprof("run", f"{SCALARS}:count_calls", "--save-output", tmp_path)
+    assert done.code == 8
+    assert f"{tmp_path}/return.npy cannot be written: No space left on device." in done.err
+
+
+@pytest.mark.parametrize("option", ["--json", "--export"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_folder_is_no_report_file_be_it_there_or_not(
+    tmp_path: Path, option: str, is_there: bool
+) -> None:
+    folder = tmp_path / "reports"
+    if is_there:
+        folder.mkdir()
+    value = f"{folder}/" if option == "--json" else f"csv={folder}/"
+    done = boardprof("run", f"{SCALARS}:count_calls", option, value)
+    assert (done.code, done.out) == (2, "")
+    assert "reports" in done.err
+    assert "folder" in done.err or "is a directory" in done.err
+    assert sorted(os.listdir(tmp_path)) == ["reports"] * is_there
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
@@ -310,12 +343,24 @@ def test_a_function_that_hangs_does_not_take_the_others_rows_with_it(tmp_path: P
     assert len(json.loads(file.read_text())["calls"]) == 20
 
 
-def test_a_board_that_is_lost_does_not_take_what_was_measured_before(tmp_path: Path) -> None:
+def test_a_board_that_is_lost_is_started_again_for_the_others(tmp_path: Path) -> None:
     (tmp_path / "lost.c").write_text(
         "#include <signal.h>\n"
         "void a_ends(void) {}\nvoid b_dies(void) { raise(SIGKILL); }\nvoid c_ends(void) {}\n"
     )
     done = boardprof("run", "-b", "linux", tmp_path / "lost.c:all")
+    assert (done.code, sorted(rows(done.out))) == (6, ["a_ends", "c_ends"])
+    assert "error: The board ended during b_dies: linux.elf ended by signal 9" in done.err
+
+
+def test_a_board_at_a_port_that_is_lost_measures_no_others(tmp_path: Path) -> None:
+    source = tmp_path / "lost.c"
+    source.write_text(
+        "#include <signal.h>\n"
+        "void a_ends(void) {}\nvoid b_dies(void) { raise(SIGKILL); }\nvoid c_ends(void) {}\n"
+    )
+    with running_agent(source) as (_, port):
+        done = boardprof("run", "-b", "linux", "-p", port, "all")
     assert (done.code, rows(done.out)) == (4, ["a_ends"])
     assert "note: not measured on linux: c_ends\n" in done.err
 

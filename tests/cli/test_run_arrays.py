@@ -184,10 +184,18 @@ def test_what_can_not_be_expected_is_refused(x: str, tmp_path: Path) -> None:
     file = tmp_path / "e.npy"
     np.save(file, np.zeros(5, np.int32))
     assert refused(run("fir", *arguments, f"@{file}"), "y of fir on native is int32[4];")
-    assert refused(run("fir", *arguments, f"z=@{file}"), "no output of fir 'z'")
+    assert refused(run("fir", *arguments, f"z=@{file}"), "no output 'z' of fir. Known: y")
     assert refused(run("fir", *arguments, str(file)), "says nothing of what to expect")
     assert refused(run("fir", *arguments, "@nowhere.npy"), "nowhere.npy cannot be read")
+    assert refused(run("fir", *arguments, "@"), "'@' says nothing of what to expect")
+    file.write_text("1 2 3 4 5\n")
+    done = run("fir", *arguments, f"@{file}")
+    assert refused(done, "e.npy is no .npy file of numbers: it is text.\nTry: --save-output DIR")
+    assert "pickle" not in done.err
     assert refused(run("fir", *arguments[:-1], "--tolerance", "1"), "needs something to expect")
+    np.save(file, np.zeros(5, np.int32))
+    done = boardprof("run", f"{FIXTURES / 'endless.c'}:a_ends", "--expect", f"@{file}")
+    assert refused(done, "a_ends returns nothing and writes no array: there is nothing to compare")
 
 
 # -- bad input --------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_a_full_disk_behind_the_output_is_told_in_one_line(measured: tuple[Path,
             timeout=30,
             check=False,
         )
-    assert done.returncode == 2
+    assert done.returncode == 8
     assert done.stderr.startswith("error: ")
     assert "No space left on device" in done.stderr.splitlines()[0]
     assert "Traceback" not in done.stderr

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from boardprof.boards.finding import find_boards
 from tests.faults.boards import Rig, Target
-from tests.faults.cases import FAMILIES, FEWER, STEPS, damage
+from tests.faults.cases import FAMILIES, FEWER, STEPS, Family, damage
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS, side_faults
 from tests.faults.step import Outcome, Step
 
@@ -34,10 +34,13 @@ def applies(target: Target, row: str) -> bool:
     return not (target.in_process and row in (HOST_KILLED, TWO_HOSTS))
 
 
-def step_outcomes(target: Target, step: Step) -> list[Outcome]:
-    """Try every position of each family on one kind of frame."""
+def step_outcomes(
+    target: Target, step: Step, families: Sequence[Family] | None = None
+) -> list[Outcome]:
+    """Try every position of each family on one kind of frame; None: of all that the board has."""
     rig = Rig(target, _EMULATED_HURRY if target.is_emulated else _HURRY)
-    families = FEWER if target.is_emulated else FAMILIES
+    if families is None:
+        families = FEWER if target.is_emulated else FAMILIES
     try:
         return [outcome for family in families for outcome in damage(rig, family, step)]
     finally:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import select
 import socket
 import threading
@@ -159,6 +160,25 @@ def test_a_board_that_hears_only_damage_is_4() -> None:
         with pytest.raises(LinkError, match="nothing that was sent to it arrived whole") as caught:
             connect("linux", line.port, timeout_s=0.6)
     assert caught.value.exit_code == 4
+
+
+def test_a_board_that_can_read_no_call_says_so_in_the_message() -> None:
+    with (
+        running_agent(FIXTURES / "scalars.c") as (_, port),
+        FaultyLine(port) as line,
+        connect("linux", line.port) as board,
+    ):
+
+        def damage(frame: bytes) -> bytes:
+            line.change_request(damage)
+            return frame[:8] + b"\x01\x01" + frame[10:]
+
+        line.change_request(damage)
+        board.session.timeout_s = 0.6
+        with pytest.raises(BoardTimeoutError) as caught:
+            board.functions.count_calls()
+    assert re.search(r"for 0\.6 s\. [\d,]+ times it could not read what came\.", str(caught.value))
+    assert "what rx_bytes and mtu of its board.toml say" in str(caught.value)
 
 
 # -- the line goes away -----------------------------------------------------------------------

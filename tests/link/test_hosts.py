@@ -22,7 +22,15 @@ from boardprof.transport.tcp import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from boardprof_protocol.handshake import HELLO, WELCOME
-from tests.cli.command import agent, boardprof, offspring, wait_until
+from tests.cli.command import (
+    BOARDPROF,
+    FIXTURES,
+    agent,
+    boardprof,
+    cpu_seconds,
+    offspring,
+    wait_until,
+)
 from tests.link.peers import FaultyLine, altered_board, running_agent
 
 HOSTS = Path(__file__).parent / "fixtures" / "hosts.c"
@@ -272,6 +280,23 @@ def test_a_killed_hosts_successor_gets_a_clean_session_without_a_takeover(
     with connect("linux", port, timeout_s=5) as board:
         assert board.memory.alloc(16).handle & 0xFF == 0  # the lowest slot is free again
         assert board.functions.rest(0) == 0
+
+
+def test_a_killed_hosts_successor_on_a_serial_port_is_told_that_the_board_may_be_at_work() -> None:
+    others = set(offspring(os.getpid()))
+    with agent("-b", "linux", FIXTURES / "endless.c", "--pty") as port:
+        (at_work,) = set(offspring(os.getpid())) - others
+        run = [*BOARDPROF, "run", "-b", "linux", "-p", port, "b_endless", "--timeout", "3"]
+        with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as victim:
+            before = cpu_seconds(at_work)
+            wait_until(lambda: cpu_seconds(at_work) > before + 0.2, "the function runs")
+            victim.kill()
+        done = boardprof("info", "-b", "linux", "-p", port, "--timeout", "0.5")
+        assert (done.code, done.out) == (5, "")
+        assert f"The board at {port} did not answer HELLO for 0.5 s.\n" in done.err
+        assert "If a host was ended within a call, the board may be at it still" in done.err
+        assert "after that host's --timeout, 10 s unless it gave one\n" in done.err
+        assert boardprof("info", "-b", "linux", "-p", port, "--timeout", "9").code == 0
 
 
 def test_a_host_that_vanishes_without_a_word_is_asked_whether_it_is_there(port: str) -> None:

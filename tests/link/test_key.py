@@ -193,33 +193,48 @@ FAULTY_KEYS = [
 
 
 @pytest.mark.parametrize(("content", "mode", "hosts", "agents"), FAULTY_KEYS)
-def test_a_key_file_that_will_not_do_is_3_with_what_is_wrong(
+def test_a_key_file_that_will_not_do_is_2_with_what_is_wrong(
     tmp_path: Path, content: bytes | None, mode: int, hosts: str, agents: str
 ) -> None:
     file = tmp_path / "key"
     if content is not None:
         written(file, content, mode)
     with peer(lambda connection: None) as port:
-        done = boardprof("info", "-b", "linux", "-p", port, "--key-file", file)
-    assert (done.code, done.out) == (3, "")
-    assert str(file) in done.err
-    assert hosts in done.err
-    assert "\nTry: " in done.err
-    done = boardprof("agent", "serve", "-b", "linux", "--key-file", file)
-    assert (done.code, done.out) == (3, "")
-    assert done.err.startswith(f"boardprof: the key {file} ")
-    assert agents in done.err
+        for command in (["info", "-p", port], ["agent", "serve"]):
+            done = boardprof(*command, "-b", "linux", "--key-file", file)
+            assert (done.code, done.out) == (2, "")
+            assert str(file) in done.err
+            assert hosts in done.err
+            assert "\nTry: " in done.err
+    own = run_agent("--key-file", str(file))
+    assert (own.returncode, own.stdout) == (3, "")
+    assert own.stderr.startswith(f"boardprof: the key {file} ")
+    assert agents in own.stderr
 
 
-def test_a_short_key_in_the_environment_is_3() -> None:
+def run_agent(*options: str, key: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the agent without our command, to its end."""
+    environment = {name: value for name, value in os.environ.items() if name != "BOARDPROF_KEY"}
+    return subprocess.run(
+        [build(board_spec("linux"), [HOSTS]).image, "--listen", "127.0.0.1:0", *options],
+        env=environment if key is None else {**environment, "BOARDPROF_KEY": key},
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=False,
+    )
+
+
+def test_a_short_key_in_the_environment_is_2() -> None:
     short = {"BOARDPROF_KEY": "short"}
     with peer(lambda connection: None) as port:
-        done = boardprof("info", "-b", "linux", "-p", port, environment=short)
-    assert (done.code, done.out) == (3, "")
-    assert "The key in BOARDPROF_KEY has 5 bytes; 16 to 1024 are allowed." in done.err
-    done = boardprof("agent", "serve", "-b", "linux", environment=short)
-    assert (done.code, done.out) == (3, "")
-    assert done.err == ("boardprof: the key in BOARDPROF_KEY is too short: 16 bytes at least\n")
+        for command in (["info", "-p", port], ["agent", "serve"]):
+            done = boardprof(*command, "-b", "linux", environment=short)
+            assert (done.code, done.out) == (2, "")
+            assert "The key in BOARDPROF_KEY has 5 bytes; 16 to 1024 are allowed." in done.err
+    own = run_agent(key="short")
+    assert (own.returncode, own.stdout) == (3, "")
+    assert own.stderr == "boardprof: the key in BOARDPROF_KEY is too short: 16 bytes at least\n"
 
 
 def test_no_option_takes_the_key_itself() -> None:

@@ -90,3 +90,8 @@ def test_credit_of_the_rings_size_loses_nothing_on_a_line_that_is_too_fast(tmp_p
 def test_without_such_credit_the_same_line_loses_bytes(tmp_path: Path) -> None:
     """The control: the same 64 bytes, of which the host believes that they are 256."""
     assert upload(fast_board(tmp_path, "-DBP_AVR_OVERRUNS", rx_bytes=256)) > 0
+
+
+def test_though_every_long_frame_is_lost_the_host_finds_how_long_one_may_be(tmp_path: Path) -> None:
+    """Of 1024 bytes of credit it makes frames of 512, none of which the 64 bytes ever hold."""
+    assert upload(fast_board(tmp_path, "-DBP_AVR_OVERRUNS", rx_bytes=1024)) > 500

@@ -67,7 +67,9 @@ def test_what_a_peer_prints_instead_of_answering_is_shown() -> None:
         "The board's console so far:",
         "  | boot: clock at 48 MHz",
         "  | boot: waiting for the \\x1b[1mbootloader",
-        "Try: check port and baud rate, see that no other host has the board, or reset it",
+        "Try: check port and baud rate, see that no other host has the board, or reset it. If a "
+        "host was ended within a call, the board may be at it still: a board that guards its calls "
+        "ends it after that host's --timeout, 10 s unless it gave one",
     ]
 
 
@@ -251,10 +253,11 @@ def test_a_child_that_dies_in_a_call_is_told_with_how_it_ended(tmp_path: Path) -
         'void crash(void) { puts("out of coffee"); raise(SIGKILL); }\n'
     )
     done = boardprof("run", "-b", "linux", f"{source}:crash")
-    assert (done.code, done.out) == (4, "")
-    first, ended, _, printed, *_ = done.err.splitlines()
-    assert first.startswith("error: The line socket://127.0.0.1:")
-    assert (ended, printed) == ("linux.elf ended by signal 9 (Killed).", "out of coffee")
+    assert (done.code, done.out) == (6, "")
+    ended, _, printed, hint = done.err.splitlines()
+    assert ended == "error: The board ended during crash: linux.elf ended by signal 9 (Killed)."
+    assert printed == "out of coffee"
+    assert hint.startswith("Try: look in crash for a stack that grows too large")
 
 
 def test_a_board_that_was_reset_says_so_and_runs_nothing() -> None:

@@ -23,7 +23,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
     cc = requires_tool("gcc", package="gcc")
     path = tmp_path_factory.mktemp("esp32c3") / "model.so"
     sources = [AGENT / "collectors" / "bp_esp32c3.c", C_TESTS / "esp32c3_model.c"]
-    sources += [s for s in agent_sources() if s.name in ("bp_call.c", "bp_le.c")]
+    sources += [s for s in agent_sources() if s.name in ("bp_call.c", "bp_le.c", "bp_select.c")]
     folders = (AGENT / "include", AGENT / "src", C_TESTS, C_TESTS / "arch")
     includes = [*(f"-I{folder}" for folder in folders), "-include", "esp32c3_model.h"]
     flags = ["-O1", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-DBP_CFG_OPEN_WINDOWS=1"]

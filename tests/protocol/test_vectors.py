@@ -13,6 +13,7 @@ import pytest
 from boardprof.arguments.signature import pack_arguments, parse_signature
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import decode_samples
+from boardprof.decode.schemas import board_layouts
 from boardprof.errors import DecodeError
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.channel import ACK, DATA
@@ -30,9 +31,16 @@ from boardprof_protocol.frame import (
 from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.span import SPAN, SPAN_COPY
-from tests.support import unhex, vectors
+from tests.support import ROOT, unhex, vectors
 
+KNOWN = {layout.schema_id for layout in collector_layouts()}
 LAYOUTS = {layout.name: layout for layout in collector_layouts()}
+LAYOUTS |= {
+    layout.name: layout
+    for schema in sorted(ROOT.glob("boards/*/schema.py"))
+    for layout in board_layouts(schema.parent)
+    if layout.schema_id not in KNOWN  # a board may say more of these, but not of their bytes
+}
 MESSAGES = {
     layout.name: layout for layout in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY)
 }

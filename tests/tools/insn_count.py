@@ -7,6 +7,7 @@ host package, so its counts can be held against theirs. What counts is said in `
 
 from __future__ import annotations
 
+import functools
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -74,8 +75,12 @@ def plugin_argument(
     return ["-plugin", ",".join([paths[0], *options, f"out={paths[1]}"])]
 
 
-def read_counts(path: Path) -> dict[int, list[int]]:
+def read_counts(path: Path, start: int = 0) -> dict[int, list[int]]:
     """Read the plugin's output.
+
+    Args:
+        path: what the plugin writes.
+        start: how many of its bytes were there before; they are not read.
 
     Returns:
         Entry address (Thumb bit clear) to the instruction counts of its activations, in order of
@@ -85,7 +90,10 @@ def read_counts(path: Path) -> dict[int, list[int]]:
         InsnCountError: a line is not `0xENTRY COUNT`.
     """
     counts: dict[int, list[int]] = {}
-    for number, line in enumerate(path.read_text(encoding="ascii").splitlines(), start=1):
+    with path.open(encoding="ascii") as file:
+        file.seek(start)
+        lines = file.read().splitlines()
+    for number, line in enumerate(lines, start=1):
         try:
             entry, count = line.split(" ")
             counts.setdefault(int(entry, 16), []).append(int(count))
@@ -101,18 +109,25 @@ def symbol_range(elf: Path, name: str) -> tuple[int, int]:
         InsnCountError: the file has no such symbol, several at different places, or one of
             size 0 (assembly without `.size`).
     """
+    found = _symbols(elf, elf.stat().st_mtime_ns).get(name, ())
+    if len(found) != 1:
+        raise InsnCountError(f"{elf} has {len(found)} symbols named {name}, need exactly 1")
+    ((address, size),) = found
+    if size == 0:
+        raise InsnCountError(f"{name} in {elf} has size 0: give it a .size directive")
+    return address, address + size
+
+
+@functools.lru_cache(maxsize=8)
+def _symbols(elf: Path, written_ns: int) -> dict[str, set[tuple[int, int]]]:
+    """Return address and size of all that have each name; read once, which takes long."""
     with elf.open("rb") as stream:
         table = ELFFile(stream).get_section_by_name(".symtab")
         if not isinstance(table, SymbolTableSection):
             raise InsnCountError(f"{elf} has no symbol table: link it without -s")
-        found = {
-            (symbol["st_value"] & ~1, symbol["st_size"])
-            for symbol in table.get_symbol_by_name(name) or []
-            if symbol["st_shndx"] != "SHN_UNDEF"
-        }
-    if len(found) != 1:
-        raise InsnCountError(f"{elf} has {len(found)} symbols named {name}, need exactly 1")
-    address, size = found.pop()
-    if size == 0:
-        raise InsnCountError(f"{name} in {elf} has size 0: give it a .size directive")
-    return address, address + size
+        found: dict[str, set[tuple[int, int]]] = {}
+        for symbol in table.iter_symbols():
+            if symbol["st_shndx"] != "SHN_UNDEF":
+                place = (symbol["st_value"] & ~1, symbol["st_size"])
+                found.setdefault(symbol.name, set()).add(place)
+    return found

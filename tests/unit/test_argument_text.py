@@ -160,14 +160,23 @@ def test_an_array_for_a_scalar_is_refused() -> None:
 def test_files_that_hold_no_array_of_numbers_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.npy"
     text.write_text("1 2 3\n")
-    assert "is no .npy file of numbers" in refusal(f"@{text}")
+    assert "text.npy is no .npy file of numbers: it is text.\nTry: numpy" in refusal(f"@{text}")
     objects = tmp_path / "objects.npy"
     np.save(objects, np.array([None]), allow_pickle=True)
-    assert "is no .npy file of numbers" in refusal(f"@{objects}")
+    assert "is no .npy file of numbers: it holds Python objects.\n" in refusal(f"@{objects}")
+    picture = tmp_path / "picture.npy"
+    picture.write_bytes(b"\x89PNG\r\n\x1a\n")
+    begins = "is no .npy file of numbers: it begins with the bytes 89 50 4e 47 0d 0a 1a 0a.\n"
+    assert begins in refusal(f"@{picture}")
+    cut = tmp_path / "cut.npy"
+    np.save(cut, np.zeros(10, np.int32))
+    cut.write_bytes(cut.read_bytes()[:-4])
+    assert "is no .npy file of numbers: " in refusal(f"@{cut}")
+    assert "could only read 9 elements" in refusal(f"@{cut}")
     several = tmp_path / "several.npy"
     with several.open("wb") as file:
         np.savez(file, a=np.zeros(1))
     assert "holds several arrays" in refusal(f"@{several}")
     empty = tmp_path / "empty.npy"
     empty.touch()
-    assert "is no .npy file of numbers" in refusal(f"@{empty}")
+    assert "is no .npy file of numbers: it is empty.\n" in refusal(f"@{empty}")

@@ -44,7 +44,7 @@ ldflags = ["-lm"]
 arch = "cortex_m"
 sources = ["main.c", "start.S"]
 link_script = "x.ld"
-collectors = ["ticks"]
+collectors = ["cycles32"]
 config = { mtu = 512, arena = 4096 }
 output = "elf"
 freestanding = true
@@ -116,7 +116,7 @@ def test_a_board_that_says_everything_is_read_as_it_is_written(tmp_path: Path) -
             arch="cortex_m",
             sources=("main.c", "start.S"),
             link_script="x.ld",
-            collectors=("ticks",),
+            collectors=("cycles32",),
             config={"mtu": 512, "arena": 4096},
             shared=False,
             freestanding=True,

@@ -25,6 +25,10 @@ from boardprof.elf.calls import targets
         ("EM_RISCV", "1120 0100", 0x1004),  # c.jal
         ("EM_AARCH64", "02000094", 0x1008),  # bl
         ("EM_AARCH64", "ffffff17", 0x0FFC),  # b, back
+        ("EM_AVR", "0e94 0408", 0x1008),  # call
+        ("EM_AVR", "0d94 0408", 0x21008),  # jmp, beyond 128 KiB
+        ("EM_AVR", "03d0", 0x1008),  # rcall, the last instruction
+        ("EM_AVR", "ffcf", 0x1000),  # rjmp, to itself
     ],
 )
 def test_a_call_leads_to_its_target(machine: str, code: str, target: int) -> None:

@@ -238,6 +238,15 @@ def test_nak_sends_again_at_once() -> None:
     assert pieces(feed(client, NAK)) == [(0, 182)]
 
 
+def test_what_is_damaged_a_second_time_is_sent_in_smaller_frames() -> None:
+    client, _ = upload()
+    feed(client, ack(0, 1000))
+    assert pieces(feed(client, NAK)) == [(0, 182)]
+    # 200 bytes on the way have brought nothing: half of that, and frames of the least size.
+    assert pieces(feed(client, NAK)) == [(0, 46)]
+    assert pieces(feed(client, NAK)) == [(0, 46)]
+
+
 def test_an_ack_of_what_was_never_sent_or_came_late_means_nothing() -> None:
     client, channel = upload()
     feed(client, ack(0, 400))
@@ -300,6 +309,22 @@ class Taker:
             yield ack(len(self.content), 500, 1)
 
 
+class NarrowTaker(Taker):
+    """A board that tells of 500 bytes of room and has 64."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.damaged = 0
+
+    def take(self, frame: Frame) -> Iterator[Frame]:
+        if len(encode_frame(frame)) <= 64:
+            yield from super().take(frame)
+        else:
+            self.damaged += 1
+            assert self.damaged < 100, "it never ends"
+            yield NAK
+
+
 Fate = Callable[[int], int]
 """How often the frame of this number arrives."""
 
@@ -357,4 +382,11 @@ def test_a_third_of_the_frames_lost_still_arrives(seed: int) -> None:
     client, _ = upload()
     taker = Taker()
     drive(client, taker, [ack(0, 500)], fate)
+    assert taker.content == CONTENT
+
+
+def test_a_board_that_has_less_room_than_it_says_gets_what_it_can_hold() -> None:
+    client, _ = upload()
+    taker = NarrowTaker()
+    assert drive(client, taker, [ack(0, 500)], lambda count: 1) <= 1.0
     assert taker.content == CONTENT

@@ -14,6 +14,7 @@ from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import Reading, check_layouts, decode_samples
 from boardprof.errors import DecodeError, LayoutMismatchError
 from boardprof_protocol.codes import CounterStatus
+from boardprof_protocol.collectors.dwt import LAYOUT as DWT
 from boardprof_protocol.layout import Counter, Layout
 
 PAIR = Layout(
@@ -199,6 +200,49 @@ def test_a_slower_clock_that_is_too_slow_leaves_it_ambiguous() -> None:
     coarse = replace(CLOCK_INFO, counters=(counter("ticks", 16, 1_000_000, 10),))
     assert not only(clock(0, 5), fine).ambiguous
     assert only(clock(0, 5), coarse).ambiguous
+
+
+SHORT = CollectorInfo(
+    0,
+    "dwt",
+    11,
+    1,
+    0xD97E9B73,
+    (
+        counter("cycles", 32),
+        *(counter(name, 8) for name in ("cpi", "exc", "sleep", "lsu", "fold")),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "ambiguous"),
+    [
+        # 255 cycles: cpi 5 to 4, and the others once around at the most; sleep may be any number.
+        ("e8030000 e7040000 05 04 00 00 00 00 07 07 00 00", {"sleep"}),
+        # 255 cycles around CYCCNT's end.
+        ("80ffffff 7f000000 05 04 00 00 00 00 07 07 00 00", {"sleep"}),
+        # 256 cycles: a difference of 0 may be 256.
+        ("e8030000 e8040000 05 05 00 00 00 00 07 07 00 00", {"cpi", "exc", "sleep", "lsu", "fold"}),
+    ],
+    ids=["255", "255 around", "256"],
+)
+def test_a_counter_of_one_a_cycle_is_sure_in_fewer_cycles_than_its_modulus(
+    body: str, ambiguous: set[str]
+) -> None:
+    data = blob(11, 1, bytes.fromhex(body))
+    (sample,) = decode_samples(data, [SHORT], {11: DWT}, longest_s=0.5)
+    assert {name for name, reading in sample.readings.items() if reading.ambiguous} == ambiguous
+
+
+def test_a_counter_that_may_itself_have_wrapped_or_stands_still_bounds_no_other() -> None:
+    data = blob(11, 1, bytes.fromhex("e8030000 e8030000 05 05 00 00 00 00 07 07 00 00"))
+    (sample,) = decode_samples(data, [SHORT], {11: DWT}, longest_s=None)
+    assert sample.readings["cpi"].ambiguous
+    stuck = replace(SHORT.counters[0], status=CounterStatus.STUCK)
+    info = replace(SHORT, counters=(stuck, *SHORT.counters[1:]))
+    (sample,) = decode_samples(data, [info], {11: DWT}, longest_s=0.5)
+    assert sample.readings["cpi"].ambiguous
 
 
 def test_a_64_bit_counter_that_steps_back_is_an_error_and_no_huge_number() -> None:

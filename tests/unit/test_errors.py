@@ -19,6 +19,7 @@ from boardprof.errors import (
     BusyError,
     CheckFailedError,
     DecodeError,
+    DeviceEndedError,
     DeviceError,
     DeviceFaultError,
     DeviceResetError,
@@ -30,6 +31,7 @@ from boardprof.errors import (
     ProtocolMismatchError,
     ReportFileError,
     RpcError,
+    StorageError,
     UnknownNameError,
     UsageError,
 )
@@ -52,10 +54,12 @@ TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (DeviceError, BoardprofError, 6),
     (DeviceFaultError, DeviceError, 6),
     (DeviceResetError, DeviceError, 6),
+    (DeviceEndedError, DeviceError, 6),
     (DeviceTimeoutError, DeviceError, 6),
     (CheckFailedError, DeviceError, 6),
     (BuildError, BoardprofError, 7),
     (MissingToolError, BuildError, 7),
+    (StorageError, BoardprofError, 8),
 ]
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from boardprof.formula import parse_formula
+from boardprof.formula import FormulaError, marked, parse_formula
 
 VALUES = {"a": 6.0, "b": 3.0, "branch-misses": 5.0, "cpu/x": 1.0, "zero": 0.0}
 
@@ -39,6 +39,29 @@ def test_a_formula_gives(text: str, value: float | None) -> None:
 
 def test_a_formula_names_what_it_needs_once_in_the_order_of_the_text() -> None:
     assert parse_formula("(b + a) / b - INST_RETIRED").names == ("b", "a", "INST_RETIRED")
+
+
+def test_a_formula_of_values_with_other_names_is_the_same_formula() -> None:
+    formula = parse_formula("x.a / x.b").renamed(lambda name: name.removeprefix("x."))
+    assert (formula.names, formula.text, formula.value(VALUES)) == (("a", "b"), "x.a / x.b", 2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [("", 0), ("a /", 3), ("a /  * b", 5), ("a b", 2), ("  (a", 4), ("1 / 2", 0), ("a  ? b", 3)],
+)
+def test_what_is_no_formula_is_wrong_at_a_place(text: str, at: int) -> None:
+    with pytest.raises(FormulaError) as caught:
+        parse_formula(text)
+    assert caught.value.at == at
+
+
+def test_each_name_has_the_place_where_it_first_stands() -> None:
+    assert parse_formula(" (b + a) / b").places == (2, 6)
+
+
+def test_a_place_is_marked_on_the_next_line() -> None:
+    assert marked("a + bb", 4, 2) == "  a + bb\n      ^^"
 
 
 def test_a_formula_may_have_500_numbers_names_and_signs_and_no_more() -> None:

@@ -74,6 +74,25 @@ def test_an_overflow_has_both_figures(rv32: BoardSpec) -> None:
     )
 
 
+OUTSIDE = """\
+Memory region         Used Size  Region Size  %age Used
+            text:       17444 B        32 KB     53.23%
+            data:       10052 B         2 KB    490.82%
+ld: address 0x802640 of uno.elf section `.bss' is not within region `data'
+ld: address 0x802844 of uno.elf section `.noinit' is not within region `data'
+"""
+
+
+def test_sections_at_fixed_addresses_that_leave_the_memory_have_both_figures() -> None:
+    uno = board_spec("arduino-uno")
+    assert explain(OUTSIDE, uno) == "The program needs 10,052 bytes of data; arduino-uno has 2,048."
+    without_figures = "".join(OUTSIDE.splitlines(keepends=True)[3:])
+    assert explain(without_figures, uno) == (
+        ".bss has no room in the data of arduino-uno. "
+        ".noinit has no room in the data of arduino-uno."
+    )
+
+
 def test_a_missing_heap_names_malloc(rv32: BoardSpec) -> None:
     output = "/usr/bin/ld: libc.a(sbrkr.o): in function `_sbrk_r':\ns.c:5: undefined reference to "
     said = explain(output + "`_sbrk'", rv32)

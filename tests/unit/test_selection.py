@@ -71,6 +71,8 @@ def test_a_column_of_the_report_may_be_named_as_it_stands_there() -> None:
     for name, expected in (
         ("Duration (us)", "duration_time"),
         ("duration", "duration_time"),
+        ("Duration", "duration_time"),
+        ("DURATION (US)", "duration_time"),
         ("task-clock (us)", "task-clock"),
     ):
         assert select_metrics("m0", [clock], {}, [name], "measured").counters == {expected}
@@ -82,6 +84,14 @@ def test_an_unknown_metric_is_refused_with_the_nearest_and_the_list() -> None:
     assert str(caught.value) == (
         "There is no metric on m0 'instruction'; did you mean 'instructions'? "
         "Known: cycles, instructions, ticks, page-faults"
+    )
+
+
+def test_a_clock_that_a_board_does_not_have_is_answered_with_the_one_that_it_has() -> None:
+    with pytest.raises(UsageError) as caught:
+        choose(["duration_time"])
+    assert str(caught.value) == (
+        "m0 has no duration_time: what its clock counts is ticks.\nTry: ticks"
     )
 
 

@@ -2,7 +2,9 @@
 /* The counters of AArch64 at EL1: the generic timer, and those of the performance monitors (PMUv3)
  * that count cycles and instructions.
  *
- * Registers: Arm Architecture Reference Manual for A-profile (DDI 0487). */
+ * Arm Architecture Reference Manual for A-profile (DDI 0487), whose chapters have other numbers in
+ * each issue: "The Generic Timer in AArch64 state", "The Performance Monitors Extension", and the
+ * registers by their names in "AArch64 System Register Descriptions". Tried on QEMU alone. */
 
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
@@ -26,18 +28,20 @@
 #define BP_ARCH_WRITE(name, value) \
     __asm__ volatile("msr " #name ", %0\n\tisb" : : "r"((uint64_t)(value)) : "memory")
 
-/* The virtual count of the generic timer, 64 bits. */
+/* CNTVCT_EL0: the virtual count of the generic timer, 64 bits. */
 static inline uint64_t bp_arch_ticks(void) {
     return BP_ARCH_READ(cntvct_el0);
 }
 
 /// PMUv3 ///
 
+/* PMCR_EL0; bit 31 of PMCNTENSET_EL0 is PMCCNTR_EL0's. */
 #define BP_ARCH_PMCR_E (1u << 0)  /* count */
 #define BP_ARCH_PMCR_D (1u << 3)  /* count each 64th cycle only */
 #define BP_ARCH_PMCR_LC (1u << 6) /* all 64 bits of the cycle counter */
 #define BP_ARCH_PMU_CYCLES (1u << 31)
 
+/* "The Performance Monitors Extension", common event numbers. */
 enum {
     BP_ARCH_EVENT_INST_RETIRED = 0x08,
     BP_ARCH_EVENT_CHAIN = 0x1e, /* the counter before this one has wrapped */

@@ -2,7 +2,8 @@
 /* Guarded calls: registers are saved, and the handler brings them back, as longjmp does; what
  * happened is told in the terms of the wire.
  *
- * Registers: Arm Architecture Reference Manual for A-profile (DDI 0487). */
+ * Arm Architecture Reference Manual for A-profile (DDI 0487), "AArch64 System Register
+ * Descriptions": ESR_EL1 (its field EC, and of data aborts DFSC), ELR_EL1, FAR_EL1. */
 
 #include "bp_arch_guard.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of the MMU, three levels for 4 GiB in pages of 4 KiB: Arm Architecture Reference Manual
- * for A-profile (DDI 0487). */
+ * for A-profile (DDI 0487), "The AArch64 Virtual Memory System Architecture" (translation table
+ * descriptor formats), and MAIR_EL1, TCR_EL1, TTBR0_EL1, SCTLR_EL1 in "AArch64 System Register
+ * Descriptions". */
 
 #include "bp_arch_mmu.h"
 

@@ -4,7 +4,9 @@
  * The board's link.ld places .init first and defines, all aligned to 16 bytes: bp_stack_top,
  * bp_bss_start, bp_bss_end. The image is loaded where it runs. Until the port has switched the MMU
  * on (bp_arch_mmu.h) all memory is as a device's, which takes aligned accesses only.
- * Registers: Arm Architecture Reference Manual for A-profile (DDI 0487). */
+ * Arm Architecture Reference Manual for A-profile (DDI 0487), "The AArch64 System Level
+ * Programmers' Model" (the vector table), and VBAR_EL1, MPIDR_EL1, CPACR_EL1 in "AArch64 System
+ * Register Descriptions". */
 
     .section .init, "ax"
     .globl _start

@@ -88,6 +88,26 @@ uint8_t bp_port_reset_cause(void) {
     return bp_cause;
 }
 
+uint8_t *bp_avr_bottom(void) {
+    extern uint8_t __heap_start[];
+    extern uint8_t *__brkval __attribute__((weak)); /* of malloc, if it is in the image */
+    if (&__brkval != NULL && __brkval != NULL) {
+        return __brkval;
+    }
+    return __heap_start;
+}
+
+#if BP_CFG_STACK
+uint8_t *bp_port_stack_limit(void) {
+    return bp_avr_bottom() + BP_AVR_CANARY;
+}
+#endif
+
+/* What bp_stack.ld leaves to the stack at the least, where a board links with it. */
+#define BP_TEXT(number) #number
+#define BP_SYMBOL(name, number) __asm__(".global " name "\n" name " = " BP_TEXT(number))
+BP_SYMBOL("bp_stack_least", BP_CFG_STACK);
+
 /* The count stands where a boot has no ticks yet. */
 uint32_t bp_port_boot_id(void) {
     return bp_boots << 24 ^ (uint32_t)bp_port_ticks();

@@ -90,19 +90,13 @@ __attribute__((always_inline)) static inline void bp_avr_receive(void) {
     bp_avr_ring.head = (uint8_t)(head + 1);
 }
 
-/* For bp_port_stack_limit: above all variables, and above the heap if malloc has begun one. */
-static inline uint8_t *bp_avr_stack_limit(void) {
-    extern uint8_t __heap_start[];
-    extern uint8_t *__brkval __attribute__((weak)); /* of malloc, if it is in the image */
-    if (&__brkval != NULL && __brkval != NULL) {
-        return __brkval;
-    }
-    return __heap_start;
-}
+/* Bytes below the stack that no call may write (bp_avr_guard.c); bp_stack.ld has the same number.
+ */
+enum { BP_AVR_CANARY = 16 };
 
 /* bp_port_init: USART0 at 8N1 with a divisor for double speed (UBRR0, "U2X0 = 1"), TIMER1, and
  * interrupts on. Notes why the board has started, and takes it out of MCUSR. All else that a board
- * owes is in this folder, but for bp_port_clock and bp_port_stack_limit. */
+ * owes is in this folder, but for bp_port_clock. */
 void bp_avr_init(uint16_t baud_divisor);
 
 /* For bp_port_clock: cycles of the core's clock. */

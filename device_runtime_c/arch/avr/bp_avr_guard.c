@@ -120,9 +120,38 @@ static void bp_guard_limit(uint32_t timeout_ms) {
     __asm__ volatile("sei" ::: "memory");
 }
 
+/// The stack's lowest bytes ///
+
+#define BP_CANARY 0x8bu
+#define BP_STACK_POINTER BP_AVR_WORD(0x5d)
+
+/* Returns NULL where the stack has come too close already: a heap has taken the room. */
+static volatile uint8_t *bp_canary_paint(void) {
+    volatile uint8_t *bottom = bp_avr_bottom();
+    if ((uintptr_t)bottom + 4u * BP_AVR_CANARY > BP_STACK_POINTER) {
+        return NULL;
+    }
+    for (uint8_t i = 0; i < BP_AVR_CANARY; i++) {
+        bottom[i] = BP_CANARY;
+    }
+    return bottom;
+}
+
+/* Whether the call's stack has grown through `bottom`; not known if a heap now ends elsewhere. */
+static bool bp_canary_is_gone(const volatile uint8_t *bottom) {
+    bool gone = false;
+    for (uint8_t i = 0; bottom == bp_avr_bottom() && i < BP_AVR_CANARY; i++) {
+        gone |= bottom[i] != BP_CANARY;
+    }
+    return gone;
+}
+
+/// Guarded calls ///
+
 /* Catches BP_FAULT_TIME_OUT and BP_FAULT_ABORT: the core has no traps. The limit is looked at where
  * TIMER1 wraps: a call ends up to two wraps after it, and one that turns interrupts off never. The
- * receiver's interrupt is off meanwhile. */
+ * receiver's interrupt is off meanwhile. BP_FAULT_STACK_OVERFLOW is told when the call is over,
+ * whatever has ended it, if the agent has outlived it: of the variables the arena is hit first. */
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
                    bp_fault_t *fault) {
     *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
@@ -130,6 +159,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     BP_AVR_UCSR0B = receiver & (uint8_t)~BP_AVR_RXCIE0;
     bp_guard_limit(timeout_ms);
     bp_guard_over = BP_FAULT_NONE;
+    volatile uint8_t *canary = bp_canary_paint();
     bp_guard_on = 1;
     bp_guard_enter(body, context);
     bp_guard_limit(0);
@@ -138,6 +168,9 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
         fault->cause = bp_guard_over;
         /* Behind a call that does not return there may be another function: look at the call. */
         fault->pc = (words | bp_guard_pc[2]) * 2u - (fault->cause == BP_FAULT_ABORT ? 2u : 0u);
+    }
+    if (canary != NULL && bp_canary_is_gone(canary)) {
+        fault->cause = BP_FAULT_STACK_OVERFLOW;
     }
     BP_AVR_UCSR0B = receiver;
 }

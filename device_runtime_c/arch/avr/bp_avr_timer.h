@@ -11,4 +11,8 @@
 
 void bp_avr_timer_init(void);
 
+/* The lowest address that the stack may grow to: above all variables, and above the heap if malloc
+ * has begun one. The canary stands there. */
+uint8_t *bp_avr_bottom(void);
+
 #endif

@@ -53,8 +53,8 @@ static inline uint8_t bp_arch_instructions_bits(void) {
     return 64;
 }
 
-/* mtime, 64 bits at `address` in memory, wherever the board has it (3.2.1). */
-static inline uint64_t bp_arch_mtime(uintptr_t address) {
+/* A counter of 64 bits at `address` in memory, such as mtime, wherever the board has it (3.2.1). */
+static inline uint64_t bp_arch_counter_at(uintptr_t address) {
 #if __riscv_xlen == 64
     return *(const volatile uint64_t *)address;
 #else

@@ -108,7 +108,7 @@ void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), vo
                      : "r"(limit != 0 ? BP_MIE_MTIE : 0u)
                      : "memory");
     if (limit != 0) {
-        bp_set_mtimecmp(board->mtimecmp, bp_arch_mtime(board->mtime) + limit);
+        bp_set_mtimecmp(board->mtimecmp, bp_arch_counter_at(board->mtime) + limit);
     }
     bool trapped = bp_arch_guard_enter(&frame, body, context);
     bp_set_mtimecmp(board->mtimecmp, UINT64_MAX);

@@ -78,7 +78,7 @@ uint8_t bp_port_reset_cause(void) {
 
 /* The factor (2^32 / golden ratio) spreads the count over the word. */
 uint32_t bp_port_boot_id(void) {
-    return bp_boots * 0x9e3779b1u ^ (uint32_t)bp_arch_mtime(BP_MTIME);
+    return bp_boots * 0x9e3779b1u ^ (uint32_t)bp_arch_counter_at(BP_MTIME);
 }
 
 #endif

@@ -161,6 +161,23 @@ typedef struct {
     uint8_t counters; /* at least 1 */
 } bp_collector_t;
 
+#if BP_CFG_OPEN_WINDOWS
+enum { BP_SELECT_MOST = 4 };
+
+/* What `select` needs of a collector whose events are numbers. */
+typedef struct {
+    uintptr_t largest; /* event; others are refused */
+    void (*all_off)(void);
+    /* Program `slot` with events[slot]; returns what becomes of it, an enum bp_counter_status. */
+    uint8_t (*program)(const uintptr_t *events, uint_fast8_t slot);
+    uint8_t *status;    /* of each slot; it is stored there as well */
+    uint_fast8_t slots; /* 1..BP_SELECT_MOST */
+} bp_select_t;
+
+/* A collector's whole `select`. */
+int bp_select_slots(bp_call_t *call, const bp_select_t *select);
+#endif
+
 /// The firmware: what the build puts together ///
 
 typedef struct {

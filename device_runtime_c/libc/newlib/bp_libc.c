@@ -2,19 +2,17 @@
 /* What newlib asks of a system (its manual, "System Calls"): the board's console, a heap of fixed
  * size, and no files. Linked only into images whose functions need the C library. */
 
-#include <errno.h>
 #include <stddef.h>
 #include <sys/stat.h>
 
+/* What newlib calls with an underscore in front. */
+#define BP_LIBC_NAME(name) _##name
 #include "../bp_libc_end.h"
-#include "boardprof/bp_abort.h"
 #include "boardprof/bp_port.h"
 
 int _close(int file);
 int _fstat(int file, struct stat *status);
-int _getpid(void);
 int _isatty(int file);
-_Noreturn int _kill(int process, int signal);
 int _lseek(int file, int offset, int whence);
 int _read(int file, char *buffer, int length);
 int _write(int file, const char *buffer, int length);
@@ -56,32 +54,3 @@ int _close(int file) {
     (void)file;
     return 0;
 }
-
-_Noreturn int _kill(int process, int signal) {
-    (void)process;
-    (void)signal;
-    bp_abort_from(__builtin_return_address(0));
-}
-
-int _getpid(void) {
-    return 1;
-}
-
-#if BP_LIBC_HEAP
-
-void *_sbrk(ptrdiff_t change);
-
-/* For malloc. A call that is ended under way leaves its blocks taken until the next reset; one that
- * is ended within malloc() or free() may leave the heap itself broken until then. */
-void *_sbrk(ptrdiff_t change) {
-    static _Alignas(16) char heap[BP_LIBC_HEAP];
-    static ptrdiff_t used;
-    if (change > BP_LIBC_HEAP - used || change < -used) {
-        errno = ENOMEM;
-        return (void *)-1;
-    }
-    used += change;
-    return heap + used - change;
-}
-
-#endif

@@ -3,18 +3,15 @@
  * fixed size, and memory for thread-local variables. Linked only into images whose functions need
  * the C library. */
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 
+#define BP_LIBC_NAME(name) name
 #include "../bp_libc_end.h"
-#include "boardprof/bp_abort.h"
 #include "boardprof/bp_port.h"
 
 void __real_bp_port_init(void);
 void __wrap_bp_port_init(void);
-int getpid(void);
-_Noreturn int kill(int process, int signal);
 
 /* What tls.ld keeps: with initial values the section has bytes, and so has a place of its own. */
 static _Thread_local unsigned char bp_tls_anchor __attribute__((used)) = 1;
@@ -51,32 +48,3 @@ static FILE bp_libc_console = FDEV_SETUP_STREAM(bp_libc_put, NULL, NULL, _FDEV_S
 FILE *const stdin = &bp_libc_console;
 FILE *const stdout = &bp_libc_console;
 FILE *const stderr = &bp_libc_console;
-
-_Noreturn int kill(int process, int signal) {
-    (void)process;
-    (void)signal;
-    bp_abort_from(__builtin_return_address(0));
-}
-
-int getpid(void) {
-    return 1;
-}
-
-#if BP_LIBC_HEAP
-
-void *sbrk(ptrdiff_t change);
-
-/* For malloc. A call that is ended under way leaves its blocks taken until the next reset; one that
- * is ended within malloc() or free() may leave the heap itself broken until then. */
-void *sbrk(ptrdiff_t change) {
-    static _Alignas(16) char heap[BP_LIBC_HEAP];
-    static ptrdiff_t used;
-    if (change > BP_LIBC_HEAP - used || change < -used) {
-        errno = ENOMEM;
-        return (void *)-1;
-    }
-    used += change;
-    return heap + used - change;
-}
-
-#endif

@@ -23,6 +23,10 @@ __all__ = ["ArgumentText", "load_array", "read_argument"]
 
 _NULL = ("NULL", "nullptr")
 _SUFFIXES = ("out", "keep")
+_WRITERS = "numpy.save writes one; plain bytes are read from a file called .bin"
+_MAGIC = b"\x93NUMPY"
+_SHOWN = 16
+"""Bytes by which a file that is none is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +205,16 @@ def _split_suffix(text: str) -> tuple[str, str]:
     return (head, suffix) if colon and suffix in _SUFFIXES else (text, "")
 
 
-def load_array(path: str | Path, what: str) -> npt.NDArray[Any]:
+def load_array(path: str | Path, what: str, hint: str = _WRITERS) -> npt.NDArray[Any]:
     """Read a ``.npy`` file; one that holds Python objects is refused.
 
+    Args:
+        path: of the file.
+        what: it is for; what an error's message begins with.
+        hint: what to try where the file is none.
+
     Raises:
-        UsageError: it cannot be read, or is no such file; the message begins with ``what``.
+        UsageError: it cannot be read, or is no such file.
     """
     import numpy as np
 
@@ -215,13 +224,26 @@ def load_array(path: str | Path, what: str) -> npt.NDArray[Any]:
         raise UsageError(f"{what}: {path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, EOFError) as error:
         raise UsageError(
-            f"{what}: {path} is no .npy file of numbers: {error}",
-            hint="numpy.save writes one; plain bytes are read from a file called .bin",
+            f"{what}: {path} is no .npy file of numbers: {_why_none(path, error)}.", hint=hint
         ) from error
     if not isinstance(array, np.ndarray):  # an .npz under the name of an .npy
         array.close()
         raise UsageError(f"{what}: {path} holds several arrays.", hint="numpy.save writes one")
     return array
+
+
+def _why_none(path: str | Path, error: Exception) -> str:
+    """Say what numpy did not understand: it takes whatever it does not know for a pickle."""
+    with open(path, "rb") as file:
+        head = file.read(_SHOWN)
+    if not head:
+        return "it is empty"
+    if head.startswith(_MAGIC):
+        return "it holds Python objects" if "allow_pickle" in str(error) else f"{error}".rstrip(".")
+    line = head.decode(errors="replace").splitlines()[0][:-1]  # the last may be cut in two
+    if line.replace("\t", " ").isprintable() and "\ufffd" not in line:
+        return "it is text"
+    return f"it begins with the bytes {head.hex(' ')}"
 
 
 def _load_raw(name: str, path: str) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import Self
 
 from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.correlate import ClockProbe
-from boardprof.board.events import programmable_collectors
+from boardprof.board.events import programmable_collectors, shown_name
 from boardprof.board.functions import Functions
 from boardprof.board.measuring import OnNote, Rounds, check_range, measure_function
 from boardprof.board.memory import Memory
@@ -125,7 +125,10 @@ class Board:
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
         )
-        self.formulas = {name: (each.kind, each.formula) for name, each in spec.derived.items()}
+        self.formulas = {
+            name: (each.kind, each.formula.renamed(lambda part: shown_name(programmable, part)))
+            for name, each in spec.derived.items()
+        }
         self.parts = {
             counter.name: device
             for collector in dictionary.collectors

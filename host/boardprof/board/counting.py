@@ -47,6 +47,7 @@ class Counting:
         *,
         may_drop: bool,
         on_progress: Progress | None,
+        calibrations: int = CALIBRATION_SAMPLES,
     ) -> None:
         """Prepare; nothing is called yet.
 
@@ -58,7 +59,9 @@ class Counting:
             rounds: how often the function is called in each pass.
             may_drop: whether events that the board refuses are left out, with the reason.
             on_progress: called with (rounds done, rounds in all).
+            calibrations: windows around the empty function, at least one.
         """
+        self._calibrations = calibrations
         self._board = board
         self._function = function
         self._placement = placement
@@ -137,7 +140,7 @@ class Counting:
 
     def _calibration(self, run: Sampling) -> tuple[Sample, ...]:
         warmup = min(self._rounds.warmup, 1)
-        return run.samples(MeasureFlag.EMPTY, warmup, CALIBRATION_SAMPLES)[0]
+        return run.samples(MeasureFlag.EMPTY, warmup, self._calibrations)[0]
 
     def _sampling(self, slots: Sequence[Slots], selection: Selection) -> Sampling:
         done = len(self._windows)

@@ -17,7 +17,7 @@ from boardprof.link.session import Session
 from boardprof_protocol.codes import BuiltIn, CounterStatus
 from boardprof_protocol.layout import Layout
 
-__all__ = ["Event", "Programmable", "Slots", "programmable_collectors"]
+__all__ = ["Event", "Programmable", "Slots", "programmable_collectors", "shown_name"]
 
 _COUNTERS = 3
 """The section of bp.describe that has the counters."""
@@ -98,6 +98,7 @@ class Programmable:
             unsupported: event, or ``COLLECTOR.event``, -> why this board's count of it is none.
         """
         self.current: Slots | None = None
+        self._refusals: dict[str, str] = {}
         self._unsupported = unsupported
         self._taken = taken
         self.collector = collector
@@ -188,7 +189,19 @@ class Programmable:
             if why is not None:
                 refused[event] = why
             infos.append(info)
-        return self._named(infos, refused)
+        return self._named(
+            infos, {event: self._refusal(event, refused[event]) for event in refused}
+        )
+
+    def _refusal(self, event: str, why: str) -> str:
+        """Return why a board that knows its events by name does not count one, in its own words."""
+        if self.codes is not None or event in self._taken or self.unsupported(event) is not None:
+            return why
+        if event not in self._refusals:
+            (answer,) = self._call("select", [event.encode()])
+            self._refusals[event] = _answered(event, answer)[1] or why
+            self._call("init", [])
+        return self._refusals[event]
 
     def _named(self, infos: Sequence[CounterInfo], refused: Mapping[str, str]) -> Slots:
         """Put the events' names where the slots' stand."""
@@ -220,8 +233,7 @@ class Programmable:
 
     def _call(self, operation: str, arguments: Sequence[object]) -> Any:
         function = self._dictionary.function(f"{self.collector.name}.{operation}")
-        packed = b"".join(bytes(msgpack.packb(argument)) for argument in arguments)
-        return self._session.value(function.id, packed, len(arguments), function.name)
+        return self._session.invoke(function.id, function.name, *arguments)
 
 
 def programmable_collectors(
@@ -257,6 +269,15 @@ def programmable_collectors(
         for collector in dictionary.collectors
         if f"{collector.name}.select" in offered
     )
+
+
+def shown_name(collectors: Sequence[Programmable], name: str) -> str:
+    """Return the name outside of what may be called ``COLLECTOR.event``."""
+    for each in collectors:
+        own = f"{each.collector.name}."
+        if name.startswith(own):
+            return each.shown(name.removeprefix(own))
+    return name
 
 
 def _answered(event: str, answer: object) -> tuple[CounterInfo, str]:

@@ -6,8 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
-import msgpack
-
 from boardprof.arguments.block import Block
 from boardprof.decode.dictionary import Dictionary
 from boardprof.errors import FrameError, RpcError, UsageError
@@ -177,8 +175,7 @@ class Memory:
 
     def _call(self, name: str, *values: int | bytes) -> object:
         function = self._dictionary.function(name)
-        arguments = b"".join(bytes(msgpack.packb(value)) for value in values)
-        return self._session.value(function.id, arguments, len(values), name)
+        return self._session.invoke(function.id, name, *values)
 
 
 def _content(data: Buffer) -> bytes:

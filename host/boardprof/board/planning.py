@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from boardprof.board.events import Programmable
 from boardprof.board.passes import Pass, split_into_passes
-from boardprof.board.selection import Selection, metric_names, select_metrics
+from boardprof.board.selection import CLOCKS, Selection, is_duration, metric_names, select_metrics
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.formula import Formula
@@ -97,6 +97,8 @@ class Offer:
             UnknownNameError: the board has no such metric.
             UsageError: the board knows it and does not count it, which says why.
         """
+        if is_duration(name) or self._is_clock(name):
+            return None
         if any(c.name == name.removesuffix(" (us)") for k in self.fixed for c in k.counters):
             return None
         reasons: dict[str, str] = {}
@@ -116,8 +118,6 @@ class Offer:
             if why is None:
                 return own, event
             reasons[own] = why
-        if self._is_alias(name):
-            return None
         close = self._close(name) if reasons else []
         if reasons and not close:
             told = "; ".join(f"{own}: {why}" for own, why in reasons.items())
@@ -145,9 +145,10 @@ class Offer:
             return []
         return _closest(name, (*self._known(), *(event for _, event in listed)))
 
-    def _is_alias(self, name: str) -> bool:
-        """Whether `select_metrics` knows another name for a counter."""
-        return name.lower().startswith("duration")
+    def _is_clock(self, name: str) -> bool:
+        """Whether `select_metrics` says what the board has in place of it."""
+        counters = {c.name for collector in self.fixed for c in collector.counters}
+        return name in CLOCKS and not counters.isdisjoint(CLOCKS)
 
     def _known(self) -> list[str]:
         counters = [c.name for collector in self.fixed for c in collector.counters]

@@ -11,9 +11,11 @@ from boardprof.decode.samples import Sample
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.report.assemble import DURATION
 
-__all__ = ["Selection", "metric_names", "select_metrics", "unsupported_counters"]
+__all__ = ["CLOCKS", "Selection", "is_duration", "metric_names", "select_metrics"]
+__all__ += ["unsupported_counters"]
 
-_ALIASES = {DURATION: ("duration_time", "ticks"), "duration": ("duration_time", "ticks")}
+CLOCKS = ("duration_time", "ticks")
+"""Counters whose time is the Duration."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,11 @@ def select_metrics(
     return Selection(active, frozenset(wanted))
 
 
+def is_duration(metric: str) -> bool:
+    """Whether a metric is the Duration, as its column is called or nearly so."""
+    return metric.casefold() in (DURATION.casefold(), "duration")
+
+
 def metric_names(metrics: object) -> list[str] | None:
     """Return the metrics that a caller names, None for all.
 
@@ -113,13 +120,18 @@ def _counter(
     unsupported: Mapping[str, str],
     clock_kind: str,
 ) -> str:
-    if metric in _ALIASES and clock_kind == "simulated":
+    if is_duration(metric) and clock_kind == "simulated":
         raise UsageError(
             f"{board} does not support {metric}: its clock is simulated.",
             hint="it has " + ", ".join(n for n in names if n not in unsupported),
         )
-    candidates = _ALIASES.get(metric, (metric.removesuffix(" (us)"),))
+    candidates = CLOCKS if is_duration(metric) else (metric.removesuffix(" (us)"),)
     found = next((name for name in candidates if name in names), None)
+    instead = next((name for name in CLOCKS if name in names), None)
+    if found is None and metric in CLOCKS and instead is not None:
+        raise UsageError(
+            f"{board} has no {metric}: what its clock counts is {instead}.", hint=instead
+        )
     if found is None:
         raise UnknownNameError(f"metric on {board}", metric, names)
     if found in unsupported:

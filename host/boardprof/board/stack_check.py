@@ -26,7 +26,7 @@ from boardprof_protocol.codes import ErrorCode, FaultCause
 
 __all__ = ["StackCheck"]
 
-_VERSION = 3
+_VERSION = 4
 """Of what the cache keeps; another one is not read."""
 
 _CACHE_ERRORS = (OSError, BoardprofError)

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-import msgpack
-
 from boardprof.board.events import Programmable, Slots
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import Reading, decode_samples
@@ -130,8 +128,7 @@ class Window:
 
     def _call(self, operation: str, *numbers: int) -> object:
         function = self._dictionary.function(f"{self._collector.name}.{operation}")
-        arguments = b"".join(bytes(msgpack.packb(number)) for number in numbers)
-        return self._session.value(function.id, arguments, len(numbers), function.name)
+        return self._session.invoke(function.id, function.name, *numbers)
 
     def __enter__(self) -> Self:
         """Open the window."""

@@ -10,12 +10,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.boards.build import BuildSpec, agent_options, read_build
+from boardprof.boards.agent_config import agent_options
+from boardprof.boards.build import BuildSpec, read_build
 from boardprof.boards.clock import ClockSpec, read_clock
 from boardprof.boards.counts import DerivedSpec, read_derived, read_events
 from boardprof.boards.determinism import without_meaning
+from boardprof.boards.doctor import DoctorSpec, read_doctor
 from boardprof.boards.flash import FlashSpec, read_flash
 from boardprof.boards.guard import GuardSpec, read_guard
+from boardprof.boards.known_names import check_formula, check_names, counted_names
 from boardprof.boards.launch import LaunchSpec, read_launch
 from boardprof.boards.port import PortSpec, read_port
 from boardprof.boards.simulator import SimulatorSpec
@@ -28,6 +31,7 @@ __all__ = [
     "BuildSpec",
     "ClockSpec",
     "DerivedSpec",
+    "DoctorSpec",
     "FlashSpec",
     "GuardSpec",
     "LaunchSpec",
@@ -64,6 +68,7 @@ class BoardSpec:
         unsupported: counter name -> why this board does not have it.
         events: programmable collector -> event -> its code.
         derived: metrics that are computed of others.
+        doctor: work for the board's own counters.
     """
 
     name: str
@@ -81,6 +86,7 @@ class BoardSpec:
     unsupported: Mapping[str, str] = field(default_factory=dict, hash=False)
     events: Mapping[str, Mapping[str, int]] = field(default_factory=dict, hash=False)
     derived: Mapping[str, DerivedSpec] = field(default_factory=dict, hash=False)
+    doctor: DoctorSpec = field(default_factory=DoctorSpec)
 
     def at_port(self) -> BoardSpec:
         """Return what the board is at a port: with ``[port]``, the real one; else the same."""
@@ -149,9 +155,28 @@ def load_board(folder: Path) -> BoardSpec:
             top.table("derived", required=False),
             {event for codes in events.values() for event in codes},
         ),
+        doctor=read_doctor(top.table("doctor", required=False)),
     )
     top.end()
+    _check_counts(top, spec)
     return spec
+
+
+def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
+    """See that what the tables say of counts is of counts that the board has."""
+    tables = [top.table("unsupported", required=False)]
+    tables.append(top.table("port", required=False).table("unsupported", required=False))
+    work = top.table("doctor", required=False).table("work", required=False)
+    if not (spec.derived or any(table.keys for table in (*tables, work))):
+        return
+    known = counted_names(spec.folder, spec.build.collectors, spec.events)
+    if known is None:
+        return
+    for table in tables:
+        check_names(table, [*known, *spec.derived])
+    check_names(work, known)
+    for name, derived in spec.derived.items():
+        check_formula(top.table("derived").table(name), derived.formula, known)
 
 
 def _parsed(folder: Path) -> dict[str, Any]:

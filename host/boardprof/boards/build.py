@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import functools
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from boardprof.boards.agent_config import agent_options, check_config
 from boardprof.resources import runtime_dir
 from boardprof.toml_table import TomlTable
 
-__all__ = ["BuildSpec", "agent_options", "read_build"]
+__all__ = ["BuildSpec", "read_build"]
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,6 @@ class BuildSpec:
     libc_heap: int = 0
 
 
-@functools.cache
-def agent_options() -> Mapping[str, int]:
-    """Return the options of ``bp_config.h``: name in lower case -> default."""
-    header = runtime_dir() / "include" / "boardprof" / "bp_config.h"
-    found = re.findall(r"^#define BP_CFG_([A-Z0-9_]+) (\d+)$", header.read_text(), re.MULTILINE)
-    return {name.lower(): int(value) for name, value in found}
-
-
 def read_build(table: TomlTable) -> BuildSpec:
     """Read ``[build]``.
 
@@ -103,6 +94,7 @@ def read_build(table: TomlTable) -> BuildSpec:
         libc_heap=table.take("libc_heap", int, 0),
     )
     table.end()
+    check_config(table.table("config", required=False), spec.config)
     _check_libc(table, spec)
     for key, paths in (("sources", spec.sources), ("link_script", (spec.link_script,))):
         for path in paths:

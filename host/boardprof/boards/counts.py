@@ -7,7 +7,7 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from boardprof.formula import Formula, parse_formula
+from boardprof.formula import Formula, FormulaError, marked, parse_formula
 from boardprof.toml_table import TomlTable
 
 __all__ = ["DerivedSpec", "read_derived", "read_events"]
@@ -87,5 +87,7 @@ def _derived(table: TomlTable) -> DerivedSpec:
     table.end()
     try:
         return DerivedSpec(kind, parse_formula(text))
-    except ValueError as error:
-        raise table.error("formula", str(error)) from error
+    except FormulaError as error:
+        wrong = table.error("formula", str(error))
+        wrong.message += f"\n{marked(text, error.at)}"
+        raise wrong from error

@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 import warnings
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from boardprof.boards.board_file import (
     BOARD_FILE,
@@ -24,6 +24,7 @@ from boardprof.boards.board_file import (
 )
 from boardprof.boards.launch import DEFAULT_BAUD
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.packages import brought
 from boardprof.resources import boards_dir
 
 __all__ = [
@@ -39,8 +40,6 @@ __all__ = [
     "what_it_says",
 ]
 
-_ENTRY_POINTS = "boardprof.boards"
-
 
 def find_boards() -> dict[str, Path]:
     """Return the folder of every board, by name: boardprof's own, then other packages'.
@@ -49,13 +48,10 @@ def find_boards() -> dict[str, Path]:
     is left out with a warning.
     """
     boards = _own_boards()
-    for entry in metadata.entry_points(group=_ENTRY_POINTS):
-        folder = _entry_folder(entry)
-        if folder is None:
-            continue
+    for folder, place in brought("boards", "The board", _folder):
         if folder.name in boards:
             warnings.warn(
-                f"The board {folder.name!r} of {entry.value} is left out: "
+                f"The board {folder.name!r} of {place} is left out: "
                 f"{boards[folder.name]} has the name.",
                 stacklevel=2,
             )
@@ -136,17 +132,13 @@ def _own_boards() -> dict[str, Path]:
     return {path.parent.name: path.parent for path in sorted(boards_dir().glob(f"*/{BOARD_FILE}"))}
 
 
-def _entry_folder(entry: metadata.EntryPoint) -> Path | None:
-    """Return the folder that an entry point names, None (and a warning) if it cannot be had."""
-    try:
-        found = entry.load()
-        folder = Path(found() if callable(found) else found).resolve()
-    except Exception as error:  # whatever another package raises must not hide the other boards
-        warnings.warn(f"The board of {entry.value} is left out: {error!r}", stacklevel=3)
-        return None
+def _folder(found: Any) -> Path:
+    """Return the folder that an entry point names.
+
+    Raises:
+        UsageError: there is no board in it.
+    """
+    folder = Path(found() if callable(found) else found).resolve()
     if not (folder / BOARD_FILE).is_file():
-        warnings.warn(
-            f"The board of {entry.value} is left out: {folder} has no {BOARD_FILE}.", stacklevel=3
-        )
-        return None
+        raise UsageError(f"{folder} has no {BOARD_FILE}.")
     return folder

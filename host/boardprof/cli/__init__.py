@@ -1,59 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``boardprof``. Thin: it reads options, calls the package, prints.
+"""The command ``boardprof``: its beginning and its end, both quiet when Ctrl-C comes.
 
-Only click is imported at once, so that ``--version`` and ``--help`` are fast; each command imports
-what it needs.
+`boardprof.cli.commands` has the rest, which takes a while to load.
 """
 
 from __future__ import annotations
 
-import click
+import os
 
-from boardprof._version import __version__
-from boardprof.cli.agent import agent
-from boardprof.cli.boards import boards
-from boardprof.cli.build import build
-from boardprof.cli.doctor import doctor
-from boardprof.cli.flash import flash
-from boardprof.cli.functions import functions
-from boardprof.cli.glue import glue
-from boardprof.cli.group import Commands
-from boardprof.cli.info import info
-from boardprof.cli.metrics import metrics
-from boardprof.cli.new import new
-from boardprof.cli.output import forget_output
-from boardprof.cli.run import run
-from boardprof.cli.runtime import runtime
-from boardprof.cli.show import show
-from boardprof.errors import BoardprofError, UsageError
+__all__ = ["INTERRUPTED", "main"]
 
-__all__ = ["main"]
+INTERRUPTED = 130
+"""The exit code of what Ctrl-C has ended."""
 
-_INTERRUPTED = 130
-
-
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
-def cli() -> None:
-    """Measure what a C function costs on a board that you reach through a wire."""
-
-
-for _command in (
-    boards,
-    build,
-    flash,
-    info,
-    metrics,
-    run,
-    show,
-    doctor,
-    agent,
-    functions,
-    glue,
-    runtime,
-    new,
-):
-    cli.add_command(_command)
+_STDERR, _SAID = 2, b"interrupted\n"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,21 +21,37 @@ def main(arguments: list[str] | None = None) -> int:
 
     0 ok, 1 regression, 2 usage or a file that is not one, 3 no, busy or denied board, 4 link,
     protocol or decode, 5 the board does not answer, 6 the function faulted or hung, 7 build or
-    missing toolchain, 130 interrupted.
+    missing toolchain, 8 no room for a file, 130 interrupted.
+
+    Args:
+        arguments: None: those of the process, which has no other purpose then: while it begins and
+            ends, Ctrl-C ends it at once.
     """
     try:
-        code = cli.main(arguments, prog_name="boardprof", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return _INTERRUPTED
-    except BoardprofError as error:
-        click.echo(f"error: {error}", err=True)
-        return error.exit_code
-    except OSError as error:
-        forget_output()
-        click.echo(f"error: {error}", err=True)
-        return UsageError.exit_code
-    return code if isinstance(code, int) else 0
+        import signal
+
+        handler = signal.getsignal(signal.SIGINT)
+        # Whoever started us may have SIGINT ignored, as a shell does for what is in the background.
+        is_ours = arguments is None and handler is signal.default_int_handler
+        if is_ours:
+            signal.signal(signal.SIGINT, _leave)
+        from boardprof.cli.commands import run_command
+
+        try:
+            if is_ours:
+                signal.signal(signal.SIGINT, handler)
+            return run_command(arguments)
+        finally:
+            if is_ours:
+                signal.signal(signal.SIGINT, _leave)
+    except KeyboardInterrupt:
+        os.write(_STDERR, _SAID)
+        return INTERRUPTED
+
+
+def _leave(*_: object) -> None:
+    """End without an exception: what is half loaded, or half gone, would show it as its own."""
+    try:
+        os.write(_STDERR, _SAID)
+    finally:
+        os._exit(INTERRUPTED)

@@ -45,10 +45,9 @@ def serve(
 
     For boards that are programs of this machine. `run -p` and `info -p` connect to what it prints.
     """
-    from boardprof.run.runner import serve_agent
+    from boardprof.run.agent import serve_agent
 
     if board is None:
         raise UsageError("Which board shall the agent be?", hint="give -b BOARD")
-    line = ["--pty"] if pty else ["--listen", listen]
-    line += ["--key-file", key_file] if key_file else []
-    serve_agent(board, paths, line, f"-O{options['optimize']}", taken_build_options(options))
+    code = taken_build_options(options)
+    serve_agent(board, paths, code, listen=None if pty else listen, key_file=key_file)

@@ -69,7 +69,8 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
 
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
-    from boardprof.run.proof import FAILED, finding_text, proof_facts, proved
+    from boardprof.run.proof.finding import FAILED, finding_text, proof_facts
+    from boardprof.run.proof.prove import proved
 
     findings = proved(
         options["board"],

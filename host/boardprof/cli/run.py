@@ -17,7 +17,7 @@ from boardprof.cli.output import (
     progress_bar,
     stdout_of_boards,
 )
-from boardprof.errors import UsageError
+from boardprof.errors import BoardprofError, UsageError
 
 __all__ = ["run"]
 
@@ -149,7 +149,6 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         warmup=options["warmup"],
         repeat=options["repeat"],
         number=options["number"],
-        optimize=f"-O{options['optimize']}",
         code=taken_build_options(options),
         sweep=options["sweep"],
         flash=options["flash"],
@@ -174,13 +173,13 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
             try:
                 write_report(outcome.report, json_file)
                 click.echo(f"Report written to {json_file}", err=True)
-            except UsageError as error:
+            except BoardprofError as error:
                 failures.append(error)
         for export in exports:
             try:
                 write_export(outcome.report, export)
                 click.echo(f"Report written to {export.file}", err=True)
-            except UsageError as error:
+            except BoardprofError as error:
                 failures.append(error)
         is_json = json_file == _STDOUT
         report = outcome.report

@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.errors import DecodeError, LayoutMismatchError
 from boardprof_protocol.blob import BLOB_HEADER, Blob, BlobError, split_blobs
+from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.layout import Counter, Layout
 
 __all__ = ["Reading", "Sample", "check_layouts", "decode_samples"]
@@ -135,22 +136,36 @@ def _sample(
     layouts: Layouts,
     longest_s: float | None,
 ) -> Sample:
-    found: list[tuple[Any, Counter, CounterInfo]] = []
+    found: list[_Found] = []
     for (offset, blob), collector in zip(blobs, collectors, strict=True):
         fields = _fields(blob, offset, collector, layouts)
         layout = layouts[collector.schema_id]
-        pairs = zip(layout.counters, collector.counters, strict=True)
-        found += [(fields, *pair) for pair in pairs if _ran(fields, pair[0])]
+        pairs = list(zip(layout.counters, collector.counters, strict=True))
+        by_name = {meaning.name: _Found(fields, meaning, info) for meaning, info in pairs}
+        found += [
+            replace(each, bound=by_name.get(each.meaning.bound or ""))
+            for each in by_name.values()
+            if _ran(fields, each.meaning)
+        ]
     longest_s = _shorter(longest_s, found)
-    readings = {info.name: _reading(f, meaning, info, longest_s) for f, meaning, info in found}
+    readings = {each.info.name: _reading(each, longest_s) for each in found}
     return Sample(readings, b"".join(blob.raw for _, blob in blobs))
 
 
-def _shorter(
-    longest_s: float | None, found: Sequence[tuple[Any, Counter, CounterInfo]]
-) -> float | None:
+@dataclass(frozen=True)
+class _Found:
+    """A counter in a blob, and the one that bounds it."""
+
+    fields: Any
+    meaning: Counter
+    info: CounterInfo
+    bound: _Found | None = None
+
+
+def _shorter(longest_s: float | None, found: Sequence[_Found]) -> float | None:
     """Return the longest that a window may have taken, by a clock of the board that never wraps."""
-    for fields, meaning, info in found:
+    for each in found:
+        fields, meaning, info = each.fields, each.meaning, each.info
         if info.bits == 64 and info.hz and meaning.unit == "ticks":
             ticks = (fields[meaning.stop] - fields[meaning.start]) % (1 << 64) + 1
             longest_s = min(ticks / info.hz, longest_s or math.inf)
@@ -189,7 +204,8 @@ def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
     return f"{name}.(end)", offset
 
 
-def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float | None) -> Reading:
+def _reading(found: _Found, longest_s: float | None) -> Reading:
+    fields, meaning, info = found.fields, found.meaning, found.info
     period = 1 << info.bits
     value: int = (fields[meaning.stop] - fields[meaning.start]) % period
     wrapped, ambiguous = 0, False
@@ -212,6 +228,7 @@ def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float 
         else:
             # Without a slower clock one wrap is resolved by the subtraction; more cannot be seen.
             ambiguous = longest_s is None or longest_s * (info.hz or _FASTEST_HZ) >= period
+            ambiguous = ambiguous and not _is_bounded(found.bound, period, longest_s)
     own_return = meaning.own_return
     whole = value + wrapped * period - _interrupts(fields, meaning)
     scale = _scale(fields, meaning)
@@ -224,6 +241,14 @@ def _reading(fields: Any, meaning: Counter, info: CounterInfo, longest_s: float 
         ambiguous,
         estimated=scale is not None,
     )
+
+
+def _is_bounded(bound: _Found | None, period: int, longest_s: float | None) -> bool:
+    """Whether a counter that counts at least as much stayed below this one's period."""
+    if bound is None or bound.info.status != CounterStatus.OK:
+        return False
+    reading = _reading(bound, longest_s)
+    return not reading.ambiguous and reading.value < period
 
 
 def _ran(fields: Any, meaning: Counter) -> bool:

@@ -2,25 +2,24 @@
 """Which layouts a board's blobs have: boardprof's own, the board's, and other packages'.
 
 A board with counters of its own has a ``schema.py`` beside its ``board.toml`` with ``LAYOUTS``, a
-sequence of `Layout`; a package offers a `Layout` through the entry-point group
+sequence of `Layout`; of a layout that is known without it, it may say more of the counters, such as
+what a return takes on its core. A package offers a `Layout` through the entry-point group
 ``boardprof.collectors``, and has the collector's ``bp_NAME.c`` beside the module that it is in.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import warnings
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 
 from boardprof.errors import UsageError
+from boardprof.packages import brought, entries
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 
-__all__ = ["layouts_for", "packages_collectors"]
+__all__ = ["board_layouts", "layouts_for", "packages_collectors"]
 
-_ENTRY_POINTS = "boardprof.collectors"
 _SCHEMA_FILE = "schema.py"
 
 
@@ -33,9 +32,12 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
         UsageError: two layouts claim the same schema id, or the board's schema.py cannot be used.
     """
     layouts = {layout.schema_id: layout for layout in collector_layouts()}
-    for layout in (*_packages_layouts(), *_board_layouts(folder)):
+    refined = board_layouts(folder)
+    for layout in (*_packages_layouts(), *refined):
         known = layouts.setdefault(layout.schema_id, layout)
-        if known is not layout:
+        if layout in refined and _is_same_blob(known, layout):
+            layouts[layout.schema_id] = layout
+        elif known is not layout:
             raise UsageError(
                 f"Schema id {layout.schema_id} is claimed by {known.name} and by {layout.name} "
                 f"(for the board in {folder}).",
@@ -44,10 +46,19 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
     return layouts
 
 
+def _is_same_blob(one: Layout, other: Layout) -> bool:
+    """Whether two layouts are of the same bytes, though they say other things of its counters."""
+    sides = (
+        (each.name, each.version, each.crc, [counter.name for counter in each.counters])
+        for each in (one, other)
+    )
+    return next(sides) == next(sides)
+
+
 def packages_collectors() -> dict[str, Path]:
     """Return the C files of the collectors that packages bring, by the collectors' names."""
     found = {}
-    for entry in metadata.entry_points(group=_ENTRY_POINTS):
+    for entry in entries("collectors"):
         try:
             module = importlib.util.find_spec(entry.module)
         except (ImportError, ValueError):
@@ -61,18 +72,22 @@ def packages_collectors() -> dict[str, Path]:
 
 
 def _packages_layouts() -> Iterator[Layout]:
-    for entry in metadata.entry_points(group=_ENTRY_POINTS):
-        try:
-            layout = entry.load()
-            if not isinstance(layout, Layout):
-                raise TypeError(f"{type(layout).__name__} is no Layout")
-        except Exception as error:  # another package's fault must not hide every board
-            warnings.warn(f"The collector of {entry.value} is left out: {error!r}", stacklevel=3)
-        else:
-            yield layout
+    for layout, _ in brought("collectors", "The collector", _layout):
+        yield layout
 
 
-def _board_layouts(folder: Path) -> tuple[Layout, ...]:
+def _layout(found: object) -> Layout:
+    if not isinstance(found, Layout):
+        raise TypeError(f"{type(found).__name__} is no Layout")
+    return found
+
+
+def board_layouts(folder: Path) -> tuple[Layout, ...]:
+    """Return the layouts of the board's own schema.py, none if it has no such file.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
     path = folder / _SCHEMA_FILE
     if not path.is_file():
         return ()

@@ -21,7 +21,14 @@ _ROOM = ("bp_stack_guard_end", "bp_stack_top")
 _GUARD = ("bp_stack_guard_start", "bp_stack_guard_end")
 
 # The stack pointer's number in DWARF, as each machine's ABI has it.
-_STACK_POINTERS = {"EM_X86_64": 7, "EM_386": 4, "EM_ARM": 13, "EM_RISCV": 2, "EM_AARCH64": 31}
+_STACK_POINTERS = {
+    "EM_X86_64": 7,
+    "EM_386": 4,
+    "EM_ARM": 13,
+    "EM_RISCV": 2,
+    "EM_AARCH64": 31,
+    "EM_AVR": 32,
+}
 
 
 @dataclass(frozen=True)
@@ -149,17 +156,17 @@ class _Reader:
     def _frame(self, entry: Any, pointer: int) -> int:
         """Return how far the stack pointer goes down from the function's first instruction on."""
         ((_, first),) = list(_rules(entry.cie.instructions, pointer))[-1:] or [(pointer, 0)]
-        deepest, has_frame_pointer = first, False
+        deepest, above = first, None
         for register, offset in _rules(entry.instructions, pointer, first):
             if register == pointer:
                 deepest = max(deepest, offset)
-            has_frame_pointer |= register == FRAME_POINTERS.get(self._machine)
-        frame: int = deepest - first
-        if has_frame_pointer:
+            elif above is None and register == FRAME_POINTERS.get(self._machine):
+                above = deepest
+        if above is not None:  # the way back may tell the whole frame, or no more than this
             function = self._functions.get(entry["initial_location"])
             code = self._code_of(function.begin, function.size) if function is not None else b""
-            frame += below_frame_pointer(self._machine, code)
-        return frame
+            deepest = max(deepest, above + below_frame_pointer(self._machine, code))
+        return int(deepest - first)
 
     def _code_of(self, begin: int, size: int) -> bytes:
         index = bisect.bisect_right(self._code, begin, key=lambda each: each[0]) - 1

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a function takes of the stack behind its frame pointer, which call-frame rules leave out.
 
-With a frame pointer (``-O0``, or variable arrays) they tell where that points and no more. The
-array behind it is taken by one more instruction, of the forms that GCC and clang give it.
+With a frame pointer (``-O0``, variable arrays, on AVR each array) they tell where that points and
+no more. The array behind it is taken by further instructions, of the forms that GCC and clang give
+it.
 """
 
 from __future__ import annotations
 
+from boardprof.elf.riscv_prologue import below_s0
+
 __all__ = ["FRAME_POINTERS", "below_frame_pointer"]
 
-FRAME_POINTERS = {"EM_X86_64": 6, "EM_RISCV": 8}
+FRAME_POINTERS = {"EM_X86_64": 6, "EM_RISCV": 8, "EM_AVR": 28}
 """By machine: its number in DWARF. Those that are not here have their frames whole in the rules."""
 
 _LENGTH = 48
@@ -27,30 +30,23 @@ def below_frame_pointer(machine: str, code: bytes) -> int:
     if machine == "EM_X86_64":
         at = prologue.find(b"\x48\x81\xec")  # SUB RSP, imm32
         return int.from_bytes(prologue[at + 3 : at + 7], "little") if at >= 0 else 0
-    return _riscv(prologue) if machine == "EM_RISCV" else 0
+    if machine == "EM_AVR":
+        return _avr(prologue)
+    return below_s0(code) if machine == "EM_RISCV" else 0
 
 
-def _riscv(prologue: bytes) -> int:
-    """Return what LUI, and perhaps ADDI, and ADD SP take by way of t0."""
-    added = min(at if at >= 0 else len(prologue) for at in map(prologue.find, _ADD_SP_T0))
-    for at in range(0, added - 3, 2):
-        word = int.from_bytes(prologue[at : at + 4], "little")
-        if word & 0xFFF == 0x2B7:  # LUI t0
-            next_ = int.from_bytes(prologue[at + 4 : min(at + 8, added)], "little")
-            return -_signed((word & 0xFFFFF000) + _addend(next_) & 0xFFFFFFFF, 32)
+def _avr(prologue: bytes) -> int:
+    """Return what SBIW, or SUBI and SBCI, take from Y behind the reads of SPL and SPH."""
+    read = prologue.find(b"\xcd\xb7\xde\xb7")
+    low, high = (int.from_bytes(prologue[read + at : read + at + 2], "little") for at in (4, 6))
+    if read < 0:
+        return 0
+    if low & 0xFF30 == 0x9720:  # SBIW r28 (AVR Instruction Set Manual, DS40002198)
+        return low >> 2 & 0x30 | low & 15
+    if low & 0xF0F0 == 0x50C0 and high & 0xF0F0 == 0x40D0:  # SUBI r28, SBCI r29
+        return _byte(high) << 8 | _byte(low)
     return 0
 
 
-_ADD_SP_T0 = (b"\x16\x91", b"\x33\x01\x51\x00")
-
-
-def _addend(word: int) -> int:
-    if word & 0xFFFFF == 0x28293:  # ADDI t0, t0
-        return _signed(word >> 20, 12)
-    if word & 0xEF83 == 0x281:  # C.ADDI t0
-        return _signed((word >> 12 & 1) << 5 | word >> 2 & 31, 6)
-    return 0
-
-
-def _signed(value: int, bits: int) -> int:
-    return value - ((value & 1 << (bits - 1)) << 1)
+def _byte(word: int) -> int:
+    return word >> 4 & 0xF0 | word & 15

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,6 @@ class BuildOptions:
         self,
         spec: BoardSpec,
         paths: Sequence[str | Path],
-        optimize: str | None = None,
         verbose: Callable[[str], None] | None = None,
     ) -> Firmware:
         """Build firmware of ``paths`` and the further sources; raises as `boardprof.build`.
@@ -51,10 +50,8 @@ class BuildOptions:
         Args:
             spec: the board.
             paths: files and folders.
-            optimize: in place of its own.
             verbose: is given each command before it runs, and compilers' warnings.
         """
         from boardprof.firmware.builder import build
 
-        options = self if optimize is None else replace(self, optimize=optimize)
-        return build(spec, paths, options, verbose=verbose)
+        return build(spec, paths, self, verbose=verbose)

@@ -142,46 +142,30 @@ class _Build:
         return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
 
     def run(self) -> Firmware:
-        spec = self._spec
-        runtime, user = agent_units(spec), self._user_units()
-        plain, compiled = self._compile(runtime, user)
+        runtime, user = agent_units(self._spec), self._user_units()
+        agent, compiled = self._compile(runtime, user)
         brought = self._sources
-        check_machine(spec, [*brought.objects, *brought.archives], plain[0].path)
+        check_machine(self._spec, [*brought.objects, *brought.archives], agent[0].path)
         objects = [*compiled, *map(_object, brought.objects)]
         objects = edited(self._cc, objects, self._flags, self._kept(user))
         archives = edited(self._cc, list(map(_object, brought.archives)), self._flags)
         functions, unseen = self._functions([*objects, *archives])
         hidden = {name: source for name, source, _ in unseen}
         elsewhere = [*brought.objects, *brought.archives]
-        offered = [fn.name for fn in functions]
-        check_kept(self._flags, brought.files, offered, hidden, elsewhere)
-        fallback = fallback_library(self._cc, self._cache, plain)
-        agent = plain if fallback is None else with_own_memory(self._cc, plain)
-        named = linker_files(self._flags.linker)
-        inputs = {**link_inputs(spec), **digests(named)}
-        build_id = self._build_id([*runtime, *user], [*agent, *objects, *archives], inputs)
-        cplusplus = "c++" in self._compilers
+        check_kept(self._flags, brought.files, [fn.name for fn in functions], hidden, elsewhere)
+        fallback = fallback_library(self._cc, self._cache, agent)
+        if fallback is not None:
+            agent = with_own_memory(self._cc, agent)
+        inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
-        taken = libraries_taken(self._flags.linker)
-        every = [*theirs, *(part for path in taken for part in parts_of(path))]
-        names = names_to_change(self._cache, agent, every, self._flags.lto)
-        copies = renamed_libraries(self._cc, self._cache, taken, names)
-        flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
-        linker = Linker(spec, self._cc, self._cache, flags, self._libc, cplusplus, fallback)
-        users = renamed(self._cc, objects, names)
-        libraries_ = renamed(self._cc, archives, names)
-
-        def link(offered: Sequence[CFunction]) -> tuple[Path, bool]:
-            table = self._cc.compile(self._table(offered, build_id))
-            tables = renamed(self._cc, [table], names)
-            return linker.link([*agent, *users, *tables], libraries_, digest(inputs), hidden)
-
+        build_id = self._build_id([*runtime, *user], [*agent, *theirs], inputs)
+        link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id)
         paths = [each.path for each in theirs]
         (image, libc), functions, missing = link_what_can_be(
             self._cache, functions, paths, build_id, link
         )
         called = [fn.name for fn in functions if fn.reason is None]
-        check_constructors(spec, self._cache, image, theirs, called)
+        check_constructors(self._spec, self._cache, image, theirs, called)
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown
             prune(self._cache.root)
@@ -189,13 +173,44 @@ class _Build:
             image,
             build_id,
             tuple(functions),
-            spec,
+            self._spec,
             tuple(commands),
             hidden,
             libc,
             self._effective_flags(),
             missing,
         )
+
+    def _link_step(
+        self,
+        agent: Sequence[Object],
+        objects: Sequence[Object],
+        archives: Sequence[Object],
+        fallback: Object | None,
+        inputs: Mapping[str, str | None],
+        hidden: Mapping[str, str],
+        build_id: bytes,
+    ) -> Callable[[Sequence[CFunction]], tuple[Path, bool]]:
+        """Return what links the agent and the user's code, with a table of the functions offered.
+
+        Names that both have are the agent's own by then.
+        """
+        taken = libraries_taken(self._flags.linker)
+        every = [*objects, *archives, *(part for path in taken for part in parts_of(path))]
+        names = names_to_change(self._cache, agent, every, self._flags.lto)
+        copies = renamed_libraries(self._cc, self._cache, taken, names)
+        flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
+        cplusplus = "c++" in self._compilers
+        linker = Linker(self._spec, self._cc, self._cache, flags, self._libc, cplusplus, fallback)
+        users = renamed(self._cc, objects, names)
+        libraries = renamed(self._cc, archives, names)
+
+        def link(offered: Sequence[CFunction]) -> tuple[Path, bool]:
+            table = self._cc.compile(self._table(offered, build_id))
+            tables = renamed(self._cc, [table], names)
+            return linker.link([*agent, *users, *tables], libraries, digest(inputs), hidden)
+
+        return link
 
     def _effective_flags(self) -> str | None:
         """Return the flags of the user's sources; None where all was compiled before."""

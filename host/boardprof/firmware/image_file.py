@@ -9,9 +9,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from boardprof.errors import BuildError, UsageError
+from boardprof.errors import BuildError
 from boardprof.firmware.firmware import Firmware
 from boardprof.toolchain.tools import ended
+from boardprof.writing import check_is_file, unwritable
 
 __all__ = ["image_sizes", "write_image"]
 
@@ -29,8 +30,10 @@ def write_image(firmware: Firmware, output: str | Path | None = None) -> Path:
         Where it is.
 
     Raises:
-        UsageError: it cannot be written there.
+        UsageError, StorageError: it cannot be written there.
     """
+    if output is not None:
+        check_is_file(os.fspath(output))
     target = Path(firmware.image.name if output is None else output)
     try:
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".boardprof-") as folder:
@@ -38,7 +41,7 @@ def write_image(firmware: Firmware, output: str | Path | None = None) -> Path:
             shutil.copy(firmware.image, copy)
             os.replace(copy, target)
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror}.") from error
+        raise unwritable(target, error) from error
     return target
 
 

@@ -19,6 +19,7 @@ _UNDEFINED = re.compile(r"(\S*?):(?:(\d+)|\(.*?\)): undefined reference to [`'](
 _BARE_UNDEFINED = re.compile(r"(\S*): undefined reference to [`'](.+)'$")
 _REGION = re.compile(r"^\s*(\S+):\s+(\d+) ([KMG]?B)\s+(\d+) ([KMG]?B)\s+[\d.]+%", re.MULTILINE)
 _OVERFLOW = re.compile(r"region [`'](.+?)' overflowed by (\d+) bytes")
+_OUTSIDE = re.compile(r"section [`'](\S+)' (?:is not within|will not fit in) region [`'](.+?)'")
 _TWICE = re.compile(r"multiple definition of [`'](.+?)'; (\S+?):.*first defined here")
 _MEMBER = re.compile(r"(?:^|ld: )(\S*\.a)\(\S+?\)[:,]", re.MULTILINE)
 _LIBRARY = re.compile(r"cannot find (-l[^\s:]+)")
@@ -92,6 +93,9 @@ def _sizes(output: str, spec: BoardSpec) -> Iterator[str]:
             yield f"The program needs {needed:,} bytes of {region}; {spec.name} has {size:,}."
         else:
             yield f"The program is {excess:,} bytes too large for the {region} of {spec.name}."
+    for section, region in dict.fromkeys(_OUTSIDE.findall(output)):
+        if region not in excesses:
+            yield f"{section} has no room in the {region} of {spec.name}."
     if _STACK.search(output):
         yield f"The program leaves too little of the memory of {spec.name} for the stack."
 

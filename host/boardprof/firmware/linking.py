@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from boardprof.toolchain.toolchain import Compiler, LinkFailure, Object
 
 __all__ = ["Linker", "UndefinedError"]
 
+_TOO_LARGE = re.compile(r"The program (needs|is|leaves) | has no room in ")
 _SMALLER = "compile with -Os, take smaller arrays, or build fewer of the files"
 
 
@@ -129,6 +131,7 @@ class Linker:
             after += ["-lgcc"]
         last = () if self.fallback is None else (self.fallback,)
         scripts = () if libc is None else _scripts(self.spec)
+        arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
         return self.compiler.link(
             f"{self.spec.name}.so" if board.shared else f"{self.spec.name}.elf",
             [*objects, *archives],
@@ -139,6 +142,7 @@ class Linker:
             scripts=scripts,
             last=last,
             watched=bool(self.flags.linker),
+            folders=arch,
         )
 
     def _explained(
@@ -151,7 +155,7 @@ class Linker:
         message = f"{error.image} does not link: {said}\n{text}"
         symbols = frozenset(undefined_symbols(error.output))
         if not symbols:
-            return BuildError(message, hint=_SMALLER if "The program needs " in said else None)
+            return BuildError(message, hint=_SMALLER if _TOO_LARGE.search(said) else None)
         sources = {made.path for made in archives}
         named = [path for path in linker_files(self.flags.linker) if is_library(path)]
         others = [path for path in libraries_in(error.output) if path not in sources]

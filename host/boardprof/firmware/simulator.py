@@ -23,9 +23,9 @@ from pathlib import Path
 from boardprof.boards.board_file import BoardSpec, SimulatorSpec
 from boardprof.boards.placeholders import filled
 from boardprof.boards.simulator import simulator_sources
-from boardprof.errors import BuildError, MissingToolError, UsageError
+from boardprof.errors import BuildError, MissingToolError
 from boardprof.resources import runtime_dir
-from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.cache import Cache, FileHashes, digest, unwritable_cache
 from boardprof.toolchain.tools import ended
 from boardprof.transport.sealed import KEY_VARIABLE
 
@@ -58,7 +58,7 @@ def build_simulator(
     Raises:
         MissingToolError: the build's tool, a library or the package of sources is not installed.
         BuildError: it fails or does not end; with what the tool wrote.
-        UsageError: the cache cannot be written.
+        UsageError, StorageError: the cache cannot be written.
     """
     tool = shutil.which(simulator.program)
     if tool is None:
@@ -170,10 +170,7 @@ def _alone(path: Path, board: str, note: Callable[[str], None], timeout_s: float
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
     except OSError as error:
-        raise UsageError(
-            f"The cache {path.parent} cannot be written: {error.strerror or error}.",
-            hint="set XDG_CACHE_HOME to a folder that can be written",
-        ) from error
+        raise unwritable_cache(path.parent, error) from error
     with file:
         deadline = time.monotonic() + timeout_s
         told = False

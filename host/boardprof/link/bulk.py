@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgpack
-
 from boardprof.decode.dictionary import Dictionary
 from boardprof.errors import FrameError, RpcError, UsageError
 from boardprof.link.channel import LEAST_FRAME, Receiver, Upload
@@ -138,9 +136,8 @@ class Channels:
 
     def _opened(self, channel: Receiver | Upload, opener: str, *values: int) -> None:
         self._open = channel.sequence
-        arguments = b"".join(msgpack.packb(value) for value in values)
         try:
-            self._session.open_channel(channel, self._ids[opener], arguments, len(values), opener)
+            self._session.open_channel(channel, self._ids[opener], opener, *values)
         except RpcError:
             self._open = None  # refused: nothing is open
             raise
@@ -152,5 +149,4 @@ class Channels:
             self._session.drop_channel()
 
     def _call(self, name: str, *values: int) -> object:
-        arguments = b"".join(msgpack.packb(value) for value in values)
-        return self._session.value(self._ids[name], arguments, len(values), name)
+        return self._session.invoke(self._ids[name], name, *values)

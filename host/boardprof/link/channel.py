@@ -211,7 +211,8 @@ class Upload:
     """Gives the bytes of a block to the board, as many at a time as it has room for.
 
     Go-back-N: the board takes them in order only, so whatever was sent behind a lost frame is sent
-    again.
+    again. Where that brings nothing either, less is sent at a time: a board may have told of more
+    room than it has, and of what overruns it there would never be anything left.
 
     Attributes:
         sequence: of the CALL that opens the channel.
@@ -239,7 +240,7 @@ class Upload:
         self.crc = zlib.crc32(content)
         self._content = content
         self._frame_bytes = frame_bytes
-        self._window = window
+        self._window = self._limit = window
         self._credit = 0
         self._sent = 0  # number of the next byte to send
         self._highest = 0  # the same, before anything was sent again
@@ -289,6 +290,7 @@ class Upload:
             self._timer.start(max(now_s, self._flight[0].left_at_s if self._flight else now_s))
 
     def _advance(self, offset: int) -> None:
+        self._limit = min(self._window, self._limit + (offset - self.position) // 4)
         self.position = offset
         self._sent = max(self._sent, offset)
         while self._flight and self._flight[0].end <= offset:
@@ -303,6 +305,8 @@ class Upload:
             self._go_back()
 
     def _go_back(self) -> None:
+        if self._gone_back and self._flying > LEAST_FRAME:
+            self._limit = max(min(self._limit, self._flying) // 2, LEAST_FRAME)
         if self._flight:  # the first is lost for sure; the others may yet fill the board's buffer
             self._ghosts = self._flying - self._flight[0].encoded
         self._flight.clear()
@@ -313,7 +317,7 @@ class Upload:
     def _next_size(self) -> int:
         """Return how many bytes of content the next frame may have, 0 for none now."""
         left = self.length - self._sent
-        limit = min(self._credit, self._window)
+        limit = min(self._credit, self._limit)
         longest = min(self._frame_bytes, max(limit // 2, LEAST_FRAME))  # two on the way: no pause
         room = limit - self._flying - self._ghosts
         size = min(body_capacity(min(longest, room)) - _DATA.size, left) if room > 0 else 0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from boardprof.errors import (
     BoardprofError,
     BoardTimeoutError,
+    DeviceEndedError,
     FrameError,
     LinkError,
     UsageError,
@@ -36,6 +37,9 @@ OnProgress = Callable[[int, int], None]
 
 _CANCEL_S = 1.0
 """How long an interrupted call is given to end on the board."""
+
+_MANY_NAKS = 10
+"""In a session; a few come of any line."""
 
 _LAST_WORDS_S = 0.25
 """How long is read what a line that is gone has still brought."""
@@ -102,6 +106,7 @@ class Line:
             UsageError: another thread is at it.
             BoardTimeoutError: silence.
             BusyError: another host has taken the board over.
+            DeviceEndedError: the program that is the board has ended.
             LinkError: the line is gone.
         """
         if not self._busy.acquire(False):
@@ -113,7 +118,7 @@ class Line:
                 self._break_off()
             self.client.forget()
             if isinstance(error, LinkError):
-                self._explain(error)
+                self._explain(error, name)
             raise
         finally:
             self._busy.release()
@@ -226,7 +231,7 @@ class Line:
         try:
             yield
         except LinkError as error:
-            self._explain(error)
+            self._explain(error, name)
             raise
         finally:
             self._busy.release()
@@ -237,11 +242,12 @@ class Line:
             hint="use a board from one thread at a time",
         )
 
-    def _explain(self, error: LinkError) -> None:
+    def _explain(self, error: LinkError, name: str) -> None:
         """Read the last words of a line that is gone: did another host take the board over?
 
         Raises:
             BusyError: it did.
+            DeviceEndedError: no, but the program that is the board has ended.
         """
         if type(error) is LinkError:
             # The line may not be gone: a stranger that never stops talking is such an error, too.
@@ -251,6 +257,12 @@ class Line:
                     self.client.receive(data, self.clock())
         if self.client.taken_by is not None:
             raise taken_over(self.transport.name, self.client.taken_by) from error
+        if self.is_board and error.ended:
+            raise DeviceEndedError(
+                f"The board ended during {name}: {error.ended}",
+                hint=f"look in {name} for a stack that grows too large and for writes through wild "
+                "pointers; then connect again",
+            ) from error
 
     # -- what is no frame -------------------------------------------------------------------
 
@@ -295,12 +307,18 @@ class Line:
                 echoes=self.client.echoes,
                 printed=printed,
             )
-        return BoardTimeoutError(
-            f"The board at {port} did not answer {name} for {silence_s:g} s{where}.",
-            console=self.console + printed,
-            hint=f"see whether {name} crashes or never ends; if it is only slow, "
-            "give --timeout more seconds",
+        text = f"The board at {port} did not answer {name} for {silence_s:g} s{where}."
+        hint = (
+            f"see whether {name} crashes or never ends; if it is only slow, give --timeout more "
+            "seconds"
         )
+        if self.client.naks >= _MANY_NAKS:
+            text += f" {self.client.naks:,} times it could not read what came."
+            hint = (
+                "check the wire to the board's receiver and the baud rate, and that its receiver "
+                "holds what rx_bytes and mtu of its board.toml say"
+            )
+        return BoardTimeoutError(text, console=self.console + printed, hint=hint)
 
     def close(self) -> None:
         """Let go of the line."""

@@ -7,8 +7,8 @@ import contextlib
 import functools
 import secrets
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import msgpack
 
@@ -59,6 +59,10 @@ class CallResult(NamedTuple):
 def _head(function_id: int, count: int) -> bytes:
     """Return the beginning of a CALL's body: before the packed arguments, so many."""
     return bytes([0x90 | (count + 1) & 15]) + bytes(msgpack.packb(function_id))
+
+
+def _packed(arguments: Iterable[object]) -> bytes:
+    return b"".join(map(msgpack.packb, arguments))
 
 
 def _value(name: str, body: bytes) -> object:
@@ -162,6 +166,10 @@ class Session:
         """Call as `call` does; return the value alone, which is the short way to it."""
         return _value(name, self._result(function_id, arguments, count, name, None, None)[0])
 
+    def invoke(self, function_id: int, name: str, *arguments: object) -> Any:
+        """Call as `value` does, with arguments that are not packed yet."""
+        return self.value(function_id, _packed(arguments), len(arguments), name)
+
     def _result(
         self,
         function_id: int,
@@ -248,7 +256,7 @@ class Session:
         return self._client.channel
 
     def open_channel(
-        self, channel: Receiver | Upload, function_id: int, arguments: bytes, count: int, name: str
+        self, channel: Receiver | Upload, function_id: int, name: str, *arguments: object
     ) -> None:
         """Call the function that opens ``channel``, and carry its frames from then on.
 
@@ -256,7 +264,7 @@ class Session:
         """
         self._client.channel = channel  # its first frame may come right behind the reply
         try:
-            self.call(function_id, arguments, count, name=name)
+            self.invoke(function_id, name, *arguments)
         except BaseException:
             self._client.channel = None
             raise

@@ -7,7 +7,10 @@ import re
 
 from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError
 
-__all__ = ["no_welcome", "other_program"]
+__all__ = ["DEFAULT_LIMIT_S", "no_welcome", "other_program"]
+
+DEFAULT_LIMIT_S = 10.0
+"""Longest time that a guarded call may take, or a round of a measurement, on the board's clock."""
 
 _GREETINGS: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
     (re.compile(rb"^SSH-\d"), "an SSH server", "forward the agent's own port with ssh -L"),
@@ -105,7 +108,9 @@ def no_welcome(
     return BoardTimeoutError(
         f"The board at {port} did not answer HELLO for {silence_s:g} s.",
         console=text + printed,
-        hint="check port and baud rate, see that no other host has the board, or reset it",
+        hint="check port and baud rate, see that no other host has the board, or reset it. If a "
+        "host was ended within a call, the board may be at it still: a board that guards its calls "
+        f"ends it after that host's --timeout, {DEFAULT_LIMIT_S:g} s unless it gave one",
     )
 
 

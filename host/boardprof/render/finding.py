@@ -8,17 +8,15 @@ that takes a `Report` and returns a str or bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import metadata
 
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import UnknownNameError
+from boardprof.packages import entries, named_function
 from boardprof.render.csv import render_csv
 from boardprof.render.json import render_json
 from boardprof.render.table import render_table
 from boardprof.report.report import Report
 
 __all__ = ["Exporter", "find_exporter"]
-
-_ENTRY_POINTS = "boardprof.exporters"
 
 Exporter = Callable[[Report], str | bytes]
 
@@ -34,17 +32,7 @@ def find_exporter(name: str) -> Exporter:
     """
     if name in _OWN:
         return _OWN[name]
-    entries = metadata.entry_points(group=_ENTRY_POINTS)
-    found = sorted((entry for entry in entries if entry.name == name), key=lambda e: e.value)
-    if not found:
-        raise UnknownNameError("exporter", name, sorted({*_OWN, *entries.names}))
-    entry = found[0]
-    try:
-        exporter: Exporter = entry.load()
-        if not callable(exporter):
-            raise TypeError(f"{exporter!r} is no function")
-    except Exception as error:  # whatever another package raises
-        raise UsageError(
-            f"The exporter {name} of {entry.value} cannot be used: {error!r}."
-        ) from error
-    return exporter
+    found = named_function("exporters", name, f"The exporter {name}")
+    if found is None:
+        raise UnknownNameError("exporter", name, sorted({*_OWN, *entries("exporters").names}))
+    return found.function

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from boardprof.errors import ReportFileError, UsageError
 from boardprof.report.report import Report
+from boardprof.writing import check_is_file, unwritable
 
 __all__ = ["check_report_file", "read_report", "write_report"]
 
@@ -17,8 +18,9 @@ def check_report_file(file: str) -> None:
     """See before anything is measured that ``file`` can be written.
 
     Raises:
-        UsageError: its folder is missing or not to be written.
+        UsageError: it is a folder, or its folder is missing or not to be written.
     """
+    check_is_file(file)
     path = Path(file)
     if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
         if not os.access(path, os.W_OK):
@@ -35,7 +37,7 @@ def write_report(report: Report, file: str) -> None:
     """Write the Report as JSON; a regular file whole, or not at all.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError, StorageError: the file cannot be written.
     """
     path = Path(file)
     try:
@@ -44,7 +46,7 @@ def write_report(report: Report, file: str) -> None:
         else:
             _replace(path.resolve(), report.json() + "\n")
     except OSError as error:
-        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+        raise unwritable(file, error) from error
 
 
 def _replace(path: Path, text: str) -> None:

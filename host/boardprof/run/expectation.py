@@ -40,11 +40,11 @@ def read_expectation(text: str) -> Expectation:
         UsageError: it has another form, or the file cannot be read.
     """
     name, equals, file = text.rpartition("=")
-    if not file.startswith("@") or (equals and not name):
+    if not file.startswith("@") or file == "@" or (equals and not name):
         raise UsageError(
             f"{text!r} says nothing of what to expect.", hint="--expect y=@y.npy, or @y.npy"
         )
-    array = load_array(file[1:], f"--expect {text}")
+    array = load_array(file[1:], f"--expect {text}", "--save-output DIR writes files that fit")
     return Expectation(name or None, file[1:], array.astype(array.dtype.newbyteorder("=")))
 
 
@@ -75,14 +75,19 @@ def _name(
     if expectation.name is not None:
         if expectation.name not in outputs:
             raise UnknownNameError(
-                f"output of {measurement.function}", expectation.name, list(outputs)
+                "output", expectation.name, list(outputs), where=f"of {measurement.function}"
             )
         return expectation.name
     arrays = [name for name in outputs if name != RETURN] or list(outputs)
+    if not arrays:
+        raise UsageError(
+            f"{measurement.function} returns nothing and writes no array: there is nothing to "
+            f"compare with {expectation.file}."
+        )
     if len(arrays) != 1:
         raise UsageError(
-            f"{measurement.function} has {len(arrays)} outputs: {', '.join(arrays) or 'none'}.",
-            hint=f"say which: --expect {(arrays or ['NAME'])[0]}=@{expectation.file}",
+            f"{measurement.function} has {len(arrays)} outputs: {', '.join(arrays)}.",
+            hint=f"say which: --expect {arrays[0]}=@{expectation.file}",
         )
     return arrays[0]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from boardprof.errors import UsageError
 from boardprof.render.finding import Exporter, find_exporter
 from boardprof.report.report import Report
+from boardprof.writing import check_is_file, unwritable
 
 __all__ = ["Export", "read_exports", "write_export"]
 
@@ -37,6 +38,7 @@ def _export(text: str) -> Export:
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
         raise UsageError(f"{text!r} is no export.", hint="NAME=FILE, e.g. csv=report.csv")
+    check_is_file(file)
     path = Path(file)
     if not path.parent.is_dir():
         raise UsageError(f"{file} cannot be written: there is no folder {path.parent}.")
@@ -47,7 +49,7 @@ def write_export(report: Report, export: Export) -> None:
     """Write a Report's file.
 
     Raises:
-        UsageError: the exporter fails, or the file cannot be written.
+        UsageError, StorageError: the exporter fails, or the file cannot be written.
     """
     try:
         made = export.exporter(report)
@@ -57,4 +59,4 @@ def write_export(report: Report, export: Export) -> None:
     try:
         export.file.write_bytes(content)
     except OSError as error:
-        raise UsageError(f"{export.file} cannot be written: {error.strerror}.") from error
+        raise unwritable(export.file, error) from error

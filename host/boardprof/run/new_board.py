@@ -11,6 +11,7 @@ from pathlib import Path
 from boardprof.boards.board_file import BOARD_FILE, is_board_name, load_board
 from boardprof.boards.finding import board_spec, find_boards
 from boardprof.errors import UsageError
+from boardprof.writing import unwritable
 
 __all__ = ["MARK", "new_board"]
 
@@ -89,9 +90,10 @@ def new_board(name: str, like: str, folder: Path) -> Path:
             _mark(copy, name, model.name)
             load_board(copy)
             copy.rename(target)
-    except (OSError, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{target} cannot be written: {reason}.") from error
+    except OSError as error:
+        raise unwritable(target, error) from error
+    except UnicodeError as error:
+        raise UsageError(f"{target} cannot be written: {error}.") from error
     return target
 
 

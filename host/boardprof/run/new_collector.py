@@ -16,6 +16,7 @@ from typing import Any
 
 from boardprof.boards.board_file import BOARD_FILE
 from boardprof.errors import UsageError
+from boardprof.writing import unwritable
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.c_header import own_header
 from boardprof_protocol.collectors import collector_layouts
@@ -84,7 +85,7 @@ def new_collector(name: str, folder: Path) -> NewCollector:
         for path, text in texts.items():
             path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+        raise unwritable(path, error) from error
     return NewCollector(tuple(texts), place.steps)
 
 

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.errors import UsageError
 from boardprof.report.measurement import Measurement
+from boardprof.writing import unwritable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -53,7 +55,7 @@ def save_outputs(measurement: Measurement, folder: str | Path) -> list[Path]:
     """Write ``return.npy`` and one ``NAME.npy`` an output; return their paths.
 
     Raises:
-        UsageError: a file cannot be written.
+        UsageError, StorageError: a file cannot be written.
     """
     import numpy as np
 
@@ -62,8 +64,10 @@ def save_outputs(measurement: Measurement, folder: str | Path) -> list[Path]:
         path = Path(folder) / f"{name}.npy"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            np.save(path, array, allow_pickle=False)
+            content = io.BytesIO()  # to a file itself, numpy does not tell why it cannot write
+            np.save(content, array, allow_pickle=False)
+            path.write_bytes(content.getbuffer())
         except OSError as error:
-            raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+            raise unwritable(path, error) from error
         paths.append(path)
     return paths

@@ -17,8 +17,10 @@ from boardprof.boards.finding import board_spec, default_board, unnamed_board
 from boardprof.connection import connect
 from boardprof.errors import (
     BoardprofError,
+    BoardTimeoutError,
     BuildError,
     CheckFailedError,
+    DeviceEndedError,
     DeviceError,
     DeviceResetError,
     RpcError,
@@ -34,11 +36,14 @@ from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
 from boardprof.run.long_wait import told_after
 from boardprof.run.plan_data import PlanData, read_plan_data
+from boardprof.run.wanted_metrics import WantedMetrics
 
-__all__ = ["Outcome", "Plan", "run_plan", "serve_agent"]
+__all__ = ["Outcome", "Plan", "run_plan"]
 
 _ALL = "all"
 _TARGET = "PATH:FUNCTION or PATH:all"
+_OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
+"""Behind these a board does nothing more, or knows nothing of the host."""
 
 Note = Callable[[str], None]
 Progress = Callable[[str, int, int], None]
@@ -48,7 +53,8 @@ Progress = Callable[[str, int, int], None]
 class Plan:
     """What ``boardprof run`` was asked for; the command's help says what each option means.
 
-    ``data`` is what `run_plan` has read of ``values``, ``expect`` and the files that they name.
+    ``data`` is what `run_plan` has read of ``values``, ``expect`` and the files that they name, and
+    ``wanted`` what it finds of ``metrics``.
     """
 
     target: str
@@ -64,7 +70,6 @@ class Plan:
     warmup: int = 10
     repeat: int = 10
     number: int = 1
-    optimize: str = "-O2"
     code: BuildOptions = field(default_factory=BuildOptions)
     sweep: str | None = None
     flash: bool = False
@@ -72,6 +77,7 @@ class Plan:
     tolerance: float = 0.0
     save_output: str | None = None
     data: PlanData = field(default_factory=PlanData)
+    wanted: WantedMetrics | None = None
 
     @property
     def path(self) -> Path | None:
@@ -152,7 +158,8 @@ def run_plan(
     specs = _specs(plan)
     # A mistake in these is told before anything is built.
     data = read_plan_data(plan.arguments, plan.expect, plan.tolerance, plan.save_output)
-    plan = replace(plan, data=data)
+    wanted = WantedMetrics(plan.metrics, len(specs))
+    plan = replace(plan, data=data, wanted=wanted)
     settings = _settings(plan)
     noted: set[str] = set()
 
@@ -171,14 +178,17 @@ def run_plan(
             firmware = _build(spec, setting, on_command)
             if plan.flash:
                 _flash(spec, setting, firmware, flash_output, on_command)
-            with _connected(spec, setting, firmware, on_console, note_once) as board:
-                names = _chosen(board, setting, firmware, note_once)
-                _note_hooks(names, firmware, note_once)
-                for result in _measure_all(board, names, setting, on_progress, note_once):
-                    if isinstance(result, Measurement):
-                        measurements.append(result)
-                    else:
-                        found.append(result)
+            left: list[str] | None = None
+            while left is None or left:
+                with _connected(spec, setting, firmware, on_console, note_once) as board:
+                    if left is None:
+                        left = _chosen(board, setting, firmware, note_once)
+                        _note_hooks(left, firmware, note_once)
+                    for result in _measure_all(board, left, setting, on_progress, note_once):
+                        if isinstance(result, Measurement):
+                            measurements.append(result)
+                        else:
+                            found.append(result)
         except BoardprofError as error:
             where.setdefault(str(error), []).append(spec.name)
             # A mistake in the plan is told once, and so is what has nothing to do with a setting.
@@ -186,6 +196,7 @@ def run_plan(
                 found.append(error)
         told |= {str(error) for error in found}
         failures += [_of_setting(error, setting) for error in found]
+    failures = wanted.failures(failures, note_once)
     for failure in failures:
         _name_boards(failure, where.get(str(failure), []), specs)
     report = assemble(measurements, swept=plan.sweep is not None) if measurements else None
@@ -251,7 +262,7 @@ def _flash(
 
 
 def _settings(plan: Plan) -> list[Plan]:
-    """Return the plan once for each setting of the compiler's flags, which are in ``optimize``."""
+    """Return the plan once for each setting of the compiler's flags, which are in ``cflags``."""
     if plan.sweep is None:
         return [plan]
     if plan.path is None:
@@ -268,9 +279,9 @@ def _settings(plan: Plan) -> list[Plan]:
             hint="add --flash, or leave --sweep or --port out",
         )
     # As --cflags, of which relative paths begin at the current folder.
-    code = replace(plan.code, cflags="")
-    settings = settings_of(plan.sweep, f"{plan.optimize} {plan.code.cflags}")
-    return [replace(plan, optimize="", code=replace(code, cflags=flags)) for flags in settings]
+    code = plan.code
+    settings = settings_of(plan.sweep, f"{code.optimize} {code.cflags}")
+    return [replace(plan, code=replace(code, optimize="", cflags=flags)) for flags in settings]
 
 
 def _name_boards(error: BoardprofError, names: Sequence[str], specs: Sequence[BoardSpec]) -> None:
@@ -293,7 +304,7 @@ def _build(
 ) -> Firmware | None:
     if plan.path is None:
         return None
-    return plan.code.build(spec, [plan.path], plan.optimize, on_command)
+    return plan.code.build(spec, [plan.path], on_command)
 
 
 def _connected(
@@ -381,10 +392,15 @@ def _where(board: Board, plan: Plan) -> str:
 
 
 def _measure_all(
-    board: Board, names: Sequence[str], plan: Plan, on_progress: Progress | None, on_note: Note
+    board: Board, left: list[str], plan: Plan, on_progress: Progress | None, on_note: Note
 ) -> Iterator[Measurement | BoardprofError]:
-    """Yield what came of each function, until an error after which the board measures no more."""
-    for index, name in enumerate(names):
+    """Yield what came of each function, and take its name from those that are ``left``.
+
+    Ends early at an error behind which the board measures no more: if it was started here, it can
+    be started again for the rest.
+    """
+    while left:
+        name = left.pop(0)
         try:
             what, longest_s = f"{name} on {board.device.name}", board.session.timeout_s
             with told_after(board.spec.clock, what, longest_s, on_note):
@@ -394,11 +410,16 @@ def _measure_all(
             if wrong is not None:
                 yield wrong
         except BoardprofError as error:
-            if isinstance(error, DeviceResetError) or not isinstance(error, DeviceError | RpcError):
-                if left := names[index + 1 :]:
+            is_over = isinstance(error, _OF_THE_BOARD)
+            if (is_over and plan.port is not None) or not isinstance(
+                error, (DeviceError, RpcError, *_OF_THE_BOARD)
+            ):
+                if left:
                     on_note(f"not measured on {board.device.name}: {', '.join(left)}")
                 raise
             yield error
+            if is_over:
+                return
 
 
 def _wrong_output(measurement: Measurement, plan: Plan) -> CheckFailedError | None:
@@ -424,9 +445,10 @@ def _measure(
         if on_progress is not None:
             on_progress(f"{what}, bytes {way}", done, total)
 
-    return board.measure(
+    wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
+    measurement = board.measure(
         name,
-        metrics=plan.metrics,
+        metrics=wanted.of(board),
         warmup=plan.warmup,
         repeat=plan.repeat,
         number=plan.number,
@@ -435,26 +457,4 @@ def _measure(
         on_transfer=show_transfer,
         on_note=on_note,
     )
-
-
-def serve_agent(
-    board: str,
-    paths: Sequence[str],
-    line: Sequence[str],
-    optimize: str,
-    code: BuildOptions | None = None,
-) -> None:
-    """Build a board that is a program of this machine and become it. Does not return.
-
-    Raises:
-        UsageError: the board is no such program.
-    """
-    spec = board_spec(board)
-    if spec.launch.listen != "board":
-        raise UsageError(
-            f"{board} is not a program of this machine that could serve a port.",
-            hint="`boardprof run -b " + board + " PATH:FUNCTION` starts it by itself",
-        )
-    firmware = (code or BuildOptions()).build(spec, paths, optimize)
-    image = os.fspath(firmware.image)
-    os.execv(image, [image, *line])
+    return wanted.told(measurement, board)

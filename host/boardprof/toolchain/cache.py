@@ -18,9 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from boardprof.errors import UsageError
+from boardprof.errors import BoardprofError, StorageError
+from boardprof.writing import unwritable
 
-__all__ = ["Cache", "FileHashes", "cache_root", "digest"]
+__all__ = ["Cache", "FileHashes", "cache_root", "digest", "unwritable_cache"]
 
 
 _DAY_S = 86400.0
@@ -33,13 +34,13 @@ class Cache:
         """Use ``root``, else ``$XDG_CACHE_HOME/boardprof``, else ``~/.cache/boardprof``.
 
         Raises:
-            UsageError: the folder cannot be made or written to.
+            UsageError, StorageError: the folder cannot be made or written to.
         """
         self.root = cache_root() if root is None else root
         try:
             (self.root / "tmp").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._unwritable(error) from error
+            raise unwritable_cache(self.root, error) from error
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -47,9 +48,14 @@ class Cache:
         try:
             folder = tempfile.TemporaryDirectory(dir=self.root / "tmp")
         except OSError as error:
-            raise self._unwritable(error) from error
-        with folder as name:
-            yield Path(name)
+            raise unwritable_cache(self.root, error) from error
+        try:
+            with folder as name:
+                yield Path(name)
+        except OSError as error:
+            if isinstance(full := unwritable_cache(self.root, error), StorageError):
+                raise full from error
+            raise
 
     def keep(self, file: Path, *place: str) -> Path:
         """Move ``file``, from a scratch folder, to its ``place`` in the cache; return its path."""
@@ -87,12 +93,6 @@ class Cache:
             if time.time() - path.stat().st_mtime > _DAY_S:
                 os.utime(path)
 
-    def _unwritable(self, error: OSError) -> UsageError:
-        return UsageError(
-            f"The cache {self.root} cannot be written: {error.strerror}.",
-            hint="set XDG_CACHE_HOME to a folder that can be written",
-        )
-
 
 class FileHashes:
     """SHA-256 of files' contents, each read once in a build."""
@@ -109,6 +109,12 @@ class FileHashes:
             except OSError:
                 self._known[path] = None
         return self._known[path]
+
+
+def unwritable_cache(root: Path, error: OSError) -> BoardprofError:
+    """Return what it means that nothing can be written to the cache, or to this part of it."""
+    hint = "set XDG_CACHE_HOME to a folder that can be written"
+    return unwritable(f"The cache {root}", error, hint)
 
 
 def digest(*parts: Any) -> str:

@@ -125,6 +125,7 @@ class Compiler:
         scripts: Sequence[Path] = (),
         last: Sequence[Object] = (),
         watched: bool = False,
+        folders: Sequence[Path] = (),
     ) -> Path:
         """Return the linked image, from the cache if it is there.
 
@@ -139,6 +140,7 @@ class Compiler:
             last: libraries behind all that.
             watched: the arguments name files that ``key`` may not have: an image whose linker does
                 not tell what it read is linked again.
+            folders: where link scripts name others; ``key`` has what is in them.
 
         Raises:
             LinkFailure: it does not link; the message has the linker's text.
@@ -154,6 +156,7 @@ class Compiler:
             files = [str(made.path) for made in objects]
             # In front of the board's own: INSERT finds what comes after it.
             command = [word for path in scripts for word in ("-T", str(path))]
+            command += [f"-L{path}" for path in folders]
             command += [*before, *files, *after, *(str(made.path) for made in last)]
             command += [f"-Wl,--dependency-file={depfile}"] if self._tells_files() else []
             command += ["-o", str(made)]

@@ -62,6 +62,7 @@ class DescriptorTransport:
         *,
         byte_time_s: float = 0.0,
         explain_loss: Callable[[], str] = str,
+        has_ended: Callable[[], bool] = bool,
         printed: Callable[[], str] = str,
     ) -> None:
         """Wrap an open descriptor.
@@ -73,6 +74,7 @@ class DescriptorTransport:
             byte_time_s: seconds a byte takes on the wire.
             explain_loss: what to add to the message when the line is gone, e.g. what the
                 emulator printed before it ended.
+            has_ended: whether that is because the program behind the line is no more.
             printed: see `Transport.printed`.
         """
         os.set_blocking(descriptor, False)
@@ -83,6 +85,7 @@ class DescriptorTransport:
         self._readable.register(descriptor, select.POLLIN)
         self._close: Callable[[], None] | None = close
         self._explain_loss = explain_loss
+        self._has_ended = has_ended
         self.printed = printed
 
     def write(self, data: bytes, timeout_s: float) -> None:
@@ -146,7 +149,9 @@ class DescriptorTransport:
             return LinkError(f"{self.name} is closed", hint="connect again")
         why = error.strerror if error is not None and error.strerror else "the other end closed it"
         seen = self._explain_loss()
-        return LinkError(
+        lost = LinkError(
             f"The line {self.name} is gone: {why}." + (f"\n{seen}" if seen else ""),
             hint="check that the board or its emulator is still running, and connect again",
         )
+        lost.ended = seen if self._has_ended() else ""
+        return lost

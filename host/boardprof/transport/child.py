@@ -252,7 +252,12 @@ def spawn_and_connect(
 
 def _stream(child: ChildProcess, connection: socket.socket, name: str) -> DescriptorTransport:
     return stream_of(
-        connection, name, close=child.close, explain_loss=child.explain, printed=child.output
+        connection,
+        name,
+        close=child.close,
+        explain_loss=child.explain,
+        has_ended=lambda: not child.running,
+        printed=child.output,
     )
 
 

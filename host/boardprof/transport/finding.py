@@ -9,14 +9,12 @@ function that takes the whole port and the longest time to connect, seconds, and
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import metadata
 
-from boardprof.errors import BoardError, BoardprofError, UsageError
+from boardprof.errors import BoardError, BoardprofError
+from boardprof.packages import named_function
 from boardprof.transport.base import Transport
 
 __all__ = ["Connect", "packages_transport"]
-
-_ENTRY_POINTS = "boardprof.transports"
 
 Connect = Callable[[str, float], Transport]
 
@@ -30,18 +28,10 @@ def packages_transport(port: str) -> Connect | None:
         UsageError: the package cannot be used.
     """
     scheme = port.partition("://")[0]
-    found = sorted(metadata.entry_points(group=_ENTRY_POINTS, name=scheme), key=lambda e: e.value)
-    if not found:
+    found = named_function("transports", scheme, f"The transport {scheme}://")
+    if found is None:
         return None
-    entry = found[0]
-    try:
-        connect: Connect = entry.load()
-        if not callable(connect):
-            raise TypeError(f"{connect!r} is no function")
-    except Exception as error:  # whatever another package raises
-        raise UsageError(
-            f"The transport {scheme}:// of {entry.value} cannot be used: {error!r}."
-        ) from error
+    connect: Connect = found.function
 
     def told(port: str, timeout_s: float) -> Transport:
         try:
@@ -49,6 +39,6 @@ def packages_transport(port: str) -> Connect | None:
         except BoardprofError:
             raise
         except Exception as error:
-            raise BoardError(f"No board at {port}: {entry.value} says {error!r}.") from error
+            raise BoardError(f"No board at {port}: {found.place} says {error!r}.") from error
 
     return told

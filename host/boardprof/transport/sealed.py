@@ -16,7 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from boardprof.errors import AuthenticationError, BoardprofError, BoardTimeoutError, LinkError
+from boardprof.errors import (
+    AuthenticationError,
+    BoardprofError,
+    BoardTimeoutError,
+    LinkError,
+    UsageError,
+)
 from boardprof.transport.base import Transport
 
 __all__ = ["KEY_VARIABLE", "SealedTransport", "read_key", "seal", "without_key"]
@@ -49,8 +55,7 @@ def read_key(file: str | Path | None) -> bytes | None:
     A line's end behind it does not belong to it.
 
     Raises:
-        AuthenticationError: the file is missing, others may read it, or the key is too short or
-            too long.
+        UsageError: the file is missing, others may read it, or the key is too short or too long.
     """
     if file is not None:
         return _fit(_content(Path(file)), f"The key in {file}")
@@ -65,15 +70,13 @@ def _content(file: Path) -> bytes:
             open_to_others = stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077
             content = stream.read(_KEY_MAX + 3)
     except OSError as error:
-        raise AuthenticationError(
+        raise UsageError(
             f"The key file {file} cannot be read: {error.strerror}.",
             hint="copy the key that the agent was started with, or make one for both: "
             f"(umask 077; openssl rand -hex 32 > {file})",
         ) from error
     if open_to_others:
-        raise AuthenticationError(
-            f"The key file {file} can be read by others.", hint=f"chmod 600 {file}"
-        )
+        raise UsageError(f"The key file {file} can be read by others.", hint=f"chmod 600 {file}")
     return content
 
 
@@ -81,7 +84,7 @@ def _fit(text: bytes, what: str) -> bytes:
     key = text.removesuffix(b"\n").removesuffix(b"\r")
     if not _KEY_MIN <= len(key) <= _KEY_MAX:
         size = f"{len(key)} bytes" if len(key) <= _KEY_MAX else f"over {_KEY_MAX} bytes"
-        raise AuthenticationError(
+        raise UsageError(
             f"{what} has {size}; {_KEY_MIN} to {_KEY_MAX} are allowed.",
             hint="openssl rand -hex 32 makes a good one",
         )

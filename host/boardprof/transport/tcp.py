@@ -51,12 +51,13 @@ def stream_of(
     *,
     close: Callable[[], None] | None = None,
     explain_loss: Callable[[], str] = str,
+    has_ended: Callable[[], bool] = bool,
     printed: Callable[[], str] = str,
 ) -> DescriptorTransport:
     """Make a transport of a connected TCP socket, without Nagle's delay.
 
-    ``close`` runs after the socket is closed; ``explain_loss`` and ``printed``
-    as in `DescriptorTransport`.
+    ``close`` runs after the socket is closed; ``explain_loss``, ``has_ended`` and ``printed`` as in
+    `DescriptorTransport`.
     """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -66,7 +67,12 @@ def stream_of(
             close()
 
     return DescriptorTransport(
-        connection.fileno(), name, close_all, explain_loss=explain_loss, printed=printed
+        connection.fileno(),
+        name,
+        close_all,
+        explain_loss=explain_loss,
+        has_ended=has_ended,
+        printed=printed,
     )
 
 

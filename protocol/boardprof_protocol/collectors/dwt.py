@@ -11,6 +11,13 @@ __all__ = ["LAYOUT"]
 
 _SHORT = ("cpi", "exc", "sleep", "lsu", "fold")
 
+
+def _short(name: str) -> Counter:
+    # At most one a cycle, all cycles but those asleep, which CYCCNT leaves out (DDI 0403, C1.8).
+    bound = None if name == "sleep" else "cycles"
+    return Counter(name, f"{name}_start", f"{name}_stop", bound=bound)
+
+
 LAYOUT = Layout(
     name="dwt",
     schema_id=11,
@@ -20,5 +27,5 @@ LAYOUT = Layout(
         "cycles_stop" / Int32ul * "cycles",
         *(f"{name}_{part}" / Int8ul * "cycles" for name in _SHORT for part in ("start", "stop")),
     ),
-    counters=tuple(Counter(name, f"{name}_start", f"{name}_stop") for name in ("cycles", *_SHORT)),
+    counters=(Counter("cycles", "cycles_start", "cycles_stop"), *map(_short, _SHORT)),
 )

@@ -9,6 +9,9 @@
  * comes then is lost. Time runs as fast as this machine lets it; while the core sleeps, no faster
  * than real time.
  *
+ * Ends with 0 then; with 3, and a line that says why, when the core runs on no more: its stack has
+ * grown into the variables, it has jumped or reached to where nothing is, or nothing can wake it.
+ *
  * With marks: each time that the core is about to execute one of the instructions at the addresses
  * (bytes, hexadecimal), a line "ADDRESS CYCLE" goes to the file, by the simulator's own count. */
 
@@ -38,6 +41,8 @@ enum {
     BP_RECEIVER = 3, /* bytes that the USART holds */
     BP_WAIT_MS = 10000,
     BP_FLASH = 262144, /* bytes, at most */
+    BP_LAP = 128,      /* cycles between two looks at the stack: some 100 bytes of it */
+    BP_CORE_ENDED = 3, /* exit code */
 };
 
 typedef struct {
@@ -45,6 +50,8 @@ typedef struct {
     avr_uart_t *uart;
     avr_irq_t *input;
     int socket;
+    unsigned variables_end; /* .noinit, and with it the arena, begins there */
+    bool overrun;           /* the stack has grown beyond */
     bool closed;
     bool sending; /* a byte is on the wire */
     uint8_t line[BP_LINE];
@@ -182,8 +189,9 @@ static void bp_wire(bp_sim_t *s) {
     s->avr->sleep = bp_on_sleep;
 }
 
-static avr_t *bp_make(const char *device, uint32_t clock_hz, const char *image) {
+static void bp_make(bp_sim_t *s, const char *device, uint32_t clock_hz, const char *image) {
     static elf_firmware_t firmware;
+    (void)freopen("/dev/null", "w", stdout); /* the library tells what it loads */
     if (elf_read_firmware(image, &firmware) != 0) {
         bp_die(image, "is no firmware");
     }
@@ -195,7 +203,21 @@ static avr_t *bp_make(const char *device, uint32_t clock_hz, const char *image) 
     avr_load_firmware(avr, &firmware);
     avr->frequency = clock_hz;
     avr->log = LOG_NONE;
-    return avr;
+    avr->run_cycle_limit = BP_LAP;
+    s->avr = avr;
+    s->variables_end = avr->ioend + 1u + firmware.datasize + firmware.bsssize;
+}
+
+static unsigned bp_stack(const avr_t *avr) {
+    return avr->data[R_SPL] | (unsigned)avr->data[R_SPH] << 8;
+}
+
+/* Run for a lap; returns whether there is another one. What comes of a core whose stack is in the
+ * agent's variables is not worth waiting for. */
+static bool bp_run(bp_sim_t *s) {
+    int state = avr_run(s->avr);
+    s->overrun = bp_stack(s->avr) < s->variables_end;
+    return state != cpu_Done && state != cpu_Crashed && !s->overrun && !s->closed;
 }
 
 /// Marks ///
@@ -212,20 +234,39 @@ static void bp_mark(const char *text) {
 
 static void bp_run_marked(bp_sim_t *s) {
     s->avr->run_cycle_limit = 1; /* one instruction at a time */
-    for (int state = cpu_Running; state != cpu_Done && state != cpu_Crashed && !s->closed;) {
+    do {
         uint32_t pc = s->avr->pc;
         if (s->avr->state == cpu_Running && (bp_marked[pc / 16] >> pc / 2 % 8 & 1) != 0) {
             fprintf(bp_marks, "%x %llu\n", (unsigned)pc, (unsigned long long)s->avr->cycle);
         }
-        state = avr_run(s->avr);
+    } while (bp_run(s));
+}
+
+/// The end ///
+
+/* Returns the exit code. */
+static int bp_end(const bp_sim_t *s) {
+    if (s->closed) {
+        return 0;
     }
+    const avr_t *avr = s->avr;
+    fprintf(stderr, "bp_simavr: the core has come to its end at pc 0x%x: ", (unsigned)avr->pc);
+    if (s->overrun) {
+        fprintf(stderr, "its stack, at 0x%x, has grown into the variables, which end at 0x%x\n",
+                bp_stack(avr), s->variables_end);
+    } else if (avr->state == cpu_Done) {
+        fputs("it sleeps, and its interrupts are off\n", stderr);
+    } else {
+        fputs("a jump or an access that leads nowhere\n", stderr);
+    }
+    return BP_CORE_ENDED;
 }
 
 int main(int argc, char **argv) {
     if (argc < 5) {
         bp_die("needs", "DEVICE CLOCK_HZ IMAGE.elf PORT [MARKS_FILE ADDRESS...]");
     }
-    bp_sim.avr = bp_make(argv[1], (uint32_t)strtoul(argv[2], NULL, 10), argv[3]);
+    bp_make(&bp_sim, argv[1], (uint32_t)strtoul(argv[2], NULL, 10), argv[3]);
     bp_sim.socket = bp_connect(argv[4]);
     bp_wire(&bp_sim);
     if (argc > 5) {
@@ -237,10 +278,9 @@ int main(int argc, char **argv) {
             bp_mark(argv[i]);
         }
         bp_run_marked(&bp_sim);
-        return 0;
+        return bp_end(&bp_sim);
     }
-    for (int state = cpu_Running; state != cpu_Done && state != cpu_Crashed && !bp_sim.closed;) {
-        state = avr_run(bp_sim.avr);
+    while (bp_run(&bp_sim)) {
     }
-    return 0;
+    return bp_end(&bp_sim);
 }

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands, as one group. Thin: they read options, call the package, print.
+
+Only click is imported at once, so that ``--version`` and ``--help`` are fast; each command imports
+what it needs.
+"""
+
+from __future__ import annotations
+
+import click
+
+from boardprof._version import __version__
+from boardprof.cli import INTERRUPTED
+from boardprof.cli.agent import agent
+from boardprof.cli.boards import boards
+from boardprof.cli.build import build
+from boardprof.cli.doctor import doctor
+from boardprof.cli.flash import flash
+from boardprof.cli.functions import functions
+from boardprof.cli.glue import glue
+from boardprof.cli.group import Commands
+from boardprof.cli.info import info
+from boardprof.cli.metrics import metrics
+from boardprof.cli.new import new
+from boardprof.cli.output import forget_output
+from boardprof.cli.run import run
+from boardprof.cli.runtime import runtime
+from boardprof.cli.show import show
+from boardprof.errors import BoardprofError
+from boardprof.writing import unwritable
+
+__all__ = ["run_command"]
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Measure what a C function costs on a board that you reach through a wire."""
+
+
+for _command in (
+    boards,
+    build,
+    flash,
+    info,
+    metrics,
+    run,
+    show,
+    doctor,
+    agent,
+    functions,
+    glue,
+    runtime,
+    new,
+):
+    cli.add_command(_command)
+
+
+def run_command(arguments: list[str] | None = None) -> int:
+    """Run the command line as `boardprof.cli.main` does; an interruption may still be raised."""
+    try:
+        code = cli.main(arguments, prog_name="boardprof", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    except BoardprofError as error:
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    except OSError as error:
+        forget_output()
+        click.echo(f"error: {error}", err=True)
+        return unwritable("a file", error).exit_code
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics that are wanted of several boards, of which not every board has each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from boardprof.board.board import Board
+from boardprof.board.planning import ALL
+from boardprof.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.report.measurement import Measurement
+
+__all__ = ["WantedMetrics"]
+
+
+class WantedMetrics:
+    """The metrics of one run on several boards; it remembers which no board has."""
+
+    def __init__(self, names: Sequence[str] | None, boards: int) -> None:
+        """Want ``names``, None for what counts by itself, of so many boards."""
+        self._names = names
+        self._may_lack = boards > 1 and names is not None and ALL not in names
+        self._had: set[str] = set()
+        self._errors: dict[tuple[str, str], UsageError] = {}
+        self._without: list[UsageError] = []
+
+    def of(self, board: Board) -> list[str] | None:
+        """Return those that a board has, None for what counts by itself.
+
+        Raises:
+            UsageError: it has none of them; or it lacks one, and there is no other board.
+        """
+        if self._names is None or not self._may_lack:
+            return None if self._names is None else list(self._names)
+        found = []
+        for name in self._names:
+            try:
+                board.offer.passes([name])
+            except UsageError as error:
+                self._errors[board.spec.name, name] = error
+            else:
+                found.append(name)
+        self._had.update(found)
+        if not found and (errors := self._of(board.spec.name)):
+            self._without.append(next(iter(errors.values())))
+            raise self._without[-1]
+        return found
+
+    def told(self, measurement: Measurement, board: Board) -> Measurement:
+        """Return the measurement, whose board tells what it lacks of the wanted ones."""
+        lacking = {name: _reason(name, error) for name, error in self._of(board.spec.name).items()}
+        unsupported = {**measurement.device.unsupported, **lacking}
+        return replace(measurement, device=replace(measurement.device, unsupported=unsupported))
+
+    def failures(
+        self, failures: Sequence[BoardprofError], on_note: Callable[[str], None]
+    ) -> list[BoardprofError]:
+        """Return what failed, and what is wrong with names that no board has.
+
+        That a board has none of them is none where others have: it is noted.
+        """
+        if not self._had:
+            return [*failures]
+        for board in dict.fromkeys(at for at, _ in self._errors):
+            lacking = self._of(board)
+            if any(error in self._without for error in lacking.values()):
+                told = "; ".join(f"{name}: {_reason(name, e)}" for name, e in lacking.items())
+                on_note(f"not measured on {board}, which has none of the metrics: {told}")
+        others = [failure for failure in failures if failure not in self._without]
+        return others + [e for (_, name), e in self._errors.items() if name not in self._had]
+
+    def _of(self, board: str) -> dict[str, UsageError]:
+        return {name: error for (at, name), error in self._errors.items() if at == board}
+
+
+def _reason(name: str, error: UsageError) -> str:
+    if isinstance(error, UnknownNameError):
+        return "it has no metric of that name"
+    return error.message.partition(f"{name}: ")[2].removesuffix(".") or error.message
