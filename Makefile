@@ -36,10 +36,12 @@ lint: setup-test ## Check Python and C: ruff, mypy, clang-format, the compilers'
 size: setup-test ## Show text, data, bss and the deepest stack of the agent; fail over budget
 	@$(PYTHON_BIN)/python scripts/size.py
 
-bench: setup-test ## Count the collectors' instructions; time calls, bulk and builds against others
+bench: setup-test ## Count the collectors' instructions; time calls, builds, Reports, start-up
 	@$(PYTHON_BIN)/python benchmarks/collectors.py
 	@$(PYTHON_BIN)/python benchmarks/rpc.py
 	@$(PYTHON_BIN)/python benchmarks/build.py
+	@$(PYTHON_BIN)/python benchmarks/report.py
+	@$(PYTHON_BIN)/python benchmarks/startup.py
 
 faults: setup-test ## Print the fault matrix: every fault, at every position, on every board
 	@$(PYTHON_BIN)/python -m tests.faults
@@ -53,6 +55,7 @@ soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where
 gen: setup-demo ## Write the C headers that are generated: from protocol/, from boards' schema.py
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema || exit 1; done
+	@$(PYTHON_BIN)/python scripts/reference.py
 
 gen-check: setup-demo ## Check that what is committed is what is generated
 	@echo "Checking the generated headers ..."
@@ -61,6 +64,7 @@ gen-check: setup-demo ## Check that what is committed is what is generated
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema --check \
 		|| { echo "The header beside $$schema is not current: run make gen." >&2; exit 1; }; done
 	@$(PYTHON_BIN)/python scripts/boards_readme.py --check
+	@$(PYTHON_BIN)/python scripts/reference.py --check
 
 boards-readme: setup-demo ## Write the list of boards in boards/README.md from their board.toml
 	@$(PYTHON_BIN)/python scripts/boards_readme.py

@@ -29,6 +29,8 @@ qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
 clang-format:clang-format
 clang:clang
+chromium:chromium
+chromium-driver:chromedriver
 cmake:cmake
 libelf-dev:libelf.h
 papi-tools:papi_avail

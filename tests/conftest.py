@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections import Counter
 from collections.abc import Generator
 
@@ -14,6 +16,15 @@ from boardprof.boards.finding import find_boards
 # A busy machine is slow, and no fault; each test has pytest's time-out.
 settings.register_profile("boardprof", deadline=None)
 settings.load_profile("boardprof")
+
+# What the tester has set and kept is not the tests'; those of history name a file of their own.
+for name in [name for name in os.environ if name.startswith("BOARDPROF_")]:
+    if name != "BOARDPROF_REQUIRE_ALL":
+        del os.environ[name]
+os.environ["BOARDPROF_HISTORY"] = "off"
+# What this machine's samples are like is no matter of theirs either, but of those that ask for it.
+os.environ["BOARDPROF_WARNINGS"] = "no"
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="boardprof-tests-")
 
 
 def board_of(item: pytest.Item) -> str | None:

@@ -1,99 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the README shows is what happens."""
+"""What the README says beside its commands, which tests/docs runs."""
 
 from __future__ import annotations
 
 import re
-import shlex
-import subprocess
-import sys
-from pathlib import Path
 
-import pytest
-
-from tests.support import ROOT, requires_tool
+from boardprof.boards.finding import find_boards, load_board
+from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, re.DOTALL)
+SCREEN = 30
+"""Lines that a reader sees before scrolling."""
 
 
-def block(language: str) -> str:
-    (text,) = [body for name, body in BLOCKS if name == language]
-    return text
+def row(title: str) -> set[str]:
+    """Return the boards that a row of the table names; `-m4` stands for the one before, with it."""
+    (line,) = [line for line in README.splitlines() if line.startswith(f"| {title}")]
+    names: list[str] = []
+    for name in re.findall(r"`([a-z0-9-]+)`", line.split("|")[2]):
+        names.append(f"{names[0].rpartition('-')[0]}{name}" if name.startswith("-") else name)
+    return set(names)
 
 
-def shown(command: str) -> list[str]:
-    """Return the lines that the README shows below a command."""
-    lines = block("console").split(f"$ {command}")[1].splitlines()[1:]
-    end = next((i for i, line in enumerate(lines) if line.startswith("$ ")), len(lines))
-    return [line for line in lines[:end] if line]
+TITLES = ("this machine", "QEMU, exact", "QEMU, simulated", "exact to the cycle", "an emulator")
+BUILT = "built, run by nobody"
 
 
-def run(*arguments: str, cwd: Path = ROOT) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "boardprof", *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+def test_it_is_read_in_one_sitting() -> None:
+    assert 120 <= len(README.splitlines()) <= 200
+
+
+def test_the_first_screen_says_what_it_is_and_shows_a_run() -> None:
+    first = "\n".join(README.splitlines()[:SCREEN])
+    assert "What does this C function cost on that board?" in first
+    assert "$ boardprof run" in first
+
+
+def test_its_table_has_each_board_once_at_least_and_no_other() -> None:
+    assert set().union(*map(row, [*TITLES, BUILT])) == set(find_boards())
+
+
+def test_it_says_which_boards_nobody_has_run() -> None:
+    built = {n for n in find_boards() if load_board(find_boards()[n]).status == "built"}
+    assert row(BUILT) == built
+
+
+def test_its_pictures_are_small_enough_for_a_slow_line() -> None:
+    pictures = [*(ROOT / "docs" / "pictures").iterdir()]
+    assert (
+        {path.name for path in pictures} >= {*re.findall(r"pictures/([\w.]+)\)", README)} != set()
     )
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def _toolchain() -> None:
-    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
-    requires_tool("qemu-system-riscv32", "qemu-system-misc")
-
-
-def test_the_list_of_boards_is_the_one_shown() -> None:
-    actual = [line for line in run("boards").splitlines() if "missing:" not in line]
-    assert actual == shown("boardprof boards")
-
-
-@pytest.mark.usefixtures("_toolchain")
-def test_the_first_run_prints_the_table_shown(tmp_path: Path) -> None:
-    target = "examples/workloads/quicksort.c:quicksort"
-    lines = shown(f"boardprof run -b qemu-rv32 {target} --json quicksort.json")
-    actual = run("run", "-b", "qemu-rv32", target, "--json", str(tmp_path / "q.json")).splitlines()
-    assert actual[0] == lines[0]
-    # Another compiler makes other counts; the rest is the same.
-    digits = re.compile(r"[\d,.]+")
-    for line in lines[1 : lines.index("...")]:
-        assert digits.sub("", line).split() in [digits.sub("", a).split() for a in actual]
-
-
-@pytest.mark.usefixtures("_toolchain")
-def test_the_c_file_is_measured_on_three_boards_by_the_command_shown(tmp_path: Path) -> None:
-    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
-    requires_tool("qemu-system-arm", "qemu-system-arm")
-    (tmp_path / "fir.c").write_text(block("c"))
-    (command,) = [body for name, body in BLOCKS if name == "sh" and "fir.c:fir" in body]
-    words = shlex.split(command.replace("\\\n", " "))
-    lines = run(*words[1:], cwd=tmp_path).splitlines()
-    boards = [word for word in lines[0].split() if word.strip("-")]
-    assert boards == ["qemu-rv32", "qemu-cortex-m3", "native"]
-    assert lines[2].startswith("fir ")
-    assert "Arguments: x=int16[256], h=int16[64], y=int32[256], n=256" in lines
-
-
-@pytest.mark.usefixtures("_toolchain")
-def test_the_python_examples_run(tmp_path: Path) -> None:
-    (tmp_path / "fir.c").write_text(block("c"))
-    measured, linked = (output(text, tmp_path) for name, text in BLOCKS if name == "python")
-    assert "Count(value=" in measured
-    assert "'instructions': Count(value=" in measured
-    assert 0 < float(linked) < 1
-
-
-def output(program: str, folder: Path) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout
+    for path in pictures:
+        data = path.read_bytes()
+        assert data[:8] == b"\x89PNG\r\n\x1a\n"
+        assert len(data) < 150_000

@@ -20,54 +20,92 @@ TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 if TYPE_CHECKING:
     from boardprof.arguments.passing import Keep, Out
     from boardprof.board.board import Board
+    from boardprof.comparison.compare import compare
     from boardprof.connection import connect
     from boardprof.errors import BoardprofError
     from boardprof.firmware.firmware import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
-    from boardprof.papi import PAPIMetricCollector
-    from boardprof.profiler import profile_function
+    from boardprof.profiling.collector import DeviceWrapper, MetricCollector
+    from boardprof.profiling.function import profile_function
+    from boardprof.profiling.papi import PAPIMetricCollector
+    from boardprof.profiling.program import Program
+    from boardprof.profiling.timing import time_evaluator
     from boardprof.report.report import Report
+    from boardprof.trace.flops import register_flops
+    from boardprof.trace.profiler import profile
+    from boardprof.trace.ranges import record_function
+    from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
+    from boardprof.trace.tensorboard import tensorboard_trace_handler
 
 __all__ = [
     "Board",
     "BoardprofError",
     "Count",
+    "DeviceWrapper",
     "Duration",
     "Keep",
+    "MetricCollector",
     "Out",
     "PAPIMetricCollector",
     "Percent",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "Program",
     "Ratio",
     "Report",
     "__version__",
     "build",
+    "compare",
     "connect",
+    "profile",
     "profile_function",
+    "record_function",
+    "register_flops",
+    "schedule",
+    "tensorboard_trace_handler",
+    "time_evaluator",
 ]
+
+_PARTS = ("itt", "profiling")
+"""Modules of which users know the names."""
 
 _MODULES = {
     "Board": "board.board",
     "BoardprofError": "errors",
     "Count": "metrics",
+    "DeviceWrapper": "profiling.collector",
     "Duration": "metrics",
     "Keep": "arguments.passing",
+    "MetricCollector": "profiling.collector",
     "Out": "arguments.passing",
-    "PAPIMetricCollector": "papi",
+    "PAPIMetricCollector": "profiling.papi",
     "Percent": "metrics",
+    "ProfilerAction": "trace.schedule",
+    "ProfilerActivity": "trace.schedule",
+    "Program": "profiling.program",
     "Ratio": "metrics",
     "Report": "report.report",
     "build": "firmware.firmware",
+    "compare": "comparison.compare",
     "connect": "connection",
-    "profile_function": "profiler",
+    "profile": "trace.profiler",
+    "profile_function": "profiling.function",
+    "record_function": "trace.ranges",
+    "register_flops": "trace.flops",
+    "schedule": "trace.schedule",
+    "tensorboard_trace_handler": "trace.tensorboard",
+    "time_evaluator": "profiling.timing",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load the module that has ``name`` (PEP 562)."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Load the module that has ``name``, or is it (PEP 562)."""
     import importlib
 
+    if name in _PARTS:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     globals()[name] = value
     return value
@@ -75,4 +113,4 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     """List the public names."""
-    return sorted(__all__)
+    return sorted([*__all__, *_PARTS])

@@ -32,6 +32,7 @@ from boardprof.link.claim import make_claim
 from boardprof.link.locks import EmulatorLock, sweep
 from boardprof.link.session import Session
 from boardprof.link.silence import DEFAULT_LIMIT_S
+from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
 
@@ -310,4 +311,5 @@ def _start(
         values["simulator"] = os.fspath(simulator)
     command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
-    return spawn(command, launch.package, timeout_s, lock=EmulatorLock(running, spec.name))
+    with activity(f"starting {spec.name}"):
+        return spawn(command, launch.package, timeout_s, lock=EmulatorLock(running, spec.name))

@@ -12,20 +12,28 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import SupportsFloat, SupportsIndex, TypeAlias, cast, final
+from typing import Any, Final, SupportsFloat, SupportsIndex, TypeAlias, cast, final
 
 __all__ = [
+    "TAGS",
     "Count",
     "Duration",
+    "Kind",
     "Metric",
     "MetricJson",
     "Percent",
     "Ratio",
+    "Raw",
     "as_metric",
+    "digits",
     "metric_from_json",
     "metric_to_json",
+    "raw_from_json",
+    "raw_of",
+    "raws_from_json",
+    "raws_of",
 ]
 
 
@@ -108,7 +116,20 @@ class Ratio:
 
 
 Metric: TypeAlias = Count | Duration | Percent | Ratio | str
-MetricJson: TypeAlias = dict[str, int | float | str]
+Kind: TypeAlias = type[Count] | type[Duration] | type[Percent] | type[Ratio] | type[str]
+Raw: TypeAlias = int | float | str
+"""What a metric holds, without its kind."""
+
+MetricJson: TypeAlias = dict[str, Raw]
+
+TAGS: Final[dict[Kind, str]] = {
+    Count: "count",
+    Duration: "microseconds",
+    Percent: "percent",
+    Ratio: "ratio",
+    str: "string",
+}
+"""What each kind of metric is called in JSON."""
 
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -124,7 +145,7 @@ def as_metric(value: object) -> Metric:
         TypeError: the value is a float (its unit is unknown), a bool, or of any
             other type; the message says what to use.
     """
-    if type(value) in _TO_JSON:
+    if type(value) in _RAW:
         return cast(Metric, value)
     if isinstance(value, str):
         return str.__str__(value)  # an enum member or other subclass becomes its plain text
@@ -136,9 +157,43 @@ def as_metric(value: object) -> Metric:
     return Count(value)  # type: ignore[arg-type]  # Count refuses what is no integer
 
 
+def raw_of(metric: Metric) -> Raw:
+    """Return what ``metric`` holds: an int, a float or a str."""
+    return _RAW[type(metric)](metric)
+
+
+def raws_of(values: Sequence[object]) -> tuple[Kind, Sequence[Raw]] | None:
+    """Return what metrics hold that are all of one kind; None where they are not.
+
+    Ints are Counts, as ``as_metric`` has it.
+    """
+    kinds = set(map(type, values))
+    if len(kinds) > 1:
+        return None
+    kind = kinds.pop()
+    if kind is int:
+        return Count, cast(Sequence[int], values)
+    return (kind, list(map(_RAW[kind], values))) if kind in _RAW else None
+
+
+def digits(value: int, separator: str = "") -> str:
+    """Return the decimal digits of ``value``, however many, with ``separator`` between thousands.
+
+    Python itself refuses to write more than 4300 digits, unless told otherwise.
+    """
+    try:
+        return f"{value:,}".replace(",", separator)
+    except ValueError:
+        from decimal import Decimal
+
+        return f"{Decimal(value):,f}".replace(",", separator)
+
+
 def metric_to_json(metric: Metric) -> MetricJson:
     """Return the tagged form of ``metric``, which is always valid JSON."""
-    return _TO_JSON[type(metric)](metric)
+    raw = raw_of(metric)
+    is_finite = not isinstance(raw, float) or math.isfinite(raw)
+    return {TAGS[type(metric)]: raw if is_finite else str(raw)}
 
 
 def metric_from_json(value: object) -> Metric:
@@ -150,15 +205,44 @@ def metric_from_json(value: object) -> Metric:
     Raises:
         ValueError: the value is not a metric; the message says why.
     """
+    kind, raw = raw_from_json(value)
+    return cast(Callable[[Raw], Metric], kind)(raw)
+
+
+def raw_from_json(value: object) -> tuple[Kind, Raw]:
+    """Read a metric as ``metric_from_json`` does; return its kind and what it holds.
+
+    Raises:
+        ValueError: the value is not a metric; the message says why.
+    """
     if isinstance(value, str):
-        return value
+        return str, value
     if not isinstance(value, dict) or len(value) != 1:
         raise ValueError(f"a metric is an object with one tag, not {_shown(value)}")
     [(tag, content)] = value.items()
-    read = _FROM_JSON.get(tag)
-    if read is None:
+    found = _FROM_JSON.get(tag)
+    if found is None:
         raise ValueError(f"unknown metric tag {tag!r}; valid tags are {', '.join(_FROM_JSON)}")
-    return read(content)
+    kind, read = found
+    return kind, read(content)
+
+
+def raws_from_json(cells: Sequence[Any]) -> tuple[Kind, Sequence[Raw]] | None:
+    """Read metrics, one at least, as `raw_from_json` does, if all are ordinary and of one kind.
+
+    Returns:
+        None where they are not, or where any is no metric at all.
+    """
+    tag = next(iter(cells[0]), None) if isinstance(cells[0], dict) else None
+    try:
+        kind, needed = _PLAIN[tag]
+        raws = [cell[tag] for cell in cells]
+    except (KeyError, TypeError):  # another tag; no object
+        return None
+    is_plain = set(map(type, raws)) == {needed} and sum(map(len, cells)) == len(cells)
+    if is_plain and (needed is not float or all(map(math.isfinite, raws))):
+        return kind, raws
+    return None
 
 
 def _integer(value: SupportsIndex) -> int:
@@ -188,11 +272,9 @@ def _shown(value: object) -> str:
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
-def _float_to_json(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
-
-
 def _float_from_json(value: object) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
     if isinstance(value, str) and value in _NON_FINITE:
         return _NON_FINITE[value]
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -206,10 +288,10 @@ def _float_from_json(value: object) -> float:
     return number
 
 
-def _count_from_json(value: object) -> Count:
+def _count_from_json(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"a count is an integer, not {_shown(value)}")
-    return Count(value)
+    return value
 
 
 def _string_from_json(value: object) -> str:
@@ -218,18 +300,23 @@ def _string_from_json(value: object) -> str:
     return value
 
 
-_TO_JSON: dict[type, Callable[..., MetricJson]] = {
-    Count: lambda m: {"count": m.value},
-    Duration: lambda m: {"microseconds": _float_to_json(m.microseconds)},
-    Percent: lambda m: {"percent": _float_to_json(m.percent)},
-    Ratio: lambda m: {"ratio": _float_to_json(m.ratio)},
-    str: lambda m: {"string": m},
+_RAW: dict[Kind, Callable[[Any], Raw]] = {
+    Count: operator.attrgetter("value"),
+    Duration: operator.attrgetter("microseconds"),
+    Percent: operator.attrgetter("percent"),
+    Ratio: operator.attrgetter("ratio"),
+    str: str,
 }
 
-_FROM_JSON: dict[str, Callable[[object], Metric]] = {
-    "count": _count_from_json,
-    "microseconds": lambda v: Duration(_float_from_json(v)),
-    "percent": lambda v: Percent(_float_from_json(v)),
-    "ratio": lambda v: Ratio(_float_from_json(v)),
-    "string": _string_from_json,
+_PLAIN: dict[str | None, tuple[Kind, type]] = {
+    tag: (kind, {Count: int, str: str}.get(kind, float)) for kind, tag in TAGS.items()
+}
+"""What stands behind each tag, unless it is written in another way."""
+
+_FROM_JSON: dict[str, tuple[Kind, Callable[[object], Raw]]] = {
+    "count": (Count, _count_from_json),
+    "microseconds": (Duration, _float_from_json),
+    "percent": (Percent, _float_from_json),
+    "ratio": (Ratio, _float_from_json),
+    "string": (str, _string_from_json),
 }

@@ -201,9 +201,12 @@ def test_interrupts_within_a_window_are_counted_and_subtracted(
     watched: tuple[Board, Marks],
 ) -> None:
     board, marks = watched
-    report = board.profile("long_loop", warmup=0, repeat=30)
-    calls = marks.calls("long_loop")[-32:-2]
-    taken = {interrupts: total for total, interrupts in calls}
+    for _ in range(20):  # where windows fall between overflows is as it comes
+        report = board.profile("long_loop", warmup=0, repeat=30)
+        calls = marks.calls("long_loop")[-32:-2]
+        taken = {interrupts: total for total, interrupts in calls}
+        if len(taken) > 1:
+            break
     fewest, most = min(taken), max(taken)
     assert most == fewest + 1, "no window had one interrupt more than another"
     cost = taken[most] - taken[fewest]

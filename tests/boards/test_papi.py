@@ -15,8 +15,8 @@ from boardprof.connection import connect
 from boardprof.errors import RpcError, UsageError
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
-from boardprof.papi import PAPIMetricCollector
-from boardprof.profiler import profile_function
+from boardprof.profiling.function import profile_function
+from boardprof.profiling.papi import PAPIMetricCollector
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, reader, working_slots

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,23 @@ def test_build_that_cannot_write_says_so(project: Path) -> None:
     done = boardprof("build", "-b", "native", "-o", "nowhere/out.so")
     assert done.code == 2
     assert "nowhere/out.so cannot be written: No such file or directory" in done.err
+
+
+def test_a_device_in_place_of_the_output_is_written_to_and_not_replaced(project: Path) -> None:
+    pipe = project / "pipe"  # stands for /dev/null, which root could replace
+    os.mkfifo(pipe)
+    with (
+        (project / "read").open("wb") as file,
+        subprocess.Popen(["cat", "pipe"], stdout=file) as reader,
+    ):
+        try:
+            done = boardprof("build", "lib/helper.c", "-D", "EXTRA=1", "-o", "pipe", "-q")
+            assert reader.wait(30) == 0
+        finally:
+            reader.kill()
+    assert (done.code, done.err) == (0, "")
+    assert pipe.is_fifo()
+    assert (project / "read").read_bytes().startswith(b"\x7fELF")
 
 
 def test_run_takes_the_same_options_and_keeps_static_functions(project: Path) -> None:

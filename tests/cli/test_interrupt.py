@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from tests.cli.command import (
     cpu_seconds,
     ended,
     offspring,
+    rows,
     wait_until,
 )
 from tests.support import requires_tool
@@ -92,6 +94,64 @@ def test_ctrl_c_ends_with_130_and_leaves_nothing_running(board: str) -> None:
         assert err.strip() == "interrupted"
         wait_until(lambda: all(ended(pid) for pid in started), "all that it began has ended", 5.0)
         assert bool(started) == (board != "native")
+
+
+# It says when it is there: to the console, or to the emulated machine's 16550.
+SAYING = """\
+#ifdef UART
+static void say(const char *text) {
+    while (*text) {
+        *(volatile char *)UART = *text++;
+    }
+}
+#else
+#include <stdio.h>
+static void say(const char *text) {
+    fputs(text, stdout);
+    fflush(stdout);
+}
+#endif
+
+void a_ends(void) {
+}
+
+void b_endless(void) {
+    static volatile unsigned turns;
+    say("\\nhere for ever\\n");
+    for (;;) {
+        turns++;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("board", "defines"), [("native", []), ("qemu-rv32", ["-D", "UART=0x10000000"])]
+)
+def test_ctrl_c_keeps_what_was_measured_and_tells_what_is_missing(
+    board: str, defines: list[str], tmp_path: Path
+) -> None:
+    spec = board_spec(board)
+    requires_tool(spec.build.cc, spec.build.package)
+    source, file, said = tmp_path / "saying.c", tmp_path / "report.json", tmp_path / "err"
+    source.write_text(SAYING)
+    run = [*BOARDPROF, "run", "-b", board, f"{source}:all", *defines, "--console"]
+    command = ["env", "--default-signal=INT", *run, "--timeout", "3600", "--json", str(file)]
+    with (
+        said.open("w") as err,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True) as process,
+    ):
+        try:
+            wait_until(lambda: "here for ever" in said.read_text(), "it never ends", 60.0)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    missing = "what was left when it was interrupted"
+    assert (process.returncode, rows(out)) == (130, ["a_ends"])
+    assert f"\nMissing: {missing}\n" in out
+    assert json.loads(file.read_text())["boardprof"]["missing"] == [missing]
+    assert said.read_text().splitlines()[-2:] == [f"Report written to {file}", "interrupted"]
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -83,6 +83,24 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
     assert_refused(tmp_path, "cannot be read: Is a directory")
 
 
+def test_a_run_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    environment = {"BOARDPROF_HISTORY": str(tmp_path / "history.sqlite")}
+    done = boardprof("show", "last", environment=environment)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    off = boardprof("show", "last")
+    assert (off.code, off.out) == (2, "")
+    assert off.err.startswith("error: There is no history: BOARDPROF_HISTORY turns it off.")
+
+
+def test_a_file_of_any_name_is_read_where_no_run_has_it(
+    tmp_path: Path, measured: tuple[Path, str]
+) -> None:
+    file = tmp_path / "report"
+    file.write_bytes(measured[0].read_bytes())
+    assert boardprof("show", file).out == measured[1]
+
+
 def assert_refused(file: Path, message: str) -> None:
     done = boardprof("show", file)
     assert (done.code, done.out) == (2, "")

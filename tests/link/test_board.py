@@ -15,7 +15,7 @@ from boardprof.connection import connect
 from boardprof.errors import RpcError, UnknownNameError, UsageError
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count, Duration
-from boardprof.profiler import profile_function
+from boardprof.profiling.function import profile_function
 from tests.cli.command import FIXTURES
 from tests.support import requires_tool
 

@@ -92,6 +92,7 @@ def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
         "ticks of fir is below what can be resolved (net < 0); ticks of fir may have wrapped unseen"
     )
     assert report.extra is not None
+    assert report.calls[0]["ticks"] == Count(-40)  # 10 less 50; TVM would write -1
     (raw,) = report.extra["measurements"][0]["samples"]
     assert raw == {"raw": {"ticks": 10}, "wraps": {"ticks": 2}, "ambiguous": ["ticks"], "blobs": ""}
 
@@ -309,3 +310,27 @@ def test_a_formula_of_counters_of_different_runs_says_so() -> None:
     assert assemble([two_passes()]).configuration["m4 of several runs"] == (
         "Stalled (%): of counters of different runs"
     )
+
+
+def test_a_report_names_what_is_missing_of_it() -> None:
+    report = assemble(
+        [measurement()], missing=["iir on m4: it ran too long", "dot on m4: the board was reset"]
+    )
+    assert report.configuration["Missing"] == (
+        "iir on m4: it ran too long; dot on m4: the board was reset"
+    )
+    assert report.extra is not None
+    assert report.extra["missing"] == [
+        "iir on m4: it ran too long",
+        "dot on m4: the board was reset",
+    ]
+    assert (
+        "\nMissing: iir on m4: it ran too long; dot on m4: the board was reset\n" in report.table()
+    )
+
+
+def test_a_whole_report_misses_nothing() -> None:
+    report = assemble([measurement()])
+    assert "Missing" not in report.configuration
+    assert report.extra is not None
+    assert report.extra["missing"] == []

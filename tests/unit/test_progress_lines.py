@@ -66,3 +66,13 @@ def test_things_that_take_turns_are_told_each_now_and_then() -> None:
         "bytes: 10 of 100, about 18 s left",
         "fir: 4 of 12, about 1 min 20 s left",
     ]
+
+
+def test_what_nobody_knows_the_end_of_is_told_by_the_seconds_that_have_passed() -> None:
+    told: list[str] = []
+    show = ProgressLines(told.append)
+    for second in range(1, 73):
+        show("building", second, None)
+    show("", 0, None)
+    show("starting", 9, None)
+    assert told == ["building: 10 s so far", "building: 40 s so far", "building: 1 min 10 s so far"]

@@ -92,6 +92,35 @@ class TestReading:
         assert report.configuration == {"Executor": "Graph", "Number of threads": Count(2)}
         assert report.extra is None
 
+    def test_the_order_of_columns_of_each_row_survives(self) -> None:
+        report = Report([{"z": 1, "a": 2}, {"a": 3}, {"a": 4, "z": 5}], {}, {})
+        rows = Report.from_json(report.json()).calls
+        assert [list(row) for row in rows] == [["z", "a"], ["a"], ["a", "z"]]
+
+    def test_blanks_and_line_ends_may_stand_anywhere(self) -> None:
+        pretty = json.dumps(json.loads(SMALL_JSON), indent=2).replace("\n", "\r\n\t")
+        assert Report.from_json(f" \n{pretty}\n ") == SMALL
+        assert Report.from_json('{"calls":[ ] , "device_metrics" : { } }') == Report([], {}, {})
+
+    def test_a_byte_order_mark_is_passed_over(self) -> None:
+        assert Report.from_json("\ufeff" + SMALL_JSON) == SMALL
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
+    def test_other_encodings_of_json_are_read(self, encoding: str) -> None:
+        assert Report.from_json(SMALL_JSON.encode(encoding)) == SMALL
+
+    def test_of_a_key_given_twice_the_last_counts(self) -> None:
+        report = Report.from_json('{"calls":[{"a":{"count":1}}],"calls":[{"b":{"count":2}}]}')
+        assert report.calls == [{"b": Count(2)}]
+
+    def test_rows_may_lack_fields(self) -> None:
+        report = Report.from_json('{"calls":[{},{"Name":"f"},{"cycles":{"count":1}}]}')
+        assert report.calls == [{}, {"Name": "f"}, {"cycles": Count(1)}]
+
+    def test_a_backward_counter_that_tvm_wrote_as_minus_one_stays_visible(self) -> None:
+        report = Report.from_json('{"calls":[{"Name":"f","cycles":{"count":-1}}]}')
+        assert report.calls == [{"Name": "f", "cycles": Count(-1)}]
+
     def test_the_form_in_tvms_documentation_is_read(self) -> None:
         report = Report.from_json(
             '{"calls": [{"Duration (us)": {"microseconds": 12.3}, "Name": "fused_dense", '
@@ -207,7 +236,27 @@ class TestFaults:
                 '{"calls":[],"configuration":{"x":{"ratio":1e999}}}',
                 'configuration["x"]["ratio"]: 1e999 is too large for a 64-bit float',
             ),
+            (
+                '{"calls":[{"t":{"microseconds":1e999}}]}',
+                'calls[0]["t"]["microseconds"]: 1e999 is too large for a 64-bit float',
+            ),
             ("calls", "line 1, column 1: this is not JSON: Expecting value"),
+            ('{"calls":[{},]}', "line 1, column 14: this is not JSON: Expecting value"),
+            ('{"calls":[{} {}]}', "line 1, column 14: this is not JSON: Expecting ',' delimiter"),
+            ('{"calls" []}', "line 1, column 10: this is not JSON: Expecting ':' delimiter"),
+            ('{"calls":[],}', "line 1, column 13: this is not JSON: Expecting property name "),
+            (
+                '{"calls":[{"a":{"count":1}},{"a":{"count":2,"ratio":1}}]}',
+                'calls[1]["a"]: a metric is an object with one tag, not dict',
+            ),
+            (
+                '{"calls":[{"a":{"count":1}},{"a":{"count":true}}]}',
+                'calls[1]["a"]: a count is an integer, not bool True',
+            ),
+            (
+                '{"calls":[{"a":{"string":"x"},"b":{"count":1}},{"a":{"string":1},"b":2}]}',
+                'calls[1]["a"]: a string is needed, not int 1',
+            ),
             ('{"calls":["\\u12x"]}', "line 1, column 13: this is not JSON: Invalid \\uXXXX escape"),
             ("{'calls':[]}", "line 1, column 2: this is not JSON: Expecting property name "),
             ('{"calls":[]}\n{"calls":[]}', "line 2, column 1: this is not JSON: Extra data"),

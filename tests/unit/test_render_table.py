@@ -323,22 +323,63 @@ def test_ours_names_the_device_of_a_total_that_does_not_say_it_itself() -> None:
     assert rows(totals.table(col_sums=False))[1] == ["Total", "cpu0", "1"]
     assert rows(totals.table(col_sums=False, compat="tvm"))[1] == ["Total", "1"]
 
-    def test_several_devices_have_a_sum_each_since_their_ticks_do_not_add_up(self) -> None:
-        text = report(
-            {"Name": "f", "Device": "a", "Count": Count(1), "ticks": Count(10)},
-            {"Name": "g", "Device": "a", "Count": Count(1), "ticks": Count(30)},
-            {"Name": "f", "Device": "b", "Count": Count(1), "ticks": Count(500)},
-        ).table()
-        sums = [line.split() for line in text.splitlines() if line.startswith("Sum")]
-        assert sums == [["Sum", "a", "2", "40"], ["Sum", "b", "1", "500"]]
 
-    def test_tvms_layout_adds_up_all_devices(self) -> None:
+def test_several_devices_have_a_sum_each_since_their_ticks_do_not_add_up() -> None:
+    text = report(
+        {"Name": "f", "Device": "a", "Count": Count(1), "ticks": Count(10)},
+        {"Name": "g", "Device": "a", "Count": Count(1), "ticks": Count(30)},
+        {"Name": "f", "Device": "b", "Count": Count(1), "ticks": Count(500)},
+    ).table()
+    sums = [line.split() for line in text.splitlines() if line.startswith("Sum")]
+    assert sums == [["Sum", "a", "2", "40"], ["Sum", "b", "1", "500"]]
+
+
+def test_tvms_layout_adds_up_all_devices() -> None:
+    text = report(
+        {"Name": "f", "Device": "a", "Count": Count(1), "ticks": Count(10)},
+        {"Name": "f", "Device": "b", "Count": Count(1), "ticks": Count(500)},
+    ).table(compat="tvm")
+    sums = [line.split() for line in text.splitlines() if line.startswith("Sum")]
+    assert sums == [["Sum", "2", "510"]]
+
+
+def test_the_share_of_each_device_is_summed_for_itself_in_ours_and_over_all_in_tvms() -> None:
+    two = report(
+        {"Name": "f", "Device": "cpu0", "Percent": Percent(60.0)},
+        {"Name": "g", "Device": "cpu0", "Percent": Percent(30.0)},
+        {"Name": "f", "Device": "npu0", "Percent": Percent(25.0)},
+    )
+    assert rows(two.table())[-2:] == [["Sum", "90.00", "cpu0"], ["Sum", "25.00", "npu0"]]
+    assert rows(two.table(compat="tvm"))[-1] == ["Sum", "115.00"]
+
+
+def test_a_report_made_by_hand_without_shares_gets_none() -> None:
+    text = report(
+        {"Name": "f", "Duration (us)": Duration(5.0)}, cpu0={"Duration (us)": Duration(9)}
+    )
+    for compat in (None, "tvm"):
+        assert column(text.table(compat=compat), "Percent") == ["", "", "", ""]
+
+
+class TestTvmKnowsNothingOfOurs:
+    """Byte for byte TVM's: what we treat apart, by its name or its column, TVM does not."""
+
+    def test_percents_and_counts_are_summed_in_every_column(self) -> None:
+        call: dict[str, Metric] = {
+            "Name": "f",
+            "Stack (bytes)": Count(8),
+            "Stalled (%)": Percent(10.0),
+        }
+        text = report(call, call).table(compat="tvm")
+        assert column(text, "Stack (bytes)") == ["16", "", "16"]
+        assert column(text, "Stalled (%)") == ["20.00", "", "20.00"]
+
+    def test_flags_do_not_keep_rows_apart(self) -> None:
         text = report(
-            {"Name": "f", "Device": "a", "Count": Count(1), "ticks": Count(10)},
-            {"Name": "f", "Device": "b", "Count": Count(1), "ticks": Count(500)},
-        ).table(compat="tvm")
-        sums = [line.split() for line in text.splitlines() if line.startswith("Sum")]
-        assert sums == [["Sum", "2", "510"]]
+            {"Name": "f", "Flags": "-O2", "Count": Count(1)},
+            {"Name": "f", "Flags": "-O3", "Count": Count(1)},
+        ).table(col_sums=False, compat="tvm")
+        assert rows(text)[1:] == [["f", "2"]]
 
 
 class TestRule5Columns:
@@ -612,6 +653,72 @@ class TestText:
 
     def test_tvms_layout_leaves_text_as_it_is(self) -> None:
         assert "\na\tb  " in report({"Name": "a\tb"}).table(compat="tvm")
+
+
+class TestAnythingIsTabulated:
+    @pytest.mark.parametrize("digits", [399, 4998])  # Python writes no int of more than 4300 digits
+    def test_a_count_of_any_number_of_digits(self, digits: int) -> None:
+        calls: list[dict[str, Metric | int]] = [
+            {"Name": "f", "Count": 10**digits, "n": 10**digits, "Duration (us)": Duration(1.0)},
+            {"Name": "f", "Count": 3, "n": 10**digits + 1, "Flags": "-O2"},
+            {"Name": "g", "Count": 1, "instructions": 1, "Flags": "-O2"},
+            {"Name": "g", "Count": 1, "instructions": 10**digits, "Flags": "-O3"},
+        ]
+        huge = Report(calls, {"cpu0": {"n": 10**digits}}, {"n": -(10**digits)})
+        for text in (huge.table(), huge.table(compat="tvm"), huge.table(aggregate=False)):
+            assert "1" + ",000" * (digits // 3) in text
+        assert "f" in huge.table(by_board=True)
+        assert "1" + "0" * digits + "," in huge.csv()
+
+    def test_a_ratio_of_counts_that_no_float_holds_is_left_empty(self) -> None:
+        calls: list[dict[str, Metric | int]] = [
+            {"Name": "g", "Device": "m4", "Count": 1, "ticks": ticks, "Flags": flags}
+            for ticks, flags in ((1, "-O2"), (10**400, "-O3"))
+        ]
+        lines = Report(calls, {}, {}).table(by_board=True).splitlines()
+        assert lines[2].split() == ["g", "-O2", "1", "1.00"]
+        assert lines[3].split()[:2] == ["g", "-O3"]
+        assert len(lines[3].split()) == 3
+
+    def test_a_time_over_more_calls_than_a_float_holds(self) -> None:
+        calls: list[dict[str, Metric | int]] = [
+            {"Name": "f", "Count": 10**400, "Duration (us)": Duration(us)}
+            for us in (1.0, float("inf"))
+        ]
+        first, second = rows(Report(calls, {}, {}).table(aggregate=False, col_sums=False))[1:]
+        assert (first[:3], second[:3]) == (["f", "inf", "inf"], ["f", "1.00", "0.00"])
+
+    def test_rows_that_lack_everything(self) -> None:
+        text = report({}, {"Count": Count(1)}, {"cycles": Count(3)}).table(col_sums=False)
+        assert rows(text) == [
+            ["Name", "Duration", "(us)", "Percent", "Device", "Count", "cycles"],
+            ["1", "3"],
+        ]
+
+    def test_keys_that_are_no_text(self) -> None:
+        calls: list[dict[str, Metric | int]] = [
+            {"Name": 1, "Device": Ratio(0.5), "Count": 1},
+            {"Name": "1", "Device": Ratio(0.5), "Count": 1},
+        ]
+        assert len(rows(Report(calls, {}, {}).table(col_sums=False))) == 1 + 2
+
+    @pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+    def test_what_is_not_finite(self, value: float) -> None:
+        calls: list[dict[str, Metric | int]] = [
+            {
+                "Name": "f",
+                "Flags": flags,
+                "Count": 1,
+                "Duration (us)": Duration(value),
+                "Percent": Percent(value),
+                "IPC": Ratio(value),
+                "miss (%)": Ratio(value),
+            }
+            for flags in ("-O2", "-O3")
+        ]
+        odd = Report(calls, {"cpu0": {"Duration (us)": Duration(value)}}, {"t": Ratio(value)})
+        for text in (odd.table(), odd.table(compat="tvm"), odd.table(by_board=True)):
+            assert str(value) in text
 
 
 def test_an_unknown_compat_mode_is_refused_by_name() -> None:

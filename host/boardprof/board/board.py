@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,6 +26,7 @@ from boardprof.cfunction import CFunction
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import check_layouts
+from boardprof.elf.compilers import compilers_of
 from boardprof.errors import LinkError, UsageError
 from boardprof.link.bulk import Channels
 from boardprof.link.session import Session, Welcome
@@ -98,6 +100,7 @@ class Board:
         self.channels = Channels(session, welcome, dictionary)
         self.memory = Memory(session, welcome, dictionary, self.channels)
         self._sources: dict[str, CFunction] = {}
+        self._image: Path | None = None
         self.stack_check = StackCheck(spec.name, None, (), is_of_this_host=False)
         self.functions = Functions(
             session,
@@ -105,6 +108,7 @@ class Board:
             self.memory,
             self._sources,
             lambda name: self.stack_check.require(name),
+            board=self,
         )
         self.dtypes = Dtypes(self._sources, self.memory.byte_order)
         programmable = programmable_collectors(
@@ -162,6 +166,12 @@ class Board:
         """Learn what the board runs; ``is_of_this_host``: on a stack of this machine."""
         names = [function.name for function in self.dictionary.user_functions]
         self.stack_check = StackCheck(self.spec.name, image, names, is_of_this_host=is_of_this_host)
+        self._image = image
+
+    @cached_property
+    def compilers(self) -> tuple[str, ...]:
+        """The compilers that the board's image names; () where the image is not known."""
+        return () if self._image is None else compilers_of(self._image)
 
     def profile(
         self,
@@ -172,6 +182,7 @@ class Board:
         repeat: int = 10,
         number: int = 1,
         named: Mapping[str, object] | None = None,
+        cold: bool = False,
         on_progress: Progress | None = None,
         on_transfer: OnTransfer | None = None,
     ) -> Report:
@@ -190,6 +201,9 @@ class Board:
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
             named: arguments by parameter name.
+            cold: measure the function's first call apart, ahead of the warm-up; the Report has it
+                beside the samples. It costs one more call of the function and one of the board, and
+                is cold only if nothing has called the function since the board has started.
             on_progress: called with (rounds done, rounds in all) between rounds: a round is a
                 warm-up call or a sample, those of the calibration included.
             on_transfer: called with ("to the board" or "from the board", bytes done, bytes in all)
@@ -209,6 +223,7 @@ class Board:
             repeat=repeat,
             number=number,
             named=named,
+            cold=cold,
             on_progress=on_progress,
             on_transfer=on_transfer,
         )
@@ -223,6 +238,7 @@ class Board:
         repeat: int = 10,
         number: int = 1,
         named: Mapping[str, object] | None = None,
+        cold: bool = False,
         on_progress: Progress | None = None,
         on_transfer: OnTransfer | None = None,
         on_note: OnNote | None = None,
@@ -249,6 +265,7 @@ class Board:
             on_progress=on_progress,
             on_transfer=on_transfer,
             on_note=on_note,
+            cold=cold,
         )
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from boardprof.board.selection import Selection
 from boardprof.decode.dictionary import CollectorInfo, FunctionInfo
 from boardprof.decode.samples import Sample
 from boardprof.errors import RpcError, UsageError
-from boardprof.report.measurement import Device, Windows
+from boardprof.report.measurement import Cold, Device, Windows
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:
@@ -35,6 +36,9 @@ class Counting:
     """Measures a function in as many passes as it takes.
 
     What turns out not to fit into a pass, collectors or events, has one of its own behind.
+
+    Attributes:
+        cold: the first call of all, once `windows` has run; None where it is not wanted.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Counting:
         *,
         may_drop: bool,
         on_progress: Progress | None,
+        cold: bool = False,
         calibrations: int = CALIBRATION_SAMPLES,
     ) -> None:
         """Prepare; nothing is called yet.
@@ -59,8 +64,11 @@ class Counting:
             rounds: how often the function is called in each pass.
             may_drop: whether events that the board refuses are left out, with the reason.
             on_progress: called with (rounds done, rounds in all).
+            cold: whether the first call of all is measured apart, in the first pass.
             calibrations: windows around the empty function, at least one.
         """
+        self.cold: Cold | None = None
+        self._wants_cold = cold
         self._calibrations = calibrations
         self._board = board
         self._function = function
@@ -125,10 +133,25 @@ class Counting:
                 self._put_off(chosen, selection.collectors[-1], selection)
                 selection = selection.without_last()
                 continue
+            if self._wants_cold:
+                self._wants_cold = False
+                self.cold = self._first(run, calibration)
             samples, totals = run.samples(MeasureFlag(0), self._rounds.warmup, self._rounds.repeat)
             active = {collector.name for collector in selection.collectors}
             events = {s.collector.name: s.events for s in slots if s.collector.name in active}
             return Windows(samples, calibration, totals, selection.mask, events)
+
+    def _first(self, run: Sampling, calibration: tuple[Sample, ...]) -> Cold:
+        """Measure the first call; the calibration has warmed up the agent, and nothing else."""
+        if self._rounds.number > 1:
+            calibration = run.single(CALIBRATION_SAMPLES)
+        sample = run.first()
+        overhead = {
+            name: statistics.median_low(each.readings[name].value for each in calibration)
+            for name in sample.readings
+            if all(name in each.readings for each in calibration)
+        }
+        return Cold(sample, overhead)
 
     def _put_off(self, chosen: Pass, collector: CollectorInfo, selection: Selection) -> None:
         """Give a collector that does not fit a pass of its own."""

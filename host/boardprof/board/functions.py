@@ -5,15 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from boardprof.arguments.arguments import Arguments, bind
 from boardprof.arguments.signature import Signature, pack_arguments, parse_signature
 from boardprof.board.memory import Memory
+from boardprof.board.observing import OBSERVERS, HostCall, Value, observe
 from boardprof.board.placement import Placement
 from boardprof.cfunction import CFunction, Pointer
 from boardprof.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.errors import UnknownNameError
 from boardprof.link.session import Session
+
+if TYPE_CHECKING:
+    from boardprof.board.board import Board
 
 __all__ = ["Functions", "RemoteFunction"]
 
@@ -28,6 +33,7 @@ class RemoteFunction:
         memory: Memory,
         source: CFunction | None = None,
         require: Callable[[str], None] | None = None,
+        board: Board | None = None,
     ) -> None:
         """Wrap one entry of the board's dictionary.
 
@@ -37,8 +43,10 @@ class RemoteFunction:
             memory: where arrays go.
             source: what is known of it besides, such as the members of structs.
             require: called with its name before its first call; refuses what cannot go well.
+            board: whose function it is, for those who watch its calls; None: nobody can.
         """
         self.info = info
+        self._board = board
         self._source = source
         self._session = session
         self._memory = memory
@@ -58,18 +66,27 @@ class RemoteFunction:
                 `StackCheck.require`.
             RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
         """
+        if OBSERVERS and self._board is not None:
+            call = HostCall(self._board, self, args, named)
+            return observe(call, self._run, self._session.value)
+        if self._is_plain and self._require is None and not (args or named):  # the short way
+            return self._session.value(self.info.id, b"", 0, self.info.name)
+        return self._run(args, named, self._session.value)
+
+    def _run(self, args: Sequence[object], named: Mapping[str, object], call: Value) -> object:
+        """Do what `__call__` says, the call itself by ``call``."""
         info = self.info
         if self._require is not None:
             self._require(info.name)
             self._require = None
         if self._is_plain and not (args or named):
-            return self._session.value(info.id, b"", 0, info.name)
+            return call(info.id, b"", 0, info.name)
         signature = self.signature
         if not signature.pointers:
             packed, count = pack_arguments(info.name, signature, args, named)
-            return self._session.value(info.id, packed, count, info.name)
+            return call(info.id, packed, count, info.name)
         with Placement(self._memory, self.bind(args, named)) as placement:
-            value = self._session.value(info.id, *placement.packed, info.name)
+            value = call(info.id, *placement.packed, info.name)
             placement.fetch()
         return value
 
@@ -114,12 +131,15 @@ class Functions:
         memory: Memory,
         sources: Mapping[str, CFunction] | None = None,
         require: Callable[[str], None] | None = None,
+        board: Board | None = None,
     ) -> None:
         """Offer what the dictionary lists; arrays go into ``memory``.
 
         ``sources`` is what is known of some besides; it may become more before they are used.
-        ``require`` is called with a function's name before its first call.
+        ``require`` is called with a function's name before its first call. ``board`` is whose they
+        are, for those who watch their calls.
         """
+        self._board = board
         self._sources: Mapping[str, CFunction] = {} if sources is None else sources
         self._session = session
         self._memory = memory
@@ -133,7 +153,7 @@ class Functions:
             info = self._dictionary.function(name)
             source = self._sources.get(name)
             self._known[name] = RemoteFunction(
-                self._session, info, self._memory, source, self._require
+                self._session, info, self._memory, source, self._require, self._board
             )
         return self._known[name]
 

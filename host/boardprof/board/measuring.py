@@ -11,6 +11,7 @@ import msgpack
 
 from boardprof.board.counting import CALIBRATION_SAMPLES, Counting
 from boardprof.board.functions import RemoteFunction
+from boardprof.board.observing import observed_measurement
 from boardprof.board.passes import Pass
 from boardprof.board.placement import OnTransfer, Placement
 from boardprof.board.sampling import Progress
@@ -88,6 +89,7 @@ class Rounds:
         return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
 
 
+@observed_measurement
 def measure_function(
     board: Board,
     remote: RemoteFunction,
@@ -99,6 +101,7 @@ def measure_function(
     on_progress: Progress | None = None,
     on_transfer: OnTransfer | None = None,
     on_note: OnNote | None = None,
+    cold: bool = False,
 ) -> Measurement:
     """Measure a function with the same arguments in each round, then call it once for its outputs.
 
@@ -112,6 +115,7 @@ def measure_function(
         on_progress: called with (rounds done, rounds in all).
         on_transfer: called while arrays go over the line.
         on_note: called with what will take long, before it does.
+        cold: whether one call ahead of all others is measured apart.
 
     Raises:
         UsageError: the arrays do not fit the arena.
@@ -123,7 +127,14 @@ def measure_function(
     clock = board.clock_probe()
     with Placement(board.memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
         counting = Counting(
-            board, info, placement, passes, rounds, may_drop=may_drop, on_progress=on_progress
+            board,
+            info,
+            placement,
+            passes,
+            rounds,
+            may_drop=may_drop,
+            on_progress=on_progress,
+            cold=cold,
         )
         in_all = len(passes) * rounds.in_all
         if on_note is not None and placement.again_s * in_all > QUIET_S:
@@ -157,6 +168,8 @@ def measure_function(
         sent_again=placement.why_again,
         parts=board.parts,
         formulas=board.formulas,
+        cold=counting.cold,
+        compilers=board.compilers,
     )
 
 

@@ -88,6 +88,22 @@ class Sampling:
             self._show(0, 0)
         return tuple(samples), tuple(totals)
 
+    def first(self) -> Sample:
+        """Return a window around one call, without any before it."""
+        if self._prepare is not None:
+            self._prepare()
+        (sample,), _ = self._batch(MeasureFlag(0), 0, 1, 1)
+        self._done += 1
+        return sample
+
+    def single(self, repeat: int) -> tuple[Sample, ...]:
+        """Return windows around one call of the empty function each, behind one to warm up."""
+        found: list[Sample] = []
+        while len(found) < repeat:
+            taken, _ = self._batch(MeasureFlag.EMPTY, 1, repeat - len(found), 1)
+            found += taken
+        return tuple(found)
+
     def _one_by_one(
         self, prepare: Callable[[], None], flags: MeasureFlag, warmup: int, repeat: int
     ) -> tuple[tuple[Sample, ...], tuple[Sample, ...]]:

@@ -86,7 +86,7 @@ def default_board() -> BoardSpec:
     Raises:
         UsageError: not exactly one board has ``default = true``.
     """
-    specs = [load_board(folder) for folder in _own_boards().values()]
+    specs = [load_board(folder, with_counts=False) for folder in _own_boards().values()]
     defaults = [spec for spec in specs if spec.default]
     if len(defaults) != 1:
         names = ", ".join(spec.name for spec in defaults) or "none"

@@ -23,7 +23,7 @@ def boards(as_json: bool) -> None:
     from boardprof.boards.finding import find_boards, load_board
     from boardprof.run.missing import missing_text
 
-    specs = [load_board(folder) for folder in find_boards().values()]
+    specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]
     if as_json:
         click.echo(json.dumps({"schema_version": 1, "boards": rows}, indent=2))

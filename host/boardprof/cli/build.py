@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,9 +29,15 @@ __all__ = ["build"]
     help="Where to write it. [BOARD.elf in the current folder]",
 )
 @build_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show each command of the compiler.")
 def build(
-    paths: tuple[str, ...], board: str | None, output: str | None, verbose: bool, **options: Any
+    paths: tuple[str, ...],
+    board: str | None,
+    output: str | None,
+    as_json: bool,
+    verbose: bool,
+    **options: Any,
 ) -> None:
     """Build firmware with the functions in PATH and write it to a file.
 
@@ -38,6 +45,7 @@ def build(
     one it is the agent alone. Prints the sizes and the functions.
     """
     from boardprof.boards.finding import board_spec, default_board
+    from boardprof.cfunction import signature
     from boardprof.firmware.image_file import image_sizes, write_image
 
     spec = default_board() if board is None else board_spec(board)
@@ -45,8 +53,22 @@ def build(
         spec, paths, verbose=echo_command if verbose else None
     )
     target = write_image(firmware, output)
-    click.echo(f"{target}: firmware for {spec.name}, build {firmware.build_id.hex()}")
     sizes = image_sizes(firmware)
+    if as_json:
+        facts = {
+            "schema_version": 1,
+            "file": str(target),
+            "board": spec.name,
+            "build_id": firmware.build_id.hex(),
+            "bytes": sizes,
+            "functions": [
+                {"name": fn.name, "signature": signature(fn), "reason": fn.reason}
+                for fn in firmware.functions
+            ],
+        }
+        click.echo(json.dumps(facts, indent=2))
+        return
+    click.echo(f"{target}: firmware for {spec.name}, build {firmware.build_id.hex()}")
     if sizes is not None:
         click.echo("  " + ", ".join(f"{name} {size:,} bytes" for name, size in sizes.items()))
     for fn in firmware.functions:

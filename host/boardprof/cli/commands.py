@@ -14,17 +14,24 @@ from boardprof.cli import INTERRUPTED
 from boardprof.cli.agent import agent
 from boardprof.cli.boards import boards
 from boardprof.cli.build import build
+from boardprof.cli.compare import compare
+from boardprof.cli.completion import completion
+from boardprof.cli.decode import decode
+from boardprof.cli.devices import devices
 from boardprof.cli.doctor import doctor
+from boardprof.cli.export import export
 from boardprof.cli.flash import flash
 from boardprof.cli.functions import functions
 from boardprof.cli.glue import glue
 from boardprof.cli.group import Commands
+from boardprof.cli.history import history
 from boardprof.cli.info import info
 from boardprof.cli.metrics import metrics
 from boardprof.cli.new import new
 from boardprof.cli.output import forget_output
 from boardprof.cli.run import run
 from boardprof.cli.runtime import runtime
+from boardprof.cli.settings import apply_settings
 from boardprof.cli.show import show
 from boardprof.errors import BoardprofError
 from boardprof.writing import unwritable
@@ -34,24 +41,49 @@ __all__ = ["run_command"]
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
-def cli() -> None:
-    """Measure what a C function costs on a board that you reach through a wire."""
+@click.option(
+    "--profile",
+    envvar="BOARDPROF_PROFILE",
+    metavar="NAME",
+    help="Take the settings of [profile.NAME].",
+)
+@click.option(
+    "--config",
+    envvar="BOARDPROF_CONFIG",
+    type=click.Path(),
+    metavar="FILE",
+    help="Settings to read. [the project's boardprof.toml or pyproject.toml, then the user's]",
+)
+@click.pass_context
+def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
+    """Measure what a C function costs on a board that you reach through a wire.
+
+    Each option can stand in boardprof.toml or in [tool.boardprof] of pyproject.toml, by its long
+    name, or in the environment: BOARDPROF_REPEAT is --repeat.
+    """
+    apply_settings(ctx, config, profile)
 
 
 for _command in (
     boards,
+    devices,
     build,
     flash,
     info,
     metrics,
     run,
     show,
+    export,
+    decode,
+    compare,
+    history,
     doctor,
     agent,
     functions,
     glue,
     runtime,
     new,
+    completion,
 ):
     cli.add_command(_command)
 

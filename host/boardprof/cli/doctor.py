@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import click
 
 from boardprof.cli.boards import board_facts
 from boardprof.cli.options import LONGEST_S, Real, board_option, key_option
-from boardprof.cli.output import echo_note
+from boardprof.cli.output import echo_note, progress_bar
 from boardprof.errors import BuildError, DeviceError, UsageError
 
 __all__ = ["doctor"]
@@ -61,7 +62,7 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
     from boardprof.boards.finding import find_boards, load_board
     from boardprof.run.doctor import environment, environment_text
 
-    specs = [load_board(folder) for folder in find_boards().values()]
+    specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     facts = environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
     click.echo(json.dumps(facts, indent=2) if as_json else environment_text(facts))
     lacking = any(board["default"] and board["missing"] for board in facts["boards"])
@@ -69,16 +70,25 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
 
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
-    from boardprof.run.proof.finding import FAILED, finding_text, proof_facts
+    from boardprof.run.proof.finding import FAILED, Finding, finding_text, proof_facts
     from boardprof.run.proof.prove import proved
 
-    findings = proved(
-        options["board"],
-        options["port"],
-        key_file=options["key_file"],
-        on_finding=None if as_json else lambda found: click.echo(finding_text(found)),
-        on_note=echo_note,
-    )
+    began_s = time.monotonic()
+    with progress_bar() as show:
+
+        def told(found: Finding) -> None:
+            if as_json:
+                show(f"proving, {found.subject}", int(time.monotonic() - began_s), None)
+            else:
+                click.echo(finding_text(found))
+
+        findings = proved(
+            options["board"],
+            options["port"],
+            key_file=options["key_file"],
+            on_finding=told,
+            on_note=echo_note,
+        )
     if as_json:
         click.echo(json.dumps(proof_facts(findings), indent=2))
     failed = any(found.verdict == FAILED for found in findings)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +28,11 @@ _STDERR = 2
 @board_option
 @port_options
 @build_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show each command.")
-def flash(paths: tuple[str, ...], board: str | None, verbose: bool, **options: Any) -> None:
+def flash(
+    paths: tuple[str, ...], board: str | None, as_json: bool, verbose: bool, **options: Any
+) -> None:
     """Write firmware to a board by the board's own tool, reset it, and see that it runs.
 
     PATH is a linked ELF file, or what firmware is built of: C, C++ and assembler files, folders of
@@ -47,10 +51,22 @@ def flash(paths: tuple[str, ...], board: str | None, verbose: bool, **options: A
     on_command = echo_command if verbose else None
     image, build_id = _image(spec, paths, options, verbose)
     write(spec, image, port, output=_STDERR, on_command=on_command)
-    if port is None:
+    runs = None if port is None else _checked(spec, image, build_id, options)
+    if as_json:
+        facts = {
+            "schema_version": 1,
+            "board": spec.name,
+            "image": str(image),
+            "port": port,
+            "build_id": None if build_id is None else build_id.hex(),
+            "runs": None if runs is None else runs.hex(),
+        }
+        click.echo(json.dumps(facts, indent=2))
+    elif runs is None:
         click.echo(f"{spec.name} is flashed. Without a port nobody asked it what it runs.")
-        return
-    click.echo(f"{spec.name} at {port} runs build {_checked(spec, image, build_id, options)}")
+    else:
+        unknown = f"; {image} does not tell its own" if build_id is None else ""
+        click.echo(f"{spec.name} at {port} runs build {runs.hex()}{unknown}")
 
 
 def _image(
@@ -70,8 +86,8 @@ def _image(
 
 def _checked(
     spec: BoardSpec, image: Path, build_id: bytes | None, options: Mapping[str, Any]
-) -> str:
-    """Return what the board says that it runs; raise where that is not what was flashed."""
+) -> bytes:
+    """Return the build that the board runs; raise where that is not what was flashed."""
     from boardprof.connection import connect
     from boardprof.errors import BuildMismatchError
 
@@ -85,13 +101,11 @@ def _checked(
         key_file=options["key_file"],
     ) as connected:
         runs = connected.welcome.build_id
-    if build_id is None:
-        return f"{runs.hex()}; {image} does not tell its own"
-    if runs != build_id:
+    if build_id is not None and runs != build_id:
         raise BuildMismatchError(
             f"{spec.name} at {options['port']} still runs build {runs.hex()}; {image} is build "
             f"{build_id.hex()}.",
             hint="see that the board boots from what was flashed, and that the tool, or [flash] "
             "reset in board.toml, starts it anew; or is it the port of another board?",
         )
-    return runs.hex()
+    return runs

@@ -26,8 +26,10 @@ _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 @click.option(
     "-O", "optimize", default="2", show_default=True, metavar="LEVEL", help="Optimisation."
 )
-@click.option("-I", "includes", multiple=True, metavar="DIR", help="Folder for #include.")
-@click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro.")
+@click.option(
+    "-I", "--include", "includes", multiple=True, metavar="DIR", help="Folder for #include."
+)
+@click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro.")
 @click.option("--cflags", default="", metavar="FLAGS", help="More flags of the compiler.")
 @click.option("--keep", multiple=True, metavar="[FILE:]NAME", help="Static function.")
 @click.option("--all", "complete", is_flag=True, help="List all that cannot be called.")

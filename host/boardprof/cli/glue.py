@@ -18,6 +18,7 @@ __all__ = ["glue"]
 )
 @click.option(
     "-D",
+    "--define",
     "defines",
     multiple=True,
     metavar="BP_CFG_X=N",

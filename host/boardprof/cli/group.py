@@ -9,18 +9,32 @@ from typing import Any
 
 import click
 
-from boardprof.cli.output import forget_output
+from boardprof.cli.output import forget_output, progress_bar, quieten
+from boardprof.cli.settings import environment_name
 
 __all__ = ["Commands"]
 
 
 class Commands(click.Group):
-    """A group that proposes the nearest command, and does not mind when nobody reads on."""
+    """A group that proposes the nearest command, and does not mind when nobody reads on.
+
+    What all commands have in common, they get when they are added.
+    """
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Add a command, with ``--quiet``, and with an environment variable for each option."""
+        if not isinstance(cmd, click.Group):
+            cmd.params.append(_quiet_option())
+        for parameter in cmd.params:
+            if isinstance(parameter, click.Option) and parameter.envvar is None:
+                parameter.envvar = environment_name(parameter)
+        super().add_command(cmd, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; that whoever read its output has gone is no failure of it."""
         try:
-            result = super().invoke(ctx)
+            with progress_bar():
+                result = super().invoke(ctx)
             if sys.stdout is not None:  # it may have been closed before we began
                 sys.stdout.flush()  # here a full disk can still be told
         except BrokenPipeError:
@@ -39,3 +53,19 @@ class Commands(click.Group):
             proposal = f" Did you mean {close[0]!r}?" if close else ""
             raise click.UsageError(f"No such command {name!r}.{proposal}", ctx)
         return super().resolve_command(ctx, args)
+
+
+def _quiet_option() -> click.Option:
+    """Return the option that silences notes and progress; results and errors stay."""
+
+    def taken(ctx: click.Context, option: click.Parameter, value: bool) -> None:
+        if value:
+            quieten()
+
+    return click.Option(
+        ["-q", "--quiet"],
+        is_flag=True,
+        expose_value=False,
+        callback=taken,
+        help="No notes, warnings and progress on stderr; errors are told.",
+    )

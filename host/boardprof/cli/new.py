@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -23,7 +25,8 @@ def new() -> None:
 @click.argument("name")
 @click.option("--like", required=True, metavar="BOARD", help="The board that it is most like.")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
-def board(name: str, like: str, folder: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def board(name: str, like: str, folder: Path, as_json: bool) -> None:
     """Make DIR/NAME, the folder of a board, as a copy of another one's that builds at once.
 
     A comment with CHANGE stands wherever it still speaks of the other board.
@@ -31,7 +34,11 @@ def board(name: str, like: str, folder: Path) -> None:
     from boardprof.run.new_board import MARK, new_board
 
     target = new_board(name, like, folder)
-    for path in sorted(path for path in target.rglob("*") if path.is_file()):
+    files = sorted(path for path in target.rglob("*") if path.is_file())
+    if as_json:
+        click.echo(_facts(files, [f"boardprof build -b {_as_folder(target)}"]))
+        return
+    for path in files:
         marks = path.read_text(errors="replace").count(MARK)
         click.echo(f"{path}: {marks} to change" if marks else path)
     click.echo(f"See them: grep -rn {MARK} {target}")
@@ -41,7 +48,8 @@ def board(name: str, like: str, folder: Path) -> None:
 @new.command()
 @click.argument("name")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
-def collector(name: str, folder: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def collector(name: str, folder: Path, as_json: bool) -> None:
     """Make the files of a collector: bp_NAME.c, its layout and its vectors.
 
     DIR is a board's folder, a checkout of boardprof, or the folder of a Python package of your own.
@@ -50,11 +58,19 @@ def collector(name: str, folder: Path) -> None:
     from boardprof.run.new_collector import new_collector
 
     made = new_collector(name, folder)
+    if as_json:
+        click.echo(_facts(made.files, made.steps))
+        return
     for path in made.files:
         click.echo(path)
     click.echo("Then:")
     for step in made.steps:
         click.echo(f"  {step}")
+
+
+def _facts(files: Sequence[Path], steps: Sequence[str]) -> str:
+    facts = {"schema_version": 1, "files": [str(file) for file in files], "steps": list(steps)}
+    return json.dumps(facts, indent=2)
 
 
 def _as_folder(path: Path) -> str:

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-__all__ = ["LONGEST_S", "Real", "board_option", "image_option", "key_option", "port_options"]
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+__all__ = ["LONGEST_S", "Real", "board_option", "complete_board", "image_option", "key_option"]
+__all__ += ["port_options", "warnings_option"]
 
 LONGEST_S = 1_000_000
 """The longest time that an option takes."""
@@ -63,8 +67,33 @@ def image_option(command: Command) -> Command:
     )(command)
 
 
+def warnings_option(command: Command) -> Command:
+    """Add ``--no-warnings``."""
+    return click.option(
+        "--warnings/--no-warnings",
+        default=True,
+        help="Tell what stands against the samples, and what to do. [told]",
+    )(command)
+
+
 def board_option(command: Command) -> Command:
     """Add ``--board``."""
     return click.option(
-        "-b", "--board", help="Board, as `boardprof boards` lists them, or the path of its folder."
+        "-b",
+        "--board",
+        shell_complete=complete_board,
+        help="Board, as `boardprof boards` lists them, or the path of its folder.",
     )(command)
+
+
+def complete_board(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Propose boards for a shell's completion; behind a comma, the next one."""
+    from click.shell_completion import CompletionItem
+
+    from boardprof.boards.finding import find_boards
+
+    before, comma, start = incomplete.rpartition(",")
+    names = [name for name in find_boards() if name.startswith(start)]
+    return [CompletionItem(f"{before}{comma}{name}") for name in names]

@@ -6,14 +6,28 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
-__all__ = ["echo_command", "echo_console", "echo_note", "forget_output", "progress_bar"]
-__all__ += ["stdout_of_boards"]
+from boardprof.progress import Show, shown_by
+
+if TYPE_CHECKING:
+    from boardprof.cli.bar import Bar
+    from boardprof.report.report import Report
+
+__all__ = ["echo_command", "echo_console", "echo_note", "echo_table", "echo_warnings"]
+__all__ += ["echo_written", "forget_output", "progress_bar", "quieten", "stdout_of_boards"]
 
 _STDOUT, _STDERR = 1, 2
+_quiet = False
+
+
+def quieten() -> None:
+    """Print no notes and no progress from now on."""
+    global _quiet
+    _quiet = True
 
 
 def forget_output() -> None:
@@ -32,37 +46,81 @@ def echo_command(command: str) -> None:
 
 def echo_console(line: str) -> None:
     """Show a line that a board has printed."""
-    shown = "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)
-    click.echo(f"  | {shown}", err=True)
+    click.echo(f"  | {_printable(line)}", err=True)
 
 
 def echo_note(text: str) -> None:
     """Show what the user should know, but did not ask for."""
-    click.echo(f"note: {text}", err=True)
+    if not _quiet:
+        click.echo(f"note: {text}", err=True)
+
+
+def echo_table(text: str) -> None:
+    """Print a table: as it is to a file or a program, as wide as a terminal to a terminal."""
+    if sys.stdout is not None and sys.stdout.isatty():
+        from boardprof.run.screen import as_shown
+
+        text = as_shown(text, sys.stdout)
+    click.echo(text, nl=False, color=True)  # whatever its name: styles are for terminals only
+
+
+def echo_warnings(report: Report) -> None:
+    """Tell what stands against a Report's samples, and what to do about it."""
+    if _quiet:
+        return
+    from boardprof.stats.warnings import warnings
+
+    for warning in warnings(report):
+        click.echo(f"warning: {_printable(str(warning))}", err=True)
+
+
+def echo_written(what: str, file: object) -> None:
+    """Say where something was put that nobody sees on the terminal."""
+    if not _quiet:
+        click.echo(f"{what} written to {file}", err=True)
+
+
+def _printable(text: str) -> str:
+    """Return text of others without what a terminal would obey."""
+    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in text)
 
 
 @contextlib.contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Lend a function that shows where a long run is: a bar, or a line now and then in a log."""
-    if not sys.stderr.isatty():
-        from boardprof.cli.progress_lines import ProgressLines
+def progress_bar(*, measures: bool = False) -> Iterator[Show]:
+    """Show where long work is while the context lasts: a bar, or a line now and then in a log.
 
-        yield ProgressLines(lambda line: click.echo(line, err=True))
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+    It shows what `boardprof.progress` has, and lends the function that does it.
 
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # No thread that draws: it would run beside what an in-process board measures.
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
-    with bar:
-        task = bar.add_task("", total=None, visible=False)
+    Args:
+        measures: get ready at once: to load what draws would disturb what runs in this process.
+    """
+    bar: Bar | None = None
+    shown: Show | None = None
+    if sys.stderr is not None and sys.stderr.isatty():
+        from boardprof.cli import bar as bars
 
-        def show(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total, visible=True)
-            bar.refresh()
+        bar = shown = bars.Bar()
+        if measures and not _quiet:
+            bar.get_ready()
 
-        yield show
+    def show(what: str, done: int, total: int | None) -> None:
+        nonlocal shown
+        if not _quiet:
+            shown = shown or _lines()
+            shown(what, done, total)
+
+    try:
+        with shown_by(show):
+            yield show
+    finally:
+        if bar is not None:
+            bar.end()
+
+
+def _lines() -> Show:
+    from boardprof.cli.progress_lines import ProgressLines
+
+    return ProgressLines(lambda line: click.echo(line, err=True))
 
 
 @contextlib.contextmanager

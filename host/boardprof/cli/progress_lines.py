@@ -44,8 +44,16 @@ class ProgressLines:
         self._clock = clock
         self._ways: dict[str, _Way] = {}
 
-    def __call__(self, what: str, done: int, total: int) -> None:
-        """Take note of how far ``what`` is; several things may take turns."""
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Take note of how far ``what`` is; several things may take turns.
+
+        Without ``total`` it is so many seconds since it began, and nobody knows how many are left.
+        """
+        if not what:
+            return  # nothing is under way
+        if total is None:
+            self._take_seconds(what, done)
+            return
         now_s = self._clock()
         way = self._ways.get(what)
         if way is None or done < way.done:
@@ -61,6 +69,15 @@ class ProgressLines:
             return
         self._tell(f"{what}: {done:,} of {total:,}, about {_shown(left_s)} left")
         way.next_s = now_s + _EVERY_S
+
+    def _take_seconds(self, what: str, passed: int) -> None:
+        way = self._ways.get(what)
+        if way is None or passed < way.done:
+            way = self._ways[what] = _Way(0.0, 0, passed, _LONG_S)
+        way.done = passed
+        if passed >= way.next_s:
+            self._tell(f"{what}: {_shown(passed)} so far")
+            way.next_s = passed + _EVERY_S
 
 
 def _shown(seconds: float) -> str:

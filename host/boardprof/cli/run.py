@@ -4,20 +4,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli import INTERRUPTED
 from boardprof.cli.build_options import build_options, taken_build_options
-from boardprof.cli.options import LONGEST_S, Real, image_option, port_options
+from boardprof.cli.options import (
+    LONGEST_S,
+    Real,
+    complete_board,
+    image_option,
+    port_options,
+    warnings_option,
+)
 from boardprof.cli.output import (
     echo_command,
     echo_console,
     echo_note,
+    echo_table,
+    echo_warnings,
+    echo_written,
     progress_bar,
     stdout_of_boards,
 )
 from boardprof.errors import BoardprofError, UsageError
+
+if TYPE_CHECKING:
+    from boardprof.report.report import Report
 
 __all__ = ["run"]
 
@@ -33,6 +47,7 @@ _STDOUT = "-"
     "--board",
     "board_names",
     multiple=True,
+    shell_complete=complete_board,
     help="Board, or several: -b A,B makes one Report. [the default board; with -p, what is there]",
 )
 @port_options
@@ -58,6 +73,7 @@ _STDOUT = "-"
     type=click.IntRange(min=1),
     help="Calls in each sample.",
 )
+@click.option("--cold", is_flag=True, help="Measure the first call of all apart, too.")
 @build_options
 @click.option(
     "--sweep",
@@ -102,8 +118,13 @@ _STDOUT = "-"
     "exports",
     multiple=True,
     metavar="NAME=FILE",
-    help="Write the Report by an exporter: csv, json, table, or another package's.",
+    help="Write the Report by an exporter: csv, html, markdown ..., or another package's.",
 )
+@click.option(
+    "--save", metavar="NAME", help="Keep the run in the history under NAME. [kept without a name]"
+)
+@click.option("--stats", is_flag=True, help="Print statistics of the samples, too.")
+@warnings_option
 @click.option("--console", is_flag=True, help="Show what the board prints.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show each compiler command and what the board prints."
@@ -126,7 +147,9 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     from boardprof.report.report_file import check_report_file, write_report
     from boardprof.run.exports import read_exports, write_export
     from boardprof.run.runner import Plan, run_plan
+    from boardprof.run.saving import check_save_name, keep_run
 
+    check_save_name(options["save"])
     exports = read_exports(options["exports"])
     json_file = options["json_file"]
     if json_file not in (None, _STDOUT):
@@ -149,6 +172,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         warmup=options["warmup"],
         repeat=options["repeat"],
         number=options["number"],
+        cold=options["cold"],
         code=taken_build_options(options),
         sweep=options["sweep"],
         flash=options["flash"],
@@ -157,7 +181,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         save_output=options["save_output"],
     )
     shows_console = options["verbose"] or options["console"]
-    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
+    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
         outcome = run_plan(
             plan,
             on_command=echo_command if options["verbose"] else None,
@@ -172,21 +196,40 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         if json_file not in (None, _STDOUT):
             try:
                 write_report(outcome.report, json_file)
-                click.echo(f"Report written to {json_file}", err=True)
+                echo_written("Report", json_file)
             except BoardprofError as error:
                 failures.append(error)
         for export in exports:
             try:
                 write_export(outcome.report, export)
-                click.echo(f"Report written to {export.file}", err=True)
+                echo_written("Report", export.file)
             except BoardprofError as error:
                 failures.append(error)
-        is_json = json_file == _STDOUT
-        report = outcome.report
-        click.echo(report.json() if is_json else report.table(by_board=report.has_several))
+        notes: list[str] = []
+        kept = keep_run(outcome.report, name=options["save"], on_note=notes.append)
+        if kept is None and options["save"] is not None:
+            failures += [UsageError(note) for note in notes]
+        else:
+            for note in notes:
+                echo_note(note)
+        _echo_report(outcome.report, as_json=json_file == _STDOUT, stats=options["stats"])
+        if options["warnings"]:
+            echo_warnings(outcome.report)
     for failure in failures:
         click.echo(f"error: {failure}", err=True)
+    if outcome.interrupted:
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
     return failures[0].exit_code if failures else 0
+
+
+def _echo_report(report: Report, *, as_json: bool, stats: bool) -> None:
+    if as_json:
+        click.echo(report.json())
+        return
+    echo_table(report.table(by_board=report.has_several) + "\n")
+    if stats:
+        echo_table(report.statistics())
 
 
 def _timeout_s(options: Mapping[str, Any]) -> float | None:

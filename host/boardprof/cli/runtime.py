@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from boardprof.cli.group import Commands
@@ -16,7 +18,8 @@ def runtime() -> None:
 
 
 @runtime.command()
-def path() -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def path(as_json: bool) -> None:
     """Print the folder with the agent's C sources.
 
     It has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json for
@@ -24,4 +27,6 @@ def path() -> None:
     """
     from boardprof.resources import runtime_dir
 
-    click.echo(runtime_dir())
+    folder = str(runtime_dir())
+    facts = {"schema_version": 1, "path": folder}
+    click.echo(json.dumps(facts, indent=2) if as_json else folder)

@@ -3,15 +3,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
+
+from boardprof.cli.options import warnings_option
+from boardprof.cli.output import echo_table, echo_warnings
+
+if TYPE_CHECKING:
+    from boardprof.report.report import Report
 
 __all__ = ["show"]
 
+_MANY_CALLS = 100_000
+"""So many rows make one wait for the statistics of a table that nobody asked them of."""
+
 
 @click.command()
-@click.argument("file", type=click.Path())
+@click.argument("ref", metavar="FILE|RUN")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--stats", is_flag=True, help="Print statistics of the samples.")
 @click.option("--aggregate/--samples", default=True, help="One row a function, or one a sample.")
 @click.option(
     "--by-board/--one-column",
@@ -19,15 +32,45 @@ __all__ = ["show"]
     help="A group of columns a board, per call; or all boards in one, with sums. [--by-board where "
     "there are several boards or settings]",
 )
-def show(file: str, as_csv: bool, as_json: bool, aggregate: bool, by_board: bool | None) -> None:
-    """Print the table of a Report that was written by `run --json`."""
-    from boardprof.report.report_file import read_report
+@warnings_option
+def show(
+    ref: str,
+    as_csv: bool,
+    as_json: bool,
+    stats: bool,
+    aggregate: bool,
+    by_board: bool | None,
+    warnings: bool,
+) -> None:
+    """Print the table of a Report: of a file that `run --json` wrote, or of a run of the history.
 
-    report = read_report(file)
+    RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit.
+    """
+    report = _report(ref)
     if as_json:
         click.echo(report.json())
-    elif as_csv:
+        return
+    if as_csv:
         click.echo(report.csv(), nl=False)
+        return
+    if stats:
+        echo_table(report.statistics())
     else:
         chosen = aggregate and report.has_several if by_board is None else by_board
-        click.echo(report.table(aggregate=aggregate, by_board=chosen))
+        echo_table(report.table(aggregate=aggregate, by_board=chosen) + "\n")
+    if warnings and (stats or len(report.calls) <= _MANY_CALLS):
+        echo_warnings(report)
+
+
+def _report(ref: str) -> Report:
+    """Return the Report of a file or of a run; what is there by the name and is no run, is read."""
+    from boardprof.errors import UsageError
+    from boardprof.history.finding import find_run
+    from boardprof.report.report_file import read_report
+
+    try:
+        return find_run(ref).report
+    except UsageError:
+        if ref and not ref.endswith(".json") and Path(ref).exists():
+            return read_report(ref)
+        raise

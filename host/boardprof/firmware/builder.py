@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +47,7 @@ from boardprof.firmware.sources import (
 )
 from boardprof.firmware.sweep import effective_flags
 from boardprof.firmware.user_flags import user_flags
+from boardprof.progress import activity
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, FileHashes, digest
 from boardprof.toolchain.compile_unit import Unit
@@ -227,12 +228,17 @@ class _Build:
     ) -> tuple[list[Object], list[Object]]:
         """Compile on all processors; of several errors, that of the first unit is raised."""
         compilers = [self._compilers[language(Path(unit.source))] for unit in user]
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        what, files = f"compiling for {self._spec.name}", len(runtime) + len(user)
+        with activity(what, files) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
             own = [pool.submit(self._cc.compile, unit) for unit in runtime]
             theirs = [
                 pool.submit(cc.compile, unit) for cc, unit in zip(compilers, user, strict=True)
             ]
             try:
+                for done, future in enumerate(as_completed([*own, *theirs]), 1):
+                    if future.exception() is not None:
+                        break
+                    step(done)
                 return [f.result() for f in own], [f.result() for f in theirs]
             except BuildError as error:
                 pool.shutdown(cancel_futures=True)

@@ -24,6 +24,7 @@ from boardprof.errors import (
     MissingToolError,
     UsageError,
 )
+from boardprof.progress import activity
 from boardprof.toolchain.cache import Cache
 from boardprof.toolchain.toolchain import Compiler
 from boardprof.toolchain.tools import end_with_children
@@ -101,7 +102,8 @@ def flash(
             if on_command is not None:
                 on_command(shlex.join(whole))
             _run(spec, how, whole, output)
-    _settle(how, port)
+    with activity(f"waiting for {spec.name} to start"):
+        _settle(how, port)
 
 
 def _check_free(spec: BoardSpec, port: str | None) -> None:

@@ -36,10 +36,15 @@ def write_image(firmware: Firmware, output: str | Path | None = None) -> Path:
         check_is_file(os.fspath(output))
     target = Path(firmware.image.name if output is None else output)
     try:
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".boardprof-") as folder:
-            copy = Path(folder) / target.name
+        if target.exists() and not target.is_file():  # a pipe or a device: it must not be replaced
+            with firmware.image.open("rb") as image, target.open("wb") as device:
+                shutil.copyfileobj(image, device)
+            return target
+        file = target.resolve()  # a link stays one
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".boardprof-") as folder:
+            copy = Path(folder) / file.name
             shutil.copy(firmware.image, copy)
-            os.replace(copy, target)
+            os.replace(copy, file)
     except OSError as error:
         raise unwritable(target, error) from error
     return target

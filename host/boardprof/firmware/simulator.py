@@ -24,6 +24,7 @@ from boardprof.boards.board_file import BoardSpec, SimulatorSpec
 from boardprof.boards.placeholders import filled
 from boardprof.boards.simulator import simulator_sources
 from boardprof.errors import BuildError, MissingToolError
+from boardprof.progress import activity
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, FileHashes, digest, unwritable_cache
 from boardprof.toolchain.tools import ended
@@ -207,7 +208,8 @@ def _build(work: _Work, key: str, place: tuple[str, ...]) -> bool:
         command = filled(simulator.command, {**work.values, **own})
         shown = f"The command was:\ncd {shlex.quote(str(spec.folder))} && {shlex.join(command)}"
         try:
-            done = ended(command, spec.folder, work.environment, work.timeout_s)
+            with activity(f"building the simulator of {spec.name}"):
+                done = ended(command, spec.folder, work.environment, work.timeout_s)
         except subprocess.TimeoutExpired as error:
             raise BuildError(
                 f"{what} is not built: no end after {work.timeout_s:g} s.\n{shown}"

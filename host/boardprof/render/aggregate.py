@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grouping, merging, summing and sorting of rows; all in linear or n log n time."""
+"""Merging, summing and sorting of rows, column by column; all in linear or n log n time.
+
+Nothing depends on the order of rows, to the last bit: Counts are added as integers, floats without
+rounding in between.
+"""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from typing import Final
+from itertools import repeat
+from operator import truediv
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.report import Row
+from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, raw_of
+from boardprof.report.calls import Calls, Row
+from boardprof.report.columns import Column, metric_of_kind
+from boardprof.report.groups import Groups, grouped
+from boardprof.report.report import Compat
 
-__all__ = ["LEVELS", "SORT_COLUMNS", "group_rows", "largest_first", "merge_rows", "per_call_median"]
-__all__ += ["sort_order", "sum_columns"]
+__all__ = ["LEVELS", "SORT_COLUMNS", "PerCall", "largest_first", "merge_calls", "merge_rows"]
+__all__ += ["per_call_median", "per_call_medians", "sort_order", "sum_rows"]
 
 SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
 """What rows are sorted by, and what one number stands for a row: the first that there is."""
@@ -27,135 +35,141 @@ LEVELS: Final = frozenset(["Stack (bytes)"])
 """Columns that say how high something stood, not how often: the largest counts, nothing adds up."""
 
 
-def group_rows(rows: Iterable[Row]) -> list[list[Row]]:
-    """Group rows of equal name, argument shapes, flags and device, in first-seen order.
+PerCall: TypeAlias = int | Fraction | Duration | None
+"""A value per call: exact of Counts, None where there is none."""
 
-    A ``Hash``, where a row has one, takes the place of the name. ``Flags`` are ours: in TVM's
-    Reports there are none.
-    """
-    groups: dict[tuple[Metric, ...], list[Row]] = {}
-    for row in rows:
-        name = row.get("Hash", row.get("Name", ""))
-        keys = ("Argument Shapes", "Flags", "Device")
-        key = (name, *(row.get(column, "") for column in keys))
-        groups.setdefault(key, []).append(row)
-    return list(groups.values())
+M = TypeVar("M")
+
+_MANY: Final = 100  # values from which on numpy finds a median sooner
 
 
-def merge_rows(rows: Sequence[Row]) -> Row:
-    """Merge rows into one, column by column; a column counts where it is present.
+# -- merging ----------------------------------------------------------------------------------
+
+
+def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Calls:
+    """Merge the rows of each group into one, column by column; a column counts where it is present.
 
     Count, Duration and the share of the device's total are summed, of `LEVELS` the largest is
     taken, Ratio and other Percents are averaged without weights, a string is kept if it is the
-    same everywhere.
-    Where strings differ, or kinds of metric do, the result is the empty string.
+    same everywhere. Where strings differ, or kinds of metric do, the result is the empty string.
+
+    Args:
+        calls: the rows.
+        groups: of them.
+        compat: "tvm" sums Counts and Percents in all columns, as TVM does.
     """
-    if len(rows) == 1:
-        return rows[0]
-    return {name: _merged(name, values) for name, values in _columns(rows).items()}
+    if len(groups) == len(calls):
+        return calls
+    rows: list[Row] = [{} for _ in groups.keys]
+    for name in calls.names:
+        column = calls.column(name)
+        is_same = column.kind is str and column.rows is None and name in groups.same
+        parts = groups.firsts(column) if is_same else groups.split(column)
+        for row, (values,) in zip(rows, parts, strict=True):
+            if values:
+                row[name] = _merged(name, column.kind, values, compat)
+    return Calls(rows)
 
 
-def sum_columns(rows: Iterable[Row]) -> Row:
-    """Sum Counts, Durations and the share; strings, ratios, other Percents and levels have no sum.
+def merge_rows(rows: Sequence[Row]) -> Row:
+    """Merge rows, one at least, into one; see `merge_calls`."""
+    return merge_calls(Calls(rows), grouped(repeat(0, len(rows))))[0]
 
-    A column in which kinds of number differ has no sum and is left out.
+
+def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[Row]:
+    """Sum Counts, Durations and the share in each group; nothing else has a sum.
+
+    A column in which kinds of number differ has none either, and is left out.
+
+    Args:
+        calls: the rows.
+        groups: of them.
+        compat: "tvm" sums Counts and Percents in all columns, as TVM does.
     """
-    sums: Row = {}
-    for name, values in _columns(rows).items():
-        numbers = [v for v in values if isinstance(v, (Count, Duration, Percent))]
-        is_rate = name != SHARE and isinstance(values[0], Percent)
-        if name not in LEVELS and not is_rate and len({type(number) for number in numbers}) == 1:
-            sums[name] = _merge(numbers)
+    sums: list[Row] = [{} for _ in groups.keys]
+    for name in calls.names:
+        column = calls.column(name)
+        kinds = (Count, Duration, Percent) if column.kind is None else (column.kind,)
+        for row, numbers in zip(sums, _numbers(column, groups, kinds), strict=True):
+            if len(numbers) == 1:
+                [(kind, values)] = numbers.items()
+                if _way(name, kind, compat) == "sum":
+                    row[name] = metric_of_kind(kind, _total(values))
     return sums
 
 
-def sort_order(rows: Sequence[Row], column: str) -> list[int] | None:
+def _numbers(
+    column: Column, groups: Groups[Any], kinds: Iterable[Kind]
+) -> Iterator[dict[Kind, list[Any]]]:
+    """Yield for each group the values of each kind of which it has any."""
+    found: list[dict[Kind, list[Any]]] = [{} for _ in groups.keys]
+    for kind in kinds:
+        for numbers, (values,) in zip(found, groups.split(column.of(kind)), strict=True):
+            if values:
+                numbers[kind] = values
+    return iter(found)
+
+
+def _merged(name: str, kind: Kind | None, values: list[Any], compat: Compat) -> Metric:
+    """Merge the values, one at least, of the column ``name``."""
+    if kind is None:
+        kinds = set(map(type, values))
+        if len(kinds) > 1:
+            return ""
+        return _merged(name, kinds.pop(), list(map(raw_of, values)), compat)
+    way = _way(name, kind, compat)
+    if way == "same":
+        return cast(str, values[0]) if values.count(values[0]) == len(values) else ""
+    if way == "largest":
+        return Count(max(values))
+    total = _total(values)
+    return metric_of_kind(kind, total / len(values) if way == "mean" else total)
+
+
+def _way(name: str, kind: Kind, compat: Compat) -> str:
+    """Return how values of one column become one: sum, mean, largest or same."""
+    if kind is Count:
+        return "largest" if name in LEVELS and compat is None else "sum"
+    if kind is Percent:
+        return "sum" if name == SHARE or compat is not None else "mean"
+    return {Duration: "sum", Ratio: "mean", str: "same"}[kind]
+
+
+def _total(values: Sequence[Any]) -> Any:
+    """Return the sum, of floats rounded once, so that it is the same in any order."""
+    if isinstance(values[0], int):
+        return sum(values)
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # beyond the largest float; infinities of both signs
+        return float(sum(values))
+
+
+# -- sorting ----------------------------------------------------------------------------------
+
+
+def sort_order(rows: Calls | Sequence[Row], column: str) -> list[int] | None:
     """Return the row indices by ``column``, largest first, or None if no row has it.
 
     Rows without the column, or with NaN in it, come last; equal rows keep their
     order.
     """
-    sizes = {i: size for i, row in enumerate(rows) if (size := _size(row.get(column))) is not None}
+    calls = rows if isinstance(rows, Calls) else Calls(rows)
+    metrics = enumerate(calls.column(column).filled(None))
+    sizes = {i: size for i, metric in metrics if (size := _size(metric)) is not None}
     if not sizes:
         return None
     lacking = [i for i in range(len(rows)) if i not in sizes]
     return sorted(sizes, key=sizes.__getitem__, reverse=True) + lacking
 
 
-def largest_first(rows: Sequence[Row], columns: Sequence[str]) -> Sequence[int]:
+def largest_first(rows: Calls | Sequence[Row], columns: Sequence[str]) -> Sequence[int]:
     """Return the row indices sorted by the first of ``columns`` that any row has."""
     for column in columns:
         order = sort_order(rows, column)
         if order is not None:
             return order
     return range(len(rows))
-
-
-def per_call_median(rows: Iterable[Row], column: str) -> int | Fraction | Duration | None:
-    """Return the median over samples of a column's value per call.
-
-    Args:
-        rows: samples of one group; those without a positive ``Count`` do not
-            say how many calls they held and are passed over.
-        column: a column of Counts or of Durations.
-
-    Returns:
-        An exact int or Fraction for Counts, a Duration for Durations, None if
-        no sample has both the column and its number of calls.
-    """
-    counts: list[tuple[int, int]] = []
-    durations: list[float] = []
-    for row in rows:
-        value, calls = row.get(column), row.get("Count")
-        if not isinstance(calls, Count) or calls.value <= 0:
-            continue
-        if isinstance(value, Count):
-            counts.append((value.value, 1 if column in LEVELS else calls.value))
-        elif isinstance(value, Duration):
-            durations.append(value.microseconds / calls.value)
-    if counts:
-        return _exact_median(counts)
-    return Duration(_float_median(durations)) if durations else None
-
-
-def _columns(rows: Iterable[Row]) -> dict[str, list[Metric]]:
-    columns: dict[str, list[Metric]] = defaultdict(list)
-    for row in rows:
-        for name, metric in row.items():
-            columns[name].append(metric)
-    return columns
-
-
-def _largest(values: Sequence[Metric]) -> Metric:
-    return Count(max((v.value for v in values if isinstance(v, Count)), default=0))
-
-
-def _merged(name: str, values: Sequence[Metric]) -> Metric:
-    """Merge the values of the column ``name``."""
-    if name in LEVELS:
-        return _largest(values)
-    percents = [v.percent for v in values if isinstance(v, Percent)]
-    if name != SHARE and len(percents) == len(values):
-        return Percent(sum(percents) / len(percents))
-    return _merge(values)
-
-
-def _merge(values: Sequence[Metric]) -> Metric:
-    """Merge values of one column; ``values`` is not empty."""
-    if len({type(value) for value in values}) > 1:
-        return ""
-    first = values[0]
-    match first:
-        case Count():
-            return Count(sum(v.value for v in values if isinstance(v, Count)))
-        case Duration():
-            return Duration(sum(v.microseconds for v in values if isinstance(v, Duration)))
-        case Percent():
-            return Percent(sum(v.percent for v in values if isinstance(v, Percent)))
-        case Ratio():
-            return Ratio(sum(v.ratio for v in values if isinstance(v, Ratio)) / len(values))
-        case str():
-            return first if all(value == first for value in values) else ""
 
 
 def _size(metric: Metric | None) -> int | float | None:
@@ -168,25 +182,96 @@ def _size(metric: Metric | None) -> int | float | None:
             return None
 
 
-def _exact_median(pairs: list[tuple[int, int]]) -> int | Fraction:
-    """Return the median of value / calls without rounding, however large the values."""
-    if len(pairs) > 1:
-        pairs.sort(key=lambda pair: (pair[0] // pair[1], (pair[0] % pair[1]) / pair[1]))
-    half = len(pairs) // 2
-    upper = _quotient(*pairs[half])
-    if len(pairs) % 2:
-        return upper
-    both = upper + _quotient(*pairs[half - 1])
+# -- medians ----------------------------------------------------------------------------------
+
+
+def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCall]:
+    """Return for each group the median over its samples of a column's value per call.
+
+    Rows without a positive ``Count`` do not say how many calls they held and are passed over.
+
+    Returns:
+        An exact int or Fraction for Counts, else a Duration for Durations, None if
+        no sample has both the column and its number of calls.
+    """
+    found: list[PerCall] = [None] * len(groups)
+    counts = calls.column("Count").of(Count)
+    for kind in (Duration, Count):
+        column = calls.column(name).of(kind)
+        if not len(column.given):
+            continue
+        for i, (values, numbers) in enumerate(groups.split(column, counts, arrays=True)):
+            if not isinstance(values, list):
+                values, numbers = _fewer(values, numbers)
+            if numbers and min(numbers) <= 0:
+                values, numbers = _with_calls(values, numbers)
+            if numbers and kind is Duration:
+                found[i] = Duration(_float_median(values, numbers))
+            elif numbers:
+                found[i] = _exact_median(values, [1] if name in LEVELS else numbers)
+    return found
+
+
+def per_call_median(rows: Sequence[Row], column: str) -> PerCall:
+    """Return the median over samples of one group; see `per_call_medians`."""
+    if not rows:
+        return None
+    return per_call_medians(Calls(rows), grouped(repeat(0, len(rows))), column)[0]
+
+
+def _fewer(values: Any, numbers: Any) -> tuple[list[Any], list[int]]:
+    """Return lists of numpy's arrays, with the same median: the middle two, if that can be."""
+    if len(values) >= _MANY and numbers.min() == numbers.max() and not (values != values).any():
+        import numpy as np
+
+        middle = [(len(values) - 1) // 2, len(values) // 2]
+        values, numbers = np.partition(values, middle)[middle], numbers[[0, 0]]
+    return values.tolist(), numbers.tolist()
+
+
+def _with_calls(values: list[Any], numbers: list[int]) -> tuple[list[Any], list[int]]:
+    pairs = [(value, n) for value, n in zip(values, numbers, strict=True) if n > 0]
+    return [value for value, _ in pairs], [n for _, n in pairs]
+
+
+def _exact_median(values: list[int], numbers: list[int]) -> int | Fraction:
+    """Return the median of value / number without rounding, however large the values."""
+    if min(numbers) == max(numbers):
+        lower, upper = _middle(sorted(values))
+        return _quotient(lower + upper, 2 * numbers[0])
+    pairs = sorted(zip(values, numbers, strict=True), key=_whole_and_rest)
+    lower_pair, upper_pair = _middle(pairs)
+    both = Fraction(*lower_pair) + Fraction(*upper_pair)
     return _quotient(both.numerator, both.denominator * 2)
 
 
-def _quotient(value: int, calls: int) -> int | Fraction:
-    return Fraction(value, calls) if value % calls else value // calls
+def _whole_and_rest(pair: tuple[int, int]) -> tuple[int, float]:
+    """Return what quotients are sorted by, a fifth of a Fraction's cost."""
+    value, number = pair
+    whole, rest = divmod(value, number)
+    return whole, rest / number
 
 
-def _float_median(values: list[float]) -> float:
-    if any(math.isnan(value) for value in values):
+def _float_median(values: list[float], numbers: list[int]) -> float:
+    quotients: list[float]
+    try:
+        quotients = list(map(truediv, values, numbers))
+    except OverflowError:  # a number is beyond the largest float
+        quotients = list(map(_over, values, numbers))
+    if any(map(math.isnan, quotients)):
         return math.nan
-    values.sort()
-    half = len(values) // 2
-    return values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
+    lower, upper = _middle(sorted(quotients))
+    return upper if lower == upper else (lower + upper) / 2
+
+
+def _over(value: float, number: int) -> float:
+    return float(Fraction(value) / number) if math.isfinite(value) else value
+
+
+def _quotient(value: int, number: int) -> int | Fraction:
+    return Fraction(value, number) if value % number else value // number
+
+
+def _middle(ordered: Sequence[M]) -> tuple[M, M]:
+    """Return the middle value twice, or the middle two."""
+    return ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]

@@ -9,15 +9,23 @@ what is put side by side here does not add up.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Final, TypeAlias
 
 from boardprof.metrics import Count, Duration, Metric
-from boardprof.render.aggregate import SORT_COLUMNS, largest_first, merge_rows, per_call_median
+from boardprof.render.aggregate import (
+    SORT_COLUMNS,
+    PerCall,
+    largest_first,
+    merge_calls,
+    per_call_medians,
+)
 from boardprof.render.cells import cell, display_width, escaped, per_call_cell
 from boardprof.render.table import configuration_lines, headers_of
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import Calls, Row
+from boardprof.report.report import Report
 
 __all__ = ["render_boards_table"]
 
@@ -38,15 +46,43 @@ _Group: TypeAlias = list[list[str]]  # columns: a header, then one cell a line
 
 @dataclass
 class _Line:
-    """A line of the table: a function and a setting; its samples by board."""
+    """A line of the table: a function and a setting; what it was on each board."""
 
     name: Metric
     shapes: Metric
     flags: Metric
-    samples: dict[str, list[Row]] = field(default_factory=dict)
+    groups: dict[Metric, int] = field(default_factory=dict)
 
-    def on(self, device: str) -> list[Row]:
-        return self.samples.get(device, [])
+
+class _Samples:
+    """All samples of a line on a board as one: a group of rows, by number."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._groups = calls.groups()
+        self._merged = merge_calls(calls, self._groups)
+        self._medians: dict[str, list[PerCall]] = {}
+
+    def functions(self) -> dict[tuple[Metric, Metric], list[_Line]]:
+        """Return the lines of each function, in the order of their first samples."""
+        functions: dict[tuple[Metric, Metric], dict[Metric, _Line]] = {}
+        for number, (key, rows) in enumerate(
+            zip(self._groups.keys, self._groups.rows, strict=True)
+        ):
+            lines = functions.setdefault((key.name, key.shapes), {})
+            if key.flags not in lines:
+                name = self._calls[rows[0]].get("Name", "")
+                lines[key.flags] = _Line(name, key.shapes, key.flags)
+            lines[key.flags].groups[key.device] = number
+        return {function: list(lines.values()) for function, lines in functions.items()}
+
+    def merged(self, group: int | None) -> Row:
+        return {} if group is None else self._merged[group]
+
+    def per_call(self, group: int, name: str) -> PerCall:
+        if name not in self._medians:
+            self._medians[name] = per_call_medians(self._calls, self._groups, name)
+        return self._medians[name][group]
 
 
 def render_boards_table(report: Report, *, sort: bool = True, separator: str = ",") -> str:
@@ -58,32 +94,30 @@ def render_boards_table(report: Report, *, sort: bool = True, separator: str = "
             function's settings always, the order is that of the first sample.
         separator: between thousands.
     """
-    devices = list(dict.fromkeys(str(row.get("Device", "")) for row in report.calls))
-    functions = _functions(report.calls)
+    devices = list(dict.fromkeys(report.calls.column("Device").filled("")))
+    samples = _Samples(report.calls)
+    by_function = samples.functions()
+    functions = list(by_function.values())
     if sort and devices:
-        on_first = [[r for line in lines for r in line.on(devices[0])] for lines in functions]
-        order = largest_first([merge_rows(rows) for rows in on_first], SORT_COLUMNS)
-        functions = [functions[i] for i in order]
+        functions = [functions[i] for i in _order(report.calls, list(by_function), devices[0])]
     lines = [line for function in functions for line in function]
     swept = any(line.flags for line in lines)
     keys, legend = _keys(lines, swept)
-    groups = [_group(device, functions, swept, separator) for device in devices]
-    text = _text(keys, dict(zip(devices, groups, strict=True)))
+    groups = [_group(device, functions, samples, swept, separator) for device in devices]
+    text = _text(keys, list(zip(map(str, devices), groups, strict=True)))
     text += ["", _LEGEND, *([_RELATIVE_LEGEND] if swept else []), *legend] if lines else []
     text += configuration_lines(report.configuration, separator)
     return "".join(f"{line.rstrip(' ')}\n" for line in text)
 
 
-def _functions(rows: Iterable[Row]) -> list[list[_Line]]:
-    """Return the lines of each function, in the order of their first samples."""
-    functions: dict[tuple[Metric, Metric], dict[Metric, _Line]] = {}
-    for row in rows:
-        name, shapes = row.get("Name", ""), row.get("Argument Shapes", "")
-        flags = row.get("Flags", "")
-        lines = functions.setdefault((row.get("Hash", name), shapes), {})
-        line = lines.setdefault(flags, _Line(name, shapes, flags))
-        line.samples.setdefault(str(row.get("Device", "")), []).append(row)
-    return [list(lines.values()) for lines in functions.values()]
+def _order(
+    calls: Calls, functions: Sequence[tuple[Metric, Metric]], device: Metric
+) -> Sequence[int]:
+    """Return the functions' numbers, the one that is largest on a board first."""
+    groups = calls.groups(by_flags=False)
+    pairs = zip(groups.keys, merge_calls(calls, groups), strict=True)
+    there = {(key.name, key.shapes): row for key, row in pairs if key.device == device}
+    return largest_first([there.get(function, {}) for function in functions], SORT_COLUMNS)
 
 
 def _keys(lines: Sequence[_Line], swept: bool) -> tuple[_Group, list[str]]:
@@ -98,61 +132,69 @@ def _keys(lines: Sequence[_Line], swept: bool) -> tuple[_Group, list[str]]:
 
 
 def _group(
-    device: str, functions: Sequence[Sequence[_Line]], swept: bool, separator: str
+    device: Metric,
+    functions: Sequence[Sequence[_Line]],
+    samples: _Samples,
+    swept: bool,
+    separator: str,
 ) -> _Group:
     """Return a board's columns: those in which any line has something."""
-    lines = [line for function in functions for line in function]
-    merged = [merge_rows(line.on(device)) for line in lines]
-    headers = [name for name in headers_of(merged) if name not in _LEFT_OUT]
-    pairs = list(zip(merged, lines, strict=True))
+    groups = [line.groups.get(device) for function in functions for line in function]
+    headers = headers_of(samples.merged(group) for group in groups)
     columns = [
-        [escaped(name), *(_cell(name, row, line.on(device), separator) for row, line in pairs)]
+        [escaped(name), *(_cell(name, group, samples, separator) for group in groups)]
         for name in headers
+        if name not in _LEFT_OUT
     ]
     if swept:
-        columns.append([_RELATIVE, *_relative(device, functions)])
+        columns.append([_RELATIVE, *_relative(device, functions, samples)])
     return [column for column in columns if any(column[1:])]
 
 
-def _cell(name: str, merged: Row, samples: Sequence[Row], separator: str) -> str:
-    value = merged.get(name)
-    if value is None:
+def _cell(name: str, group: int | None, samples: _Samples, separator: str) -> str:
+    value = samples.merged(group).get(name)
+    if group is None or value is None:
         return ""
     if isinstance(value, Count | Duration):
-        return per_call_cell(per_call_median(samples, name), separator)
+        return per_call_cell(samples.per_call(group, name), separator)
     return cell(value, name, separator)
 
 
-def _relative(device: str, functions: Sequence[Sequence[_Line]]) -> list[str]:
+def _relative(device: Metric, functions: Sequence[Sequence[_Line]], samples: _Samples) -> list[str]:
     """Return each line's share of what the function's first line on the board took."""
-    rows = [row for function in functions for line in function for row in line.on(device)]
+    groups = [[line.groups.get(device) for line in function] for function in functions]
+    rows = [samples.merged(group) for function in groups for group in function]
     column = next((name for name in SORT_COLUMNS if any(name in row for row in rows)), None)
     cells: list[str] = []
-    for function in functions:
-        values = [_number(line.on(device), column) for line in function]
+    for function in groups:
+        values = [_number(group, column, samples) for group in function]
         first = next((value for value in values if value is not None), None)
         cells += [_quotient(value, first) for value in values]
     return cells
 
 
-def _number(samples: Sequence[Row], column: str | None) -> float | None:
-    value = per_call_median(samples, column) if column is not None else None
-    if value is None:
-        return None
-    return value.microseconds if isinstance(value, Duration) else float(value)
+def _number(group: int | None, column: str | None, samples: _Samples) -> Fraction | None:
+    """Return the median per call; None where there is none, or none that is finite."""
+    value = None if group is None or column is None else samples.per_call(group, column)
+    if isinstance(value, Duration):
+        return Fraction(value.microseconds) if math.isfinite(value.microseconds) else None
+    return None if value is None else Fraction(value)
 
 
-def _quotient(value: float | None, first: float | None) -> str:
-    if value is None or not first or not math.isfinite(value / first):
+def _quotient(value: Fraction | None, first: Fraction | None) -> str:
+    if value is None or not first:
         return ""
-    return f"{value / first:.2f}"
+    try:
+        return f"{float(value / first):.2f}"
+    except OverflowError:
+        return ""
 
 
-def _text(keys: _Group, groups: dict[str, _Group]) -> list[str]:
+def _text(keys: _Group, groups: Sequence[tuple[str, _Group]]) -> list[str]:
     """Return the two lines of headers and the rows; columns stand two blanks apart."""
     lines = ["  ".join(cells) for cells in zip(*map(_left, keys), strict=True)]
     titles = " " * display_width(lines[0])
-    for device, columns in groups.items():
+    for device, columns in groups:
         title = escaped(device)
         block = [""] * len(lines)
         for column in columns:

@@ -7,7 +7,7 @@ import unicodedata
 from decimal import Decimal
 from fractions import Fraction
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits
 
 __all__ = ["cell", "display_width", "escaped", "per_call_cell", "tvm_cell", "tvm_width"]
 
@@ -22,7 +22,7 @@ def tvm_cell(metric: Metric, separator: str) -> str:
             the point; a Percent has no separator.)
     """
     if isinstance(metric, Count):
-        return f"{metric.value:,}".replace(",", separator)
+        return digits(metric.value, separator)
     if isinstance(metric, Duration):
         return f"{metric.microseconds:,.2f}".replace(",", separator)
     if isinstance(metric, Percent):
@@ -57,14 +57,14 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
     if isinstance(value, Duration):
         return tvm_cell(value, separator)
     if isinstance(value, int):
-        return f"{value:,}".replace(",", separator)
+        return digits(value, separator)
     positive = value.numerator > 0
     hundredths = _round_half_even(100 * abs(value.numerator), value.denominator)
     if hundredths == 0:
         return _nearly_zero(positive)
-    text = f"{hundredths // 100:,}.{hundredths % 100:02d}"
-    text = text if text.endswith("00") else text.removesuffix("0")
-    return ("" if positive else "-") + text.replace(",", separator)
+    decimals = f"{hundredths % 100:02d}"
+    decimals = decimals if decimals == "00" else decimals.removesuffix("0")
+    return ("" if positive else "-") + f"{digits(hundredths // 100, separator)}.{decimals}"
 
 
 def escaped(text: str) -> str:

@@ -8,11 +8,11 @@ digits as it takes to read back the same number. Units are in the column names.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from itertools import chain, repeat
 from typing import Final
 
 from boardprof.errors import UnknownNameError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.metrics import Metric, digits, raw_of
 from boardprof.report.report import Compat, Report
 
 __all__ = ["render_csv"]
@@ -33,36 +33,32 @@ def render_csv(report: Report, *, compat: Compat = None) -> str:
     """
     if compat not in (None, "tvm"):
         raise UnknownNameError("compat mode", compat, ["tvm"])
-    columns = sorted({name for row in report.calls for name in row})
-    cell: Callable[[Metric], str] = _cell if compat is None else _tvm_cell
-    lines = [columns if compat else [_quoted_if_needed(name) for name in columns]]
-    lines += [[cell(row[c]) if c in row else "" for c in columns] for row in report.calls]
+    cell = _cell if compat is None else _tvm_cell
+    names = sorted(report.calls.names)
+    header = names if compat else [_quoted_if_needed(name) for name in names]
+    cells = (map(cell, report.calls.column(name).filled(None)) for name in names)
     # A line of one empty field would be read back as no line at all.
-    blank = '""' if columns and compat is None else ""
-    return "".join(f"{','.join(line) or blank}\n" for line in lines)
+    blank = '""' if names and compat is None else ""
+    rows = zip(*cells, strict=True) if names else repeat((), len(report.calls))
+    return "".join(f"{','.join(line) or blank}\n" for line in chain([header], rows))
 
 
-def _cell(metric: Metric) -> str:
-    return _quoted(metric) if isinstance(metric, str) else repr(_number(metric))
+def _cell(metric: Metric | None) -> str:
+    if metric is None:
+        return ""
+    raw = raw_of(metric)
+    if isinstance(raw, str):
+        return _quoted(raw)
+    return repr(raw) if isinstance(raw, float) else digits(raw)
 
 
-def _tvm_cell(metric: Metric) -> str:
-    if isinstance(metric, str):
-        return f'"{metric}"'
-    number = _number(metric)
-    return str(number) if isinstance(number, int) else f"{number:g}"
-
-
-def _number(metric: Count | Duration | Percent | Ratio) -> int | float:
-    match metric:
-        case Count():
-            return metric.value
-        case Duration():
-            return metric.microseconds
-        case Percent():
-            return metric.percent
-        case Ratio():
-            return metric.ratio
+def _tvm_cell(metric: Metric | None) -> str:
+    if metric is None:
+        return ""
+    raw = raw_of(metric)
+    if isinstance(raw, str):
+        return f'"{raw}"'
+    return f"{raw:g}" if isinstance(raw, float) else digits(raw)
 
 
 def _quoted(text: str) -> str:

@@ -13,19 +13,19 @@ text is escaped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
+from typing import Any, Final, TypeAlias
 
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
     LEVELS,
     SORT_COLUMNS,
-    group_rows,
     largest_first,
-    merge_rows,
-    per_call_median,
-    sum_columns,
+    merge_calls,
+    per_call_medians,
+    sum_rows,
 )
 from boardprof.render.cells import (
     cell,
@@ -35,6 +35,8 @@ from boardprof.render.cells import (
     tvm_cell,
     tvm_width,
 )
+from boardprof.report.calls import Calls
+from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
 
 __all__ = ["FIRST_COLUMNS", "configuration_lines", "headers_of", "render_table"]
@@ -71,45 +73,52 @@ def render_table(
     """
     if compat not in (None, "tvm"):
         raise UnknownNameError("compat mode", compat, ["tvm"])
-    groups = group_rows(report.calls) if aggregate else [[row] for row in report.calls]
-    rows = [merge_rows(group) for group in groups] if aggregate else report.calls
-    if sort:
-        order = largest_first(rows, SORT_COLUMNS if compat is None else SORT_COLUMNS[:1])
-        groups, rows = [groups[i] for i in order], [rows[i] for i in order]
-    if compat is None:
-        tail = _sum_rows(rows, col_sums, by_device=True) + _total_rows(report, with_device=True)
-        return _our_text(report.configuration, groups, rows, tail, separator)
-    tail = _sum_rows(rows, col_sums, by_device=False) + _total_rows(report, with_device=False)
-    return _tvm_text(report.configuration, [*rows, *tail], separator)
+    calls = report.calls
+    groups = calls.groups(by_flags=compat is None) if aggregate else grouped(range(len(calls)))
+    merged = merge_calls(calls, groups, compat)
+    sorted_by = SORT_COLUMNS if compat is None else SORT_COLUMNS[:1]
+    order = largest_first(merged, sorted_by) if sort else range(len(merged))
+    tail = _sum_rows(merged, compat) if col_sums else []
+    tail += _total_rows(report, with_device=compat is None)
+    names = headers_of([merged.names, *tail])
+    if compat == "tvm":
+        columns = [_column(name, merged, order, tail, separator, tvm_cell) for name in names]
+        return _tvm_text(report.configuration, columns, separator)
+    columns = []
+    for name in names:
+        columns.append(_column(name, merged, order, tail, separator, _our_cell(name)))
+        if name != "Count" and name not in LEVELS and f"{name}/call" not in names:
+            per_call = _per_call_cells(name, calls, groups, merged, separator)
+            columns.append([f"{name}/call", *(per_call[i] for i in order), *("" for _ in tail)])
+    return _our_text(report.configuration, columns, separator)
 
 
-def _tvm_text(configuration: Row, rows: Sequence[Row], separator: str) -> str:
-    columns = [
-        [name, *(tvm_cell(row[name], separator) if name in row else "" for row in rows)]
-        for name in headers_of(rows)
-    ]
+def _our_cell(column: str) -> Callable[[Metric, str], str]:
+    return lambda metric, separator: cell(metric, column, separator)
+
+
+def _column(
+    name: str,
+    merged: Calls,
+    order: Sequence[int],
+    tail: Sequence[Row],
+    separator: str,
+    text: Callable[[Metric, str], str],
+) -> _Column:
+    metrics = merged.column(name).filled(None)
+    cells = ["" if metric is None else text(metric, separator) for metric in metrics]
+    below = (text(row[name], separator) if name in row else "" for row in tail)
+    return [name, *(cells[i] for i in order), *below]
+
+
+def _tvm_text(configuration: Row, columns: Sequence[_Column], separator: str) -> str:
     lines = _lines(columns, tvm_width)
     lines += ["", "Configuration", "-------------"]
     lines += [f"{key}: {tvm_cell(value, separator)}" for key, value in configuration.items()]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _our_text(
-    configuration: Row,
-    groups: Sequence[Sequence[Row]],
-    rows: Sequence[Row],
-    tail: Sequence[Row],
-    separator: str,
-) -> str:
-    everything = [*rows, *tail]
-    headers = headers_of(everything)
-    columns: list[_Column] = []
-    for name in headers:
-        cells = [cell(row[name], name, separator) if name in row else "" for row in everything]
-        columns.append([name, *cells])
-        if name != "Count" and name not in LEVELS and f"{name}/call" not in headers:
-            per_call = _per_call_cells(name, groups, rows, separator)
-            columns.append([f"{name}/call", *per_call, *("" for _ in tail)])
+def _our_text(configuration: Row, columns: Sequence[_Column], separator: str) -> str:
     shown = [c for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
     lines = _lines([[escaped(c[0]), *c[1:]] for c in shown], display_width)
     lines += configuration_lines(configuration, separator)
@@ -123,34 +132,32 @@ def configuration_lines(configuration: Row, separator: str) -> list[str]:
 
 
 def _per_call_cells(
-    name: str, groups: Sequence[Sequence[Row]], rows: Sequence[Row], separator: str
+    name: str, calls: Calls, groups: Groups[Any], merged: Calls, separator: str
 ) -> list[str]:
     """Return the per-call cells of a column; blank where it is neither Count nor Duration."""
+    column = merged.column(name)
+    if column.kind not in (Count, Duration, None):
+        return [""] * len(merged)
+    medians = per_call_medians(calls, groups, name)
     return [
-        per_call_cell(per_call_median(group, name), separator)
-        if isinstance(row.get(name), (Count, Duration))
-        else ""
-        for group, row in zip(groups, rows, strict=True)
+        per_call_cell(median, separator) if isinstance(metric, (Count, Duration)) else ""
+        for median, metric in zip(medians, column.filled(None), strict=True)
     ]
 
 
-def _sum_rows(rows: Sequence[Row], col_sums: bool, *, by_device: bool) -> list[Row]:
-    """Return the line and the sums; of several devices, a sum for each where ``by_device``.
+def _sum_rows(merged: Calls, compat: Compat) -> list[Row]:
+    """Return the line and the sums; of several devices, a sum for each in our layout.
 
     TVM adds up all devices. Ticks of different clocks, or instructions of different processors,
     have no sum.
     """
-    if not col_sums:
-        return []
     rule: Row = {"Name": "----------"}
-    devices = list(dict.fromkeys(row.get("Device", "") for row in rows))
-    if not by_device or len(devices) < 2:
-        return [rule, {**sum_columns(rows), "Name": "Sum"}]
-    parts = [[row for row in rows if row.get("Device", "") == device] for device in devices]
-    return [rule] + [
-        {**sum_columns(part), "Name": "Sum", "Device": device}
-        for part, device in zip(parts, devices, strict=True)
-    ]
+    by_device = merged.group_by("Device")
+    if compat is None and len(by_device) > 1:
+        sums = zip(sum_rows(merged, by_device), by_device.keys, strict=True)
+        return [rule, *({**row, "Name": "Sum", "Device": device} for row, (device,) in sums)]
+    [total] = sum_rows(merged, grouped(repeat(0, len(merged))), compat) or [{}]
+    return [rule, {**total, "Name": "Sum"}]
 
 
 def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
@@ -162,8 +169,8 @@ def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
     return totals
 
 
-def headers_of(rows: Sequence[Row]) -> list[str]:
-    """Return the six fixed columns, then all others in byte order."""
+def headers_of(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the six fixed columns, then all others of the rows in byte order."""
     names = {name for row in rows for name in row}
     return [*FIRST_COLUMNS, *sorted(names.difference(FIRST_COLUMNS))]
 

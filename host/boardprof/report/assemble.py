@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from boardprof._version import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.samples import Reading, Sample
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.report.measurement import Device, Measurement, Stack, Windows
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, metric_to_json
+from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
 from boardprof.report.report import SCHEMA_VERSION, Report, Row
 
 if TYPE_CHECKING:
@@ -46,17 +46,23 @@ _LIBC = {
 }
 
 
-def assemble(measurements: Sequence[Measurement], *, swept: bool = False) -> Report:
+def assemble(
+    measurements: Sequence[Measurement], *, swept: bool = False, missing: Sequence[str] = ()
+) -> Report:
     """Build the Report of measurements on one board or several.
 
     Args:
         measurements: at least one.
         swept: rows name their compiler flags, as they do by themselves where these differ.
+        missing: what was to be measured and could not be, e.g. ``iir on m4: it ran too long``.
     """
     totals = _totals(measurements)
     swept = swept or len({m.flags for m in measurements if m.flags is not None}) > 1
-    rows = [row for m in measurements for row in _rows(m, totals.get(m.device.name, {}), swept)]
-    return Report(rows, totals, _configuration(measurements), _extra(measurements))
+    rows = (row for m in measurements for row in _rows(m, totals.get(m.device.name, {}), swept))
+    configuration = _configuration(measurements)
+    if missing:
+        configuration["Missing"] = "; ".join(missing)
+    return Report(rows, totals, configuration, {**_extra(measurements), "missing": list(missing)})
 
 
 def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) -> dict[str, Metric]:
@@ -404,9 +410,24 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
         "number": measurement.number,
         "warmup": measurement.warmup,
+        "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
+        **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
+        **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},
         **_windows_json(measurement.windows[0]),
         "further_passes": [_windows_json(each) for each in measurement.windows[1:]],
+    }
+
+
+def _cold_json(cold: Cold, clock: str | None) -> dict[str, Any]:
+    """Return the first call of all: its metrics, net, and what they come from."""
+    metrics: Row = {}
+    for counter, net in cold.nets.items():
+        metrics |= metrics_of(counter, net, cold.sample.readings[counter], clock)
+    return {
+        "metrics": {name: metric_to_json(metric) for name, metric in metrics.items()},
+        "calibration": dict(cold.overhead),
+        **_sample_json(cold.sample),
     }
 
 

@@ -17,7 +17,7 @@ from boardprof.formula import Formula
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Device", "Measurement", "Stack", "Windows", "clock_of"]
+__all__ = ["Cold", "Device", "Measurement", "Stack", "Windows", "clock_of"]
 
 
 def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
@@ -103,6 +103,28 @@ class Windows:
 
 
 @dataclass(frozen=True)
+class Cold:
+    """The first call of a measurement, ahead of the warm-up: its code and data are in no cache.
+
+    Attributes:
+        sample: the window around this one call, of the first pass's counters.
+        overhead: counter -> what the empty function's window of one call counted.
+    """
+
+    sample: Sample
+    overhead: Mapping[str, int]
+
+    @property
+    def nets(self) -> dict[str, int]:
+        """What the function itself counted; see `Measurement.net`."""
+        return {
+            counter: reading.value - self.overhead[counter] + reading.own_return
+            for counter, reading in self.sample.readings.items()
+            if counter in self.overhead
+        }
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One function's samples on one board.
 
@@ -124,6 +146,8 @@ class Measurement:
         sent_again: why the host sent in/out arrays before each round; "" where it did not.
         parts: counter -> the part of the board that it belongs to, where that is not the CPU.
         formulas: metrics that are computed of others: name -> its kind and the formula.
+        cold: the first call of all; None: not measured.
+        compilers: that the board's image names; () where it is not known.
     """
 
     function: str
@@ -143,6 +167,8 @@ class Measurement:
     sent_again: str = ""
     parts: Mapping[str, str] = field(default_factory=dict)
     formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
+    cold: Cold | None = None
+    compilers: tuple[str, ...] = ()
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:

@@ -14,10 +14,14 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from boardprof.errors import UsageError
-from boardprof.metrics import Metric, as_metric
+from boardprof.metrics import Metric
+from boardprof.report.calls import Calls, Row, checked_row, place_text
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = ["SCHEMA_VERSION", "Compat", "Report", "Row", "place_text"]
 
@@ -25,7 +29,6 @@ SCHEMA_VERSION: Final = 1
 """Version of the layout of ``extra`` that this package writes and reads."""
 
 Compat: TypeAlias = Literal["tvm"] | None
-Row: TypeAlias = dict[str, Metric]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -36,13 +39,13 @@ class Report:
     keys; NaN equals NaN.
 
     Attributes:
-        calls: one row a sample, each a dict from column name to metric.
+        calls: one row a sample, each a dict from column name to metric; see `Calls`.
         device_metrics: totals of the whole run, keyed by device, e.g. "cpu0".
         configuration: facts about the run.
         extra: JSON-able dict with ``"schema_version": 1``, or None.
     """
 
-    calls: list[Row]
+    calls: Calls
     device_metrics: dict[str, Row]
     configuration: Row
     extra: dict[str, Any] | None
@@ -71,10 +74,12 @@ class Report:
             ValueError: ``extra`` lacks its schema version or holds a NaN.
         """
         set_field = object.__setattr__  # the class is frozen for everyone else
-        set_field(self, "calls", [_row(row, "calls", i) for i, row in enumerate(calls)])
-        totals = {name: _row(row, "device_metrics", name) for name, row in device_metrics.items()}
+        set_field(self, "calls", calls if isinstance(calls, Calls) else Calls(calls))
+        totals = {
+            name: checked_row(row, "device_metrics", name) for name, row in device_metrics.items()
+        }
         set_field(self, "device_metrics", totals)
-        set_field(self, "configuration", _row(configuration, "configuration"))
+        set_field(self, "configuration", checked_row(configuration, "configuration"))
         set_field(self, "extra", None if extra is None else _plain_json(extra))
 
     def __repr__(self) -> str:
@@ -129,12 +134,22 @@ class Report:
             separator=separator,
         )
 
+    def statistics(self) -> str:
+        """Return what the samples are like, as a text table: a row a metric of a function.
+
+        Values are per call: how many samples, smallest, median, mean, largest, standard deviation,
+        coefficient of variation, percentiles; the cold value apart; outliers by their numbers in
+        run order, from #0. `boardprof.stats` has them as numbers, and its warnings of them.
+        """
+        from boardprof.render.statistics_table import render_statistics
+
+        return render_statistics(self)
+
     @property
     def has_several(self) -> bool:
         """Whether it compares: several boards, or several settings of compiler flags."""
-        return len({row.get("Device", "") for row in self.calls}) > 1 or any(
-            "Flags" in row for row in self.calls
-        )
+        devices = set(self.calls.column("Device").filled(""))
+        return len(devices) > 1 or "Flags" in self.calls.names
 
     def csv(self, *, compat: Compat = None) -> str:
         """Return ``calls`` as comma-separated values, floats exact to the last bit.
@@ -156,6 +171,16 @@ class Report:
 
         return render_json(self)
 
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return ``calls`` as a DataFrame, a column a metric; needs ``boardprof[pandas]``.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        from boardprof.render.frames import to_pandas
+
+        return to_pandas(self)
+
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
         """Read a Report that ``json()`` or TVM wrote.
@@ -166,25 +191,6 @@ class Report:
         from boardprof.render.json import parse_json
 
         return parse_json(text)
-
-
-def place_text(root: str, *keys: str | int) -> str:
-    """Return the place of a value as Python writes it, e.g. ``calls[3]["cycles"]``."""
-    return root + "".join(f"[{json.dumps(key)}]" for key in keys)
-
-
-def _row(row: Mapping[str, Metric | int], root: str, *keys: str | int) -> Row:
-    if not isinstance(row, Mapping):
-        raise TypeError(f"{place_text(root, *keys)}: a dict of metrics is needed, not {row!r:.60}")
-    metrics: Row = {}
-    for name, value in row.items():
-        if not isinstance(name, str):
-            raise TypeError(f"{place_text(root, *keys)}: a column name is a str, not {name!r:.60}")
-        try:
-            metrics[name] = as_metric(value)
-        except TypeError as error:
-            raise TypeError(f"{place_text(root, *keys, name)}: {error}") from None
-    return metrics
 
 
 def _plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:

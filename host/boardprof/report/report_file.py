@@ -11,7 +11,7 @@ from boardprof.errors import ReportFileError, UsageError
 from boardprof.report.report import Report
 from boardprof.writing import check_is_file, unwritable
 
-__all__ = ["check_report_file", "read_report", "write_report"]
+__all__ = ["check_report_file", "read_report", "write_report", "write_text"]
 
 
 def check_report_file(file: str) -> None:
@@ -39,12 +39,21 @@ def write_report(report: Report, file: str) -> None:
     Raises:
         UsageError, StorageError: the file cannot be written.
     """
+    write_text(report.json() + "\n", file)
+
+
+def write_text(text: str, file: str) -> None:
+    """Write a text; a regular file whole, or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
     path = Path(file)
     try:
         if path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
-            path.write_text(report.json() + "\n", encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         else:
-            _replace(path.resolve(), report.json() + "\n")
+            _replace(path.resolve(), text)
     except OSError as error:
         raise unwritable(file, error) from error
 

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a Report in whatever form: ``--export NAME=FILE``."""
+"""Files of a Report in whatever form: ``--export NAME=FILE``, ``boardprof export``."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from boardprof.errors import UsageError
-from boardprof.render.finding import Exporter, find_exporter
+from boardprof.errors import BoardprofError, UsageError
+from boardprof.render.finding import Exporter, exporter_names, find_exporter
 from boardprof.report.report import Report
 from boardprof.writing import check_is_file, unwritable
 
-__all__ = ["Export", "read_exports", "write_export"]
+__all__ = ["Export", "Exporter", "exported", "exporter_names", "find_exporter", "option_exporter"]
+__all__ += ["read_exports", "write_export", "write_exported"]
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,57 @@ def write_export(report: Report, export: Export) -> None:
     Raises:
         UsageError, StorageError: the exporter fails, or the file cannot be written.
     """
+    write_exported(exported(report, export.name, export.exporter), export.file)
+
+
+def exported(report: Report, name: str, exporter: Exporter) -> bytes:
+    """Return what an exporter makes of a Report.
+
+    Raises:
+        UsageError: the Report has nothing for it, or it fails.
+    """
     try:
-        made = export.exporter(report)
-        content = made.encode() if isinstance(made, str) else bytes(made)
+        made = exporter(report)
+        return made.encode() if isinstance(made, str) else bytes(made)
+    except BoardprofError:
+        raise
     except Exception as error:  # whatever another package raises
-        raise UsageError(f"The exporter {export.name} fails: {error!r}.") from error
+        raise UsageError(f"The exporter {name} fails: {error!r}.") from error
+
+
+def option_exporter(
+    name: str, *, before: Report | None, allow: Sequence[str], metric: str | None
+) -> Exporter:
+    """Return an exporter with options that only one of them has.
+
+    Args:
+        name: of the exporter.
+        before: an older Report, for the page.
+        allow: in spite of what the two are compared, see `compare`.
+        metric: for collapsed stacks.
+
+    Raises:
+        UsageError: the exporter has no such option.
+    """
+    for option, wanted, only in (("--diff", before, "html"), ("--metric", metric, "collapsed")):
+        if wanted is not None and name != only:
+            raise UsageError(f"{option} is for {only}, not for {name}.")
+    if metric is not None:
+        from boardprof.render.collapsed import render_collapsed
+
+        return partial(render_collapsed, metric=metric)
+    from boardprof.render.html import render_html
+
+    return partial(render_html, before=before, allow=allow)
+
+
+def write_exported(content: bytes, file: Path) -> None:
+    """Write an export.
+
+    Raises:
+        UsageError, StorageError: the file cannot be written.
+    """
     try:
-        export.file.write_bytes(content)
+        file.write_bytes(content)
     except OSError as error:
-        raise unwritable(export.file, error) from error
+        raise unwritable(file, error) from error

@@ -12,6 +12,7 @@ from boardprof import connection
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BoardTimeoutError, FrameError, LinkError
+from boardprof.progress import activity
 from boardprof.run.line_counter import CountingTransport, LineCounts
 from boardprof.transport.faults import Faults
 from boardprof.transport.faulty import FaultyTransport
@@ -167,7 +168,8 @@ def try_link(
         spec, port, baud=baud, timeout_s=hello_s, key_file=key_file, on_note=on_note
     )
     line = CountingTransport(plain if faults is None else FaultyTransport(plain, faults))
-    with connection.attach(spec, line, hello_s=hello_s) as board:
+    telling = activity(f"testing {line.name}, seconds", seconds=seconds)
+    with connection.attach(spec, line, hello_s=hello_s) as board, telling:
         test = _Test(board, line, random.Random(seed))
         test.measure_round_trips(time.monotonic() + _ROUND_TRIPS * seconds)
         why = "" if board.memory.size >= 2 else "the board's agent has no arena"

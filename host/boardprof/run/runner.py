@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,7 @@ class Plan:
     repeat: int = 10
     number: int = 1
     code: BuildOptions = field(default_factory=BuildOptions)
+    cold: bool = False
     sweep: str | None = None
     flash: bool = False
     expect: tuple[str, ...] = ()
@@ -123,10 +125,12 @@ class Outcome:
     Attributes:
         report: of all that could be measured; None when nothing could.
         failures: what could not be measured, and why, in the order in which it was found.
+        interrupted: by Ctrl-C; the report has what was measured until then.
     """
 
     report: Report | None
     failures: tuple[BoardprofError, ...]
+    interrupted: bool = False
 
 
 def run_plan(
@@ -168,39 +172,71 @@ def run_plan(
             noted.add(text)
             on_note(text)
 
-    measurements: list[Measurement] = []
-    failures: list[BoardprofError] = []
-    told: set[str] = set()
-    where: dict[str, list[str]] = {}
-    for spec, setting in itertools.product(specs, settings):
-        found: list[BoardprofError] = []
-        try:
-            firmware = _build(spec, setting, on_command)
-            if plan.flash:
-                _flash(spec, setting, firmware, flash_output, on_command)
-            left: list[str] | None = None
-            while left is None or left:
-                with _connected(spec, setting, firmware, on_console, note_once) as board:
-                    if left is None:
-                        left = _chosen(board, setting, firmware, note_once)
-                        _note_hooks(left, firmware, note_once)
-                    for result in _measure_all(board, left, setting, on_progress, note_once):
-                        if isinstance(result, Measurement):
-                            measurements.append(result)
-                        else:
-                            found.append(result)
-        except BoardprofError as error:
-            where.setdefault(str(error), []).append(spec.name)
-            # A mistake in the plan is told once, and so is what has nothing to do with a setting.
-            if str(error) not in told or not (plan.sweep is None or isinstance(error, UsageError)):
-                found.append(error)
-        told |= {str(error) for error in found}
-        failures += [_of_setting(error, setting) for error in found]
-    failures = wanted.failures(failures, note_once)
+    found = _Found(plan.sweep is not None)
+    interrupted = False
+    try:
+        for spec, setting in itertools.product(specs, settings):
+            with found.failing(spec, setting):
+                firmware = _build(spec, setting, on_command)
+                if plan.flash:
+                    _flash(spec, setting, firmware, flash_output, on_command)
+                left: list[str] | None = None
+                while left is None or left:
+                    with _connected(spec, setting, firmware, on_console, note_once) as board:
+                        if left is None:
+                            left = _chosen(board, setting, firmware, note_once)
+                            _note_hooks(left, firmware, note_once)
+                        found.take(_measure_all(board, left, setting, on_progress, note_once))
+    except KeyboardInterrupt:
+        if not found.measurements:
+            raise
+        interrupted = True
+    failures = wanted.failures(found.failures, note_once)
     for failure in failures:
-        _name_boards(failure, where.get(str(failure), []), specs)
-    report = assemble(measurements, swept=plan.sweep is not None) if measurements else None
-    return Outcome(report, tuple(failures))
+        _name_boards(failure, found.where.get(str(failure), []), specs)
+    if not found.measurements:
+        return Outcome(None, tuple(failures))
+    missing = [failure.message.partition("\n")[0] for failure in failures]
+    missing += ["what was left when it was interrupted"] if interrupted else []
+    report = assemble(found.measurements, swept=plan.sweep is not None, missing=missing)
+    return Outcome(report, tuple(failures), interrupted)
+
+
+class _Found:
+    """What has come of a plan so far: it stays, whatever comes later."""
+
+    def __init__(self, is_sweep: bool) -> None:
+        self.measurements: list[Measurement] = []
+        self.failures: list[BoardprofError] = []
+        self.where: dict[str, list[str]] = {}
+        self._is_sweep = is_sweep
+        self._told: set[str] = set()
+        self._now: list[BoardprofError] = []
+
+    @contextlib.contextmanager
+    def failing(self, spec: BoardSpec, setting: Plan) -> Iterator[None]:
+        """Take the errors of one board and setting, so that the next ones have their turn."""
+        self._now = []
+        try:
+            yield
+        except BoardprofError as error:
+            self.where.setdefault(str(error), []).append(spec.name)
+            # A mistake in the plan is told once, and so is what has nothing to do with a setting.
+            if str(error) not in self._told or (
+                self._is_sweep and not isinstance(error, UsageError)
+            ):
+                self._now.append(error)
+        finally:
+            self._told |= {str(error) for error in self._now}
+            self.failures += [_of_setting(error, setting) for error in self._now]
+
+    def take(self, results: Iterable[Measurement | BoardprofError]) -> None:
+        """Take results as they come."""
+        for result in results:
+            if isinstance(result, Measurement):
+                self.measurements.append(result)
+            else:
+                self._now.append(result)
 
 
 def _specs(plan: Plan) -> list[BoardSpec]:
@@ -452,6 +488,7 @@ def _measure(
         warmup=plan.warmup,
         repeat=plan.repeat,
         number=plan.number,
+        cold=plan.cold,
         named=plan.data.values(board.functions[name].signature),
         on_progress=show,
         on_transfer=show_transfer,

@@ -13,6 +13,7 @@ from boardprof.board.window import Window
 from boardprof.decode.samples import decode_samples
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Metric
+from boardprof.profiling.collector import DeviceWrapper, MetricCollector
 
 __all__ = ["PAPIMetricCollector"]
 
@@ -34,7 +35,7 @@ class _Running:
     slots: Slots
 
 
-class PAPIMetricCollector:
+class PAPIMetricCollector(MetricCollector):
     """Counts PAPI's events on boards that have them.
 
     Name, arguments and defaults are those of ``tvm.runtime.profiling``; unlike there it works over
@@ -83,19 +84,19 @@ class PAPIMetricCollector:
         """
         return [f"{_COLLECTOR}.{name}" for name in self.metric_names(board)]
 
-    def Init(self, devs: Sequence[Board]) -> None:  # the name is TVM's
+    def Init(self, devs: Sequence[DeviceWrapper | Board]) -> None:
         """Select the events on each board. Boards for which nothing is chosen are left out.
 
         Raises:
             UsageError: see `metric_names`; or there are more events than fit into one pass.
         """
         self._slots = {}
-        for board in devs:
+        for board in (DeviceWrapper(dev).device for dev in devs):
             names = self.metric_names(board)
             if names:
                 self._slots[id(board)] = _papi_of(board).select(names)
 
-    def Start(self, dev: Board) -> object | None:  # the name is TVM's
+    def Start(self, dev: Board) -> object | None:
         """Open a window on a board; None where `Init` chose nothing for it."""
         slots = self._slots.get(id(dev))
         if slots is None:
@@ -104,7 +105,7 @@ class PAPIMetricCollector:
         window.start()
         return _Running(window, slots)
 
-    def Stop(self, obj: object) -> dict[str, Metric]:  # the name is TVM's
+    def Stop(self, obj: object) -> dict[str, Metric]:
         """Close a window that `Start` returned.
 
         Returns:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a long run is, as a bar on a terminal; it is gone when nothing is under way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+__all__ = ["Bar"]
+
+_SHORT_S = 0.5
+"""What ends sooner needs no bar."""
+
+
+class Bar:
+    """Called with (what, done, total); see `boardprof.progress.Show`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Draw nothing yet.
+
+        Args:
+            clock: in seconds.
+        """
+        self._clock = clock
+        self._began_s: float | None = None
+        self._bar: Progress | None = None
+        self._tasks: dict[bool, TaskID] = {}
+        self._what = ""
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """Draw how far ``what`` is."""
+        if not what:
+            self.end()
+            return
+        now_s = self._clock()
+        self._began_s = now_s if self._began_s is None else self._began_s
+        if now_s - self._began_s < _SHORT_S:
+            return
+        bar = self._bar = self._bar or self._begun()
+        is_known = total is not None
+        bar.update(self._tasks[not is_known], visible=False)
+        task = self._tasks[is_known]
+        if what != self._what:
+            self._what = what
+            bar.reset(task)  # how fast the last one went says nothing of this one
+        shown = what if is_known else f"{what}, {done} s"
+        bar.update(task, description=shown, completed=done, total=total, visible=True)
+        bar.refresh()
+
+    def get_ready(self) -> None:
+        """Load what draws: it takes a while."""
+        import rich.console
+        import rich.progress  # noqa: F401
+
+    def end(self) -> None:
+        """Take it away, for whatever is printed next."""
+        if self._bar is not None:
+            self._bar.stop()
+        self._bar = self._began_s = None
+        self._what = ""
+
+    def _begun(self) -> Progress:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        # Braces and brackets of what others have named are text.
+        text = TextColumn("{task.description}", markup=False)
+        columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        # No thread that draws: it would run beside what an in-process board measures.
+        bar = Progress(
+            *columns,
+            console=Console(stderr=True),
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+        )
+        self._tasks = {
+            known: bar.add_task("", total=None, visible=False) for known in (True, False)
+        }
+        bar.start()
+        return bar

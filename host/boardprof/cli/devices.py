@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof devices``: serial ports, and what answers on them."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+__all__ = ["devices"]
+
+
+@click.command()
+@click.argument("ports", nargs=-1, metavar="[PORT]...")
+@click.option("--baud", type=click.IntRange(min=1), help="Bits a second. [115200]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
+    """List the serial ports and the boards that answer on them.
+
+    A PORT, device path or socket://HOST:PORT, asks there only. A port that another program has open
+    is not touched. Mind that opening a serial port resets some boards.
+    """
+    from boardprof.run.devices import devices_facts, devices_text, find_devices, serial_ports
+
+    found = find_devices(ports or serial_ports(), baud)
+    click.echo(json.dumps(devices_facts(found), indent=2) if as_json else devices_text(found))

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof export``: a Report that was kept, in another form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from boardprof.errors import UsageError
+
+__all__ = ["export"]
+
+
+def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the exporters that a shell can complete."""
+    from boardprof.run.exports import exporter_names
+
+    return [name for name in exporter_names() if name.startswith(incomplete)]
+
+
+@click.command()
+@click.argument("name", shell_complete=_names)
+@click.argument("report", metavar="REPORT")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write it there. [standard output]",
+)
+@click.option(
+    "--diff",
+    metavar="REPORT",
+    help="html only: an older Report; the page shows what changed from it to the first.",
+)
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="WHAT",
+    help="With --diff: compare in spite of another clock, board or compiler.",
+)
+@click.option("--metric", metavar="NAME", help="collapsed only: the metric that stacks weigh.")
+def export(
+    name: str,
+    report: str,
+    output: str | None,
+    diff: str | None,
+    allow: tuple[str, ...],
+    metric: str | None,
+) -> None:
+    """Write a Report as NAME: table, csv, json, markdown, html, chrome, speedscope, collapsed.
+
+    REPORT is a file that `run --json` wrote, or a run of the history, such as `last`.
+
+    \b
+    html        one page with tables and charts, for a browser; it needs no network
+    chrome      a trace for ui.perfetto.dev or chrome://tracing
+    speedscope  for speedscope.app
+    collapsed   stacks for flamegraph.pl
+    """  # noqa: D301 (click knows the backspace as: do not wrap)
+    from boardprof.history.finding import find_report
+    from boardprof.run.exports import exported, find_exporter, option_exporter, write_exported
+
+    exporter = find_exporter(name)
+    if output is not None and not Path(output).resolve().parent.is_dir():
+        raise UsageError(f"{output} cannot be written: there is no such folder.")
+    if allow and diff is None:
+        raise UsageError("--allow is about --diff, which is not given.")
+    if diff is not None or metric is not None:
+        before = None if diff is None else find_report(diff)
+        exporter = option_exporter(name, before=before, allow=allow, metric=metric)
+    content = exported(find_report(report), name, exporter)
+    if output is not None:
+        write_exported(content, Path(output))
+        return
+    click.echo(content, nl=False)

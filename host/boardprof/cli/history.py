@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof history``: the runs that were kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from boardprof.cli.output import echo_note, echo_table
+
+__all__ = ["history"]
+
+
+@click.group(invoke_without_command=True)
+@click.option("-b", "--board", help="Only runs on this board.")
+@click.option("--function", help="Only runs of this function.")
+@click.option(
+    "--limit",
+    default=20,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="So many at most; 0: all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one run a line.")
+@click.pass_context
+def history(
+    ctx: click.Context, board: str | None, function: str | None, limit: int, as_json: bool
+) -> None:
+    """List the runs that were kept, the newest first.
+
+    Each `boardprof run` is kept in one SQLite file: $BOARDPROF_HISTORY, or
+    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. BOARDPROF_HISTORY=off keeps none.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    from boardprof.history.finding import user_history
+    from boardprof.run.run_list import run_table
+
+    runs = user_history().runs(board=board, function=function, limit=limit or None)
+    if as_json:
+        for run in runs:
+            click.echo(json.dumps(run.json()))
+    elif runs:
+        echo_table(run_table(runs))
+    else:
+        echo_note("no run was kept that fits; `boardprof run` keeps each")
+
+
+@history.command()
+@click.argument("ref", metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print the Report as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
+def show(ref: str, as_json: bool, as_csv: bool) -> None:
+    """Print the Report of a run: #42, last~1, a name, a branch or a commit."""
+    from boardprof.history.finding import find_run
+    from boardprof.run.run_list import run_facts
+
+    found = find_run(ref)
+    if as_json:
+        click.echo(found.report.json())
+    elif as_csv:
+        click.echo(found.report.csv(), nl=False)
+    else:
+        if found.run is not None:
+            click.echo(run_facts(found.run), nl=False)
+        echo_table(found.report.table(by_board=found.report.has_several) + "\n")
+
+
+@history.command()
+@click.argument("refs", metavar="RUN...", nargs=-1, required=True)
+def remove(refs: Sequence[str]) -> None:
+    """Remove runs for good."""
+    from boardprof.history.finding import user_history
+
+    kept = user_history()
+    runs = [kept.run(ref) for ref in refs]  # all are looked up before any is gone: last moves
+    for run in {run.id: run for run in runs}.values():
+        kept.remove(f"#{run.id}")
+        echo_note(f"run {run.label} was removed")
+
+
+@history.command()
+def path() -> None:
+    """Print where the history is; the file need not exist."""
+    from boardprof.history.finding import user_history
+
+    click.echo(user_history().path)

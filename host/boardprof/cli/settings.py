@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of files and of the environment as defaults of options.
+
+A flag stands before ``BOARDPROF_*``, that before the project's file, and that before the user's:
+click's own order of flag, environment variable and default map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from boardprof.run.settings import Setting
+
+__all__ = ["apply_settings", "commands_below", "environment_name", "option_key"]
+
+_NOT_A_SETTING = {"help", "version", "json"}
+"""Options that speak of one call of the command alone."""
+
+
+def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
+    """Make the defaults of all commands below ``ctx`` what the files say.
+
+    Args:
+        ctx: of the group.
+        config: a file to be read in place of the project's and the user's.
+        profile: name of a profile in them.
+
+    Raises:
+        UsageError: a file cannot be read, or has a key or a value that no option takes.
+        UnknownNameError: no file has the profile.
+    """
+    from pathlib import Path
+
+    from boardprof.run.settings import find_settings, read_settings, settings_of
+
+    files = find_settings(Path.cwd()) if config is None else [read_settings(Path(config))]
+    settings = settings_of(files, profile)
+    ctx.obj = settings
+    if not settings:
+        return
+    assert isinstance(ctx.command, click.Group)
+    _check_keys(settings, ctx.command, ctx)
+    ctx.default_map = _defaults(ctx.command, ctx, settings)
+
+
+def option_key(option: click.Option) -> str:
+    """Return an option's name in files: its first long name without the dashes."""
+    long = [name for name in option.opts if name.startswith("--")]
+    return long[0].removeprefix("--") if long else str(option.name)
+
+
+def environment_name(option: click.Option) -> str | None:
+    """Return the environment variable that stands for an option, None: none does."""
+    key = option_key(option)
+    return None if key in _NOT_A_SETTING else f"BOARDPROF_{key.replace('-', '_').upper()}"
+
+
+def commands_below(group: click.Group, ctx: click.Context) -> Iterator[click.Command]:
+    """Yield all commands of a group, those of its groups included."""
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            yield from commands_below(command, ctx)
+        elif command is not None:
+            yield command
+
+
+def _options(command: click.Command) -> Iterator[click.Option]:
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and option_key(parameter) not in _NOT_A_SETTING:
+            yield parameter
+
+
+def _check_keys(settings: Mapping[str, Setting], group: click.Group, ctx: click.Context) -> None:
+    commands = commands_below(group, ctx)
+    known = {option_key(option) for command in commands for option in _options(command)}
+    for key, setting in settings.items():
+        if key not in known:
+            import difflib
+
+            close = difflib.get_close_matches(key, known, n=1)
+            proposal = f" Did you mean {close[0]!r}?" if close else ""
+            raise UsageError(
+                f"{setting.place}: {key} is no setting.{proposal} Known are: "
+                f"{', '.join(sorted(known))}."
+            )
+
+
+def _defaults(
+    group: click.Group, ctx: click.Context, settings: Mapping[str, Setting]
+) -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        if isinstance(command, click.Group):
+            defaults[name] = _defaults(command, ctx, settings)
+        elif command is not None:
+            defaults[name] = dict(_values(_options(command), ctx, settings))
+    return defaults
+
+
+def _values(
+    options: Iterable[click.Option], ctx: click.Context, settings: Mapping[str, Setting]
+) -> Iterator[tuple[str, Any]]:
+    for option in options:
+        setting = settings.get(option_key(option))
+        if setting is not None and option.name is not None:
+            yield option.name, _value(option, ctx, setting)
+
+
+def _value(option: click.Option, ctx: click.Context, setting: Setting) -> Any:
+    """Return a setting's value as the option takes it, or say where it is wrong and how."""
+    value = setting.value
+    if option.is_flag and not isinstance(value, bool):
+        raise UsageError(
+            f"{setting.place}: {setting.key} = true or false is needed, not {value!r}."
+        )
+    if isinstance(value, list) and not option.multiple:
+        value = ",".join(map(str, value))  # as --metrics takes several
+    if option.multiple and not isinstance(value, list):
+        value = [value]
+    if isinstance(value, dict) or (isinstance(value, bool) and not option.is_flag):
+        raise UsageError(f"{setting.place}: {setting.key} cannot be {value!r}.")
+    try:
+        option.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise UsageError(f"{setting.place}: {setting.key}: {error.message}") from None
+    return value

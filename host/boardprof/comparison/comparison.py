@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What came of comparing two Reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from boardprof.comparison.rule import Rule
+from boardprof.errors import UsageError
+from boardprof.metrics import Kind
+from boardprof.stats.summary import Summary
+
+__all__ = ["Comparison", "ComparisonError", "Difference", "Verdict"]
+
+Verdict: TypeAlias = Literal["same", "better", "worse", "noise", "added", "removed"]
+
+
+class ComparisonError(UsageError):
+    """Two Reports cannot be compared, or not as asked."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One metric of one group of rows, before and after.
+
+    Attributes:
+        name: of the function.
+        shapes: of its arguments.
+        device: the board or part of it; ``OLD -> NEW`` where they differ.
+        flags: the setting of a sweep.
+        metric: column name.
+        kind: of the column: Count, Duration, Percent or Ratio.
+        before: its samples per call; None: not there before.
+        after: likewise.
+        change: of the medians, relative to the old one; None where that is 0 or one is missing.
+        p: of the rank test; None of exact values, and where one is missing.
+        is_exact: both sides are of deterministic boards and without noise.
+        verdict: what it amounts to.
+        rule: the first rule that it breaks.
+        broken: all rules that it breaks.
+    """
+
+    name: str
+    shapes: str
+    device: str
+    flags: str
+    metric: str
+    kind: Kind
+    before: Summary | None
+    after: Summary | None
+    change: float | None
+    p: float | None
+    is_exact: bool
+    verdict: Verdict
+    rule: Rule | None = None
+    broken: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two Reports against each other.
+
+    Attributes:
+        rows: one a metric and group; in the order of the Reports.
+        notes: what the reader should know: allowed mismatches, rules that could not bite ...
+        rules: all that were applied.
+        alpha: the level of the rank test.
+        before_name: what the old side is called.
+        after_name: what the new one is called.
+    """
+
+    rows: tuple[Difference, ...]
+    notes: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    alpha: float = 0.01
+    before_name: str = "before"
+    after_name: str = "after"
+    before_facts: tuple[tuple[str, str], ...] = field(default=())
+    after_facts: tuple[tuple[str, str], ...] = field(default=())
+
+    @property
+    def regressed(self) -> bool:
+        """Whether a rule is broken."""
+        return any(row.rule is not None for row in self.rows)
+
+    @property
+    def regressions(self) -> tuple[Difference, ...]:
+        """The rows that break a rule."""
+        return tuple(row for row in self.rows if row.rule is not None)
+
+    def table(self, *, changed_only: bool = False) -> str:
+        """Return it as a text table."""
+        from boardprof.render.comparison_table import comparison_table
+
+        return comparison_table(self, changed_only=changed_only)
+
+    def markdown(self) -> str:
+        """Return it as GitHub-flavoured Markdown for a pull request."""
+        from boardprof.render.comparison_markdown import comparison_markdown
+
+        return comparison_markdown(self)
+
+    def junit(self) -> str:
+        """Return it as JUnit XML: a test case a row that a rule is about."""
+        from boardprof.render.comparison_junit import comparison_junit
+
+        return comparison_junit(self)
+
+    def json(self) -> str:
+        """Return it as one line of JSON."""
+        from boardprof.render.comparison_json import comparison_json
+
+        return comparison_json(self)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One metric before and after: is it the same, better, worse, or only noise."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from boardprof.comparison.comparison import Difference, Verdict
+from boardprof.metrics import Kind, Percent, Ratio
+from boardprof.stats.groups import GroupKey, GroupSummary
+from boardprof.stats.ranks import mann_whitney
+from boardprof.stats.summary import Number, exact_percentile
+
+__all__ = ["difference"]
+
+_MORE_IS_BETTER = re.compile(
+    r"\bipc\b|(?:/|\bper[ -])(?:cycles?|s|second)\b|utili[sz]ation|\bhits?\b|throughput|bandwidth",
+    re.IGNORECASE,
+)
+"""Names of ratios and percentages of which there cannot be enough; of all others, less is better.
+"""
+
+_MANY_PAIRS = 500
+"""Beyond, the normal approximation of the binomial distribution is as good."""
+
+_GRAINS = 2
+"""A window and its calibration are each read to one step of the clock."""
+
+
+def difference(
+    key: GroupKey, before: GroupSummary | None, after: GroupSummary | None, alpha: float
+) -> Difference:
+    """Compare one metric of one group; one of the two sides may be missing.
+
+    Exact values differ if they differ. Others differ where the rank test says so with p < alpha,
+    and by more than the steps of the clock that they are read from.
+    """
+    one = before or after
+    assert one is not None
+    change, p, verdict = None, None, _missing(before)
+    is_exact = bool(before and after and before.summary.is_exact and after.summary.is_exact)
+    if before is not None and after is not None:
+        old = before.summary.median
+        change = float(_medians_apart(before, after)) / abs(old) if old else None
+        p = None if is_exact else _p(before, after)
+        verdict = _verdict(before, after, p, alpha)
+    return Difference(
+        name=key.name,
+        shapes=key.shapes,
+        device=key.device,
+        flags=key.flags,
+        metric=one.metric,
+        kind=one.kind,
+        before=before.summary if before else None,
+        after=after.summary if after else None,
+        change=change,
+        p=p,
+        is_exact=is_exact,
+        verdict=verdict,
+    )
+
+
+def _missing(before: GroupSummary | None) -> Verdict:
+    return "removed" if before is not None else "added"
+
+
+def _p(before: GroupSummary, after: GroupSummary) -> float:
+    """Return p of the rank test; on deterministic boards that of the n-th samples in pairs as well.
+
+    There the n-th samples of two runs see the same state, and a small change shows in each pair
+    where the state's own changes are larger.
+    """
+    if sorted(before.values) == sorted(after.values):
+        return 1.0
+    p = mann_whitney(before.values, after.values)
+    if before.is_emulated and after.is_emulated and len(before.values) == len(after.values):
+        return min(p, _sign_test(before.values, after.values))
+    return p
+
+
+def _sign_test(before: Sequence[Number], after: Sequence[Number]) -> float:
+    """Return how probable it is that so few of the pairs go the other way; two-sided."""
+    pairs = list(zip(before, after, strict=True))
+    up = sum(new > old for old, new in pairs)
+    down = sum(new < old for old, new in pairs)
+    n = up + down
+    if n > _MANY_PAIRS:
+        return math.erfc(max(0, abs(up - down) - 1) / math.sqrt(2 * n))
+    tail = sum(math.comb(n, k) for k in range(min(up, down) + 1))
+    return min(1.0, 2 * tail / (1 << n))
+
+
+def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: float) -> Verdict:
+    if sorted(before.values) == sorted(after.values) or _is_one_value(before, after):
+        return "same"
+    step = _step(before, after)
+    if p is not None:
+        grain = max(before.grain, after.grain)
+        if p >= alpha or abs(float(step)) <= _GRAINS * grain:
+            return "noise"
+    more_is_better = _is_gain(before.kind, before.metric)
+    return "better" if (step > 0) == more_is_better else "worse"
+
+
+def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:
+    """Tell whether all samples of both sides are alike, however many they are."""
+    return len({*before.values, *after.values}) == 1
+
+
+def _step(before: GroupSummary, after: GroupSummary) -> Number:
+    """Return the difference of the medians, or of the means where the medians are equal."""
+    return _medians_apart(before, after) or after.summary.mean - before.summary.mean
+
+
+def _medians_apart(before: GroupSummary, after: GroupSummary) -> Number:
+    """Return the difference of the medians, exactly where they are exact."""
+    old, new = (exact_percentile(sorted(side.values), 50) for side in (before, after))
+    return new - old
+
+
+def _is_gain(kind: Kind, metric: str) -> bool:
+    return kind in (Ratio, Percent) and _MORE_IS_BETTER.search(metric) is not None

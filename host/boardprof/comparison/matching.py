@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether two Reports may be compared: clocks, boards and compilers must be the same."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from boardprof.comparison.comparison import ComparisonError
+from boardprof.report.report import Report
+
+__all__ = ["MISMATCHES", "BoardFacts", "check_same", "facts_of", "paired_boards"]
+
+MISMATCHES: Final = ("clock", "board", "compiler")
+"""What `compare` refuses unless it is allowed."""
+
+_PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-idirafter", "-include")
+_PATH_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map=")
+
+
+@dataclass(frozen=True)
+class BoardFacts:
+    """What a Report says of one of its boards; empty or None is: not known.
+
+    Attributes:
+        clock_kind: ``measured``, ``declared`` or ``simulated``.
+        is_emulated: it is an emulator or a simulator.
+        cflags: what all its code is compiled with.
+        flags: function -> its own flags, of those that were not swept.
+        compilers: that the image names.
+        builds: ids of the images.
+    """
+
+    clock_kind: str = ""
+    is_emulated: bool | None = None
+    cflags: str = ""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    compilers: frozenset[str] = frozenset()
+    builds: tuple[str, ...] = ()
+
+
+def facts_of(report: Report) -> dict[str, BoardFacts]:
+    """Return the boards of a Report by name; of one that has no ``extra``, its devices."""
+    extra = report.extra or {}
+    devices = extra.get("devices")
+    if not isinstance(devices, Mapping) or not devices:
+        names = report.calls.column("Device").filled("")
+        return {name: BoardFacts() for name in dict.fromkeys(names) if isinstance(name, str)}
+    measurements = [m for m in extra.get("measurements") or () if isinstance(m, Mapping)]
+    flags = report.calls.group_by("Device", "Flags").keys
+    swept = {device for device, setting in flags if setting != ""}
+    return {
+        str(name): _facts(
+            facts if isinstance(facts, Mapping) else {},
+            [m for m in measurements if m.get("device") == name],
+            name in swept,
+        )
+        for name, facts in devices.items()
+    }
+
+
+def _facts(
+    device: Mapping[str, Any], measurements: list[Mapping[str, Any]], swept: bool
+) -> BoardFacts:
+    kind = str(device.get("clock_kind") or "")
+    flags = {} if swept else {str(m.get("name")): m.get("flags") for m in measurements}
+    cflags = device.get("cflags")
+    builds = [m.get("build_id") for m in measurements] or [device.get("build_id")]
+    return BoardFacts(
+        clock_kind=kind,
+        is_emulated=(kind == "simulated" or bool(device.get("emulated"))) if kind else None,
+        cflags=_comparable(map(str, cflags)) if isinstance(cflags, list) else "",
+        flags={n: _comparable(_words(text)) for n, text in flags.items() if isinstance(text, str)},
+        compilers=frozenset(str(c) for m in measurements for c in m.get("compilers") or ()),
+        builds=tuple(dict.fromkeys(str(build) for build in builds if build)),
+    )
+
+
+def _words(flags: str) -> list[str]:
+    try:
+        return shlex.split(flags)
+    except ValueError:
+        return flags.split()
+
+
+def _comparable(flags: Iterable[str]) -> str:
+    """Return flags without paths: the same sources in another folder are the same."""
+    kept: list[str] = []
+    words = iter(flags)
+    for word in words:
+        if word in _PATH_FLAGS:
+            next(words, None)
+        elif not word.startswith((*_PATH_FLAGS, *_PATH_MAPS)):
+            kept.append(word)
+    return " ".join(kept)
+
+
+def paired_boards(
+    before: Mapping[str, BoardFacts], after: Mapping[str, BoardFacts], allow: Collection[str]
+) -> dict[str, str]:
+    """Return old board -> new board, of those to be compared.
+
+    Raises:
+        ComparisonError: there is no board in common, and it is not allowed that they differ; or it
+            is, but not clear which goes with which.
+    """
+    common = {name: name for name in before if name in after}
+    if common:
+        return common
+    old, new = ", ".join(before) or "no board", ", ".join(after) or "no board"
+    if "board" not in allow:
+        raise ComparisonError(
+            f"The Reports are of other boards: {old} before, {new} after.",
+            hint="compare runs on the same board, or --allow board",
+        )
+    if len(before) != 1 or len(after) != 1:
+        raise ComparisonError(
+            f"Which boards to compare is not clear: {old} before, {new} after.",
+            hint="Reports of one board each",
+        )
+    return {next(iter(before)): next(iter(after))}
+
+
+def check_same(
+    pairs: Mapping[str, str],
+    before: Mapping[str, BoardFacts],
+    after: Mapping[str, BoardFacts],
+    allow: Collection[str],
+) -> list[str]:
+    """See that clocks and compilers are the same; return what differs and was allowed.
+
+    Of two different boards the compilers differ of course: that is allowed with the board.
+
+    Raises:
+        ComparisonError: something differs that was not allowed.
+    """
+    notes = [f"{old} is compared with {new}." for old, new in pairs.items() if old != new]
+    for old, new in pairs.items():
+        what = old if old == new else f"{old} and {new}"
+        if text := _other_clock(before[old], after[new]):
+            notes.append(_allowed(f"{what}: {text}", "clock", allow))
+        if old == new:
+            notes += [
+                _allowed(f"{what}: {text}", "compiler", allow)
+                for text in _other_compiler(before[old], after[new])
+            ]
+    return notes
+
+
+def _allowed(text: str, kind: str, allow: Collection[str]) -> str:
+    if kind not in allow:
+        raise ComparisonError(text, hint=f"compare like with like, or --allow {kind}")
+    return f"{text} (allowed)"
+
+
+def _other_clock(before: BoardFacts, after: BoardFacts) -> str:
+    kinds = before.clock_kind, after.clock_kind
+    if kinds[0] != kinds[1] and all(kinds) and "simulated" in kinds:
+        return f"the clock is {kinds[0]} before, {kinds[1]} after."
+    if None not in (before.is_emulated, after.is_emulated):
+        words = {True: "an emulator", False: "hardware"}
+        if before.is_emulated != after.is_emulated:
+            return (
+                f"it is {words[bool(before.is_emulated)]} before, "
+                f"{words[bool(after.is_emulated)]} after."
+            )
+    return ""
+
+
+def _other_compiler(before: BoardFacts, after: BoardFacts) -> list[str]:
+    found: list[str] = []
+    if before.compilers and after.compilers and before.compilers != after.compilers:
+        old, new = (", ".join(sorted(facts.compilers)) for facts in (before, after))
+        found.append(f"compiled by {old} before, by {new} after.")
+    if before.cflags != after.cflags and before.cflags and after.cflags:
+        found.append(f"the board's flags are {before.cflags} before, {after.cflags} after.")
+    changed = {
+        (before.flags[name], after.flags[name]): name
+        for name in before.flags
+        if name in after.flags and before.flags[name] != after.flags[name]
+    }
+    for (old, new), name in changed.items():
+        found.append(f"{name} is compiled with {old or 'no flags'} before, {new or 'none'} after.")
+    return found

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The history's SQLite file: opened, brought up to date, and what is wrong with it in plain words.
+
+Write-ahead logging lets readers read while one process writes; every change is one transaction,
+begun as ``IMMEDIATE``, so that a second writer waits instead of failing half-way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from boardprof.history.holders import holders_of
+from boardprof.history.run import HistoryError
+
+__all__ = ["SCHEMA_VERSION", "reading", "writing"]
+
+_APPLICATION_ID: Final = 0x62706869
+"""``bphi``: what says that a SQLite file is a history (SQLite's "PRAGMA application_id")."""
+
+_MIGRATIONS: Final = (
+    """
+    CREATE TABLE runs (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        time TEXT NOT NULL,
+        name TEXT,
+        command TEXT NOT NULL,
+        git_commit TEXT,
+        git_branch TEXT,
+        git_dirty INTEGER,
+        version TEXT NOT NULL,
+        rows INTEGER NOT NULL,
+        contents TEXT NOT NULL,
+        report BLOB NOT NULL
+    );
+    CREATE INDEX runs_by_name ON runs (name);
+    CREATE INDEX runs_by_branch ON runs (git_branch);
+    CREATE INDEX runs_by_commit ON runs (git_commit);
+    """,
+)
+"""Statements that take the file from version i to i + 1; those that were published never change."""
+
+SCHEMA_VERSION: Final = len(_MIGRATIONS)
+"""Of the file, in its user_version."""
+
+_ELSEWHERE = "BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off none"
+
+
+@contextlib.contextmanager
+def writing(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
+    """Lend a connection inside of a transaction, which is committed at the end; all or nothing.
+
+    Raises:
+        HistoryError: the file cannot be written: no permission, no space, locked, no history.
+    """
+    with _told(path, timeout_s, "written"):
+        _refuse_other_kinds(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.closing(_open(f"{path.absolute().as_uri()}?mode=rwc", timeout_s)) as file:
+            _begin(file, path)
+            try:
+                yield file
+                file.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled it back itself
+                    file.execute("ROLLBACK")
+                raise
+
+
+@contextlib.contextmanager
+def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]:
+    """Lend a connection for reading; None where there is no file yet.
+
+    Raises:
+        HistoryError: the file cannot be read: no permission, locked, no history.
+    """
+    if not path.exists():
+        yield None
+        return
+    with (
+        _told(path, timeout_s, "read"),
+        contextlib.closing(_open_to_read(path, timeout_s)) as file,
+    ):
+        version = _version(file, path)
+        yield file if version else None
+
+
+def _open(uri: str, timeout_s: float) -> sqlite3.Connection:
+    # isolation_level=None: Python begins no transactions of its own.
+    return sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
+
+
+def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
+    """Open a file to read; where nobody can write beside it, without the log's files."""
+    _refuse_other_kinds(path)
+    uri = path.absolute().as_uri()
+    file = _open(f"{uri}?mode=ro", timeout_s)
+    try:
+        file.execute("SELECT count(*) FROM sqlite_schema")
+    except sqlite3.OperationalError as error:
+        file.close()
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        # A log that nobody may make needs none: on a read-only disk nothing changes.
+        return _open(f"{uri}?mode=ro&immutable=1", timeout_s)
+    except sqlite3.Error:
+        file.close()
+        raise
+    return file
+
+
+def _begin(file: sqlite3.Connection, path: Path) -> None:
+    """Begin a transaction on a file of the current version."""
+    with contextlib.suppress(sqlite3.OperationalError):
+        # Another process that opens it at the same moment wins; the mode stays in the file.
+        file.execute("PRAGMA journal_mode = WAL")
+    file.execute("BEGIN IMMEDIATE")
+    version = _version(file, path)
+    for number, statements in enumerate(_MIGRATIONS[version:], version + 1):
+        for statement in filter(str.strip, statements.split(";")):
+            file.execute(statement)
+        file.execute(f"PRAGMA user_version = {number}")
+    if version == 0:
+        file.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+
+
+def _version(file: sqlite3.Connection, path: Path) -> int:
+    """Return the version of the file's tables, 0 of an empty one.
+
+    Raises:
+        HistoryError: it is of a newer boardprof, or another program's.
+    """
+    (kind,) = file.execute("PRAGMA application_id").fetchone()
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    if kind != _APPLICATION_ID:
+        (tables,) = file.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if kind or version or tables:
+            raise HistoryError(
+                f"{path} is the database of another program, no history.", hint=_ELSEWHERE
+            )
+    if version > SCHEMA_VERSION:
+        raise HistoryError(
+            f"{path} was written by a newer boardprof: its schema is version {version}, this "
+            f"boardprof knows up to {SCHEMA_VERSION}.",
+            hint=f"upgrade boardprof; {_ELSEWHERE}",
+        )
+    return int(version)
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    """See that it is a file: SQLite would say of anything else only that it cannot open it."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        raise HistoryError(f"The history {path} is {kind}.", hint=_ELSEWHERE)
+
+
+@contextlib.contextmanager
+def _told(path: Path, timeout_s: float, done: str) -> Iterator[None]:
+    """Say in plain words why the file cannot be read or written."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        raise _error(path, timeout_s, done, code, error) from error
+    except OSError as error:
+        raise HistoryError(
+            f"The history {path} cannot be {done}: {error.strerror or error}.", hint=_ELSEWHERE
+        ) from error
+
+
+def _error(
+    path: Path, timeout_s: float, done: str, code: int, error: sqlite3.Error
+) -> HistoryError:
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        who = holders_of([path, Path(f"{path}-shm"), Path(f"{path}-wal")])
+        holder = f": {who} has it" if who else ""
+        return HistoryError(
+            f"The history {path} was locked for {timeout_s:g} s by another process{holder}.",
+            hint=f"end that process, or try again; {_ELSEWHERE}",
+        )
+    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+        what = "is no SQLite database" if code == sqlite3.SQLITE_NOTADB else "is damaged"
+        return HistoryError(
+            f"The history {path} {what}: {error}.",
+            hint=f"move it away, and a new one is made; {_ELSEWHERE}",
+        )
+    why = {
+        sqlite3.SQLITE_FULL: "the disk is full",
+        sqlite3.SQLITE_READONLY: "it is read-only",
+        sqlite3.SQLITE_CANTOPEN: f"{error}: see the permissions of {path.parent}",
+        sqlite3.SQLITE_IOERR: f"{error}: the disk may be full or a limit of file sizes reached",
+    }.get(code, str(error))
+    return HistoryError(f"The history {path} cannot be {done}: {why}.", hint=_ELSEWHERE)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the history knows of a run beside its Report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NewType
+
+from boardprof.errors import UsageError
+from boardprof.report.report import Report
+
+__all__ = ["GitState", "HistoryError", "Run", "RunId", "contents_of"]
+
+RunId = NewType("RunId", int)
+
+
+class HistoryError(UsageError):
+    """The history cannot be read or written."""
+
+
+@dataclass(frozen=True)
+class GitState:
+    """What a run was made of, as git has it.
+
+    Attributes:
+        commit: 40 hexadecimal digits, or 64; "" before the first commit.
+        branch: "" where HEAD is detached.
+        is_dirty: files that git knows were changed.
+    """
+
+    commit: str
+    branch: str
+    is_dirty: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, without its Report.
+
+    Attributes:
+        id: counts up, never used twice.
+        time: when it was saved, ISO 8601 in UTC, e.g. ``2026-11-21T09:14:00Z``.
+        name: given by ``--save``, or None.
+        boards: that were measured.
+        functions: likewise.
+        build_ids: of their firmware.
+        flags: of the compiler.
+        command: the command line, "" where it is not known.
+        git: the state of the work tree that it was made in; None outside of one.
+        version: of boardprof.
+        rows: in the Report.
+    """
+
+    id: RunId
+    time: str
+    name: str | None
+    boards: tuple[str, ...]
+    functions: tuple[str, ...]
+    build_ids: tuple[str, ...]
+    flags: tuple[str, ...]
+    command: str
+    git: GitState | None
+    version: str
+    rows: int
+
+    @property
+    def label(self) -> str:
+        """What output calls it, e.g. ``#42 (main)``."""
+        branch = self.git.branch or self.git.commit[:8] if self.git else ""
+        other = self.name or branch
+        return f"#{self.id} ({other})" if other else f"#{self.id}"
+
+    def json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        git = self.git
+        return {
+            "id": self.id,
+            "time": self.time,
+            "name": self.name,
+            "boards": [*self.boards],
+            "functions": [*self.functions],
+            "build_ids": [*self.build_ids],
+            "flags": [*self.flags],
+            "command": self.command,
+            "git": git and {"commit": git.commit, "branch": git.branch, "dirty": git.is_dirty},
+            "version": self.version,
+            "rows": self.rows,
+        }
+
+
+def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
+    """Return what a Report is of: its boards, functions, build ids and flags."""
+    extra = report.extra or {}
+    devices = extra.get("devices")
+    boards = [str(name) for name in devices] if isinstance(devices, Mapping) else []
+    measurements = [m for m in extra.get("measurements") or () if isinstance(m, Mapping)]
+    return {
+        "boards": _texts(boards or report.calls.column("Device").filled("")),
+        "functions": _texts(report.calls.column("Name").filled("")),
+        "build_ids": _texts(m.get("build_id") for m in measurements),
+        "flags": _texts(m.get("flags") for m in measurements),
+    }
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(value for value in values if isinstance(value, str) and value))

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's profiling interface over any transport, and whole programs.
+
+The names are those of ``tvm.runtime.profiling``, which has been removed from TVM: Reports,
+collectors in Python, `profile_function` and `time_evaluator`. `Program` is what
+``graph_executor.profile`` and ``vm.profile`` were.
+"""
+
+from __future__ import annotations
+
+from boardprof.metrics import Count, Duration, Percent, Ratio
+from boardprof.profiling.benchmark import BenchmarkResult
+from boardprof.profiling.collector import DeviceWrapper, MetricCollector
+from boardprof.profiling.function import Metrics, ProfiledFunction, profile_function
+from boardprof.profiling.papi import PAPIMetricCollector
+from boardprof.profiling.program import Program
+from boardprof.profiling.timing import TimeEvaluator, time_evaluator
+from boardprof.report.report import Report
+
+__all__ = [
+    "BenchmarkResult",
+    "Count",
+    "DeviceWrapper",
+    "Duration",
+    "MetricCollector",
+    "Metrics",
+    "PAPIMetricCollector",
+    "Percent",
+    "ProfiledFunction",
+    "Program",
+    "Ratio",
+    "Report",
+    "TimeEvaluator",
+    "profile_function",
+    "time_evaluator",
+]

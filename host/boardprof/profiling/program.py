@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole programs: a sequence of calls, such as a network's layers, profiled as one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from boardprof.board.board import Board
+from boardprof.board.measuring import Rounds
+from boardprof.board.sampling import Progress
+from boardprof.errors import UsageError
+from boardprof.profiling.choice import Collector, check_device, choose
+from boardprof.profiling.collector import DeviceWrapper
+from boardprof.profiling.program_arrays import ProgramArrays
+from boardprof.profiling.program_call import ProgramCall, program_call
+from boardprof.profiling.program_rows import program_report
+from boardprof.profiling.program_runs import ProgramRuns
+from boardprof.report.report import Report
+
+__all__ = ["Program"]
+
+
+class Program:
+    """Calls of packed functions in their order, which share arrays.
+
+    ::
+
+        program = Program(board)
+        program.add("dense", x, w1, h, 64, 32, label="hidden")
+        program.add("relu", h, 32)
+        program.add("dense", h, w2, y, 32, 10, label="output")
+        print(program.profile().table())
+
+    An array that several calls take is on the board once: what one call writes the next one reads
+    there, without the wire. So a graph is its calls in an order in which each finds its inputs
+    written. A view of another shape is the same array; other overlaps are refused. Blocks of
+    ``board.memory`` are passed as they are, and nothing puts them back.
+    """
+
+    def __init__(self, board: Board) -> None:
+        """Begin an empty program.
+
+        Args:
+            board: connected; each call is of it, unless it names another.
+        """
+        self._board = board
+        self._calls: list[ProgramCall] = []
+
+    def add(
+        self,
+        function: str,
+        *args: object,
+        label: str | None = None,
+        device: Board | DeviceWrapper | str | None = None,
+        named: Mapping[str, object] | None = None,
+    ) -> None:
+        """Append a call.
+
+        Args:
+            function: its name.
+            args: as for ``Board.profile``; arrays are looked at when the program runs.
+            label: a name for the call, in a column of its own.
+            device: another connected board that is to be called. What is written on one board
+                cannot be read on another.
+            named: arguments by parameter name.
+
+        Raises:
+            UnknownNameError: no such function.
+            UsageError: it cannot be measured; the arguments do not fit; or there is no such device.
+        """
+        board = device.device if isinstance(device, DeviceWrapper) else device
+        if not isinstance(board, Board):
+            check_device(self._board, board)
+            board = self._board
+        self._calls.append(program_call(board, function, args, named or {}, label))
+
+    def __len__(self) -> int:
+        """Return how many calls it has."""
+        return len(self._calls)
+
+    def run(self) -> list[object]:
+        """Run it once, unmeasured; return what each function returned. The arrays hold the rest.
+
+        Raises:
+            UsageError: there are no calls, or their arrays do not fit; see `profile`.
+        """
+        self._check()
+        with ProgramArrays(self._calls) as arrays:
+            values = []
+            for call in self._calls:
+                info, packed = call.remote.info, arrays.call(call).packed
+                values.append(call.board.session.value(info.id, *packed, info.name))
+            arrays.fetch()
+        return values
+
+    def profile(
+        self,
+        collectors: Sequence[Collector] | None = None,
+        *,
+        warmup: int = 3,
+        repeat: int = 1,
+        on_progress: Progress | None = None,
+    ) -> Report:
+        """Run it and measure each call; what ``graph_executor.profile`` and ``vm.profile`` gave.
+
+        The Report has a row for each call in the order of execution, run after run: Name, Count 1,
+        Duration where there is a clock, the counters, Percent of the board's total, the arguments'
+        shapes, a Hash that is the same for the same function, Label, Device. The totals are of the
+        board's work between the calls' first and last instruction on it, argument handling
+        included; ``End to end (us)`` in the configuration is a run by the host's clock, wire and
+        collectors included, the median of the runs.
+
+        Each run begins with the caller's values in all arrays. Afterwards they hold what the last
+        run has left. More counters than one pass holds take further runs; ``collectors`` of the
+        host run in those of the first pass.
+
+        Args:
+            collectors: as for `profile_function`.
+            warmup: runs before, >= 0.
+            repeat: measured runs, >= 1.
+            on_progress: called with (calls done, calls in all) of a pass, the warm-up's included.
+
+        Raises:
+            UsageError: there are no calls; two boards have the same name; arrays overlap, do not
+                fit the arena, or are written on one board and taken on another; a collector is
+                unknown or failed.
+            DeviceError, LinkError: see ``Board.profile``.
+        """
+        rounds = Rounds(warmup, repeat, 1)
+        self._check()
+        boards = list(dict.fromkeys(call.board for call in self._calls))
+        names = [board.device.name for board in boards]
+        if len({*names}) < len(names):
+            raise UsageError(
+                f"Two boards of the program have the same name: {', '.join(sorted(names))}.",
+                hint="a Report tells boards apart by their names",
+            )
+        choices = {board: choose(board, collectors) for board in boards}
+        # The collectors of the host are the same for all boards.
+        collecting = choices[boards[0]].collecting
+        collecting.init(boards)
+        with ProgramArrays(self._calls) as arrays:
+            runs = ProgramRuns(self._calls, arrays, rounds, choices, collecting, on_progress)
+            executed = list(runs.executed())
+            arrays.fetch()
+        return program_report(executed, warmup, repeat, runs.elapsed_s)
+
+    def _check(self) -> None:
+        if not self._calls:
+            raise UsageError(
+                "The program has no calls.", hint='program.add("function", arguments, ...)'
+            )
+        for call in self._calls:
+            call.board.stack_check.require(call.name)

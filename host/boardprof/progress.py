@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far something is that takes its time, from whatever does it to whoever shows it.
+
+What does it, opens an `activity`; a command says with `shown_by` who shows it. In between nobody
+needs to know. Where nobody shows it, as in a library's use, it costs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TypeAlias
+
+__all__ = ["Show", "activity", "shown_by"]
+
+Show: TypeAlias = Callable[[str, int, "int | None"], None]
+"""Called with (what, done, total); total None: nobody knows, and done is seconds since it began.
+
+("", 0, None) is called when it has ended.
+"""
+
+_TICK_S = 1.0
+
+_show: ContextVar[Show | None] = ContextVar("boardprof_progress", default=None)
+
+
+@contextlib.contextmanager
+def shown_by(show: Show) -> Iterator[None]:
+    """Let activities be shown while the context lasts."""
+    before = _show.set(show)
+    try:
+        yield
+    finally:
+        _show.reset(before)
+
+
+@contextlib.contextmanager
+def activity(
+    what: str, total: int | None = None, *, seconds: float | None = None
+) -> Iterator[Callable[[int], None]]:
+    """Show that something is under way while the context lasts; yields a function for steps done.
+
+    Args:
+        what: it is, e.g. ``compiling for qemu-rv32``.
+        total: steps in all; None: it has none, and is told each second, from a thread of its own.
+        seconds: how long it will last, about, where it has no steps; None: nobody knows.
+    """
+    show = _show.get()
+    if show is None:
+        yield lambda done: None
+        return
+    try:
+        if total is not None:
+            show(what, 0, total)
+            yield lambda done: show(what, done, total)
+        else:
+            with _ticking(show, what, None if seconds is None else max(1, round(seconds))):
+                yield lambda done: None
+    finally:
+        show("", 0, None)
+
+
+@contextlib.contextmanager
+def _ticking(show: Show, what: str, seconds: int | None) -> Iterator[None]:
+    began_s = time.monotonic()
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(_TICK_S):
+            passed = int(time.monotonic() - began_s)
+            show(what, passed if seconds is None else min(passed, seconds), seconds)
+
+    thread = threading.Thread(target=tick, name="boardprof-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

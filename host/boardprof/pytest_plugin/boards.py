@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The boards of one worker: built, started and connected when a test asks, and one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from boardprof.board.board import Board
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.finding import board_spec, default_board
+from boardprof.connection import connect
+from boardprof.firmware.build_options import BuildOptions
+from boardprof.pytest_plugin.lease import leased
+from boardprof.pytest_plugin.options import Options
+from boardprof.toolchain.cache import cache_root
+
+__all__ = ["Boards", "Wanted"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A board that a test asks for, and what shall run on it.
+
+    Attributes:
+        name: of the board; None takes the default one, or what is at the port.
+        sources: files and folders to build; none: what the firmware at the port has.
+        options: how they are built.
+    """
+
+    name: str | None = None
+    sources: tuple[Path, ...] = ()
+    options: BuildOptions = field(default_factory=BuildOptions)
+
+
+class Boards:
+    """Lends connected boards; what it has started lives until `close`."""
+
+    def __init__(self, options: Options) -> None:
+        """Start nothing yet."""
+        self._options = options
+        self._open: dict[Wanted, Board] = {}
+
+    @contextlib.contextmanager
+    def board(self, wanted: Wanted) -> Iterator[Board]:
+        """Lend a board to one test.
+
+        A board at a port, and this machine, are leased meanwhile: no other worker measures there.
+        An emulator with a clock of its own is this worker's alone, and stays started.
+
+        Raises:
+            BoardprofError: it cannot be built, started or reached.
+        """
+        port = self._options.port
+        spec = self._spec(wanted)
+        folder = cache_root() / "leases"
+        if port is not None:
+            with leased(folder, port, self._options.wait_s), self._connected(wanted, spec) as board:
+                yield board
+            return
+        assert spec is not None
+        if wanted not in self._open:
+            self._open[wanted] = self._connected(wanted, spec)
+        if spec.clock.kind == "simulated":
+            yield self._open[wanted]
+            return
+        with leased(folder, spec.name, self._options.wait_s):
+            yield self._open[wanted]
+
+    def forget(self, wanted: Wanted) -> None:
+        """Close a board that a test has left in no good state; the next test starts it anew."""
+        board = self._open.pop(wanted, None)
+        if board is not None:
+            board.close()
+
+    def close(self) -> None:
+        """Close what is open."""
+        for wanted in [*self._open]:
+            self.forget(wanted)
+
+    def _spec(self, wanted: Wanted) -> BoardSpec | None:
+        if wanted.name is not None:
+            return board_spec(wanted.name)
+        return default_board() if self._options.port is None else None
+
+    def _connected(self, wanted: Wanted, spec: BoardSpec | None) -> Board:
+        port, baud = self._options.port, self._options.baud
+        if not wanted.sources:
+            return connect(spec, port, baud=baud)
+        firmware = wanted.options.build(spec or default_board(), wanted.sources)
+        return firmware.open(port, baud=baud)

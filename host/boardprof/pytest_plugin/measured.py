@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a test gets back: the Report of one function, and its statistics by metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from boardprof.errors import UnknownNameError
+from boardprof.report.assemble import assemble
+from boardprof.report.measurement import Measurement
+from boardprof.stats.groups import summaries
+from boardprof.stats.summary import Summary
+
+__all__ = ["Measured"]
+
+
+class Measured(Mapping[str, Summary]):
+    """Statistics per call by metric: ``measured["instructions"].median``.
+
+    Attributes:
+        report: with every sample.
+        result: what the function returned; None of void.
+        outputs: by parameter name, what one call wrote.
+    """
+
+    def __init__(self, measurement: Measurement) -> None:
+        """Summarise a measurement."""
+        self.report = assemble([measurement])
+        self.result = measurement.result
+        self.outputs: Mapping[str, Any] = measurement.outputs
+        self._board = measurement.device.name
+        self._found = {each.metric: each.summary for each in reversed(summaries(self.report))}
+
+    def __getitem__(self, metric: str) -> Summary:
+        """Return a metric's statistics.
+
+        Raises:
+            UnknownNameError: the board has not counted it.
+        """
+        if metric not in self._found:
+            raise UnknownNameError(f"metric on {self._board}", metric, self)
+        return self._found[metric]
+
+    def __contains__(self, metric: object) -> bool:
+        """Tell whether the board has counted it."""
+        return metric in self._found
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the metrics, in the Report's order."""
+        return reversed(self._found)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._found)

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the plugin is told: flags, then ``BOARDPROF_*``, then boardprof.toml or pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boardprof.errors import UsageError
+
+__all__ = ["Options", "add_options", "read_options"]
+
+_WAIT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run of pytest.
+
+    Attributes:
+        boards: names; tests that say nothing else run on each. Empty: the default board.
+        port: where the board is, None: it is started.
+        baud: of a serial port.
+        baseline: what to compare with: a run of the history or a Report's file; None: nothing.
+        rules: what a change must not break, where a test's marker has none.
+        allow: mismatches to compare in spite of.
+        json_file: where the Report of all tests is written.
+        save: name under which the history keeps it.
+        wait_s: how long to wait for a board that another worker has.
+        is_required: a board that cannot be had fails the test instead of skipping it.
+    """
+
+    boards: tuple[str, ...]
+    port: str | None
+    baud: int | None
+    baseline: str | None
+    rules: tuple[str, ...]
+    allow: tuple[str, ...]
+    json_file: Path | None
+    save: str | None
+    wait_s: float
+    is_required: bool
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Add the options that all begin with ``--bp-``."""
+    group = parser.getgroup("boardprof", "measuring functions on boards (boardprof)")
+    add = group.addoption
+    add("--bp-board", metavar="NAME[,NAME]", help="Board, or several: tests run on each.")
+    add("--bp-port", metavar="PORT", help="Device path or socket://HOST:PORT of the board.")
+    add("--bp-baud", type=int, metavar="N", help="Bits a second of a serial port.")
+    add("--bp-compare", metavar="RUN", help="Compare with a run of the history or a JSON file.")
+    add(
+        "--bp-fail-if",
+        action="append",
+        metavar="RULE",
+        help="Fail where a change breaks RULE, e.g. 'cycles:median>2%%'; needs --bp-compare.",
+    )
+    add(
+        "--bp-allow",
+        action="append",
+        metavar="WHAT",
+        help="Compare although the clock, the board or the compiler differs.",
+    )
+    add("--bp-json", metavar="FILE", help="Write the Report of all that was measured.")
+    add("--bp-save", metavar="NAME", help="Keep that Report in the history under NAME.")
+    add(
+        "--bp-wait",
+        type=float,
+        default=_WAIT_S,
+        metavar="SECONDS",
+        help="How long to wait for a board that another worker has. [%(default)g]",
+    )
+    add(
+        "--bp-require-board",
+        action="store_true",
+        help="Fail, rather than skip, where a board or its tools cannot be had.",
+    )
+
+
+def read_options(config: pytest.Config) -> Options:
+    """Return the options of this run.
+
+    Raises:
+        pytest.UsageError: a file of settings is wrong, or options do not go together.
+    """
+    settings = _settings(config.rootpath)
+
+    def option(name: str) -> Any:
+        flag = config.getoption(f"--bp-{name}")
+        return (
+            flag
+            if flag is not None
+            else os.environ.get(f"BOARDPROF_{name.upper()}") or (settings.get(name))
+        )
+
+    boards = option("board") or ()
+    names = boards.split(",") if isinstance(boards, str) else boards
+    rules = config.getoption("--bp-fail-if") or ()
+    baseline = config.getoption("--bp-compare")
+    if rules and baseline is None:
+        raise pytest.UsageError("--bp-fail-if is about a change: --bp-compare RUN says from what")
+    json_file = config.getoption("--bp-json")
+    baud = option("baud")
+    return Options(
+        boards=tuple(name.strip() for name in names if name.strip()),
+        port=option("port"),
+        baud=None if baud is None else int(baud),
+        baseline=baseline,
+        rules=tuple(rules),
+        allow=tuple(config.getoption("--bp-allow") or ()),
+        json_file=None if json_file is None else Path(json_file).absolute(),
+        save=config.getoption("--bp-save"),
+        wait_s=config.getoption("--bp-wait"),
+        is_required=config.getoption("--bp-require-board"),
+    )
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    from boardprof.run.settings import find_settings, settings_of
+
+    try:
+        found = settings_of(find_settings(folder), os.environ.get("BOARDPROF_PROFILE"))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from None
+    return {key: setting.value for key, setting in found.items()}

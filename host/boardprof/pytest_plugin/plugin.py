@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin that pytest loads. It imports nothing heavy and does nothing until a test asks.
+
+::
+
+    @pytest.mark.boardprof(limit={"instructions": 50_000}, fail_if=["instructions:max>0"])
+    def test_fir_stays_as_fast_as_it_is(boardprof):
+        fir = boardprof("fir.c:fir", x, h, y, 256, repeat=20)
+        assert fir["Stack (bytes)"].maximum <= 128
+
+``pytest --bp-board qemu-rv32 --bp-compare main`` runs it there and holds it against the last run on
+the branch main.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from boardprof.pytest_plugin.markers import (
+    MARKERS,
+    MEASURING,
+    marked,
+    named_board,
+    wanted_board,
+)
+from boardprof.pytest_plugin.options import add_options
+from boardprof.pytest_plugin.session import Session
+
+if TYPE_CHECKING:
+    from boardprof.board.board import Board
+    from boardprof.pytest_plugin.profiler import Profiler
+    from boardprof.report.measurement import Measurement
+
+__all__ = ["board", "boardprof", "bp_board"]
+
+_SENT = "boardprof"
+_SESSION = pytest.StashKey[Session]()
+_PROFILER = pytest.StashKey["Profiler"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add our options."""
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register markers; read the options, so that a mistake is told before any test."""
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    config.stash[_SESSION] = session = Session(config)
+    if session.options.rules:
+        from boardprof.errors import UsageError
+        from boardprof.pytest_plugin.gate import check_rules
+
+        try:
+            check_rules(session.options.rules)
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let a test that names no board run on each one that was asked for."""
+    boards = metafunc.config.stash[_SESSION].options.boards
+    is_free = "bp_board" in metafunc.fixturenames and named_board(metafunc.definition) is None
+    if is_free and len(boards) > 1:
+        metafunc.parametrize("bp_board", boards, indirect=True)
+
+
+@pytest.fixture
+def bp_board(request: pytest.FixtureRequest) -> str | None:
+    """The name of the test's board: its marker's, else ``--bp-board``; None: the default."""
+    boards = request.config.stash[_SESSION].options.boards
+    named: str | None = getattr(request, "param", None) or named_board(request.node)
+    return named or (boards[0] if boards else None)
+
+
+@pytest.fixture
+def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Board]:
+    """A connected `boardprof.Board`, with the sources that the marker ``board`` names."""
+    session = request.config.stash[_SESSION]
+    lending = session.boards.board(wanted_board(request.node, bp_board))
+    with session.skipping():
+        found = lending.__enter__()
+    try:
+        yield found
+    finally:
+        lending.__exit__(None, None, None)
+
+
+@pytest.fixture
+def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Profiler]:
+    """Measures functions; see `boardprof.pytest_plugin.profiler.Profiler`."""
+    from boardprof.pytest_plugin.gate import Gate, check_rules
+    from boardprof.pytest_plugin.profiler import Profiler
+
+    session = request.config.stash[_SESSION]
+    words = marked(request.node)
+    rules = words.get("fail_if", session.options.rules)
+    rules = (rules,) if isinstance(rules, str) else tuple(rules)
+    check_rules(rules)
+    gate = Gate(words.get("limit", {}), rules, session.baseline, session.options.allow)
+    profiler = Profiler(
+        session.boards,
+        wanted_board(request.node, bp_board),
+        request.path.parent,
+        gate,
+        {name: words[name] for name in MEASURING if name in words},
+    )
+    request.node.stash[_PROFILER] = profiler
+    yield profiler
+    session.measurements += profiler.measurements
+    session.notes += [f"{request.node.nodeid}: {note}" for note in profiler.notes]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Fail a test that went through, but measured what it must not."""
+    profiler = pyfuncitem.stash.get(_PROFILER, None)
+    if profiler is None:
+        return (yield)
+    with pyfuncitem.config.stash[_SESSION].skipping():
+        result = yield
+    for measurement in profiler.measurements:
+        pyfuncitem.user_properties += _properties(measurement)
+    if profiler.failures:
+        pytest.fail("\n".join(profiler.failures), pytrace=False)
+    return result
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send what a worker has measured to the controller, or write it."""
+    ours = session.config.stash.get(_SESSION, None)
+    if ours is None:
+        return
+    ours.close()
+    output = getattr(session.config, "workeroutput", None)
+    if output is None:
+        if not ours.write() and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR  # what was asked for is not there
+    else:
+        output[_SENT] = ours.packed()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Take over what a worker of pytest-xdist has measured; of one that died there is nothing."""
+    sent = getattr(node, "workeroutput", {}).get(_SENT)
+    if sent is not None:
+        node.config.stash[_SESSION].take(sent)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what was measured."""
+    ours = terminalreporter.config.stash[_SESSION]
+    if not ours.measurements and not ours.notes:
+        return
+    terminalreporter.section("boardprof")
+    if ours.measurements:
+        report = ours.report()
+        text = report.table(by_board=report.has_several, col_sums=False)
+        terminalreporter.write_line(text.partition("\n\nConfiguration\n")[0])
+    for note in ours.notes:
+        terminalreporter.write_line(f"note: {note}")
+
+
+def _properties(measurement: Measurement) -> list[tuple[str, object]]:
+    """Return the medians for JUnit's properties."""
+    from boardprof.pytest_plugin.measured import Measured
+
+    return [
+        (f"boardprof.{measurement.function}.{metric}.median", float(summary.median))
+        for metric, summary in Measured(measurement).items()
+    ]

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fixture ``boardprof``: measures functions for one test, and holds them against its gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from boardprof.errors import DeviceError
+from boardprof.pytest_plugin.boards import Boards, Wanted
+from boardprof.pytest_plugin.gate import Gate
+from boardprof.pytest_plugin.measured import Measured
+from boardprof.report.measurement import Measurement
+
+__all__ = ["Profiler"]
+
+
+class Profiler:
+    """Measures the functions of one test. Call it; see `__call__`.
+
+    Attributes:
+        measurements: all that the test has measured.
+        failures: what is over a limit or broke a rule.
+        notes: what could not be compared.
+    """
+
+    def __init__(
+        self, boards: Boards, wanted: Wanted, folder: Path, gate: Gate, defaults: Mapping[str, Any]
+    ) -> None:
+        """Measure nothing yet.
+
+        Args:
+            boards: the worker's.
+            wanted: the board of this test.
+            folder: what relative paths begin at: the test file's.
+            gate: what is to be kept.
+            defaults: of ``warmup``, ``repeat``, ``number`` and ``metrics``, from the marker.
+        """
+        self._boards = boards
+        self._wanted = wanted
+        self._folder = folder
+        self._gate = gate
+        self._defaults = defaults
+        self.measurements: list[Measurement] = []
+        self.failures: list[str] = []
+        self.notes: list[str] = []
+
+    def __call__(
+        self,
+        target: str,
+        *args: object,
+        optimize: str | None = None,
+        define: Sequence[str] = (),
+        cflags: str = "",
+        **options: Any,
+    ) -> Measured:
+        """Measure a function on the test's board.
+
+        Args:
+            target: ``PATH:FUNCTION``, the path relative to the test's file; or a function that the
+                board's firmware has.
+            args: the function's arguments, as for `boardprof.Board.profile`.
+            optimize: level for the sources, as ``-O3``; None takes the marker's or ``-O2``.
+            define: macros for the sources.
+            cflags: more flags for the sources.
+            options: ``metrics``, ``warmup``, ``repeat``, ``number`` and ``named`` of
+                `boardprof.Board.profile`.
+
+        Raises:
+            BoardprofError: as `boardprof.Board.profile` and `boardprof.build`.
+        """
+        path, colon, function = target.rpartition(":")
+        build = self._wanted.options
+        build = replace(
+            build,
+            optimize=optimize or build.optimize,
+            defines=(*build.defines, *define),
+            cflags=f"{build.cflags} {cflags}".strip(),
+        )
+        sources = (self._folder / path,) if colon else self._wanted.sources
+        wanted = replace(self._wanted, sources=tuple(sources), options=build)
+        with self._boards.board(wanted) as board:
+            try:
+                measured = board.measure(function, *args, **{**self._defaults, **options})
+            except DeviceError:
+                self._boards.forget(wanted)
+                raise
+        self.measurements.append(measured)
+        found = Measured(measured)
+        verdict = self._gate.judge(found.report)
+        self.failures += verdict.failures
+        self.notes += verdict.notes
+        return found

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Comparison as one line of JSON, with a version of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from boardprof.comparison.comparison import Comparison, Difference
+from boardprof.metrics import TAGS
+from boardprof.stats.summary import Summary
+
+__all__ = ["COMPARISON_VERSION", "comparison_json"]
+
+COMPARISON_VERSION: Final = 1
+"""Of the layout; it grows when a reader of the old one would be misled."""
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """Return ``comparison`` as one line of JSON."""
+    content = {
+        "kind": "boardprof.comparison",
+        "schema_version": COMPARISON_VERSION,
+        "regressed": comparison.regressed,
+        "alpha": comparison.alpha,
+        "rules": [str(rule) for rule in comparison.rules],
+        "before": {"name": comparison.before_name, **dict(comparison.before_facts)},
+        "after": {"name": comparison.after_name, **dict(comparison.after_facts)},
+        "notes": list(comparison.notes),
+        "rows": [_row(row) for row in comparison.rows],
+    }
+    return json.dumps(content, allow_nan=False)
+
+
+def _row(row: Difference) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "shapes": row.shapes,
+        "device": row.device,
+        "flags": row.flags,
+        "metric": row.metric,
+        "unit": TAGS[row.kind],
+        "before": _summary(row.before),
+        "after": _summary(row.after),
+        "change": row.change,
+        "p": row.p,
+        "exact": row.is_exact,
+        "verdict": row.verdict,
+        "broken": [str(rule) for rule in row.broken],
+    }
+
+
+def _summary(summary: Summary | None) -> dict[str, Any] | None:
+    if summary is None:
+        return None
+    return {
+        "n": summary.n,
+        "min": summary.minimum,
+        "median": summary.median,
+        "mean": summary.mean,
+        "max": summary.maximum,
+        "stddev": summary.stddev,
+        "cv": summary.cv,
+        **{f"p{share}": value for share, value in summary.percentiles.items()},
+        "outliers": list(summary.outliers),
+        "cold": summary.first,
+    }

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Comparison as a text table: a row a metric, the medians per call, then what to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from boardprof.comparison.comparison import Comparison, Difference
+from boardprof.render.cells import display_width, escaped
+from boardprof.render.comparison_cells import (
+    certainty,
+    change_text,
+    headline,
+    median_text,
+    verdict_text,
+)
+
+__all__ = ["comparison_table"]
+
+_LEFT = ("Name", "Flags", "Arguments", "Device", "Metric", "Verdict")
+_OPTIONAL = ("Flags", "Arguments", "Device")
+
+
+def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> str:
+    """Return ``comparison`` as a text table.
+
+    Args:
+        comparison: what to print.
+        changed_only: leave out what is the same on both sides.
+    """
+    chosen = [row for row in comparison.rows if not changed_only or row.verdict != "same"]
+    names = ("Before", "After")
+    cells = [_cells(row) for row in chosen]
+    headers = [
+        name
+        for name in (*_LEFT[:-1], *names, "Change", "Certainty", "Verdict")
+        if name not in _OPTIONAL or any(row[name] for row in cells)
+    ]
+    lines = _lines(headers, cells) if cells else []
+    lines += [""] if cells else []
+    lines += [
+        f"Before: {escaped(comparison.before_name)}{_listed(comparison.before_facts)}",
+        f"After:  {escaped(comparison.after_name)}{_listed(comparison.after_facts)}",
+        *(f"Note: {escaped(note)}" for note in comparison.notes),
+        f"Result: {headline(comparison)}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _cells(row: Difference) -> dict[str, str]:
+    return {
+        "Name": escaped(row.name),
+        "Flags": escaped(row.flags),
+        "Arguments": escaped(row.shapes),
+        "Device": escaped(row.device),
+        "Metric": escaped(row.metric),
+        "Before": median_text(row.before, row.kind),
+        "After": median_text(row.after, row.kind),
+        "Change": change_text(row),
+        "Certainty": certainty(row),
+        "Verdict": escaped(verdict_text(row)),
+    }
+
+
+def _lines(headers: Sequence[str], cells: Sequence[dict[str, str]]) -> list[str]:
+    columns = [[name, *(row[name] for row in cells)] for name in headers]
+    aligned: list[list[str]] = []
+    for column in columns:
+        widest = max(map(display_width, column))
+        pads = [" " * (widest - display_width(text)) for text in column]
+        is_left = column[0] in _LEFT
+        pairs = zip(column, pads, strict=True)
+        aligned.append([text + pad if is_left else pad + text for text, pad in pairs])
+    return ["  ".join(line).rstrip(" ") for line in zip(*aligned, strict=True)]
+
+
+def _listed(facts: Sequence[tuple[str, str]]) -> str:
+    text = "; ".join(f"{name} {value}" for name, value in facts)
+    return escaped(f" ({text})") if text else ""

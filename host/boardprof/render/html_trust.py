@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page's static part: what was measured, where, and what speaks against the numbers."""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from boardprof.metrics import Metric
+from boardprof.render.cells import cell, escaped
+from boardprof.report.report import Report
+from boardprof.stats.groups import GroupSummary
+from boardprof.stats.warnings import Warning_, warnings_of
+
+__all__ = ["cards", "configuration_rows", "facts_line", "isolated", "warning_list"]
+
+_CLOCKS = {
+    "measured": ("Measured clock", False),
+    "declared": ("Declared clock", False),
+    "simulated": ("Simulated clock: no wall time", True),
+}
+_SHOWN = 3
+"""Warnings of one kind that are not folded up."""
+
+_CAUTION = frozenset({"warning", "unsupported", "estimated", "of several runs", "may have wrapped"})
+
+
+def isolated(text: str) -> str:
+    """Return text for the page: escaped, unprintable characters visible, its direction its own."""
+    return f"<bdi>{html.escape(escaped(text))}</bdi>"
+
+
+def facts_line(report: Report) -> str:
+    """Return in one line how often things ran, and by what."""
+    known = {key: cell(value, key, ",") for key, value in report.configuration.items()}
+    parts = []
+    if {"Repeat", "Number", "Warm-up"} <= known.keys():
+        calls = "call" if known["Number"] == "1" else "calls"
+        parts.append(
+            f"{isolated(known['Repeat'])} samples of {isolated(known['Number'])} {calls} "
+            f"after {isolated(known['Warm-up'])} warm-up calls"
+        )
+    if "Host" in known:
+        parts.append(isolated(known["Host"]))
+    if "boardprof" in known:
+        parts.append(f"boardprof {isolated(known['boardprof'])}")
+    return " \N{MIDDLE DOT} ".join(parts) or f"{len(report.calls):,} rows"
+
+
+def cards(report: Report) -> str:
+    """Return a card for each board: its identity, and how far its numbers go."""
+    devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
+    if devices:
+        return "\n".join(_card(report, name, facts) for name, facts in devices.items())
+    told = dict.fromkeys(report.calls.column("Device").filled(""))
+    names = dict.fromkeys([*(n for n in told if isinstance(n, str) and n), *report.device_metrics])
+    made = [_card(report, name, {}) for name in names]
+    return "\n".join(made) or '<p class="empty">The Report says nothing of a board.</p>'
+
+
+def _card(report: Report, name: str, facts: Mapping[str, Any]) -> str:
+    lines = _lines(report, name, facts)
+    items = "\n".join(
+        f"<dt>{html.escape(term)}</dt><dd{_class(term)}>{text}</dd>" for term, text in lines
+    )
+    body = f"<dl>\n{items}\n</dl>" if lines else '<p class="empty">Nothing more is known.</p>'
+    return f'<article class="card">\n<h3>{isolated(name)}{_tags(facts)}</h3>\n{body}\n</article>'
+
+
+def _class(term: str) -> str:
+    return ' class="caution"' if term.lower() in _CAUTION else ""
+
+
+def _tags(facts: Mapping[str, Any]) -> str:
+    tags = []
+    kind = facts.get("clock_kind")
+    if kind is not None:
+        text, is_caution = _CLOCKS.get(str(kind), (f"{kind} clock", True))
+        tags.append(_tag(text, is_caution))
+    if facts.get("emulated"):
+        tags.append(_tag("Emulated", True))
+    return "".join(f" {tag}" for tag in tags)
+
+
+def _tag(text: str, is_caution: bool) -> str:
+    return f'<span class="tag{" caution" if is_caution else ""}">{isolated(text)}</span>'
+
+
+def _lines(report: Report, name: str, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the card's terms and what they say, as HTML."""
+    others = [n for n in (report.extra or {}).get("devices", {}) if n.startswith(f"{name} ")]
+    told = {
+        key.removeprefix(f"{name} "): value
+        for key, value in report.configuration.items()
+        if key.startswith(f"{name} ") and not any(key.startswith(f"{o} ") for o in others)
+    }
+    if told.get("clock") == facts.get("clock_kind"):
+        told.pop("clock", None)  # the heading says it
+    lines = [(_term(term), _definition(term, value, facts)) for term, value in told.items()]
+    known = {term.lower() for term, _ in lines}
+    unsupported = facts.get("unsupported")
+    if unsupported and "unsupported" not in known:
+        lines.append(("Unsupported", _reasons(unsupported)))
+    if facts.get("cflags") and "flags" not in known:
+        lines.append(("Flags", f"<code>{isolated(' '.join(map(str, facts['cflags'])))}</code>"))
+    if facts.get("port"):
+        lines.append(("Port", isolated(str(facts["port"]))))
+    return lines + [(term, text) for term, text in _wraps(report, name) if text]
+
+
+def _term(term: str) -> str:
+    return escaped(term[:1].upper() + term[1:])
+
+
+def _definition(term: str, value: Metric, facts: Mapping[str, Any]) -> str:
+    if term == "unsupported" and facts.get("unsupported"):
+        return _reasons(facts["unsupported"], cell(value, term, ","))
+    text = isolated(cell(value, term, ","))
+    return f"<code>{text}</code>" if term == "flags" else text
+
+
+def _reasons(unsupported: Mapping[str, Any], line: str = "") -> str:
+    """Return a line for each counter that there is not; ``line`` may know of more than counters."""
+    told = {str(name): str(why) for name, why in unsupported.items()}
+    items = [f"<li>{isolated(name)}: {isolated(why)}</li>" for name, why in told.items()]
+    rest = line
+    for name, why in told.items():
+        rest = rest.replace(f"{escaped(name)} ({escaped(why)})", "", 1)
+    items += [f"<li>{isolated(part)}</li>" for part in rest.split("; ") if part.strip("; ")]
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
+    """Say how often counters wrapped within samples, and where that cannot be told."""
+    wraps: Counter[str] = Counter()
+    ambiguous: Counter[str] = Counter()
+    for measurement in (report.extra or {}).get("measurements", ()):
+        if measurement.get("device") != device:
+            continue
+        passes = (measurement, *measurement.get("further_passes", ()))
+        for sample in (sample for each in passes for sample in each.get("samples", ())):
+            wraps.update(sample.get("wraps", {}))
+            ambiguous.update(sample.get("ambiguous", ()))
+    yield "Wrapped, resolved", ", ".join(f"{isolated(name)} {n:,}×" for name, n in wraps.items())
+    yield (
+        "May have wrapped",
+        ", ".join(
+            f"{isolated(name)} in {n:,} sample{'' if n == 1 else 's'}"
+            for name, n in ambiguous.items()
+        ),
+    )
+
+
+def warning_list(groups: Sequence[GroupSummary]) -> str:
+    """Return what the samples themselves give reason to distrust; "" where there is nothing.
+
+    What helps against several is said once.
+    """
+    by_hint: dict[str, list[Warning_]] = {}
+    for each in warnings_of(groups):
+        by_hint.setdefault(each.hint, []).append(each)
+    if not by_hint:
+        return ""
+    items = "\n".join(
+        f'<li><p class="hint">{isolated(hint)}</p>{_folded([_seen(each) for each in found])}</li>'
+        for hint, found in by_hint.items()
+    )
+    return (
+        '<section class="warnings" aria-labelledby="warnings-title">\n'
+        f'<h2 id="warnings-title">Warnings</h2>\n<ul>\n{items}\n</ul>\n</section>'
+    )
+
+
+def _folded(items: Sequence[str]) -> str:
+    shown, others = items[:_SHOWN], items[_SHOWN:]
+    if len(others) == 1:
+        shown, others = items, []
+    text = f"<ul>{''.join(shown)}</ul>"
+    if not others:
+        return text
+    rest = f"<summary>{len(others)} more</summary><ul>{''.join(others)}</ul>"
+    return f"{text}<details>{rest}</details>"
+
+
+def _seen(each: Warning_) -> str:
+    place = _place(each.key.device, each.key.flags)
+    return (
+        f"<li>{isolated(each.key.name)}{place}, {isolated(each.metric)}: {isolated(each.text)}</li>"
+    )
+
+
+def _place(device: str, flags: str) -> str:
+    parts = [isolated(part) for part in (device, flags) if part]
+    return f" on {', '.join(parts)}" if parts else ""
+
+
+def configuration_rows(report: Report) -> str:
+    """Return the whole configuration as rows of a table."""
+    if not report.configuration:
+        return '<tr><td class="empty">The Report has none.</td></tr>'
+    return "\n".join(
+        f'<tr><th scope="row">{isolated(key)}</th><td>{isolated(cell(value, key, ","))}</td></tr>'
+        for key, value in report.configuration.items()
+    )

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON taken piece by piece, so that a million rows never stand in memory as dicts.
+
+Strict: no NaN, no Infinity, no number beyond 64-bit floats, and each fault with its place.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from boardprof.errors import ReportFileError
+from boardprof.report.calls import place_text
+
+__all__ = ["JsonReader", "need_list", "need_object", "syntax_error"]
+
+_FAULT: Final = object()  # stands in the parsed JSON for what cannot be accepted
+_NON_FINITE_HINT: Final = 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
+_BLANK: Final = " \t\n\r"
+_BLANKS: Final = re.compile(r"[ \t\n\r]*")
+_CUT_TOKEN: Final = re.compile(r"-|\.|[eE][-+]?|nu?l?|tr?u?|fa?l?s?")
+
+
+class JsonReader:
+    """Reads one JSON text from its beginning to its end.
+
+    All methods raise ``json.JSONDecodeError`` for what is not JSON; `syntax_error` makes a
+    ReportFileError of it.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Begin at the first character; a byte order mark is passed over."""
+        self._text = text
+        self._pos = int(text.startswith("\ufeff"))
+        self._faults: list[tuple[str, str | None]] = []
+        self._decoder = json.JSONDecoder(
+            parse_constant=self._constant, parse_float=self._number, strict=True
+        )
+
+    def next(self) -> str:
+        """Return the next character that is no blank, without taking it; "" at the end."""
+        if self._text[self._pos : self._pos + 1] in _BLANK:
+            match = _BLANKS.match(self._text, self._pos)
+            self._pos = match.end() if match else self._pos
+        return self._text[self._pos : self._pos + 1]
+
+    def value(self, *place: str | int) -> Any:
+        """Take a whole value, of which ``place`` is the place in the Report.
+
+        Raises:
+            ReportFileError: a number in it that JSON has not, or that is too large.
+        """
+        self.next()
+        value, self._pos = self._decoder.raw_decode(self._text, self._pos)
+        if self._faults:
+            message, hint = self._faults[0]
+            raise ReportFileError(message, where=_find_fault(value, *place) or "", hint=hint)
+        return value
+
+    def members(self) -> Iterator[str]:
+        """Take an object: yield each key; its value must be taken before the next one."""
+        for _ in self._between_commas("}"):
+            if self.next() != '"':
+                raise self._error("Expecting property name enclosed in double quotes")
+            key = self.value()
+            if self.next() != ":":
+                raise self._error("Expecting ':' delimiter")
+            self._pos += 1
+            yield key
+
+    def elements(self) -> Iterator[int]:
+        """Take an array: yield each index; its value must be taken before the next one."""
+        for number, _ in enumerate(self._between_commas("]")):
+            yield number
+
+    def end(self) -> None:
+        """See that nothing but blanks follows."""
+        if self.next():
+            raise self._error("Extra data")
+
+    def _between_commas(self, bracket: str) -> Iterator[None]:
+        self._pos += 1
+        if self.next() == bracket:
+            self._pos += 1
+            return
+        while True:
+            yield
+            following = self.next()
+            if following not in (",", bracket) or not following:
+                raise self._error("Expecting ',' delimiter")
+            self._pos += 1
+            if following == bracket:
+                return
+
+    def _error(self, message: str) -> json.JSONDecodeError:
+        return json.JSONDecodeError(message, self._text, self._pos)
+
+    def _constant(self, name: str) -> object:
+        self._faults.append((f"{name} is not JSON", _NON_FINITE_HINT))
+        return _FAULT
+
+    def _number(self, digits: str) -> object:
+        if math.isfinite(value := float(digits)):
+            return value
+        self._faults.append((f"{digits:.40} is too large for a 64-bit float", None))
+        return _FAULT
+
+
+def syntax_error(error: json.JSONDecodeError) -> ReportFileError:
+    """Say what is wrong with the JSON: empty, cut short, TVM's bare inf, or other."""
+    text, pos = error.doc, error.pos
+    where = f"line {error.lineno}, column {error.colno}"
+    if not text.strip():
+        return ReportFileError("the text is empty")
+    if _is_cut_short(error):
+        return ReportFileError(
+            "the JSON ends too early", where=where, hint="check that the file was written whole"
+        )
+    if bare := re.match(r"-?(inf|nan)\b", text[pos : pos + 10]):
+        return ReportFileError(f"{bare[0]} is not JSON", where=where, hint=_NON_FINITE_HINT)
+    return ReportFileError(f"this is not JSON: {error.msg}", where=where)
+
+
+def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
+    """Return ``value``, which must be an object."""
+    if not isinstance(value, dict):
+        message = f"a JSON object is needed, not {_json_kind(value)}"
+        raise ReportFileError(message, where=place_text(root, *keys))
+    return value
+
+
+def need_list(value: object, root: str) -> list[Any]:
+    """Return ``value``, which must be an array."""
+    if not isinstance(value, list):
+        raise ReportFileError(f"a JSON array is needed, not {_json_kind(value)}", where=root)
+    return value
+
+
+def _is_cut_short(error: json.JSONDecodeError) -> bool:
+    """Tell whether nothing but the rest of one token stands where parsing failed."""
+    rest = error.doc[error.pos :].strip()
+    if error.msg.startswith("Invalid \\u"):
+        return '"' not in rest
+    return (
+        not rest or error.msg.startswith("Unterminated string") or bool(_CUT_TOKEN.fullmatch(rest))
+    )
+
+
+def _find_fault(value: object, *keys: str | int) -> str | None:
+    """Return the place of the first fault in the order of the text."""
+    if value is _FAULT:
+        return place_text(str(keys[0]), *keys[1:]) if keys else ""
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, item in items:
+        if (found := _find_fault(item, *keys, key)) is not None:
+            return found
+    return None
+
+
+def _json_kind(value: object) -> str:
+    names = {dict: "an object", list: "an array", str: "a string", bool: "true or false"}
+    return names.get(type(value), "null" if value is None else "a number")

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the samples of a Report are like, as a text table: a row a metric of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from boardprof.render.cells import display_width, escaped
+from boardprof.render.comparison_cells import number_text
+from boardprof.report.report import Report
+from boardprof.stats.groups import GroupSummary, summaries
+from boardprof.stats.summary import PERCENTILES, Summary
+
+__all__ = ["render_statistics"]
+
+_LEFT: Final = ("Name", "Flags", "Argument Shapes", "Device", "Metric")
+_OPTIONAL: Final = ("Flags", "Argument Shapes", "Device", "Cold", "Outliers")
+_EXACT: Final = "exact"
+_SHOWN_OUTLIERS: Final = 8
+
+_LEGEND: Final = "Values are per call."
+_NOTES: Final = {
+    "CV": "CV: standard deviation as a share of the mean.",
+    _EXACT: "exact: without noise: a deterministic board's, or found once for all samples.",
+    "Cold": "Cold: the first call of all, which is in none of the other columns.",
+    "Outliers": "Outliers: samples that stand apart, by their number in the run; the first is #0.",
+}
+
+
+def render_statistics(report: Report) -> str:
+    """Return the statistics of a Report's samples as a text table; see ``Report.statistics``."""
+    rows = [_cells(group) for group in summaries(report)]
+    if not rows:
+        return "There are no samples.\n"
+    headers = [name for name in rows[0] if name not in _OPTIONAL or any(row[name] for row in rows)]
+    has_exact = any(row["CV"] == _EXACT for row in rows)
+    shown = [
+        text for name, text in _NOTES.items() if name in headers or (name == _EXACT and has_exact)
+    ]
+    lines = [*_lines(headers, rows), "", _LEGEND, *shown]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _cells(group: GroupSummary) -> dict[str, str]:
+    """Return a row's cells; all rows have all columns, in the table's order."""
+    key, summary = group.key, group.summary
+
+    def text(value: float | None) -> str:
+        return number_text(value, group.kind)
+
+    return {
+        "Name": escaped(key.name),
+        "Flags": escaped(key.flags),
+        "Argument Shapes": escaped(key.shapes),
+        "Device": escaped(key.device),
+        "Metric": escaped(group.metric),
+        "n": f"{summary.n:,}",
+        "Min": text(summary.minimum),
+        "Median": text(summary.median),
+        "Mean": text(summary.mean),
+        "Max": text(summary.maximum),
+        "Stddev": text(summary.stddev),
+        "CV": _cv(summary),
+        **{f"p{share}": text(summary.percentiles[share]) for share in PERCENTILES},
+        "Cold": text(summary.first),
+        "Outliers": _outliers(summary),
+    }
+
+
+def _cv(summary: Summary) -> str:
+    if summary.is_exact:
+        return _EXACT
+    if summary.cv is None:
+        return ""
+    percent = 100 * summary.cv
+    return "<0.01 %" if 0 < percent < 0.005 else f"{percent:,.2f} %"
+
+
+def _outliers(summary: Summary) -> str:
+    shown = ", ".join(f"#{i}" for i in summary.outliers[:_SHOWN_OUTLIERS])
+    more = len(summary.outliers) - _SHOWN_OUTLIERS
+    return f"{shown} and {more:,} more" if more > 0 else shown
+
+
+def _lines(headers: Sequence[str], rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Align the columns, text left and numbers right, two blanks apart."""
+    columns = [[name, *(row[name] for row in rows)] for name in headers]
+    aligned: list[list[str]] = []
+    for column in columns:
+        widest = max(map(display_width, column))
+        pads = [" " * (widest - display_width(text)) for text in column]
+        is_left = column[0] in _LEFT
+        pairs = zip(column, pads, strict=True)
+        aligned.append([text + pad if is_left else pad + text for text, pad in pairs])
+    return ["  ".join(line).rstrip(" ") for line in zip(*aligned, strict=True)]

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Report's rows: a sequence of dicts to those who look, columns in memory.
+
+``calls[3]["cycles"]`` builds row 3 and takes it apart again, which is right for a few rows. What
+goes over all of them goes by column: ``calls.column("cycles")``.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice, repeat
+from typing import Any, TypeAlias, overload
+
+from boardprof.metrics import Metric, as_metric
+from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder
+from boardprof.report.groups import Groups, Key, grouped
+
+__all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "place_text"]
+
+Row: TypeAlias = dict[str, Metric]
+
+_NOBODY_HAS_IT = array("q")
+_AT_A_TIME = 1024  # rows whose values are put away at once: several times as fast as one by one
+
+
+class Calls(Sequence[Row]):
+    """Rows that cannot be changed; equal to a list of the same dicts.
+
+    Every dict that comes out of it is new.
+    """
+
+    def __init__(self, rows: Iterable[Mapping[str, Metric | int]] = ()) -> None:
+        """Copy and check rows.
+
+        Raises:
+            TypeError: what is no metric, named with its place, e.g. ``calls[3]["cycles"]``.
+        """
+        builder = CallsBuilder()
+        for row in rows:
+            builder.add(row)
+        self._take(builder)
+
+    @classmethod
+    def built(cls, builder: CallsBuilder) -> Calls:
+        """Return the rows that a builder was given; it must get no more."""
+        calls = cls.__new__(cls)
+        calls._take(builder)
+        return calls
+
+    def _take(self, builder: CallsBuilder) -> None:
+        builder.put_away()
+        self._layouts = tuple(builder.layouts)
+        self._layout_of = builder.layout_of
+        rows = _rows_of_sparse(self._layouts, self._layout_of)
+        self._columns = {
+            name: Column(column.kind, column.values, rows.get(name), len(self._layout_of))
+            for name, column in builder.columns.items()
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in the order in which they are first seen."""
+        return tuple(self._columns)
+
+    @property
+    def layouts(self) -> Iterator[tuple[str, ...]]:
+        """The names of the columns that each row has, in its own order."""
+        return map(self._layouts.__getitem__, self._layout_of)
+
+    def column(self, name: str) -> Column:
+        """Return a column; of a name that no row has, one without values."""
+        found = self._columns.get(name)
+        return Column(str, [], _NOBODY_HAS_IT, len(self)) if found is None else found
+
+    def group_by(self, *names: str) -> Groups[tuple[Metric, ...]]:
+        """Return the rows that are equal in some columns; "" stands for what a row lacks."""
+        found = grouped(zip(*(self.column(name).filled("") for name in names), strict=True))
+        return replace(found, same=names)
+
+    def groups(self, *, by_flags: bool = True) -> Groups[Key]:
+        """Return the rows of equal name, or hash where they have one, shapes, flags and device.
+
+        Args:
+            by_flags: rows of other compiler flags are apart; else the key's ``flags`` is "".
+        """
+        name = self.column("Name").filled("")
+        if "Hash" in self._columns:
+            pairs = zip(self.column("Hash").filled(None), name, strict=True)
+            name = (plain if hashed is None else hashed for hashed, plain in pairs)
+        shapes, device = (self.column(n).filled("") for n in ("Argument Shapes", "Device"))
+        flags = self.column("Flags").filled("") if by_flags else repeat("", len(self))
+        found = grouped(zip(name, shapes, flags, device, strict=True))
+        same = ["Argument Shapes", "Device", *(["Flags"] if by_flags else [])]
+        if "Hash" not in self._columns:
+            same.append("Name")
+        keys = tuple(map(Key._make, found.keys))
+        return Groups(keys, found.order, found.bounds, tuple(same))
+
+    def __len__(self) -> int:
+        """Return how many rows there are."""
+        return len(self._layout_of)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        """Return a row, or a list of rows."""
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        row = range(len(self))[index]
+        layout = self._layouts[self._layout_of[row]]
+        return {name: self._columns[name].metric(row) for name in layout}
+
+    def __iter__(self) -> Iterator[Row]:
+        """Yield row after row."""
+        values = {name: column.metrics() for name, column in self._columns.items()}
+        for layout in self.layouts:
+            yield {name: next(values[name]) for name in layout}
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by content, whatever the order of the columns; NaN equals NaN."""
+        if isinstance(other, Calls):
+            return len(self) == len(other) and self._columns == other._columns
+        if isinstance(other, list):
+            pairs = zip(self, other, strict=False)
+            return len(self) == len(other) and all(row == theirs for row, theirs in pairs)
+        return NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as of a list
+
+    def __repr__(self) -> str:
+        """Return one short line, however many rows there are."""
+        return f"<Calls: {len(self)} rows of {', '.join(self._columns) or 'nothing'}>"
+
+
+class CallsBuilder:
+    """Takes rows one by one.
+
+    Attributes:
+        layouts: which columns rows have, in which order -> number of that layout, and what takes
+            the values.
+        layout_of: number of each row's layout.
+        columns: by name, in the order in which they are first seen.
+    """
+
+    def __init__(self, cells: Cells = METRICS) -> None:
+        """Begin without rows, whose values will be written in a certain way."""
+        self._cells = cells
+        self._away = 0  # rows of which all values were put away
+        self.layouts: dict[tuple[str, ...], tuple[int, list[Callable[[Any], None]]]] = {}
+        self.layout_of = array("I")
+        self.columns: dict[str, ColumnBuilder] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Take a row.
+
+        Raises:
+            TypeError: the row is no dict, or a name is no str, or, here or later, what is no
+                metric, named with its place; for this last, ``cells`` may have another error.
+        """
+        is_row = type(row) is dict or isinstance(row, Mapping)
+        number, takers = (is_row and self.layouts.get(tuple(row))) or self._new_layout(row)
+        for take, value in zip(takers, row.values(), strict=True):
+            take(value)
+        self.layout_of.append(number)
+        if len(self.layout_of) - self._away == _AT_A_TIME:
+            self.put_away()
+
+    def put_away(self) -> None:
+        """Put away what is pending.
+
+        Raises:
+            TypeError: what is no metric, named with its place; or another error of ``cells``.
+        """
+        try:
+            for column in self.columns.values():
+                column.put_away(self._cells)
+        except (TypeError, ValueError):
+            self._refuse()
+            raise
+        self._away = len(self.layout_of)
+
+    def _new_layout(self, row: Mapping[str, Any]) -> tuple[int, list[Callable[[Any], None]]]:
+        if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+            self.put_away()  # where an earlier row may be refused
+            checked_row(row, "calls", len(self.layout_of))
+        names = tuple(map(str.__str__, row))
+        takers = [self.columns.setdefault(n, ColumnBuilder()).pending.append for n in names]
+        return self.layouts.setdefault(names, (len(self.layouts), takers))
+
+    def _refuse(self) -> None:
+        """Raise for the first pending value, in the order of rows, that is no metric."""
+        layouts = list(self.layouts)
+        pending = {name: iter(column.pending) for name, column in self.columns.items()}
+        for row in range(self._away, len(self.layout_of)):
+            for name in layouts[self.layout_of[row]]:
+                for value in islice(pending[name], 1):  # what was put away has nothing wrong
+                    try:
+                        self._cells.one(value)
+                    except (TypeError, ValueError) as error:
+                        place = place_text("calls", row, name)
+                        raise self._cells.refusal(place, error) from None
+
+
+def place_text(root: str, *keys: str | int) -> str:
+    """Return the place of a value as Python writes it, e.g. ``calls[3]["cycles"]``."""
+    return root + "".join(f"[{json.dumps(key)}]" for key in keys)
+
+
+def checked_row(row: Mapping[str, Metric | int], root: str, *keys: str | int) -> Row:
+    """Return a copy of a row, with metrics for plain numbers.
+
+    Raises:
+        TypeError: what is no metric, named with its place.
+    """
+    if not isinstance(row, Mapping):
+        raise TypeError(f"{place_text(root, *keys)}: a dict of metrics is needed, not {row!r:.60}")
+    metrics: Row = {}
+    for name, value in row.items():
+        if not isinstance(name, str):
+            raise TypeError(f"{place_text(root, *keys)}: a column name is a str, not {name!r:.60}")
+        try:
+            metrics[name] = as_metric(value)
+        except TypeError as error:
+            raise TypeError(f"{place_text(root, *keys, name)}: {error}") from None
+    return metrics
+
+
+def _rows_of_sparse(
+    layouts: Sequence[tuple[str, ...]], layout_of: Iterable[int]
+) -> dict[str, array[int]]:
+    """Return of each column that some rows lack the rows that have it."""
+    everywhere = set(layouts[0]).intersection(*layouts) if layouts else set()
+    rows: dict[str, Any] = {}
+    for layout in layouts:
+        rows |= {name: array("q") for name in layout if name not in everywhere}
+    sparse = [[rows[name] for name in layout if name in rows] for layout in layouts]
+    for row, layout_number in enumerate(layout_of) if rows else ():
+        for each in sparse[layout_number]:
+            each.append(row)
+    return rows

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One column of a Report's rows: numbers side by side in memory, not an object each.
+
+A column takes 8 bytes a value: Counts are 64-bit integers (Python's own from the first on that does
+not fit), Durations, Percents and Ratios are 64-bit floats, and texts share one string where they
+are equal. A column in which kinds of metric are mixed holds the metrics themselves. Only rows that
+have a value take room.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, TypeAlias, cast
+
+from boardprof.metrics import Count, Kind, Metric, Raw, as_metric, raw_of, raws_of
+
+__all__ = ["METRICS", "Cells", "Column", "ColumnBuilder", "Values", "metric_of_kind"]
+
+Values: TypeAlias = "Sequence[Any]"
+"""A list, or an ``array.array``, of which ``numpy.asarray`` makes an array without a copy."""
+
+
+def metric_of_kind(kind: Kind, raw: Raw) -> Metric:
+    """Return the metric of that kind which holds ``raw``."""
+    return cast(Callable[[Raw], Metric], kind)(raw)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How values in rows are written: as metrics, or as in JSON.
+
+    Attributes:
+        one: return the kind of a value and what it holds.
+        alike: return the same of many that are of one kind; None where they are not.
+        refusal: return the exception for a value in a place of which ``one`` raises an error.
+    """
+
+    one: Callable[[Any], tuple[Kind, Raw]]
+    alike: Callable[[Sequence[Any]], tuple[Kind, Sequence[Raw]] | None]
+    refusal: Callable[[str, Exception], Exception]
+
+
+def _one(value: object) -> tuple[Kind, Raw]:
+    metric = as_metric(value)
+    return type(metric), raw_of(metric)
+
+
+METRICS: Final = Cells(_one, raws_of, lambda place, error: TypeError(f"{place}: {error}"))
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The values of one column, without the name.
+
+    Attributes:
+        kind: Count, Duration, Percent, Ratio or str; None where kinds are mixed.
+        given: of the rows that have one: ints, floats or texts; metrics where kinds are mixed.
+        rows: indices of the rows that have one, ascending; None: all have.
+        length: how many rows there are.
+    """
+
+    kind: Kind | None
+    given: Values
+    rows: array[int] | None
+    length: int
+
+    @cached_property
+    def values(self) -> Values:
+        """As ``given``, one for each row; 0, "" or None where a row has none."""
+        if self.rows is None:
+            return self.given
+        if isinstance(self.given, array):
+            full: Any = array(self.given.typecode, bytes(self.given.itemsize * self.length))
+        else:
+            full = [{Count: 0, str: ""}.get(cast(type, self.kind))] * self.length
+        for row, value in zip(self.rows, self.given, strict=True):
+            full[row] = value
+        return cast(Values, full)
+
+    @cached_property
+    def present(self) -> array[int] | None:
+        """1 for a row that has a value, 0 for one that has none; None: all have."""
+        if self.rows is None:
+            return None
+        mask = array("b", bytes(self.length))
+        for row in self.rows:
+            mask[row] = 1
+        return mask
+
+    def metrics(self) -> Iterator[Metric]:
+        """Return the metrics of the rows that have one, in order."""
+        if self.kind is None or self.kind is str:
+            return iter(self.given)
+        return map(cast(Callable[[Raw], Metric], self.kind), self.given)
+
+    def filled(self, blank: Any) -> Iterator[Any]:
+        """Return a metric for each row, ``blank`` for one that has none."""
+        if self.rows is None:
+            return self.metrics()
+        full: list[Any] = [blank] * self.length
+        for row, metric in zip(self.rows, self.metrics(), strict=True):
+            full[row] = metric
+        return iter(full)
+
+    def metric(self, row: int) -> Metric:
+        """Return the metric of a row that has one."""
+        raw = self.given[row if self.rows is None else bisect_left(self.rows, row)]
+        return cast(Metric, raw) if self.kind is None else metric_of_kind(self.kind, raw)
+
+    def of(self, kind: Kind) -> Column:
+        """Return the column with its values of one kind only."""
+        if self.kind is kind:
+            return self
+        rows, builder = array("q"), ColumnBuilder()
+        every = range(self.length) if self.rows is None else self.rows
+        for row, metric in zip(every, self.given, strict=True) if self.kind is None else ():
+            if type(metric) is kind:
+                rows.append(row)
+                builder.pending.append(metric)
+        builder.put_away(METRICS)
+        return Column(kind, builder.values, rows, self.length)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare by content: NaN equals NaN."""
+        if not isinstance(other, Column):
+            return NotImplemented
+        mine, theirs = (self.kind, self.length, self.rows), (other.kind, other.length, other.rows)
+        return mine == theirs and _alike(self.given, other.given)
+
+    __hash__ = None  # type: ignore[assignment]  # nothing looks columns up
+
+
+class ColumnBuilder:
+    """Takes values as they come, and puts them away many at a time.
+
+    Attributes:
+        kind: of all values that were put away, None where kinds are mixed or there is none.
+        values: those that were put away, in what holds them best.
+        pending: those that were not yet; append to it.
+    """
+
+    __slots__ = ("_texts", "kind", "pending", "values")
+
+    def __init__(self) -> None:
+        """Begin without a value."""
+        self.kind: Kind | None = None
+        self.values: Any = []
+        self.pending: list[Any] = []
+        self._texts: dict[str, str] = {}
+
+    def put_away(self, cells: Cells) -> None:
+        """Put the pending values away.
+
+        Raises:
+            TypeError: one of them is no metric; it and those before it are still pending.
+            ValueError: likewise.
+        """
+        if not self.pending:
+            return
+        alike = cells.alike(self.pending)
+        if alike is not None:
+            self._extend(*alike)
+        else:
+            for kind, raw in map(cells.one, self.pending):
+                self._extend(kind, [raw])
+        self.pending.clear()
+
+    def _extend(self, kind: Kind, raws: Sequence[Raw]) -> None:
+        if kind is not self.kind:
+            self._make_room_for(kind)
+        if self.kind is None:
+            self.values += [metric_of_kind(kind, raw) for raw in raws]
+        elif kind is str:
+            share = self._texts.setdefault
+            self.values += [share(text, text) for text in cast(Sequence[str], raws)]
+        else:
+            self._extend_numbers(raws)
+
+    def _extend_numbers(self, raws: Sequence[Any]) -> None:
+        try:
+            self.values.extend(array(self.values.typecode, raws))
+        except (OverflowError, AttributeError):  # beyond 64 bit; since an earlier one was
+            self.values = [*self.values, *raws]
+
+    def _make_room_for(self, kind: Kind) -> None:
+        if self.kind is not None:
+            self.values = list(Column(self.kind, self.values, None, 0).metrics())
+            self.kind = None
+        elif not self.values:
+            self.kind = kind
+            self.values = [] if kind is str else array("q" if kind is Count else "d")
+
+
+def _alike(mine: Values, theirs: Values) -> bool:
+    return mine == theirs or (
+        len(mine) == len(theirs)
+        and all(a == b or (a != a and b != b) for a, b in zip(mine, theirs, strict=True))
+    )

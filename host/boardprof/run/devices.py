@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The serial ports of this machine, and which board's agent answers on each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from boardprof.connection import connect
+from boardprof.errors import BoardprofError, BusyError
+from boardprof.progress import activity
+from boardprof.transport.holders import described, lock_holders, openers
+
+__all__ = ["Found", "devices_facts", "devices_text", "find_devices", "serial_ports"]
+
+_ANSWER_S = 2.0
+"""How long an agent has to answer: it does so at once unless a call is under way."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A port, and what is there.
+
+    Attributes:
+        port: device path or ``socket://HOST:PORT``.
+        usb: vendor and product id, ``0483:374b``; "" where it is no USB device.
+        serial: its serial number; "" where it has none.
+        description: what the device says of itself.
+        board: the board whose agent has answered; "" where none has.
+        agent: version of that agent.
+        build_id: of its firmware, 16 hexadecimal digits.
+        state: ``free``, ``busy``, ``silent``, ``denied`` or what else is wrong, as a sentence.
+    """
+
+    port: str
+    usb: str
+    serial: str
+    description: str
+    board: str
+    agent: str
+    build_id: str
+    state: str
+
+
+def serial_ports() -> list[str]:
+    """Return the device paths of this machine's serial ports, as pyserial finds them."""
+    from serial.tools import list_ports
+
+    return sorted(port.device for port in list_ports.comports())
+
+
+def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Found]:
+    """Ask at each port who is there; all at once, so that silent ones cost one time-out together.
+
+    What another program has open is not touched: to open a serial port can reset the board.
+
+    Args:
+        ports: device paths or ``socket://HOST:PORT``.
+        baud: of serial ports; the usual rate when None.
+    """
+    if not ports:
+        return []
+    workers = min(32, len(ports))
+    with activity("asking ports", len(ports)) as step, ThreadPoolExecutor(workers) as pool:
+        asked = [pool.submit(_found, port, baud) for port in ports]
+        for done, _ in enumerate(as_completed(asked), 1):
+            step(done)
+        return [each.result() for each in asked]
+
+
+def devices_text(found: Sequence[Found]) -> str:
+    """Return the table for people."""
+    if not found:
+        return "no serial port; an agent on TCP is asked by its name: socket://HOST:PORT"
+    head = ("PORT", "USB ID", "SERIAL", "BOARD", "AGENT", "STATE")
+    rows = [
+        (
+            each.port,
+            each.usb or "-",
+            each.serial or "-",
+            each.board or "-",
+            each.agent or "-",
+            each.state,
+        )
+        for each in found
+    ]
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    lines = [
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in (head, *rows)
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def devices_facts(found: Sequence[Found]) -> dict[str, Any]:
+    """Return them as JSON shows them."""
+    return {"schema_version": 1, "devices": [asdict(each) for each in found]}
+
+
+def _found(port: str, baud: int | None) -> Found:
+    usb, serial, description = _identity(port)
+    board, agent, build_id, state = _answer(port, baud)
+    return Found(port, usb, serial, description, board, agent, build_id, state)
+
+
+def _identity(port: str) -> tuple[str, str, str]:
+    from serial.tools import list_ports
+
+    for known in list_ports.comports():
+        if known.device == port:
+            usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
+            description = "" if known.description == "n/a" else known.description
+            return usb, known.serial_number or "", description
+    return "", "", ""
+
+
+def _holders(port: str) -> list[int]:
+    """Return who has a port; the other end of a pseudo-terminal has it open as well."""
+    is_pty = os.path.realpath(port).startswith("/dev/pts/")
+    return lock_holders(port) if is_pty else openers(port)
+
+
+def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
+    holders = _holders(port) if Path(port).exists() else []
+    if holders:
+        return "", "", "", f"busy: held by {described(holders)}"
+    try:
+        with connect(None, port, baud=baud, timeout_s=_ANSWER_S) as board:
+            device = board.device
+            return board.spec.name, device.agent_version, device.build_id, "free"
+    except BusyError as error:
+        return "", "", "", f"busy: {error.message}"
+    except BoardprofError as error:
+        return "", "", "", error.message

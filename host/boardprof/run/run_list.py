@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of the history as text: a line each, or all that is known of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from boardprof.history.run import Run
+from boardprof.render.cells import display_width, escaped
+
+__all__ = ["git_text", "run_facts", "run_table"]
+
+_HEADERS = ("Run", "Time (UTC)", "Name", "Git", "Boards", "Functions", "Flags")
+_LONGEST = 40
+
+
+def run_table(runs: Sequence[Run]) -> str:
+    """Return a table, a line a run, in the order given."""
+    lines = [
+        _HEADERS,
+        *(
+            (
+                f"#{run.id}",
+                run.time.removesuffix("Z").replace("T", " "),
+                run.name or "",
+                git_text(run),
+                ", ".join(run.boards),
+                ", ".join(run.functions),
+                " | ".join(run.flags),
+            )
+            for run in runs
+        ),
+    ]
+    shown = [[_cut(escaped(cell)) for cell in line] for line in lines]
+    widths = [max(map(display_width, column)) for column in zip(*shown, strict=True)]
+    return "".join(
+        "  ".join(
+            cell + " " * (width - display_width(cell))
+            for cell, width in zip(line, widths, strict=True)
+        ).rstrip(" ")
+        + "\n"
+        for line in shown
+    )
+
+
+def run_facts(run: Run) -> str:
+    """Return what is known of a run, a fact a line, and a blank line."""
+    facts = {
+        "Run": run.label,
+        "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
+        "Git": git_text(run, whole=True),
+        "Builds": ", ".join(run.build_ids),
+        "Command": run.command,
+    }
+    lines = [f"{name}: {escaped(value)}\n" for name, value in facts.items() if value]
+    return "".join(lines) + "\n"
+
+
+def git_text(run: Run, *, whole: bool = False) -> str:
+    """Return branch and commit; a ``+`` behind it stands for changes that are not committed."""
+    if run.git is None:
+        return ""
+    commit = run.git.commit if whole else run.git.commit[:8]
+    return " ".join(filter(None, [run.git.branch, commit])) + ("+" if run.git.is_dirty else "")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."

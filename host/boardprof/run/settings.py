@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings from files: a project's, and the user's own.
+
+The project's file is the nearest one, from the working folder up: a ``boardprof.toml``, or a
+``pyproject.toml`` that has ``[tool.boardprof]``. The user's is ``boardprof/config.toml`` in
+``~/.config``. Keys are the long names of options; ``[profile.NAME]`` has those of a profile::
+
+    board = "qemu-rv32"
+    repeat = 20
+
+    [profile.desk]
+    board = "netduinoplus2"
+    port = "/dev/ttyACM0"
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from boardprof.errors import UnknownNameError, UsageError
+
+__all__ = ["PROJECT_FILE", "Setting", "SettingsFile", "find_settings", "read_settings"]
+__all__ += ["settings_of", "user_file"]
+
+PROJECT_FILE = "boardprof.toml"
+_PYPROJECT = "pyproject.toml"
+_PROFILE = "profile"
+
+
+@dataclass(frozen=True)
+class SettingsFile:
+    """A file that was read.
+
+    Attributes:
+        file: its path.
+        path: the tables that the settings stand in: ``("tool", "boardprof")`` or none.
+        content: that table.
+    """
+
+    file: Path
+    path: tuple[str, ...]
+    content: dict[str, Any]
+
+    @property
+    def profiles(self) -> dict[str, Any]:
+        """The profiles by name.
+
+        Raises:
+            UsageError: ``profile`` is no table.
+        """
+        return self._table(_PROFILE, self.content.get(_PROFILE, {}))
+
+    def values(self, profile: str | None) -> Iterator[Setting]:
+        """Yield the settings that stand outside of profiles, or those of one profile.
+
+        Raises:
+            UsageError: a profile is no table.
+        """
+        where = self.path if profile is None else (*self.path, _PROFILE, profile)
+        profiles = self.profiles
+        table = self.content if profile is None else profiles.get(profile, {})
+        for key, value in self._table(".".join(where), table).items():
+            if profile is not None or key != _PROFILE:
+                yield Setting(key, value, self.file, where)
+
+    def _table(self, name: str, value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise UsageError(f"{self.file}: {name} is no table.", hint="[profile.NAME]")
+        return value
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key of a file.
+
+    Attributes:
+        key: a long name of an option, without its dashes.
+        value: as TOML has it.
+        file: where it stands.
+        path: the tables that it stands in.
+    """
+
+    key: str
+    value: Any
+    file: Path
+    path: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """File and line."""
+        from boardprof.toml_table import line_of
+
+        line = line_of(self.file.read_text(encoding="utf-8"), *self.path, self.key)
+        return f"{self.file}:{line}" if line else f"{self.file}"
+
+
+def user_file() -> Path:
+    """Return the path of the user's own settings, whether it is there or not."""
+    base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(base) / "boardprof" / "config.toml"
+
+
+def find_settings(folder: Path) -> list[SettingsFile]:
+    """Return the project's file for ``folder``, then the user's, as far as there are any.
+
+    Raises:
+        UsageError: one of them cannot be read.
+    """
+    found = [_project_file(folder), _if_there(user_file())]
+    return [each for each in found if each is not None]
+
+
+def read_settings(file: Path) -> SettingsFile:
+    """Read a file of settings; of a ``pyproject.toml``, the table ``[tool.boardprof]``.
+
+    Raises:
+        UsageError: it cannot be read, is not TOML, or has no such table.
+    """
+    import tomllib
+
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is not TOML: {error}.") from error
+    if file.name != _PYPROJECT:
+        return SettingsFile(file, (), content)
+    tool = content.get("tool")
+    ours = tool.get("boardprof") if isinstance(tool, dict) else None
+    if not isinstance(ours, dict):
+        raise UsageError(f"{file} has no table [tool.boardprof].")
+    return SettingsFile(file, ("tool", "boardprof"), ours)
+
+
+def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Setting]:
+    """Return what holds, by key: the profile's before the others, the project's before the user's.
+
+    Args:
+        files: of falling precedence.
+        profile: its name, None: no profile.
+
+    Raises:
+        UnknownNameError: no file has such a profile.
+    """
+    if profile is not None and not any(profile in each.profiles for each in files):
+        raise UnknownNameError("profile", profile, sorted({p for f in files for p in f.profiles}))
+    holding: dict[str, Setting] = {}
+    for each in reversed(files):
+        for part in (None, profile) if profile is not None else (None,):
+            holding |= {setting.key: setting for setting in each.values(part)}
+    return holding
+
+
+def _project_file(folder: Path) -> SettingsFile | None:
+    for each in (folder, *folder.parents):
+        if (own := _if_there(each / PROJECT_FILE)) is not None:
+            return own
+        if (pyproject := _if_there(each / _PYPROJECT)) is not None:
+            return pyproject
+    return None
+
+
+def _if_there(file: Path) -> SettingsFile | None:
+    """Read a file that may be there, and that may be somebody else's."""
+    try:
+        if file.name == _PYPROJECT and b"tool.boardprof" not in file.read_bytes():
+            return None
+        if not file.is_file():
+            return None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+    return read_settings(file)

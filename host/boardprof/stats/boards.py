@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Report's ``extra`` says of the board behind a row: its clocks, its kind, cold calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, metric_from_json
+from boardprof.report.report import Report
+
+__all__ = ["Boards", "Source", "number_of"]
+
+_DURATION = "Duration (us)"
+_CPU_CLOCK = "cycles"
+"""Steps of the CPU itself: a clock that has no grain, whatever its rate."""
+
+
+def number_of(metric: Metric) -> int | float | None:
+    """Return a metric as a number in its own unit; None of text."""
+    match metric:
+        case Count():
+            return metric.value
+        case Duration():
+            return metric.microseconds
+        case Percent():
+            return metric.percent
+        case Ratio():
+            return metric.ratio
+    return None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows of a group come from.
+
+    Attributes:
+        board: the board's name, also for rows of a part of it; "" where it is not known.
+        is_emulated: it is an emulator or a simulator; None: not known.
+        clock_kind: ``measured``, ``declared`` or ``simulated``; "" where it is not known.
+        rates: counter -> Hz, of those that are clocks.
+        cold: column -> value of the first call, ahead of the warm-up.
+    """
+
+    board: str = ""
+    is_emulated: bool | None = None
+    clock_kind: str = ""
+    rates: Mapping[str, int] = field(default_factory=dict)
+    cold: Mapping[str, int | float] = field(default_factory=dict)
+
+    def grain(self, column: str) -> Fraction:
+        """Return what one step of the clock behind a column is worth in it; 0 of what is none.
+
+        The CPU's own cycles have none: a step is all that can be there.
+        """
+        if column == _DURATION:
+            clock = "duration_time" if "duration_time" in self.rates else next(iter(self.rates), "")
+            return self._step_us(clock)
+        counter = column.removesuffix(" (us)")
+        if counter != column:
+            return self._step_us(counter)
+        return Fraction(counter in self.rates and counter != _CPU_CLOCK)
+
+    def _step_us(self, clock: str) -> Fraction:
+        hz = self.rates.get(clock, 0)
+        return Fraction(10**6, hz) if hz and clock != _CPU_CLOCK else Fraction(0)
+
+
+class Boards:
+    """Finds the `Source` of rows; of a Report without ``extra`` nothing is known."""
+
+    def __init__(self, report: Report) -> None:
+        """Read the Report's ``extra``, of which anything may be missing."""
+        extra = report.extra or {}
+        self._devices = _objects(extra.get("devices"))
+        self._measurements: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+        for each in extra.get("measurements") or ():
+            if isinstance(each, Mapping):
+                key = (_text(each.get("name")), _text(each.get("arguments")))
+                self._measurements.setdefault(key, []).append(each)
+
+    def source(self, name: str, shapes: str, flags: str, device: str) -> Source:
+        """Return where rows of these keys come from."""
+        found = [
+            each
+            for each in self._measurements.get((name, shapes), ())
+            if not flags or each.get("flags") == flags
+        ]
+        own = [each for each in found if each.get("device") == device]
+        measurement: Mapping[str, Any] = (own or found or [{}])[0]
+        board = device if device in self._devices else _text(measurement.get("device"))
+        facts = self._devices.get(board)
+        if facts is None:
+            return Source(board=board)
+        kind = _text(facts.get("clock_kind"))
+        emulated = facts.get("emulated")
+        return Source(
+            board=board,
+            is_emulated=kind == "simulated" or bool(emulated) if kind else None,
+            clock_kind=kind,
+            rates=dict(_rates(facts, measurement)),
+            cold=dict(_cold(measurement)) if board == device else {},
+        )
+
+
+def _rates(facts: Mapping[str, Any], measurement: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the clocks that a measurement has read; where that is not said, all of the board."""
+    read = measurement.get("calibration")
+    for collector in facts.get("collectors") or ():
+        for counter in collector.get("counters") or () if isinstance(collector, Mapping) else ():
+            if not isinstance(counter, Mapping):
+                continue
+            name, hz = _text(counter.get("name")), counter.get("hz")
+            if type(hz) is int and hz > 0 and (not isinstance(read, Mapping) or name in read):
+                yield name, hz
+
+
+def _cold(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
+    for column, value in _objects((measurement.get("cold") or {}).get("metrics")).items():
+        try:
+            number = number_of(metric_from_json(value))
+        except ValueError:
+            continue
+        if number is not None:
+            yield column, number
+
+
+def _objects(value: object) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(value, Mapping):
+        return {}
+    return {str(k): v for k, v in value.items() if isinstance(v, Mapping)}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples of a Report by function, shapes, flags, device and metric, per call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final
+
+from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio
+from boardprof.report.columns import Column
+from boardprof.report.groups import Groups
+from boardprof.report.report import Report
+from boardprof.stats.boards import Boards, Source
+from boardprof.stats.summary import Number, Summary, summarize
+
+__all__ = ["LEVELS", "SHARES", "GroupKey", "GroupSummary", "summaries"]
+
+LEVELS: Final = frozenset(["Stack (bytes)"])
+"""Columns that say how high something stood in the whole measurement, not how often in a call."""
+
+SHARES: Final = frozenset(["Percent", "Perturbation (%)"])
+"""Columns that also depend on what the agent did around the samples; they are never exact."""
+
+_CALLS = "Count"
+_KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash")
+
+
+@dataclass(frozen=True, order=True)
+class GroupKey:
+    """What rows have in common that are samples of one thing.
+
+    Attributes:
+        name: the function's; its rows' ``Hash`` parts groups of equal name, and is not shown.
+        shapes: of its arguments, "" where there are none.
+        flags: the setting of a sweep, "" where there is none.
+        device: the board, or a part of it.
+        hash: of the function, "" where rows have none.
+    """
+
+    name: str
+    shapes: str = ""
+    flags: str = ""
+    device: str = ""
+    hash: str = ""
+
+
+@dataclass(frozen=True)
+class GroupSummary:
+    """One metric of one group.
+
+    Attributes:
+        key: the group.
+        metric: column name.
+        kind: of the column: Count, Duration, Percent or Ratio.
+        summary: of ``values``.
+        values: per call, in run order, exact where they are counts.
+        grain: what one step of the clock that it is read from is worth per call, in the metric's
+            unit; 0 for what is no clock.
+        is_emulated: the board is an emulator or a simulator; None: not known.
+        clock_kind: of the board; "" where it is not known.
+        board: the board's name, also where ``key.device`` is a part of it.
+    """
+
+    key: GroupKey
+    metric: str
+    kind: Kind
+    summary: Summary
+    values: tuple[Number, ...]
+    grain: Fraction = Fraction(0)
+    is_emulated: bool | None = None
+    clock_kind: str = ""
+    board: str = ""
+
+
+def summaries(report: Report) -> list[GroupSummary]:
+    """Return a Summary for each group of rows and each numeric column that it has.
+
+    Values are per call: the sample's over its ``Count``; levels and rates (Percent, Ratio) as they
+    are. Samples without the value or a positive ``Count``, and values that are no finite float, are
+    left out, and so are columns in which kinds of metric are mixed.
+    """
+    boards, calls = Boards(report), report.calls
+    groups = calls.group_by(*_KEYS)
+    keys = [GroupKey(*map(_text, key)) for key in groups.keys]
+    sources = [boards.source(key.name, key.shapes, key.flags, key.device) for key in keys]
+    found: list[list[GroupSummary]] = [[] for _ in keys]
+    for metric in calls.names:
+        column = calls.column(metric)
+        if metric == _CALLS or column.kind not in (Count, Duration, Percent, Ratio):
+            continue
+        for place, part in enumerate(_parts(groups, metric, column, calls.column(_CALLS))):
+            if part.values:
+                summary = _summary(keys[place], metric, column.kind, part, sources[place])
+                found[place].append(summary)
+    return [summary for group in found for summary in group]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one group has in one column: values per call, and the most calls in a sample."""
+
+    values: Sequence[Number]
+    most_calls: int = 1
+
+
+def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> Iterator[_Part]:
+    if metric in LEVELS or column.kind in (Percent, Ratio):
+        for (values,) in groups.split(column):
+            yield _Part([value for value in values if _is_finite(value)])
+        return
+    for values, numbers in groups.split(column, calls):
+        pairs = [
+            (value, number)
+            for value, number in zip(values, numbers, strict=True)
+            if type(number) is int and number > 0 and _is_finite(value)
+        ]
+        most = max((number for _, number in pairs), default=1)
+        yield _Part(
+            [_per_call(*pair) for pair in pairs] if most > 1 else [v for v, _ in pairs], most
+        )
+
+
+def _is_finite(value: int | float) -> bool:
+    """Tell whether there is such a float: a count may be beyond all of them."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _per_call(size: int | float, number: int) -> Number:
+    if isinstance(size, float):
+        return size / number
+    return Fraction(size, number) if size % number else size // number
+
+
+def _text(metric: Metric) -> str:
+    return metric if isinstance(metric, str) else repr(metric)
+
+
+def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source) -> GroupSummary:
+    grain = source.grain(metric) / part.most_calls
+    is_stepless = source.is_emulated is True and grain == 0 and metric not in SHARES
+    # A level is found once and stands in each row: there is nothing random about it.
+    is_exact = metric in LEVELS or is_stepless
+    return GroupSummary(
+        key=key,
+        metric=metric,
+        kind=kind,
+        summary=summarize(part.values, first=source.cold.get(metric), is_exact=is_exact),
+        values=tuple(part.values),
+        grain=grain,
+        is_emulated=source.is_emulated,
+        clock_kind=source.clock_kind,
+        board=source.board or key.device,
+    )

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What about a Report's samples is not to be trusted, and what to do about it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from boardprof.report.report import Report
+from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
+from boardprof.stats.modes import two_modes
+from boardprof.stats.ranks import rank_correlation, smallest_p
+from boardprof.stats.summary import OUTLIER_SCORE, Number
+
+__all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "warnings", "warnings_of"]
+
+Kind: TypeAlias = Literal["few", "warm-up", "drift", "bimodal", "grain", "noise", "outliers"]
+
+FEWEST_SAMPLES: Final = 5
+"""With fewer a side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
+
+_MAIN = ("Duration (us)", "cycles", "instructions", "ticks")
+"""What a group is judged by: the first that it has, else the first column that it has."""
+
+_RELEVANT = 0.01
+"""Nobody minds an effect that is a smaller share of the median."""
+
+_LARGE_CV = 0.1
+_LARGE_GRAIN = 0.05
+_LEAST_FOR_SHAPE = 10
+"""Fewer samples have no shape: three in a row rise by chance in one of six runs."""
+
+_DRIFT_P = 0.001
+"""Looked for in every run: it must be rare that chance looks like it."""
+
+
+@dataclass(frozen=True)
+class Warning_:
+    """One doubt.
+
+    Attributes:
+        kind: what it is.
+        key: the group of rows.
+        metric: the column.
+        text: what was seen, in one sentence.
+        hint: what to do, in one sentence.
+    """
+
+    kind: Kind
+    key: GroupKey
+    metric: str
+    text: str
+    hint: str
+
+    def __str__(self) -> str:
+        """Return what it is about, and both sentences."""
+        flags = f", {self.key.flags}" if self.key.flags else ""
+        return (
+            f"{self.metric} of {self.key.name} on {self.key.device}{flags}: {self.text} {self.hint}"
+        )
+
+
+def warnings(report: Report) -> list[Warning_]:
+    """Return what stands against the samples of a Report; nothing of exact ones.
+
+    Each group is judged by its main metric, time where it has it: what disturbs one counter
+    disturbs the others.
+    """
+    return warnings_of(summaries(report))
+
+
+def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
+    """Return the warnings where the Report's `summaries` are at hand."""
+    return [
+        Warning_(kind, group.key, group.metric, text, hint)
+        for group in main_metrics(groups)
+        for kind, judge in _JUDGES.items()
+        for text, hint in judge(group)
+    ]
+
+
+def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """Return what each group is judged by; groups with an exact count need no judgement."""
+    by_key: dict[GroupKey, dict[str, GroupSummary]] = {}
+    for group in groups:
+        if group.metric not in LEVELS | SHARES:
+            by_key.setdefault(group.key, {})[group.metric] = group
+    chosen = []
+    for metrics in by_key.values():
+        if not any(group.summary.is_exact for group in metrics.values()):
+            name = next((name for name in _MAIN if name in metrics), next(iter(metrics)))
+            chosen.append(metrics[name])
+    return chosen
+
+
+_Doubts: TypeAlias = Iterator[tuple[str, str]]
+
+
+def _few(group: GroupSummary) -> _Doubts:
+    n = group.summary.n
+    if n < FEWEST_SAMPLES:
+        yield (
+            f"{n} {'sample is' if n == 1 else 'samples are'} too few: two runs of so many give no "
+            f"p below {smallest_p(n, n):.2g}, whatever they measure.",
+            "Take more: --repeat 10 at least.",
+        )
+
+
+def _slow_first(group: GroupSummary) -> _Doubts:
+    if _first_is_slow(group):
+        first, rest = float(group.values[0]), statistics.median(map(float, group.values[1:]))
+        yield (
+            f"the first sample, {first:,.4g}, is far above the others, {rest:,.4g}: the warm-up "
+            "was too short.",
+            "Warm up longer: --warmup; what the first call of all costs, a cold measurement tells.",
+        )
+
+
+def _first_is_slow(group: GroupSummary) -> bool:
+    if group.summary.n < FEWEST_SAMPLES:
+        return False
+    first, *rest = map(float, group.values)
+    middle = statistics.median(rest)
+    scale = statistics.median(abs(value - middle) for value in rest) / 0.6745
+    far = OUTLIER_SCORE * scale + 2 * float(group.grain) + _RELEVANT * abs(middle)
+    return first == group.summary.maximum and first - middle > far
+
+
+def _drift(group: GroupSummary) -> _Doubts:
+    n = group.summary.n
+    if n < _LEAST_FOR_SHAPE:
+        return
+    # Spearman's coefficient of independent samples is near normal with variance 1 / (n - 1).
+    p = math.erfc(abs(rank_correlation(group.values)) * math.sqrt((n - 1) / 2))
+    third = n // 3
+    begin, end = _median(group.values[:third]), _median(group.values[-third:])
+    if p < _DRIFT_P and _matters(group, end - begin):
+        way = "rises" if end > begin else "falls"
+        yield (
+            f"it {way} over the run, from {begin:,.4g} to {end:,.4g}: the samples are not of one "
+            "state.",
+            "Warm up longer with --warmup; see whether the clock is throttled or the data grows.",
+        )
+
+
+def _bimodal(group: GroupSummary) -> _Doubts:
+    if group.summary.n < _LEAST_FOR_SHAPE or (modes := two_modes(group.values)) is None:
+        return
+    low, high = modes
+    if _matters(group, high.middle - low.middle):
+        yield (
+            f"the samples fall into two parts, {low.n} near {low.middle:,.4g} and {high.n} near "
+            f"{high.middle:,.4g}: a median says little of them.",
+            "Look for what alternates: an interrupt, a cache or flash line, data that differs "
+            "from call to call.",
+        )
+
+
+def _coarse(group: GroupSummary) -> _Doubts:
+    step, median = float(group.grain), abs(group.summary.median)
+    if step > 0 and step > _LARGE_GRAIN * median:
+        share = f"{100 * step / median:.2g} % of the median" if median else "more than the median"
+        yield (
+            f"one step of its clock, {step:.3g}, is {share}.",
+            "Make the samples longer: --number 100.",
+        )
+
+
+def _noisy(group: GroupSummary) -> _Doubts:
+    cv = group.summary.cv
+    if group.clock_kind == "measured" and cv is not None and cv > _LARGE_CV and group.summary.n > 1:
+        yield (
+            f"the samples vary by {100 * cv:.3g} % of their mean: this machine does other things "
+            "meanwhile.",
+            "End what else runs, take longer samples with --number and more with --repeat; count "
+            "instructions where you can.",
+        )
+
+
+def _outlying(group: GroupSummary) -> _Doubts:
+    found = [i for i in group.summary.outliers if i > 0 or not _first_is_slow(group)]
+    median = group.summary.median
+    if group.summary.n < _LEAST_FOR_SHAPE or not found or any(_bimodal(group)):
+        return  # of two parts, the smaller one is no accident
+    if not any(_matters(group, float(group.values[i]) - median) for i in found):
+        return
+    shown = ", ".join(f"#{i}: {float(group.values[i]):,.4g}" for i in found[:5])
+    more = ", ..." if len(found) > 5 else ""
+    yield (
+        f"{len(found)} of {group.summary.n} samples "
+        f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
+        f"{median:,.4g}).",
+        "Compare medians, not means; interrupts or other programs may have come between.",
+    )
+
+
+_JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
+    "few": _few,
+    "warm-up": _slow_first,
+    "drift": _drift,
+    "bimodal": _bimodal,
+    "grain": _coarse,
+    "noise": _noisy,
+    "outliers": _outlying,
+}
+
+
+def _matters(group: GroupSummary, difference: float) -> bool:
+    """Tell whether a difference is more than the clock's steps, and large enough to be minded."""
+    size = abs(difference)
+    return size > 2 * group.grain and size > _RELEVANT * abs(group.summary.median)
+
+
+def _median(values: Sequence[Number]) -> float:
+    return statistics.median(map(float, values))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of one name taken together: sums, means, and how they are spread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+
+from boardprof.errors import UsageError
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.trace.events import FunctionEvent
+
+__all__ = ["FunctionEventAvg"]
+
+
+class FunctionEventAvg:
+    """Events of one key.
+
+    Times are in us; what no event knows is None. Percentiles are interpolated between the nearest
+    two events.
+
+    Attributes:
+        key: their name; see `FunctionEvent.key`.
+        kind: what they are.
+        board: that was called, "" for ranges.
+        input_shapes: of all of them, where they were grouped by it; else None.
+        stack: what all of them stand in, the innermost first, where they were grouped by it.
+        events: they themselves.
+    """
+
+    def __init__(
+        self,
+        events: Sequence[FunctionEvent],
+        input_shapes: str | None = None,
+        stack: tuple[str, ...] = (),
+    ) -> None:
+        """Take events together, one or more."""
+        self.events = tuple(events)
+        self.key = events[0].key
+        self.kind = events[0].kind
+        self.board = events[0].board
+        self.input_shapes = input_shapes
+        self.stack = stack
+
+    def __repr__(self) -> str:
+        """Return key, count and time."""
+        return f"<{self.key}: {self.count} events, {self.cpu_time_total:.3f} us>"
+
+    @property
+    def name(self) -> str:
+        """The same as `key`."""
+        return self.key
+
+    @property
+    def count(self) -> int:
+        """How many events there are."""
+        return len(self.events)
+
+    @property
+    def is_top_level(self) -> bool:
+        """Whether any of them stands in no other event."""
+        return any(event.cpu_parent is None for event in self.events)
+
+    @cached_property
+    def cpu_time_total(self) -> float:
+        """How long they took the host, together."""
+        return sum(event.cpu_time_total for event in self.events)
+
+    @cached_property
+    def self_cpu_time_total(self) -> float:
+        """The same without what stands in them."""
+        return sum(event.self_cpu_time_total for event in self.events)
+
+    @property
+    def cpu_time(self) -> float:
+        """How long they took the host, the mean."""
+        return self.cpu_time_total / self.count
+
+    @cached_property
+    def device_time_total(self) -> float | None:
+        """How long they ran on boards, what stands in them included, together."""
+        return _sum(event.device_time_total for event in self.events)
+
+    @cached_property
+    def self_device_time_total(self) -> float | None:
+        """The same without what stands in them."""
+        return _sum(event.self_device_time_total for event in self.events)
+
+    @property
+    def device_time(self) -> float | None:
+        """How long they ran on boards, the mean of those of which it is known."""
+        known = [t for e in self.events if (t := e.device_time_total) is not None]
+        return sum(known) / len(known) if known else None
+
+    @cached_property
+    def flops(self) -> int | None:
+        """Operations of all of them; None where those of any are unknown."""
+        known = [event.flops for event in self.events if event.flops is not None]
+        return sum(known) if len(known) == self.count else None
+
+    # -- spread ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _sorted_us(self) -> list[float]:
+        return sorted(event.cpu_time_total for event in self.events)
+
+    def cpu_time_percentile(self, percent: float) -> float:
+        """Return what so many percent of the events took the host at most.
+
+        Raises:
+            UsageError: it is not within 0 to 100.
+        """
+        if not 0 <= percent <= 100:
+            raise UsageError(f"There is no percentile {percent}: 0 to 100.")
+        place = (self.count - 1) * percent / 100
+        low = int(place)
+        high = min(low + 1, self.count - 1)
+        times = self._sorted_us
+        return times[low] + (times[high] - times[low]) * (place - low)
+
+    @property
+    def cpu_time_min(self) -> float:
+        """The shortest."""
+        return self._sorted_us[0]
+
+    @property
+    def cpu_time_p10(self) -> float:
+        """A tenth took less."""
+        return self.cpu_time_percentile(10)
+
+    @property
+    def cpu_time_p50(self) -> float:
+        """The median."""
+        return self.cpu_time_percentile(50)
+
+    @property
+    def cpu_time_p90(self) -> float:
+        """A tenth took more."""
+        return self.cpu_time_percentile(90)
+
+    @property
+    def cpu_time_max(self) -> float:
+        """The longest."""
+        return self._sorted_us[-1]
+
+    # -- counters -------------------------------------------------------------------------------
+
+    @cached_property
+    def metric_names(self) -> tuple[str, ...]:
+        """Counters that any of them has, or what stands in it."""
+        inner = (e for event in self.events for e in event.and_inner())
+        return tuple(dict.fromkeys(name for event in inner for name in event.metrics))
+
+    @cached_property
+    def is_raw(self) -> bool:
+        """Whether any counter is raw; see `FunctionEvent.is_raw`."""
+        return any(inner.is_raw for event in self.events for inner in event.and_inner())
+
+    def metric_values(self, name: str) -> list[float]:
+        """Return a counter of each event that has it, what stands in it included."""
+        found = (event.metric_total(name) for event in self.events)
+        return [_number(metric) for metric in found if metric is not None]
+
+    def metric(self, name: str) -> float | None:
+        """Return the mean of a counter, us of times; None where no event has it."""
+        values = self.metric_values(name)
+        return sum(values) / len(values) if values else None
+
+
+def _number(metric: Metric) -> float:
+    if isinstance(metric, Count):
+        return metric.value
+    if isinstance(metric, Duration):
+        return metric.microseconds
+    if isinstance(metric, Percent):
+        return metric.percent
+    assert isinstance(metric, Ratio)
+    return metric.ratio
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

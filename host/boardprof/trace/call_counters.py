@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters of single calls: of the call alone where the board can, else of a window around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from boardprof.board.counting import CALIBRATION_SAMPLES
+from boardprof.board.passes import layouts_of
+from boardprof.board.sampling import Sampling
+from boardprof.board.window import Window
+from boardprof.decode.clock import ClockFit
+from boardprof.decode.samples import Reading, Sample
+from boardprof.errors import BoardprofError, RpcError, UsageError
+from boardprof.metrics import Count, Metric, Percent, Ratio
+from boardprof.report.assemble import metrics_of
+from boardprof.report.measurement import Measurement, Windows, clock_of
+from boardprof.trace.device_spans import RawSpan, sample_spans, tick_counter, window_span
+from boardprof.trace.records import Record
+from boardprof.trace.unsupported import NotSupportedByAgentError
+from boardprof_protocol.codes import ErrorCode, MeasureFlag
+
+if TYPE_CHECKING:
+    from boardprof.board.board import Board
+    from boardprof.board.functions import RemoteFunction
+    from boardprof.board.observing import Value
+
+__all__ = ["CallCounters"]
+
+_EXCHANGES = 8
+"""Of time stamps, before the first call and behind the last."""
+
+_KINDS: Mapping[str, Callable[[float], Metric]] = {
+    "Count": lambda value: Count(round(value)),
+    "Percent": Percent,
+    "Ratio": Ratio,
+}
+
+
+class CallCounters:
+    """What is counted of each call of one board, and its clock on the host's.
+
+    A function without a result is called as one sample of a measurement: its counters are read on
+    the board around nothing but the call, and corrected by a calibration. What the board measures
+    returns no result, so that other functions are called as always, in a window that the host opens
+    and closes: the agent's work, and its waiting for the line, are in those counts.
+    """
+
+    def __init__(self, board: Board, metrics: Sequence[str]) -> None:
+        """Choose the collectors, tell the programmable ones what to count, ask for the time.
+
+        Args:
+            board: with an open session.
+            metrics: names of counters, events or formulas.
+
+        Raises:
+            UnknownNameError: the board has no such metric.
+            UsageError: it does not count it, or not all of them at once.
+        """
+        self._board = board
+        self._asked = tuple(metrics)
+        passes = board.offer.passes(metrics)
+        if len(passes) > 1:
+            raise UsageError(
+                f"{board.device.name} does not count {', '.join(metrics)} at once, and a call is "
+                "made once.",
+                hint="fewer metrics; board.profile(..., metrics=[...]) makes several passes",
+            )
+        self._pass = passes[0]
+        self._program()
+        self._selection = self._pass.selection(self._slots)
+        self._layouts = layouts_of(board.layouts, self._slots)
+        self._events = {each.collector.name: each.events for each in self._slots}
+        self._collectors = self._selection.collectors
+        self._calibrations: dict[int, tuple[Sample, ...]] = {}
+        self._probe = board.clock_probe()
+        self._has_clock = self._probe.offered and any(
+            counter.hz and counter.name in self._selection.counters
+            for collector in self._collectors
+            for counter in collector.counters
+        )
+        if self._has_clock:
+            self._probe.ask(_EXCHANGES)
+
+    def _program(self) -> None:
+        """Tell the programmable collectors what to count."""
+        self._slots = self._pass.slots(self._board.offer.programmable)
+        for name, why in ((n, w) for each in self._slots for n, w in each.refused.items()):
+            raise UsageError(
+                f"{self._board.device.name} does not count {name} beside the others: {why}."
+            )
+
+    def _is_programmed(self) -> bool:
+        """Whether nobody, such as a measurement in between, has told them otherwise."""
+        current = [each.current for each in self._board.offer.programmable]
+        return all(any(slots is each for each in current) for slots in self._slots)
+
+    def through(
+        self, record: Record, function: RemoteFunction, value: Value, is_plain: bool
+    ) -> Value:
+        """Return what makes a call and counts; the record has the counts afterwards.
+
+        Args:
+            record: of the call.
+            function: that is called.
+            value: makes the call.
+            is_plain: and does nothing else.
+
+        Raises:
+            NotSupportedByAgentError: the agent holds no windows open, and it takes one.
+        """
+        if not self._is_programmed():
+            self._program()
+        if is_plain and function.info.measurable and function.signature.result == "void":
+            return self._measured(record, function)
+        self._check_windows(function.info.name)
+        return self._in_windows(record, value)
+
+    # -- measured by the board ------------------------------------------------------------------
+
+    def _measured(self, record: Record, function: RemoteFunction) -> Value:
+        board = self._board
+
+        def call(function_id: int, packed: bytes, count: int, name: str) -> None:
+            run = Sampling(
+                board.session,
+                function.info,
+                (packed, count),
+                self._selection,
+                1,
+                self._layouts,
+                real_time=board.device.clock_kind != "simulated",
+                rounds=1,
+                on_progress=None,
+            )
+            if function_id not in self._calibrations:
+                empty = run.samples(MeasureFlag.EMPTY, 1, CALIBRATION_SAMPLES)[0]
+                self._calibrations[function_id] = empty
+            samples, totals = run.samples(MeasureFlag(0), 0, 1)
+            calibration = self._calibrations[function_id]
+            windows = Windows(samples, calibration, totals, self._selection.mask, self._events)
+            one = Measurement(name, board.device, 1, 0, (windows,))
+            self._note_sample(record, one)
+
+        return call
+
+    def _note_sample(self, record: Record, measurement: Measurement) -> None:
+        (sample,) = measurement.samples
+        nets = {name: measurement.net(sample, name) for name in measurement.counters}
+        record.metrics = self._metrics(nets, sample.readings)
+        record.spans = tuple(sample_spans(measurement, self._layouts))
+
+    def note_measurement(self, record: Record, measurement: Measurement) -> None:
+        """Give a measurement's record the sums over its samples, of what is counted of calls."""
+        counted = [name for name in measurement.counters if name in self._selection.counters]
+        samples = measurement.samples
+        nets = {name: sum(measurement.net(s, name) for s in samples) for name in counted}
+        record.metrics = self._metrics(nets, samples[0].readings)
+
+    # -- in windows of the host's ---------------------------------------------------------------
+
+    def _check_windows(self, function: str) -> None:
+        offered = {each.name for each in self._board.dictionary.functions}
+        for collector in self._collectors:
+            if f"{collector.name}.start" not in offered:
+                raise NotSupportedByAgentError(
+                    f"metrics={list(self._asked)} of calls of {function}, which has a result,",
+                    f"that of {self._board.device.name} holds no windows open",
+                    hint="set open_windows in [build] config of its board.toml, or measure it by "
+                    "board.profile",
+                )
+
+    def _in_windows(self, record: Record, value: Value) -> Value:
+        def call(function_id: int, packed: bytes, count: int, name: str) -> object:
+            with self._around(record):
+                return value(function_id, packed, count, name)
+
+        return call
+
+    @contextmanager
+    def _around(self, record: Record) -> Iterator[None]:
+        windows: list[Window] = []
+        with ExitStack() as stack:
+            for collector in self._collectors:
+                windows.append(stack.enter_context(self._opened(collector.name)))
+            yield
+        readings = {n: r for window in windows for n, r in window.readings.items()}
+        wanted = {n: r for n, r in readings.items() if n in self._selection.counters}
+        record.metrics = self._metrics({n: r.value for n, r in wanted.items()}, wanted)
+        record.is_raw = True
+        record.spans = tuple(self._spans(record.name, windows, wanted))
+
+    @contextmanager
+    def _opened(self, collector: str) -> Iterator[Window]:
+        window = self._board.window(collector)
+        try:
+            window.start()
+        except RpcError as error:
+            if error.code != ErrorCode.NO_MEMORY:
+                raise
+            raise UsageError(
+                f"{self._board.device.name} holds fewer windows open than the "
+                f"{len(self._collectors)} that {', '.join(self._asked)} take.",
+                hint="fewer metrics, or set open_windows in [build] config of its board.toml",
+            ) from error
+        try:
+            yield window
+        except BaseException as error:
+            window.__exit__(type(error), error, error.__traceback__)
+            raise
+        window.stop()
+
+    def _metrics(
+        self, values: Mapping[str, int], readings: Mapping[str, Reading]
+    ) -> dict[str, Metric]:
+        clock = clock_of(readings, self._board.device.clock_kind)
+        metrics: dict[str, Metric] = {}
+        for name, value in values.items():
+            metrics |= metrics_of(name, value, readings[name], clock)
+        for name in self._asked:
+            kind, formula = self._board.formulas.get(name, ("", None))
+            computed = None if formula is None else formula.value(values)
+            if computed is not None:
+                metrics[name] = _KINDS[kind](computed)
+        return metrics
+
+    def _spans(
+        self, name: str, windows: Sequence[Window], readings: Mapping[str, Reading]
+    ) -> Iterator[RawSpan]:
+        board = self._board
+        counter = tick_counter(readings, board.device)
+        for window, collector in zip(windows, self._collectors, strict=True):
+            if counter is not None and counter in window.readings:
+                span = window_span(
+                    name,
+                    readings[counter],
+                    window.blob,
+                    collector,
+                    counter,
+                    board.layouts,
+                    board.device,
+                )
+                if span is not None:
+                    yield span
+
+    def fit(self) -> ClockFit | None:
+        """Ask for the time once more; return the board's clock on the host's, if it is known."""
+        if not self._has_clock:
+            return None
+        try:
+            self._probe.ask(_EXCHANGES)
+        except BoardprofError:  # the session is over: the spans have no place then, which they say
+            return None
+        return self._probe.fit()

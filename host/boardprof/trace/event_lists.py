@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events and averages as lists that can show themselves as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import SupportsIndex, overload
+
+from boardprof.errors import UsageError
+from boardprof.trace.averages import FunctionEventAvg
+from boardprof.trace.events import FunctionEvent
+from boardprof.trace.table import render_events_table
+
+__all__ = ["EventAverages", "EventList", "average"]
+
+
+class EventAverages(Sequence[FunctionEventAvg]):
+    """What `profile.key_averages` returns: one a key, in the order of their first events."""
+
+    def __init__(self, averages: Iterable[FunctionEventAvg]) -> None:
+        """Hold averages."""
+        self._averages = list(averages)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> FunctionEventAvg: ...
+    @overload
+    def __getitem__(self, index: slice) -> EventAverages: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> FunctionEventAvg | EventAverages:
+        """Return one, or some."""
+        if isinstance(index, slice):
+            return EventAverages(self._averages[index])
+        return self._averages[index]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._averages)
+
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """How long all events took the host, each moment counted once, us."""
+        return sum(each.self_cpu_time_total for each in self._averages)
+
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+        time_unit: str | None = None,
+        percentiles: bool = False,
+    ) -> str:
+        """Return them as a text table; "" where there are none.
+
+        Percentages are of the sum of self times: what stands in another row is in its total too.
+
+        Args:
+            sort_by: the greatest of it first: ``cpu_time``, ``cpu_time_total``,
+                ``self_cpu_time_total``, the same of ``device``, ``count``, ``flops``,
+                ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None: as they began.
+            row_limit: so many rows at most; -1 for all.
+            max_src_column_width: characters of what they stand in, >= 4.
+            max_name_column_width: of names, likewise.
+            max_shapes_column_width: of argument shapes, likewise.
+            header: a line above.
+            top_level_events_only: only of events that stand in no other.
+            time_unit: ``s``, ``ms`` or ``us``; None: as each time needs.
+            percentiles: show the spread of the host's times as well.
+
+        Raises:
+            UnknownNameError: it cannot be sorted by that, or there is no such unit.
+            UsageError: a width or the limit is out of range.
+        """
+        return render_events_table(
+            self._averages,
+            sort_by=sort_by,
+            row_limit=row_limit,
+            widths=(max_name_column_width, max_shapes_column_width, max_src_column_width),
+            header=header,
+            top_level_events_only=top_level_events_only,
+            time_unit=time_unit,
+            percentiles=percentiles,
+        )
+
+
+class EventList(Sequence[FunctionEvent]):
+    """What `profile.events` returns, in the order in which they began."""
+
+    def __init__(self, events: Iterable[FunctionEvent]) -> None:
+        """Hold events."""
+        self._events = list(events)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> FunctionEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> EventList: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> FunctionEvent | EventList:
+        """Return one, or some."""
+        if isinstance(index, slice):
+            return EventList(self._events[index])
+        return self._events[index]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._events)
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
+    ) -> EventAverages:
+        """Return averages; see `profile.key_averages`."""
+        return average(self._events, group_by_input_shape, group_by_stack_n)
+
+    def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
+        """Return a table with a row an event; see `EventAverages.table`."""
+        rows = [FunctionEventAvg([e], e.input_shapes) for e in self._events]
+        return EventAverages(rows).table(sort_by=sort_by, row_limit=row_limit)
+
+
+def average(
+    events: Iterable[FunctionEvent], by_input_shape: bool = False, by_stack_n: int = 0
+) -> EventAverages:
+    """Take events of equal key together.
+
+    Args:
+        events: of one trace.
+        by_input_shape: arguments of other shapes or values make another group.
+        by_stack_n: so does another stack, of which the innermost so many are looked at.
+
+    Raises:
+        UsageError: the number is negative.
+    """
+    if by_stack_n < 0:
+        raise UsageError(f"group_by_stack_n={by_stack_n} is out of range: 0 or more.")
+    groups: dict[tuple[object, ...], list[FunctionEvent]] = {}
+    for event in events:
+        shapes = event.input_shapes if by_input_shape else None
+        stack = event.stack[:by_stack_n] if by_stack_n else ()
+        groups.setdefault((event.key, event.kind, event.board, shapes, stack), []).append(event)
+    return EventAverages(
+        FunctionEventAvg(
+            group,
+            group[0].input_shapes if by_input_shape else None,
+            group[0].stack[:by_stack_n] if by_stack_n else (),
+        )
+        for group in groups.values()
+    )

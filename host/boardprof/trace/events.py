@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trace holds: calls and ranges of the host, each within the one around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from boardprof.metrics import Count, Duration, Metric
+from boardprof.trace.device_spans import DeviceSpan
+from boardprof.trace.recorder import Recorded
+from boardprof.trace.records import Kind, Record, Thread
+
+__all__ = ["FunctionEvent", "Interval", "Trace", "make_trace", "nest"]
+
+_STEP = "ProfilerStep#"
+
+
+class Interval(NamedTuple):
+    """From ``start`` to ``end``, in us from the beginning of the trace."""
+
+    start: float
+    end: float
+
+    def elapsed_us(self) -> float:
+        """Return how long it is, us."""
+        return self.end - self.start
+
+
+@dataclass(eq=False)
+class FunctionEvent:
+    """A call of a board's function, a measurement, or a range of the host.
+
+    Attributes:
+        id: its place among the trace's events, from 0 on.
+        name: of the function or the range.
+        kind: ``call``, ``measurement``, ``range`` or ``step``.
+        thread: of the host.
+        start_ns: the host's clock when it began.
+        end_ns: likewise when it ended.
+        base_ns: likewise when the trace began.
+        board: that was called; "" for a range.
+        input_shapes: arguments as Reports show them; None: not recorded.
+        flops: operations by the formula that is registered for the function; None: unknown.
+        metrics: counters of a call, or their sums over the samples of a measurement.
+        is_raw: whether the agent's work on the call, and its waiting for the line, are in them: the
+            function has a result, and a window of the host's was around it.
+        device_spans: when it ran by the board's clock.
+        args: what is known of it besides.
+        is_unfinished: it had not ended when the trace did.
+        error: name of the exception that ended it; "" for none.
+        cpu_parent: the event of the same thread that it stands in; None: it is outermost.
+        cpu_children: those that stand in it, and in no other in between.
+    """
+
+    id: int
+    name: str
+    kind: Kind
+    thread: Thread
+    start_ns: int
+    end_ns: int
+    base_ns: int
+    board: str = ""
+    input_shapes: str | None = None
+    flops: int | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    device_spans: tuple[DeviceSpan, ...] = ()
+    is_raw: bool = False
+    args: Mapping[str, object] = field(default_factory=dict)
+    is_unfinished: bool = False
+    error: str = ""
+    cpu_parent: FunctionEvent | None = field(default=None, repr=False)
+    cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
+
+    @property
+    def key(self) -> str:
+        """The name that it is averaged under: all steps are one, and measurements say so."""
+        if self.kind == "step" and self.name.startswith(_STEP):
+            return "ProfilerStep*"
+        return f"profile({self.name})" if self.kind == "measurement" else self.name
+
+    @property
+    def time_range(self) -> Interval:
+        """When it was, in us from the beginning of the trace."""
+        return Interval((self.start_ns - self.base_ns) / 1e3, (self.end_ns - self.base_ns) / 1e3)
+
+    @property
+    def cpu_time_total(self) -> float:
+        """How long it took the host, the waiting included, us."""
+        return (self.end_ns - self.start_ns) / 1e3
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """The same without what stands in it."""
+        inner_ns = sum(child.end_ns - child.start_ns for child in self.cpu_children)
+        return (self.end_ns - self.start_ns - inner_ns) / 1e3
+
+    @property
+    def self_device_time_total(self) -> float | None:
+        """How long it itself ran on the board, us; None: not known, or in simulated ticks only."""
+        known = [s.duration_us for s in self.device_spans if s.duration_us is not None]
+        return sum(known) if known else None
+
+    @property
+    def device_time_total(self) -> float | None:
+        """The same with what stands in it."""
+        return _sum(e.self_device_time_total for e in self.and_inner())
+
+    def metric_total(self, name: str) -> Metric | None:
+        """Return a counter of it, or of all calls in it; None where none has it."""
+        if name in self.metrics or not self.cpu_children:
+            return self.metrics.get(name)
+        inner = [e.metrics[name] for e in self.and_inner() if name in e.metrics]
+        return _added(inner)
+
+    def and_inner(self) -> Iterable[FunctionEvent]:
+        """Yield the event, and all that stand in it."""
+        left = [self]
+        while left:
+            event = left.pop()
+            yield event
+            left += event.cpu_children
+
+    @property
+    def stack(self) -> tuple[str, ...]:
+        """Keys of what it stands in, the innermost first."""
+        keys: list[str] = []
+        event = self.cpu_parent
+        while event is not None:
+            keys.append(event.key)
+            event = event.cpu_parent
+        return tuple(keys)
+
+    @property
+    def module_hierarchy(self) -> str:
+        """The ranges that it stands in, the outermost first, with dots between."""
+        names: list[str] = []
+        event = self.cpu_parent
+        while event is not None:
+            if event.kind == "range":
+                names.append(event.name)
+            event = event.cpu_parent
+        return ".".join(reversed(names))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What was recorded from one moment to another.
+
+    Attributes:
+        events: in the order in which they began.
+        marks: instants, as records.
+        base_ns: the host's clock when it began.
+        unix_ns: the time of day when it began.
+        diagnostics: what is to be known of it: what is missing, and why.
+    """
+
+    events: tuple[FunctionEvent, ...]
+    marks: tuple[Record, ...]
+    base_ns: int
+    unix_ns: int
+    diagnostics: tuple[str, ...]
+
+    def and_then(self, later: Trace) -> Trace:
+        """Return both as one."""
+        shift = len(self.events)
+        for event in later.events:
+            event.id += shift
+            event.base_ns = self.base_ns
+        return Trace(
+            (*self.events, *later.events),
+            (*self.marks, *later.marks),
+            self.base_ns,
+            self.unix_ns,
+            tuple(dict.fromkeys((*self.diagnostics, *later.diagnostics))),
+        )
+
+
+Flops = Callable[[Record], int | None]
+"""Returns the operations of one call."""
+
+
+def make_trace(recorded: Recorded, flops: Flops) -> Trace:
+    """Make events of records, and put each into the one around it."""
+    marks = tuple(r for r in recorded.records if r.kind == "mark")
+    others = sorted(
+        (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
+    )
+    events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
+    nest(events)
+    return Trace(
+        events, marks, recorded.begin_ns, recorded.unix_ns, tuple(_diagnostics(recorded, events))
+    )
+
+
+def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> FunctionEvent:
+    one = flops(record)
+    return FunctionEvent(
+        number,
+        record.name,
+        record.kind,
+        record.thread,
+        record.start_ns,
+        record.start_ns if record.end_ns is None else record.end_ns,
+        recorded.begin_ns,
+        record.board,
+        record.shapes,
+        None if one is None else one * record.calls,
+        record.metrics,
+        recorded.spans.get(record, ()),
+        record.is_raw,
+        record.args,
+        record in recorded.unfinished,
+        record.error,
+    )
+
+
+def nest(events: Sequence[FunctionEvent]) -> None:
+    """Link each event with the innermost one of its thread that it stands in as a whole.
+
+    Events that overlap without one standing in the other are not related.
+    """
+    threads: dict[int, list[FunctionEvent]] = {}
+    for event in events:
+        threads.setdefault(event.thread.id, []).append(event)
+    for on_thread in threads.values():
+        around: list[FunctionEvent] = []
+        for event in sorted(on_thread, key=lambda e: (e.start_ns, -e.end_ns, e.id)):
+            while around and around[-1].end_ns <= event.start_ns:
+                around.pop()
+            # All began before; one that has ended holds nothing that the last one does not.
+            parent = next((e for e in reversed(around) if event.end_ns <= e.end_ns), None)
+            if parent is not None:
+                event.cpu_parent = parent
+                parent.cpu_children.append(event)
+            around.append(event)
+
+
+def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterable[str]:
+    if recorded.unfinished:
+        names = ", ".join(dict.fromkeys(record.name for record in recorded.unfinished))
+        yield f"had not ended when the trace did, and are cut off there: {names}"
+    reasons: dict[tuple[str, str], int] = {}
+    for event in events:
+        for span in event.device_spans:
+            if span.why_not:
+                place = span.board, span.why_not
+                reasons[place] = reasons.get(place, 0) + 1
+    for (board, why), count in reasons.items():
+        what = f"1 stretch on {board} has" if count == 1 else f"{count} stretches on {board} have"
+        yield f"{what} no place on the host's time: {why}"
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _added(metrics: Sequence[Metric]) -> Metric | None:
+    """Return a sum of counts or of times; ratios have none."""
+    counts = [m.value for m in metrics if isinstance(m, Count)]
+    times = [m.microseconds for m in metrics if isinstance(m, Duration)]
+    if metrics and len(counts) == len(metrics):
+        return Count(sum(counts))
+    return Duration(sum(times)) if metrics and len(times) == len(metrics) else None

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a trace: Chrome's format, and collapsed stacks."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.render.chrome_trace import TraceEvent, Track, chrome_trace
+from boardprof.trace.device_spans import DeviceSpan
+from boardprof.trace.events import FunctionEvent, Trace
+from boardprof.trace.records import Record, Thread
+from boardprof.trace.schedule import ProfilerActivity
+from boardprof.writing import unwritable
+
+__all__ = ["chrome_trace_text", "stacks_text", "write_text"]
+
+_SELF_CPU, _SELF_DEVICE = "self_cpu_time_total", "self_device_time_total"
+_SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
+
+
+def chrome_trace_text(
+    trace: Trace,
+    metadata: Mapping[str, object],
+    activities: frozenset[ProfilerActivity],
+    *,
+    with_modules: bool,
+) -> str:
+    """Return a trace in Chrome's format.
+
+    Args:
+        trace: what was recorded.
+        metadata: what stands beside the events.
+        activities: those that were recorded: without the host there are no lanes of its threads.
+        with_modules: whether each event names the ranges that it stands in.
+    """
+    events: list[TraceEvent] = []
+    if ProfilerActivity.CPU in activities:
+        events += [_host_event(each, with_modules) for each in trace.events]
+        events += [_mark(each, trace.base_ns) for each in trace.marks]
+    events += _board_events(trace)
+    beside: dict[str, object] = {
+        "baseTimeNanoseconds": trace.unix_ns,
+        "diagnostics": list(trace.diagnostics),
+    }
+    return chrome_trace(events, metadata={**beside, **metadata})
+
+
+def _host(thread: Thread) -> Track:
+    return Track(f"host, process {os.getpid()}", f"{thread.name} ({thread.id})")
+
+
+def _host_event(event: FunctionEvent, with_modules: bool) -> TraceEvent:
+    args: dict[str, object] = dict(event.args)
+    if event.board:
+        args["board"] = event.board
+    if event.input_shapes:
+        args["Input Shapes"] = event.input_shapes
+    if event.flops is not None:
+        args["flops"] = event.flops
+    if with_modules:
+        args["Module Hierarchy"] = event.module_hierarchy
+    args |= {name: _value(metric) for name, metric in event.metrics.items()}
+    if event.is_raw:
+        args["counters"] = "raw: the agent's work and the line's are in them"
+    if event.error:
+        args["error"] = event.error
+    if event.is_unfinished:
+        args["unfinished"] = True
+    name = event.name if event.kind != "measurement" else event.key
+    start, end = event.time_range
+    return TraceEvent(name, start, end - start, _host(event.thread), args, event.kind)
+
+
+def _mark(record: Record, base_ns: int) -> TraceEvent:
+    start_us = (record.start_ns - base_ns) / 1e3
+    return TraceEvent(record.name, start_us, None, _host(record.thread), record.args, "mark")
+
+
+def _board_events(trace: Trace) -> Iterator[TraceEvent]:
+    """Yield what ran on boards: on the host's time where it has a place there, else apart."""
+    first: dict[str, int] = {}
+    for event in trace.events:
+        for span in event.device_spans:
+            args: dict[str, object] = {"ticks": span.ticks, "first tick": span.begin}
+            args["tick rate (Hz)"] = span.hz
+            if span.duration_us is not None:
+                args["function alone (us)"] = span.duration_us
+            if span.start_ns is not None and span.error_ns is not None:
+                args["place known to (us)"] = span.error_ns / 1e3
+                start_us = (span.start_ns - trace.base_ns) / 1e3
+            else:
+                start_us = (span.begin - first.setdefault(span.board, span.begin)) * 1e6 / span.hz
+            yield TraceEvent(span.name, start_us, span.length_us, _track(span), args, span.what)
+
+
+_LANES = {
+    "sample": "measured on the board",
+    "window": "windows around calls, the agent's work and the line's in them",
+}
+
+
+def _track(span: DeviceSpan) -> Track:
+    if span.start_ns is not None:
+        return Track(span.board, _LANES[span.what])
+    return Track(
+        f"{span.board}, ticks of its own: not on the host's time ({span.why_not})",
+        _LANES[span.what],
+    )
+
+
+def _value(metric: Metric) -> object:
+    if isinstance(metric, Count):
+        return metric.value
+    if isinstance(metric, Duration):
+        return metric.microseconds
+    if isinstance(metric, Percent):
+        return metric.percent
+    return metric.ratio if isinstance(metric, Ratio) else metric
+
+
+# -- stacks -------------------------------------------------------------------------------------
+
+
+def stacks_text(trace: Trace, metric: str) -> str:
+    """Return a line a stack, the outermost first, and the sum of a metric of its own behind it.
+
+    Args:
+        trace: what was recorded.
+        metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+        UsageError: no event has a value of it of 1 or more, so that there would be no line.
+    """
+    counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
+    if metric not in (_SELF_CPU, _SELF_DEVICE, *counters):
+        raise UnknownNameError("metric of stacks", metric, (_SELF_CPU, _SELF_DEVICE, *counters))
+    sums: dict[str, float] = {}
+    for event in trace.events:
+        value = _own(event, metric)
+        if value is not None:
+            stack = ";".join(_frame(key) for key in (*reversed(event.stack), event.key))
+            sums[stack] = sums.get(stack, 0) + value
+    lines = [f"{stack} {int(value)}\n" for stack, value in sums.items() if int(value) > 0]
+    if not lines:
+        raise UsageError(
+            f"There are no stacks: none of {len(trace.events)} events has any {metric}.",
+            hint="call a board, or put record_function around what takes time, in a recorded step",
+        )
+    return "".join(lines)
+
+
+def _frame(name: str) -> str:
+    return name.translate(_SEPARATORS) or "_"
+
+
+def _own(event: FunctionEvent, metric: str) -> float | None:
+    if metric == _SELF_CPU:
+        return event.self_cpu_time_total
+    if metric == _SELF_DEVICE:
+        return event.self_device_time_total
+    found = event.metrics.get(metric)
+    if isinstance(found, Count):
+        return found.value
+    return found.microseconds if isinstance(found, Duration) else None
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file, compressed if its name ends in ``.gz``.
+
+    Raises:
+        UsageError, StorageError: it cannot be written.
+    """
+    content = text.encode()
+    try:
+        # Without the time of day: the same trace makes the same file.
+        Path(path).write_bytes(gzip.compress(content, mtime=0) if _is_gz(path) else content)
+    except OSError as error:
+        raise unwritable(os.fspath(path), error) from error
+
+
+def _is_gz(path: str | os.PathLike[str]) -> bool:
+    return os.fspath(path).endswith(".gz")

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many operations a call takes, by formulas that are registered for functions by name.
+
+A C function's name says nothing of what it computes, so that no formula applies by itself::
+
+    register_flops("matmul_f32")(lambda shapes, args: mm(shapes["a"], shapes["b"]))
+    register_flops("fir_q15")(lambda shapes, args: 2 * args["n"] * args["taps"])
+
+What has no formula has no count: ``--`` in tables, never 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from boardprof.errors import UsageError
+
+__all__ = ["Formula", "add", "addmm", "bmm", "conv2d", "flops_of", "mm", "mul"]
+__all__ += ["register_flops", "unregister_flops"]
+
+Shape = Sequence[int]
+
+Formula = Callable[[Mapping[str, tuple[int, ...]], Mapping[str, float]], int]
+"""From the shapes of the arrays and the values of the scalars, by parameter, to operations."""
+
+_F = TypeVar("_F", bound=Formula)
+
+_FORMULAS: dict[str, Formula] = {}
+
+
+def register_flops(*functions: str) -> Callable[[_F], _F]:
+    """Register a formula for functions; the last one counts.
+
+    Args:
+        functions: their names, one or more.
+
+    Raises:
+        UsageError: no name, or something else.
+    """
+    if not functions or not all(isinstance(name, str) for name in functions):
+        raise UsageError(
+            "A formula is registered for functions by name.", hint='register_flops("fir")(formula)'
+        )
+
+    def register(formula: _F) -> _F:
+        _FORMULAS.update(dict.fromkeys(functions, formula))
+        return formula
+
+    return register
+
+
+def unregister_flops(function: str) -> None:
+    """Forget the formula of a function, if it has one."""
+    _FORMULAS.pop(function, None)
+
+
+def flops_of(
+    function: str, shapes: Mapping[str, tuple[int, ...]], args: Mapping[str, float]
+) -> int | None:
+    """Return the operations of one call; None where there is no formula.
+
+    Args:
+        function: that is called.
+        shapes: of its arrays, by parameter, as the caller passes them.
+        args: values of its scalars, by parameter.
+
+    Raises:
+        UsageError: the formula fails, or gives no count.
+    """
+    formula = _FORMULAS.get(function)
+    if formula is None:
+        return None
+    try:
+        count = formula(shapes, args)
+    except Exception as error:  # whatever a user's formula raises
+        raise UsageError(
+            f"The formula of flops for {function} fails: {error!r}; it has the shapes "
+            f"{dict(shapes)} and the values {dict(args)}."
+        ) from error
+    if not isinstance(count, int | float) or count < 0 or count != count // 1:
+        raise UsageError(
+            f"The formula of flops for {function} gives {count!r:.60}, which is no count."
+        )
+    return int(count)
+
+
+# -- formulas -----------------------------------------------------------------------------------
+
+
+def conv2d(
+    input: Shape,
+    weight: Shape,
+    *,
+    stride: int | Shape = 1,
+    padding: int | Shape = 0,
+    dilation: int | Shape = 1,
+    groups: int = 1,
+) -> int:
+    """Return the operations of a two-dimensional convolution, a product and its sum as two.
+
+    Args:
+        input: (N, C in, H, W).
+        weight: (C out, C in / groups, kernel H, kernel W).
+        stride: of the kernel; one number, or (H, W).
+        padding: on each side, likewise.
+        dilation: of the kernel, likewise.
+        groups: into which the channels are parted.
+    """
+    batch, channels, *size = _dims("conv2d", "input", input, 4)
+    filters, _, *kernel = _dims("conv2d", "weight", weight, 4)
+    out = [
+        (n + 2 * p - d * (k - 1) - 1) // s + 1
+        for n, p, d, k, s in zip(
+            size, _pair(padding), _pair(dilation), kernel, _pair(stride), strict=True
+        )
+    ]
+    return 2 * batch * math.prod(out) * math.prod(kernel) * channels * filters // groups
+
+
+def mm(a: Shape, b: Shape) -> int:
+    """Return the operations of a product of matrices, (M, K) and (K, N)."""
+    rows, inner = _dims("mm", "a", a, 2)
+    return 2 * rows * inner * _dims("mm", "b", b, 2)[1]
+
+
+addmm = mm
+"""The same behind which a matrix is added, which is not counted."""
+
+
+def bmm(a: Shape, b: Shape) -> int:
+    """Return the operations of a batch of products, (B, M, K) and (B, K, N)."""
+    batch, *left = _dims("bmm", "a", a, 3)
+    return batch * mm(left, _dims("bmm", "b", b, 3)[1:])
+
+
+def mul(a: Shape) -> int:
+    """Return the operations of what does one for each element."""
+    return math.prod(a)
+
+
+add = mul
+
+
+def _dims(formula: str, name: str, shape: Shape, count: int) -> Shape:
+    if len(shape) != count:
+        raise UsageError(f"{formula} takes {name} of {count} dimensions, not {tuple(shape)}.")
+    return shape
+
+
+def _pair(value: int | Shape) -> Shape:
+    return (value, value) if isinstance(value, int) else value

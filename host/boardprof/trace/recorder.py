@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Records what the host does with boards, from one moment to another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgpack
+
+from boardprof.board.observing import OBSERVERS, HostCall, Observation
+from boardprof.trace.call_counters import CallCounters
+from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
+from boardprof.trace.records import RECORDINGS, Kind, Record, now_ns, this_thread
+from boardprof.trace.schedule import ProfilerActivity
+
+if TYPE_CHECKING:
+    from boardprof.board.board import Board
+    from boardprof.board.observing import Value
+    from boardprof.decode.clock import ClockFit
+    from boardprof.report.measurement import Measurement
+
+__all__ = ["Recorded", "Recorder", "Wanted"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is recorded.
+
+    Attributes:
+        activities: of the host, of boards, or both.
+        arguments: whether the shapes of arrays and the values of scalars are.
+        metrics: counters of each call; () for none.
+    """
+
+    activities: frozenset[ProfilerActivity]
+    arguments: bool = False
+    metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What was recorded.
+
+    Attributes:
+        records: in the order in which they began; all have ended, the unfinished at ``end_ns``.
+        spans: of those records that ran on a board whose clock was read.
+        unfinished: those that had not ended.
+        begin_ns: the host's clock when it began.
+        end_ns: likewise when it ended.
+        unix_ns: the time of day when it began.
+    """
+
+    records: tuple[Record, ...]
+    spans: Mapping[Record, tuple[DeviceSpan, ...]]
+    unfinished: frozenset[Record]
+    begin_ns: int
+    end_ns: int
+    unix_ns: int
+
+
+class Recorder:
+    """Records, once it was told to `keep`; before, it does the same and throws it away."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        """Begin to watch; `finish` or `drop` it, whatever happens."""
+        self.wanted = wanted
+        self._records: list[Record] = []
+        self._keeps = False
+        self._counters: dict[int, tuple[Board, CallCounters]] = {}
+        self._making = threading.Lock()
+        self._begin_ns = self._unix_ns = 0
+        OBSERVERS.append(self._watch)
+
+    def keep(self) -> None:
+        """Keep what begins from now on."""
+        self._begin_ns, self._unix_ns = now_ns(), time.time_ns()
+        self._keeps = True
+        if ProfilerActivity.CPU in self.wanted.activities:
+            RECORDINGS.append(self._records)
+
+    def drop(self) -> None:
+        """Watch no longer."""
+        # By identity: a list equals another of the same content.
+        RECORDINGS[:] = [each for each in RECORDINGS if each is not self._records]
+        if self._watch in OBSERVERS:
+            OBSERVERS.remove(self._watch)
+
+    def finish(self) -> Recorded:
+        """Watch no longer; return what was recorded."""
+        end_ns = now_ns()
+        self.drop()
+        records = tuple(self._records)
+        unfinished = frozenset(r for r in records if r.end_ns is None)
+        fits = {id(board.device): counters.fit() for board, counters in self._counters.values()}
+        for record in unfinished:
+            record.end_ns = max(end_ns, record.start_ns)
+        spans = {r: _placed(r, fits) for r in records if r.spans}
+        return Recorded(records, spans, unfinished, self._begin_ns, end_ns, self._unix_ns)
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def _watch(self, call: HostCall) -> Observation | None:
+        counters = None
+        if self.wanted.metrics:
+            counters = self._counters_of(call.board)
+        return _CallObservation(self, call, counters)
+
+    def _counters_of(self, board: Board) -> CallCounters:
+        with self._making:
+            known = self._counters.get(id(board))
+            if known is None:
+                known = board, CallCounters(board, self.wanted.metrics)
+                self._counters[id(board)] = known
+            return known[1]
+
+    def add(self, record: Record) -> None:
+        """Take a record that begins, if anything is kept."""
+        if self._keeps:
+            self._records.append(record)
+
+
+def _placed(record: Record, fits: Mapping[int, ClockFit | None]) -> tuple[DeviceSpan, ...]:
+    """Put what ran on a board on the host's time; ``fits``: by the identity of the device."""
+    begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
+    return tuple(place(span, begin_ns, end_ns, fits.get(id(span.device))) for span in record.spans)
+
+
+class _CallObservation:
+    """Watches one call."""
+
+    def __init__(self, recorder: Recorder, call: HostCall, counters: CallCounters | None) -> None:
+        """Prepare; ``counters`` is what is counted of it, None: nothing."""
+        self._recorder = recorder
+        self._call = call
+        self._counters = counters
+        kind: Kind = "call" if call.rounds is None else "measurement"
+        self._record = Record(
+            call.function.info.name, kind, this_thread(), 0, board=call.board.device.name
+        )
+
+    def begin(self) -> None:
+        """Note the time."""
+        self._record.start_ns = now_ns()
+        self._recorder.add(self._record)
+
+    def through(self, value: Value, is_plain: bool) -> Value:
+        """Count, if anything is counted."""
+        if self._counters is None:
+            return value
+        return self._counters.through(self._record, self._call.function, value, is_plain)
+
+    def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
+        """Note the time, and then what is known of the call."""
+        record, wanted = self._record, self._recorder.wanted
+        ended_ns = now_ns()
+        if error is not None:
+            record.error = type(error).__name__
+        elif wanted.arguments:
+            self._note_arguments()
+        if measurement is not None:
+            self._note_samples(measurement)
+        record.end_ns = ended_ns
+
+    def _note_samples(self, measurement: Measurement) -> None:
+        record = self._record
+        rounds = len(measurement.samples)
+        record.calls = rounds * measurement.number
+        record.args = {"repeat": rounds, "number": measurement.number}
+        record.args["warmup"] = measurement.warmup
+        if ProfilerActivity.BOARD in self._recorder.wanted.activities:
+            record.spans = tuple(sample_spans(measurement, self._call.board.layouts))
+        if self._counters is not None:
+            self._counters.note_measurement(record, measurement)
+
+    def _note_arguments(self) -> None:
+        call, record = self._call, self._record
+        bound = call.arguments or call.function.bind(call.args, call.named)
+        record.shapes = bound.text
+        arrays = {each.name: each.array for each in bound.arrays}
+        record.dims = {name: a.shape for name, a in arrays.items() if a is not None}
+        parameters = zip(call.function.signature.parameters, bound.parts, strict=True)
+        record.values = {
+            name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
+        }

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens on the host while a profile records: ranges, marks and calls, as they come."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from boardprof.metrics import Metric
+from boardprof.trace.device_spans import RawSpan
+
+__all__ = ["RECORDINGS", "Kind", "Record", "Thread"]
+__all__ += ["begin_range", "mark", "now_ns", "this_thread"]
+
+Kind = Literal["range", "step", "mark", "call", "measurement"]
+
+
+class Thread(NamedTuple):
+    """A thread of the host: its identifier as the system has it, and its name."""
+
+    id: int
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """Something that began, and ended unless `end_ns` is None.
+
+    Attributes:
+        name: the range's, or the called function's.
+        kind: what it is.
+        thread: where it happened; what nests does so on one thread.
+        start_ns: of the host's clock, ns.
+        end_ns: likewise.
+        args: what was said of a range, or is known of a call.
+        board: that was called, "" for none.
+        shapes: of a call's arguments, as Reports show them; None: not asked for, or not known.
+        dims: of the arrays among them, by parameter.
+        values: of the scalars, likewise.
+        calls: how often the function was called within, 1 but for measurements.
+        metrics: counters of a call.
+        is_raw: whether the agent's work and the line's are in them.
+        spans: when it ran by the board's clock.
+        error: name of the exception that ended it, "" for none.
+    """
+
+    name: str
+    kind: Kind
+    thread: Thread
+    start_ns: int
+    end_ns: int | None = None
+    args: dict[str, object] = field(default_factory=dict)
+    board: str = ""
+    shapes: str | None = None
+    dims: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
+    calls: int = 1
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    is_raw: bool = False
+    spans: tuple[RawSpan, ...] = ()
+    error: str = ""
+
+
+RECORDINGS: list[list[Record]] = []
+"""Where ranges and marks go, one for each profile that records the host; usually there is none."""
+
+
+def now_ns() -> int:
+    """Return the host's clock, the one that `ClockFit` goes by, in ns."""
+    return time.monotonic_ns()
+
+
+def this_thread() -> Thread:
+    """Return the thread that asks."""
+    return Thread(threading.get_native_id(), threading.current_thread().name)
+
+
+def begin_range(name: str, kind: Kind = "range", args: object = None) -> Record | None:
+    """Begin a range; None where nothing records. It ends when its `end_ns` is set."""
+    if not RECORDINGS:
+        return None
+    record = Record(name, kind, this_thread(), now_ns(), args=_args(args))
+    for recording in tuple(RECORDINGS):
+        recording.append(record)
+    return record
+
+
+def mark(name: str) -> None:
+    """Note an instant, if anything records."""
+    record = begin_range(name, "mark")
+    if record is not None:
+        record.end_ns = record.start_ns
+
+
+def _args(args: object) -> dict[str, object]:
+    if args is None:
+        return {}
+    if isinstance(args, Mapping):
+        return {str(key): value for key, value in args.items()}
+    return {"args": args}

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Averages as a text table, with torch's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.render.cells import display_width, escaped
+
+if TYPE_CHECKING:
+    from boardprof.trace.averages import FunctionEventAvg
+
+__all__ = ["render_events_table", "time_text"]
+
+UNKNOWN = "--"
+"""What is not known is never 0."""
+
+_SORTED_BY = (
+    "count",
+    "cpu_time",
+    "cpu_time_max",
+    "cpu_time_min",
+    "cpu_time_p10",
+    "cpu_time_p50",
+    "cpu_time_p90",
+    "cpu_time_total",
+    "device_time",
+    "device_time_total",
+    "flops",
+    "self_cpu_time_total",
+    "self_device_time_total",
+)
+_UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
+_FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
+_DOTS = "..."
+
+_Column = tuple[str, Callable[["FunctionEventAvg"], str]]
+
+
+def render_events_table(
+    averages: Sequence[FunctionEventAvg],
+    *,
+    sort_by: str | None,
+    row_limit: int,
+    widths: tuple[int, int, int],
+    header: str | None,
+    top_level_events_only: bool,
+    time_unit: str | None,
+    percentiles: bool,
+) -> str:
+    """Return the table; see `EventAverages.table`. ``widths``: of names, shapes and stacks."""
+    _check(row_limit, widths, time_unit)
+    rows = [each for each in averages if each.is_top_level or not top_level_events_only]
+    if not averages:
+        return ""
+    rows = _sorted(rows, sort_by)
+    rows = rows if row_limit < 0 else rows[:row_limit]
+    columns = _columns(averages, widths, time_unit, percentiles)
+    cells = [[title, *(text(row) for row in rows)] for title, text in columns]
+    lines = _lines(cells)
+    if header is not None:
+        lines.insert(0, escaped(header))
+    return "\n".join([*lines, *_footer(averages, time_unit)]) + "\n"
+
+
+def time_text(us: float, unit: str | None = None) -> str:
+    """Return a time with three decimals, in the unit that it needs or in the given one."""
+    if unit is None:
+        unit = "s" if us >= 1e6 else "ms" if us >= 1e3 else "us"
+    return f"{us / _UNITS[unit]:.3f}{unit}"
+
+
+def _check(row_limit: int, widths: Sequence[int], time_unit: str | None) -> None:
+    if row_limit < -1:
+        raise UsageError(f"row_limit={row_limit} is out of range: 0 or more, or -1 for all.")
+    for width in widths:
+        if width < len(_DOTS) + 1:
+            raise UsageError(f"A column {width} wide is out of range: {len(_DOTS) + 1} or more.")
+    if time_unit is not None and time_unit not in _UNITS:
+        raise UnknownNameError("unit of time", time_unit, _UNITS)
+
+
+def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[FunctionEventAvg]:
+    """Put the greatest first and those without a value last."""
+    if sort_by is None:
+        return list(rows)
+    names = _metric_names(rows)
+    value: Callable[[FunctionEventAvg], float | None]
+    key = sort_by.replace("cuda", "device").replace("board", "device")
+    if sort_by in names:
+        value = lambda row: row.metric(sort_by)  # noqa: E731
+    elif key in _SORTED_BY:
+        value = lambda row: getattr(row, key)  # noqa: E731
+    else:
+        raise UnknownNameError("column to sort by", sort_by, (*_SORTED_BY, *names))
+    known = [(each, row) for row in rows if (each := value(row)) is not None]
+    known.sort(key=lambda pair: -pair[0])
+    return [row for _, row in known] + [row for row in rows if value(row) is None]
+
+
+def _metric_names(rows: Sequence[FunctionEventAvg]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for row in rows for name in row.metric_names))
+
+
+def _columns(
+    rows: Sequence[FunctionEventAvg],
+    widths: tuple[int, int, int],
+    unit: str | None,
+    percentiles: bool,
+) -> list[_Column]:
+    name_width, shapes_width, stack_width = widths
+
+    def time(us: float | None) -> str:
+        return UNKNOWN if us is None else time_text(us, unit)
+
+    whole = sum(row.self_cpu_time_total for row in rows)
+    columns: list[_Column] = [
+        ("Name", lambda r: _cut(r.key, name_width)),
+        ("Self CPU %", lambda r: _percent(r.self_cpu_time_total, whole)),
+        ("Self CPU", lambda r: time(r.self_cpu_time_total)),
+        ("CPU total %", lambda r: _percent(r.cpu_time_total, whole)),
+        ("CPU total", lambda r: time(r.cpu_time_total)),
+        ("CPU time avg", lambda r: time(r.cpu_time)),
+    ]
+    if percentiles:
+        columns += [
+            ("CPU min", lambda r: time(r.cpu_time_min)),
+            ("CPU p10", lambda r: time(r.cpu_time_p10)),
+            ("CPU p50", lambda r: time(r.cpu_time_p50)),
+            ("CPU p90", lambda r: time(r.cpu_time_p90)),
+            ("CPU max", lambda r: time(r.cpu_time_max)),
+        ]
+    if any(row.device_time_total is not None for row in rows):
+        board = sum(row.self_device_time_total or 0.0 for row in rows)
+        columns += [
+            ("Self BOARD", lambda r: time(r.self_device_time_total)),
+            ("Self BOARD %", lambda r: _percent(r.self_device_time_total, board)),
+            ("BOARD total", lambda r: time(r.device_time_total)),
+            ("BOARD time avg", lambda r: time(r.device_time)),
+        ]
+    columns += [_metric_column(name, unit) for name in _metric_names(rows)]
+    columns.append(("# of Calls", lambda r: str(r.count)))
+    if len({row.board for row in rows if row.board}) > 1:
+        columns.append(("Board", lambda r: escaped(r.board)))
+    if any(row.input_shapes for row in rows):
+        columns.append(("Input Shapes", lambda r: _cut(r.input_shapes or "", shapes_width)))
+    if any(row.stack for row in rows):
+        columns.append(("Stack", lambda r: _cut(" < ".join(r.stack), stack_width)))
+    return columns + _flops_columns(rows)
+
+
+def _metric_column(name: str, unit: str | None) -> _Column:
+    is_time = name.endswith("(us)")
+    title = f"{escaped(name.removesuffix(' (us)'))} avg"
+
+    def text(row: FunctionEventAvg) -> str:
+        value = row.metric(name)
+        if value is None:
+            return UNKNOWN
+        mark = "~" if row.is_raw else ""
+        if is_time:
+            return mark + time_text(value, unit)
+        return mark + (f"{value:,.0f}" if value == round(value) else f"{value:,.3f}")
+
+    return title, text
+
+
+def _flops_columns(rows: Sequence[FunctionEventAvg]) -> list[_Column]:
+    """Return the column of operations, in the unit of the smallest number that is not 0."""
+    known = [row.flops for row in rows if row.flops]
+    if not known:
+        return []
+    scale = 0
+    while scale + 1 < len(_FLOPS) and min(known) >= 1000 ** (scale + 1):
+        scale += 1
+
+    def text(row: FunctionEventAvg) -> str:
+        return UNKNOWN if row.flops is None else f"{row.flops / 1000**scale:.3f}"
+
+    return [(f"Total {_FLOPS[scale]}", text)]
+
+
+def _percent(part: float | None, whole: float) -> str:
+    return UNKNOWN if part is None or whole <= 0 else f"{100 * part / whole:.2f}%"
+
+
+def _cut(text: str, width: int) -> str:
+    """Return a text on one line, of so many characters at most."""
+    shown = escaped(text)
+    return shown if len(shown) <= width else shown[: width - len(_DOTS)] + _DOTS
+
+
+def _lines(columns: Sequence[Sequence[str]]) -> list[str]:
+    aligned: list[list[str]] = []
+    for number, column in enumerate(columns):
+        widths = [display_width(text) for text in column]
+        pad = [max(widths) - width for width in widths]
+        aligned.append(
+            [
+                text + " " * more if number == 0 else " " * more + text
+                for text, more in zip(column, pad, strict=True)
+            ]
+        )
+    lines = ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
+    rule = "  ".join("-" * display_width(column[0]) for column in aligned)
+    return [rule, lines[0], rule, *lines[1:], rule]
+
+
+def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
+    lines = [f"Self CPU time total: {time_text(sum(r.self_cpu_time_total for r in rows), unit)}"]
+    board = [r.self_device_time_total for r in rows if r.self_device_time_total is not None]
+    if board:
+        lines.append(f"Self BOARD time total: {time_text(sum(board), unit)}")
+    if any(r.is_raw for r in rows):
+        lines.append(
+            "~ raw: of functions with a result; the agent's work on the call and its waiting for "
+            "the line are in it."
+        )
+    return lines

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces under the names that TensorBoard's plugin looks for."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from boardprof.errors import UsageError
+
+__all__ = ["tensorboard_trace_handler"]
+
+
+class _Exports(Protocol):
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None: ...
+
+
+def tensorboard_trace_handler(
+    dir_name: str | os.PathLike[str], worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[_Exports], None]:
+    """Return an ``on_trace_ready`` that writes each trace to ``WORKER.TIME.pt.trace.json``.
+
+    Args:
+        dir_name: of the files; made if it is not there.
+        worker_name: None: host and process, when the first trace is ready.
+        use_gzip: compress the files; their names end in ``.gz`` then.
+
+    Raises:
+        UsageError: when a trace is ready: the folder or the file cannot be written.
+    """
+    worker = worker_name
+
+    def handler(prof: _Exports) -> None:
+        nonlocal worker
+        folder = Path(dir_name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{folder} cannot be made: {error.strerror}.") from error
+        if worker is None:
+            worker = f"{socket.gethostname()}_{os.getpid()}"
+        ending = ".gz" if use_gzip else ""
+        prof.export_chrome_trace(folder / f"{worker}.{time.time_ns()}.pt.trace.json{ending}")
+
+    return handler

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What needs events that are recorded on the board, which no agent does yet."""
+
+from __future__ import annotations
+
+from boardprof.errors import UsageError
+
+__all__ = ["NotSupportedByAgentError", "require_board_events"]
+
+_INSTEAD = {
+    "device_ranges": "mark ranges on the host, by record_function",
+    "export_memory_timeline": "see the stack of each function in the Reports of board.profile",
+    "profile_memory": "leave it out; the Reports of board.profile have the stack of each function",
+    "with_stack": "leave it out; group_by_stack_n and export_stacks go by the host's ranges",
+}
+
+
+class NotSupportedByAgentError(UsageError):
+    """The board's agent cannot do what was asked for; ``what`` names it."""
+
+    def __init__(self, what: str, why: str, *, hint: str | None = None) -> None:
+        """Compose the message.
+
+        Args:
+            what: was asked for, as the caller writes it.
+            why: the agent would have to do what it does not.
+            hint: what to try.
+        """
+        super().__init__(f"{what} is not supported by this agent: {why}.", hint=hint)
+        self.what = what
+
+
+def require_board_events(what: str) -> None:
+    """Refuse what would need events that are recorded on the board.
+
+    Raises:
+        NotSupportedByAgentError: always, until there is an agent that records them.
+    """
+    raise NotSupportedByAgentError(
+        what, "it would have to record events on the board", hint=_INSTEAD[what]
+    )

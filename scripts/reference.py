@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/reference-python.md from docstrings and docs/reference-c.md from the headers.
+
+Run from the repository: ``python scripts/reference.py`` writes both, with ``--check`` it ends with
+1 when one of them is not current.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.reference_c import c_page
+from scripts.reference_python import python_page
+
+__all__ = ["main", "pages"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_HEADERS = _ROOT / "device_runtime_c" / "include" / "boardprof"
+
+PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
+    (
+        "boardprof",
+        "The top of the package",
+        "Each of these is a name of `boardprof` itself, loaded when it is first used.",
+        (),
+    ),
+    (
+        "boardprof.profiling",
+        "boardprof.profiling: what TVM's functions return",
+        "The package has the names above that are TVM's, too.",
+        ("Metrics", "ProfiledFunction", "TimeEvaluator", "BenchmarkResult"),
+    ),
+    ("boardprof.trace.event_lists", "What a profile gives", "", ("EventList", "EventAverages")),
+    ("boardprof.trace.events", "", "", ("FunctionEvent",)),
+    ("boardprof.trace.averages", "", "", ("FunctionEventAvg",)),
+    ("boardprof.itt", "boardprof.itt: markers", "", ()),
+    (
+        "boardprof.trace.flops",
+        "boardprof.trace.flops: operations of a call",
+        "",
+        ("conv2d", "mm", "bmm", "mul", "unregister_flops"),
+    ),
+    ("boardprof.firmware.firmware", "Firmware", "What `boardprof.build` returns.", ("Firmware",)),
+    (
+        "boardprof.stats.groups",
+        "Statistics",
+        "",
+        ("GroupKey", "GroupSummary", "summaries"),
+    ),
+    ("boardprof.stats.summary", "", "", ("Summary", "summarize")),
+    ("boardprof.stats.warnings", "", "", ("Warning_", "warnings")),
+    ("boardprof.comparison.compare", "Comparing", "", ("compare",)),
+    ("boardprof.comparison.comparison", "", "", ("Comparison", "Difference")),
+    ("boardprof.comparison.rule", "", "", ("Rule", "parse_rule")),
+    ("boardprof.history.store", "History", "", ("History",)),
+    ("boardprof.history.finding", "", "", ("find_report",)),
+    (
+        "boardprof.pytest_plugin.profiler",
+        "pytest: the fixture `boardprof`",
+        "The fixture is a `Profiler`; the fixture `board` is a connected `boardprof.Board`.",
+        ("Profiler",),
+    ),
+    ("boardprof.pytest_plugin.measured", "", "", ("Measured",)),
+    (
+        "boardprof.errors",
+        "Errors",
+        "One tree; `exit_code` is what the command ends with.",
+        (),
+    ),
+)
+"""Module, heading ("": the one before goes on), text below it, names (none: its ``__all__``)."""
+
+C = (
+    ("bp_function.h", "in a firmware project: which functions can be called and measured"),
+    ("bp.h", "the agent: packed functions, targets, collectors"),
+    ("bp_port.h", "what a board owes"),
+    ("bp_config.h", "sizes and options"),
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or check them; return the exit status."""
+    status = 0
+    for path, text in pages().items():
+        if arguments != ["--check"]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"{path} is not current: run make gen.", file=sys.stderr)
+            status = 1
+    return status
+
+
+def pages() -> dict[Path, str]:
+    """Return the pages by their path."""
+    sections = [
+        (importlib.import_module(path), head, text, names) for path, head, text, names in PYTHON
+    ]
+    headers = [(name, about, (_HEADERS / name).read_text(encoding="ascii")) for name, about in C]
+    return {
+        _ROOT / "docs" / "reference-python.md": python_page(sections),
+        _ROOT / "docs" / "reference-c.md": c_page(headers),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

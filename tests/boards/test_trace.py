@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile of what the host does with a board: in this process, and one whose counts are exact."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.board.observing import OBSERVERS
+from boardprof.boards.finding import board_spec
+from boardprof.connection import connect
+from boardprof.errors import CheckFailedError, UsageError
+from boardprof.firmware.builder import build
+from boardprof.metrics import Count
+from boardprof.trace.flops import register_flops, unregister_flops
+from boardprof.trace.profiler import profile
+from boardprof.trace.ranges import record_function
+from boardprof.trace.schedule import ProfilerActivity, schedule
+from boardprof.trace.unsupported import NotSupportedByAgentError
+from tests.boards.conftest import available
+from tests.cli.command import FIXTURES
+
+SOURCES = [FIXTURES / "kernels.c", FIXTURES / "faulty.c", FIXTURES / "same.c"]
+
+
+def started(name: str) -> Iterator[Board]:
+    available(name)
+    with connect(name, image=build(board_spec(name), SOURCES).image) as board:
+        yield board
+
+
+@pytest.fixture(scope="module")
+def native() -> Iterator[Board]:
+    yield from started("native")
+
+
+@pytest.fixture(scope="module")
+def rv32() -> Iterator[Board]:
+    yield from started("qemu-rv32")
+
+
+@pytest.fixture(params=["native", "qemu-rv32"])
+def board(request: pytest.FixtureRequest) -> Board:
+    name = {"native": "native", "qemu-rv32": "rv32"}[request.param]
+    found: Board = request.getfixturevalue(name)
+    return found
+
+
+def fir_arguments() -> dict[str, Any]:
+    x = np.array([1, 2, 3, 4, 5], np.int16)
+    return {"x": x, "h": np.array([1, 10], np.int16), "y": np.zeros(4, np.int32), "n": 4}
+
+
+def exported(prof: profile, folder: Path) -> dict[str, Any]:
+    prof.export_chrome_trace(folder / "trace.json")
+    trace: dict[str, Any] = json.loads((folder / "trace.json").read_text())
+    return trace
+
+
+def processes(trace: dict[str, Any]) -> dict[int, str]:
+    named = [e for e in trace["traceEvents"] if e["name"] == "process_name"]
+    return {e["pid"]: e["args"]["name"] for e in named}
+
+
+# -- calls ------------------------------------------------------------------------------------
+
+
+def test_each_call_is_an_event_with_its_arguments(board: Board) -> None:
+    board.functions.sum([1, 2], 2)  # before: not in the trace
+    with profile(record_shapes=True) as prof:
+        with record_function("layer"):
+            assert board.functions.sum([1, 2, 3], 3) == 6
+            assert board.functions.same_i16(-5) == -5
+        board.functions.sum([4, 5, 6], n=3)
+        board.functions.a_right()
+    layer, *calls = prof.events()
+    assert [(e.name, e.kind, e.board, e.input_shapes) for e in calls] == [
+        ("sum", "call", board.device.name, "x=int32[3], n=3"),
+        ("same_i16", "call", board.device.name, "value=-5"),
+        ("sum", "call", board.device.name, "x=int32[3], n=3"),
+        ("a_right", "call", board.device.name, ""),
+    ]
+    assert [e.cpu_parent for e in calls] == [layer, layer, None, None]
+    assert layer.start_ns <= calls[0].start_ns <= calls[0].end_ns <= calls[1].start_ns
+    averages = {(a.key, a.count) for a in prof.key_averages(group_by_input_shape=True)}
+    assert averages == {("layer", 1), ("sum", 2), ("same_i16", 1), ("a_right", 1)}
+    assert OBSERVERS == []
+
+
+def test_warming_up_calls_the_board_and_keeps_nothing(board: Board) -> None:
+    chosen = schedule(wait=1, warmup=1, active=1, repeat=1)
+    with profile(schedule=chosen) as prof:
+        for value in range(4):
+            assert board.functions.same_u8(value) == value
+            prof.step()
+    assert [e.name for e in prof.events()] == ["ProfilerStep#2", "same_u8"]
+    assert prof.events()[1].cpu_parent is prof.events()[0]
+
+
+def test_a_call_that_fails_is_an_event_with_its_error(native: Board) -> None:
+    for metrics in (None, ["duration_time"]):
+        with profile(metrics=metrics, record_shapes=True) as prof:
+            with pytest.raises(CheckFailedError):
+                native.functions.b_wrong()
+            with pytest.raises(UsageError):
+                native.functions.same_i8("x")
+        found = [(e.name, e.error, dict(e.metrics)) for e in prof.events()]
+        assert found == [("b_wrong", "CheckFailedError", {}), ("same_i8", "UsageError", {})]
+        assert native.functions.same_i8(3) == 3
+
+
+def test_calls_of_another_thread_stand_on_its_own_lane(native: Board, tmp_path: Path) -> None:
+    with profile() as prof, record_function("main"):
+        thread = threading.Thread(target=native.functions.a_right, name="worker")
+        thread.start()
+        thread.join(30)
+    call = next(e for e in prof.events() if e.name == "a_right")
+    assert (call.thread.name, call.cpu_parent) == ("worker", None)
+    lanes = {
+        e["args"]["name"]: e["tid"]
+        for e in exported(prof, tmp_path)["traceEvents"]
+        if e["name"] == "thread_name"
+    }
+    assert sorted(re.sub(r"\d+", "N", name) for name in lanes) == ["MainThread (N)", "worker (N)"]
+
+
+def test_operations_are_counted_where_a_formula_is_registered(native: Board) -> None:
+    register_flops("fir")(lambda shapes, args: int(2 * shapes["h"][0] * args["n"]))
+    try:
+        with profile(with_flops=True) as prof:
+            native.functions.fir(**fir_arguments())
+            native.functions.sum([1], 1)
+            native.profile("fir", named=fir_arguments(), repeat=3, number=2, warmup=0)
+        register_flops("fir")(lambda shapes, args: int(args["taps"]))
+        with (
+            pytest.warns(UserWarning, match="flops for fir fails: KeyError"),
+            profile(with_flops=True) as failed,
+        ):
+            native.functions.fir(**fir_arguments())
+    finally:
+        unregister_flops("fir")
+    assert [(e.name, e.flops) for e in prof.events()] == [("fir", 16), ("sum", None), ("fir", 96)]
+    assert [e.flops for e in failed.events()] == [None]
+    assert prof.key_averages().table().splitlines()[1].endswith("Total FLOPs")
+
+
+# -- counters of each call --------------------------------------------------------------------
+
+
+def test_a_function_without_a_result_is_counted_as_a_measurement_counts_it(rv32: Board) -> None:
+    report = rv32.profile("fir", named=fir_arguments(), metrics=["instructions"], repeat=1)
+    exact = report.calls[0]["instructions"]
+    assert isinstance(exact, Count)
+    with profile(metrics=["instructions", "ticks"]) as prof:
+        arguments = fir_arguments()
+        for _ in range(3):
+            assert rv32.functions.fir(**arguments) is None
+        again = rv32.profile("fir", named=fir_arguments(), metrics=["instructions"], repeat=5)
+    # y += x[i] + 10 x[i + 1], once in each of three calls
+    assert arguments["y"].tolist() == [3 * value for value in (21, 32, 43, 54)]
+    *calls, measured = prof.events()
+    assert [e.metrics["instructions"] for e in calls] == [exact] * 3
+    assert not any(e.is_raw for e in calls)
+    assert measured.key == "profile(fir)"
+    assert measured.metrics == {"instructions": Count(5 * exact.value)}
+    assert {row["instructions"] for row in again.calls} == {exact}
+    assert measured.args == {"repeat": 5, "number": 1, "warmup": 10}
+
+
+def test_a_function_with_a_result_is_counted_in_a_window_and_marked(rv32: Board) -> None:
+    (row,) = rv32.profile("sum", [1, 2], 2, metrics=["instructions"], repeat=1).calls
+    with profile(metrics=["instructions"]) as prof:
+        assert rv32.functions.sum([1, 2], 2) == 3
+    (event,) = prof.events()
+    assert event.is_raw
+    raw, exact = event.metrics["instructions"], row["instructions"]
+    assert isinstance(raw, Count)
+    assert isinstance(exact, Count)
+    assert raw.value > exact.value
+    table = prof.key_averages().table()
+    assert f"~{raw.value:,}" in table
+    assert "~ raw: of functions with a result" in table
+
+
+def test_programmable_counters_count_the_same_behind_a_measurement_of_others(rv32: Board) -> None:
+    event = "riscv_hpm.instructions"
+    with profile(metrics=[event]) as prof:
+        rv32.functions.a_right()
+        rv32.profile("a_right", metrics=["iTLB-load-misses"], repeat=1)
+        rv32.functions.a_right()
+    first, measured, last = prof.events()
+    assert list(first.metrics) == list(last.metrics) == [event]
+    assert measured.metrics == {}
+    counts = [e.metrics[event] for e in (first, last)]
+    assert counts[0] == counts[1]
+    assert counts[0] != Count(0)
+
+
+def test_what_a_board_does_not_count_is_said_at_the_first_call(rv32: Board) -> None:
+    with profile(metrics=["cycles"]), pytest.raises(UsageError, match="does not support cycles"):
+        rv32.functions.a_right()
+    assert OBSERVERS == []
+
+
+def test_without_windows_functions_with_a_result_are_refused(
+    native: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = [f for f in native.dictionary.functions if not f.name.endswith(".start")]
+    dictionary = replace(native.dictionary, functions=tuple(kept))
+    monkeypatch.setattr(native, "dictionary", dictionary)
+    with profile(metrics=["duration_time"]) as prof:
+        native.functions.a_right()
+        with pytest.raises(NotSupportedByAgentError, match="not supported by this agent"):
+            native.functions.same_i8(1)
+    assert [e.error for e in prof.events()] == ["", "NotSupportedByAgentError"]
+
+
+# -- the board's clock ------------------------------------------------------------------------
+
+
+def test_a_real_clock_stands_on_the_hosts_time(native: Board, tmp_path: Path) -> None:
+    with profile(metrics=["duration_time"]) as prof:
+        native.functions.fir(**fir_arguments())
+        native.profile("fir", named=fir_arguments(), repeat=4, warmup=1)
+        native.functions.same_i8(1)
+    call, measured, window = prof.events()
+    assert [len(e.device_spans) for e in prof.events()] == [1, 4, 1]
+    for event in prof.events():
+        before = event.start_ns
+        for span in event.device_spans:
+            assert span.start_ns is not None
+            assert span.error_ns is not None
+            assert span.start_ns >= before - span.error_ns
+            before = span.start_ns
+        assert before <= event.end_ns + span.error_ns
+    assert call.device_time_total is not None
+    assert 0 < call.device_time_total < call.cpu_time_total
+    assert measured.device_time_total is not None
+    assert window.device_time_total is None  # there is more in it than the function
+    trace = exported(prof, tmp_path)
+    assert [re.sub(r"\d+", "N", name) for name in processes(trace).values()] == [
+        "host, process N",
+        "native",
+    ]
+    samples = [e for e in trace["traceEvents"] if e.get("cat") == "sample"]
+    assert len(samples) == 5
+    assert prof.diagnostics == ()
+
+
+def test_a_simulated_clock_has_a_track_of_its_own_that_says_so(rv32: Board, tmp_path: Path) -> None:
+    with profile(metrics=["ticks"]) as prof:
+        rv32.functions.a_right()
+        rv32.profile("a_right", metrics=["ticks"], repeat=2)
+    assert all(e.device_time_total is None for e in prof.events())
+    assert prof.diagnostics == (
+        "3 stretches on qemu-rv32 have no place on the host's time: its clock is "
+        "simulated, and runs by the emulator's own time",
+    )
+    trace = exported(prof, tmp_path)
+    assert trace["diagnostics"] == list(prof.diagnostics)
+    (own,) = [pid for pid, name in processes(trace).items() if name.startswith("qemu-rv32, ticks")]
+    on_board = [e for e in trace["traceEvents"] if e["pid"] == own and e["ph"] == "X"]
+    assert len(on_board) == 3
+    assert on_board[0]["ts"] == 0.0
+    begins = [e["args"]["first tick"] for e in on_board]
+    assert begins == sorted(begins)
+    # At 10 MHz a tick is 0.1 us of the emulator's time.
+    assert [e["ts"] for e in on_board] == [round((b - begins[0]) / 10, 3) for b in begins]
+
+
+def test_activities_choose_what_is_recorded(native: Board, tmp_path: Path) -> None:
+    for activity, lanes in (
+        (ProfilerActivity.CPU, ["host, process N"]),
+        (ProfilerActivity.BOARD, ["native"]),
+    ):
+        with profile(activities=[activity]) as prof, record_function("range"):
+            native.profile("a_right", repeat=2)
+        trace = exported(prof, tmp_path)
+        names = [re.sub(r"\d+", "N", name) for name in processes(trace).values()]
+        assert names == lanes

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof compare``: two runs of one build are the same, one more instruction is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as xml
+
+import pytest
+
+from boardprof.cli import main
+from boardprof.firmware.firmware import build
+from boardprof.history.store import History
+from boardprof.report.report_file import write_report
+from tests.cli.command import Outcome, boardprof
+from tests.support import requires_tool
+from tests.unit.reports import report_of
+
+LOOP = "int f(int n) {{ int s = 0; for (int i = 0; i < n; i++) s += i * i; {} return s; }}\n"
+NOP = '__asm__ volatile("nop");'
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two runs of one build on a deterministic board, and one of it with one more instruction."""
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    folder = tmp_path_factory.mktemp("runs")
+    for name, extra in (("plain", ""), ("nop", NOP)):
+        (folder / name).mkdir()
+        (folder / name / "f.c").write_text(LOOP.format(extra))
+    firmware = {name: build(folder / name / "f.c", board="qemu-rv32") for name in ("plain", "nop")}
+    files = {}
+    for name, image in (("first", "plain"), ("again", "plain"), ("nop", "nop")):
+        files[name] = folder / f"{name}.json"
+        with firmware[image].open() as board:
+            write_report(board.profile("f", 50, repeat=5), str(files[name]))
+    return files
+
+
+def test_two_runs_of_one_build_on_a_deterministic_board_do_not_differ(
+    runs: dict[str, Path],
+) -> None:
+    found = boardprof("compare", runs["first"], runs["again"], "--fail-if", "*>0", "--json", "-")
+    assert found.code == 0, found.out + found.err
+    rows = json.loads(found.out)["rows"]
+    assert {row["metric"]: row["exact"] for row in rows}["instructions"] is True
+    assert {row["verdict"] for row in rows} <= {"same", "noise"}
+
+
+def test_one_more_instruction_is_found_and_gated(runs: dict[str, Path]) -> None:
+    gate = ("--fail-if", "instructions:max>0")
+    found = boardprof("compare", runs["first"], runs["nop"], *gate)
+    assert found.code == 1
+    [line] = [line for line in found.out.splitlines() if " instructions " in line]
+    *_, before, after, _, _, certainty, verdict, rule = line.split()
+    assert int(after) == int(before) + 1
+    assert (certainty, verdict, rule) == ("exact", "REGRESSION", "(instructions:max>0)")
+    assert boardprof("compare", runs["nop"], runs["first"], *gate).code == 0
+    assert boardprof("compare", runs["first"], runs["nop"]).code == 0
+    assert (
+        boardprof("compare", runs["first"], runs["nop"], "--fail-if", "instructions>2%").code == 0
+    )
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    found = (tmp_path / "old.json", tmp_path / "new.json")
+    for file, count in zip(found, (100, 110), strict=True):
+        write_report(report_of({"instructions": [count] * 3}), str(file))
+    return found
+
+
+def test_each_form_is_written_to_its_file_or_printed(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    written = {name: tmp_path / name for name in ("c.json", "c.md", "c.xml")}
+    options = ("--json", written["c.json"], "--markdown", written["c.md"], "--junit", "-")
+    found = boardprof("compare", *files, *options, "--fail-if", "instructions>5%")
+    assert found.code == 1
+    assert xml.fromstring(found.out)[0].get("failures") == "1"
+    assert json.loads(written["c.json"].read_text())["regressed"] is True
+    assert "+10.00 %" in written["c.md"].read_text()
+    assert found.err.count("Comparison written to ") == 2
+
+
+def test_what_cannot_be_compared_is_an_error_and_no_regression(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*arguments: str | Path) -> Outcome:
+        code = main(["compare", *map(str, arguments)])
+        found = Outcome(code, *capsys.readouterr())
+        assert (found.code, found.out) == (2, "")
+        return found
+
+    assert (
+        "  instructions>=5%\n               ^"
+        in refused(*files, "--fail-if", "instructions>=5%").err
+    )
+    assert "did you mean 'instructions'" in refused(*files, "--fail-if", "instrutions>0").err
+    assert "Only one form can be printed" in refused(*files, "--json", "-", "--junit", "-").err
+    assert "cannot be written" in refused(*files, "--json", tmp_path / "no" / "x.json").err
+    assert "cannot be read" in refused(files[0], tmp_path / "missing.json").err
+    other = tmp_path / "other.json"
+    write_report(report_of({"loads": [1]}, device="m4"), str(other))
+    assert "other boards: board before, m4 after" in refused(files[0], other).err
+    allowed = refused(files[0], other, "--allow", "board")
+    assert "no metric in common: instructions before, loads after" in allowed.err
+    files[0].write_text(files[0].read_text()[:50])
+    assert "old.json" in refused(*files).err
+
+
+def test_one_run_is_compared_with_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    environment = {"BOARDPROF_HISTORY": str(path)}
+    History(path).save(report_of({"instructions": [100]}), "base")
+    History(path).save(report_of({"instructions": [90]}))
+    found = boardprof("compare", "base", environment=environment)
+    assert found.code == 0
+    assert "Before: #1 (base)" in found.out
+    assert "After:  #2" in found.out
+    assert "-10.00 %" in found.out
+    assert (
+        "There is no run 'bsae'; did you mean 'base'"
+        in boardprof("compare", "bsae", environment=environment).err
+    )

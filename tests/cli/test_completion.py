@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Completion, asked in the way in which the printed scripts ask."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.cli.command import boardprof
+
+
+def completed(*words: str) -> list[str]:
+    done = boardprof(
+        environment={
+            "_BOARDPROF_COMPLETE": "bash_complete",
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": str(len(words) - 1),
+        }
+    )
+    assert done.code == 0
+    return [line.partition(",")[2] for line in done.out.splitlines()]
+
+
+def test_commands_options_and_boards_are_completed() -> None:
+    assert completed("boardprof", "doc") == ["doctor"]
+    assert "--warmup" in completed("boardprof", "run", "--wa")
+    assert completed("boardprof", "run", "-b", "qemu-rv") == ["qemu-rv32", "qemu-rv64"]
+    assert completed("boardprof", "run", "-b", "native,arduino-u") == ["native,arduino-uno"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_is_printed_for_each_shell(shell: str) -> None:
+    done = boardprof("completion", shell)
+    assert (done.code, done.err) == (0, "")
+    assert f"_BOARDPROF_COMPLETE={shell}_complete" in done.out
+
+
+def test_bash_accepts_its_script() -> None:
+    script = boardprof("completion", "bash").out
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\ncomplete -p boardprof"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "-F _boardprof_completion boardprof" in done.stdout
+
+
+def test_another_shell_is_refused() -> None:
+    done = boardprof("completion", "tcsh")
+    assert done.code == 2
+    assert "'bash', 'zsh', 'fish'" in done.err

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boardprof export`: each form of a real board's Report, in a file or on standard output."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from boardprof.cli import main
+from boardprof.render.html import read_page
+from boardprof.report.report import Report
+from boardprof.report.report_file import read_report
+from boardprof.run.exports import read_exports, write_export
+from tests.cli.command import FIXTURES, Outcome, boardprof
+from tests.support import ROOT
+
+SOURCE = FIXTURES / "scalars.c"
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Report file of two boards, one by this machine's clock, one without a sense of time."""
+    file = tmp_path_factory.mktemp("export") / "report.json"
+    done = boardprof("run", "-b", "native,qemu-rv32", f"{SOURCE}:count_calls", "--json", file)
+    assert done.code == 0, done.err
+    return file
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str]) -> Run:
+    """The command in this process: a tenth of the time of a process of its own."""
+
+    def run(*arguments: str | Path) -> Outcome:
+        code = main([str(argument) for argument in arguments])
+        return Outcome(code, *capfd.readouterr())
+
+    return run
+
+
+def is_speedscope(text: str) -> bool:
+    names = [profile["name"] for profile in json.loads(text)["profiles"]]
+    assert names[0].startswith("native: Duration (us)")
+    return "qemu-rv32: instructions" in names
+
+
+def is_chrome(text: str) -> bool:
+    base = json.loads(text)["boardprof_time_base"]
+    told = "instructions, not time: one is drawn as 1 us"
+    return bool(base == {"native": "time", "qemu-rv32": told})
+
+
+FORMS: dict[str, Callable[[str], bool]] = {
+    "table": lambda text: text.startswith("Name "),
+    "csv": lambda text: len(text.splitlines()) == 21,
+    "json": lambda text: len(Report.from_json(text).calls) == 20,
+    "markdown": lambda text: "**`qemu-rv32`** (simulated clock, no wall time, emulated)" in text,
+    "html": lambda text: len(read_page(text).calls) == 20,
+    "chrome": is_chrome,
+    "speedscope": is_speedscope,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_printed_and_written_alike(
+    measured: Path, name: str, tmp_path: Path, command: Run
+) -> None:
+    done = command("export", name, measured)
+    assert (done.code, done.err) == (0, "")
+    assert FORMS[name](done.out)
+    file = tmp_path / "out"
+    silent = command("export", name, measured, "-o", file)
+    assert (silent.code, silent.out) == (0, "")
+    assert file.read_text() == done.out
+
+
+def test_the_page_and_the_json_hold_the_report_that_was_measured(
+    measured: Path, command: Run
+) -> None:
+    report = read_report(str(measured))
+    assert read_page(command("export", "html", measured).out) == report
+    assert Report.from_json(command("export", "json", measured).out) == report
+
+
+def test_collapsed_stacks_take_one_metric_that_all_devices_have(
+    measured: Path, command: Run
+) -> None:
+    refused = command("export", "collapsed", measured)
+    assert refused.code == 2
+    assert "No metric is on all devices" in refused.err
+    assert "--metric NAME" in refused.err
+    done = command("export", "collapsed", measured, "--metric", "instructions")
+    assert re.fullmatch(r"qemu-rv32;count_calls \d+\n", done.out)
+
+
+def test_the_page_of_two_shows_what_changed(measured: Path, tmp_path: Path, command: Run) -> None:
+    older = json.loads(measured.read_text())
+    for row in older["calls"]:
+        if "instructions" in row:
+            row["instructions"]["count"] += 7
+    file = tmp_path / "older.json"
+    file.write_text(json.dumps(older))
+    done = command("export", "html", measured, "--diff", file)
+    assert done.code == 0, done.err
+    assert read_page(done.out, before=True) == read_report(str(file))
+    view = json.loads(re.search(r'id="boardprof-view">(.*?)</script>', done.out)[1])
+    found = {
+        row["device"]: row for row in view["changes"]["rows"] if row["metric"] == "instructions"
+    }
+    changed = found["qemu-rv32"]
+    assert (changed["verdict"], changed["before"] - changed["after"]) == ("better", 7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pandas", "R"], "pandas is no exporter of the command line: a DataFrame is no file"),
+        (["htlm", "R"], "There is no exporter 'htlm'; did you mean 'html'?"),
+        (["csv", "R", "--metric", "ticks"], "--metric is for collapsed, not for csv."),
+        (["json", "R", "--diff", "R"], "--diff is for html, not for json."),
+        (["html", "R", "--allow", "clock"], "--allow is about --diff, which is not given."),
+        (["collapsed", "R", "--metric", "tiks"], "no metric in the Report 'tiks'"),
+        (["csv", "R", "-o", "none/x.csv"], "there is no such folder"),
+        (["csv", "none.json"], "none.json cannot be read"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(
+    measured: Path,
+    arguments: list[str],
+    message: str,
+    command: Run,
+) -> None:
+    given = [str(measured) if argument == "R" else argument for argument in arguments]
+    done = command("export", *given)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: ")
+    assert message in done.err.splitlines()[0]
+
+
+def test_run_knows_the_same_forms(measured: Path, tmp_path: Path) -> None:
+    report = read_report(str(measured))
+    for export in read_exports([f"{name}={tmp_path / name}" for name in FORMS]):
+        write_export(report, export)
+    assert all(FORMS[name]((tmp_path / name).read_text()) for name in FORMS)
+
+
+# -- the JSON's schema --------------------------------------------------------------------------
+
+SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
+
+
+def test_the_published_schema_is_one_and_fits_what_boards_give(measured: Path) -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.Draft202012Validator(SCHEMA).validate(json.loads(measured.read_text()))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"calls": [], "device_metrics": {}},
+        {"calls": [], "device_metrics": {}, "configuration": {}, "more": 1},
+        {"calls": [{"x": {"count": 1.5}}], "device_metrics": {}, "configuration": {}},
+        {"calls": [{"x": {"microseconds": "Inf"}}], "device_metrics": {}, "configuration": {}},
+        {"calls": [], "device_metrics": {}, "configuration": {}, "boardprof": {}},
+        {
+            "calls": [],
+            "device_metrics": {},
+            "configuration": {},
+            "boardprof": {"schema_version": 2},
+        },
+    ],
+)
+def test_the_published_schema_refuses_what_is_no_report(document: dict[str, object]) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(SCHEMA).validate(document)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof history``: runs are listed, shown and removed; bad files are told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from boardprof.cli import main
+from boardprof.history.run import GitState
+from boardprof.history.store import History
+from tests.cli.command import Outcome, boardprof
+from tests.unit.reports import report_of
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "history.sqlite"
+
+
+@pytest.fixture
+def filled(path: Path) -> Path:
+    git = GitState("a1b2c3d4" * 5, "main", is_dirty=True)
+    history = History(path)
+    history.save(report_of({"cycles": [11]}, device="m3"), command=["boardprof", "run"], git=git)
+    history.save(report_of({"cycles": [12]}, device="m4", name="a\u202eb"), "pr-118")
+    return path
+
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def history(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs the command in this process; one test below does in its own."""
+
+    def run(path: Path | str, *arguments: str) -> Outcome:
+        monkeypatch.setenv("BOARDPROF_HISTORY", str(path))
+        return Outcome(main(["history", *arguments]), *capsys.readouterr())
+
+    return run
+
+
+def test_runs_are_listed_the_newest_first(filled: Path, history: Command) -> None:
+    found = history(filled)
+    head, second, first = found.out.splitlines()
+    assert head.split() == ["Run", "Time", "(UTC)", "Name", "Git", "Boards", "Functions", "Flags"]
+    assert second.split()[0] == "#2"
+    assert second.split()[3:] == ["pr-118", "m4", "a\\u202eb", "-O2"]
+    assert first.split()[0] == "#1"
+    assert first.split()[3:] == ["main", "a1b2c3d4+", "m3", "fir", "-O2"]
+    assert [line.split()[0] for line in history(filled, "--board", "m3").out.splitlines()] == [
+        "Run",
+        "#1",
+    ]
+    assert len(history(filled, "--limit", "1").out.splitlines()) == 2
+
+
+def test_as_json_each_run_is_a_line(filled: Path, history: Command) -> None:
+    lines = [json.loads(line) for line in history(filled, "--json").out.splitlines()]
+    assert [(line["id"], line["name"]) for line in lines] == [(2, "pr-118"), (1, None)]
+    assert lines[1]["git"] == {"commit": "a1b2c3d4" * 5, "branch": "main", "dirty": True}
+
+
+def test_a_run_is_shown_with_what_it_was_made_of(filled: Path, history: Command) -> None:
+    found = history(filled, "show", "#1").out
+    assert found.startswith("Run: #1 (main)\nTime (UTC): ")
+    assert f"Git: main {'a1b2c3d4' * 5}+\nCommand: boardprof run\n\nName " in found
+    as_json = json.loads(history(filled, "show", "pr-118", "--json").out)
+    assert as_json["calls"][0]["cycles"] == {"count": 12}
+    assert history(filled, "show", "last", "--csv").out.startswith("Argument Shapes,Count,")
+
+
+def test_runs_are_removed_by_what_they_were_called_before_any_was_gone(
+    filled: Path, history: Command
+) -> None:
+    found = history(filled, "remove", "last", "last~1")
+    assert found.code == 0
+    assert found.err == "note: run #2 (pr-118) was removed\nnote: run #1 (main) was removed\n"
+    assert History(filled).runs() == []
+    assert history(filled, "remove", "last").code == 2
+
+
+def test_the_command_lists_runs_in_a_process_of_its_own(filled: Path) -> None:
+    found = boardprof("history", environment={"BOARDPROF_HISTORY": str(filled)})
+    assert (found.code, found.err) == (0, "")
+    assert [line.split()[0] for line in found.out.splitlines()] == ["Run", "#2", "#1"]
+
+
+def test_an_empty_history_says_how_it_is_filled(path: Path, history: Command) -> None:
+    found = history(path)
+    assert (found.code, found.out) == (0, "")
+    assert "`boardprof run` keeps each" in found.err
+    assert history(path, "path").out == f"{path}\n"
+    assert not path.exists()
+
+
+def test_a_history_that_cannot_be_read_is_an_error(path: Path, history: Command) -> None:
+    path.write_text("no database at all, and too long to be an empty one")
+    found = history(path)
+    assert found.code == 2
+    assert "is no SQLite database" in found.err
+    assert "turns it off" in history("off").err
+    assert "There is no run 'x'" in history(path.parent / "other", "show", "x").err

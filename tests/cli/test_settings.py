@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an option's value comes from: flag, environment, the project's file, the user's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import BOARDPROF, FIXTURES, Outcome
+
+SCALARS = FIXTURES / "scalars.c"
+MEASURE = ("run", f"{SCALARS}:count_calls", "--json", "-")
+
+
+def in_folder(folder: Path, *arguments: str, **environment: str) -> Outcome:
+    """Run the command in a folder, as somebody who works there does."""
+    done = subprocess.run(
+        [*BOARDPROF, *arguments],
+        cwd=folder,
+        env={**os.environ, "XDG_CONFIG_HOME": str(folder / "home"), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def repeats(outcome: Outcome) -> int:
+    assert outcome.code == 0, outcome.err
+    return int(json.loads(outcome.out)["configuration"]["Repeat"]["count"])
+
+
+def user_settings(folder: Path, text: str) -> None:
+    (folder / "home" / "boardprof").mkdir(parents=True)
+    (folder / "home" / "boardprof" / "config.toml").write_text(text)
+
+
+def test_a_flag_stands_before_the_environment_before_the_project_before_the_user(
+    tmp_path: Path,
+) -> None:
+    assert repeats(in_folder(tmp_path, *MEASURE)) == 10
+    user_settings(tmp_path, "repeat = 2\n")
+    assert repeats(in_folder(tmp_path, *MEASURE)) == 2
+    (tmp_path / "boardprof.toml").write_text("repeat = 3\n")
+    assert repeats(in_folder(tmp_path, *MEASURE)) == 3
+    assert repeats(in_folder(tmp_path, *MEASURE, BOARDPROF_REPEAT="4")) == 4
+    assert repeats(in_folder(tmp_path, *MEASURE, "--repeat", "5", BOARDPROF_REPEAT="4")) == 5
+
+
+def test_the_projects_file_is_found_from_a_folder_below(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.boardprof]\nrepeat = 6\n")
+    below = tmp_path / "src" / "kernels"
+    below.mkdir(parents=True)
+    (below / "pyproject.toml").write_text("[tool.black]\nline-length = 90\n")  # not about us
+    assert repeats(in_folder(below, *MEASURE)) == 6
+
+
+def test_a_profile_stands_before_what_is_outside_of_it(tmp_path: Path) -> None:
+    (tmp_path / "boardprof.toml").write_text(
+        'repeat = 3\nwarmup = 0\n[profile.long]\nrepeat = 30\nmetrics = ["page-faults"]\n'
+    )
+    user_settings(tmp_path, "[profile.long]\nrepeat = 50\nnumber = 2\n")
+    done = in_folder(tmp_path, "--profile", "long", *MEASURE)
+    assert repeats(done) == 30
+    configuration = json.loads(done.out)["configuration"]
+    assert (configuration["Warm-up"], configuration["Number"]) == ({"count": 0}, {"count": 2})
+    assert "page-faults" in json.loads(done.out)["calls"][0]
+    assert repeats(in_folder(tmp_path, *MEASURE, BOARDPROF_PROFILE="long")) == 30
+
+
+def test_config_names_the_only_file_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / "boardprof.toml").write_text("repeat = 3\n")
+    (tmp_path / "ci.toml").write_text("warmup = 1\n")
+    assert repeats(in_folder(tmp_path, "--config", "ci.toml", *MEASURE)) == 10
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("repet = 3\n", "boardprof.toml:1: repet is no setting. Did you mean 'repeat'?"),
+        (
+            'warmup = 1\nrepeat = "many"\n',
+            "boardprof.toml:2: repeat: 'many' is not a valid integer",
+        ),
+        ("repeat = 0\n", "boardprof.toml:1: repeat: 0 is not in the range x>=1."),
+        ("flash = 1\n", "boardprof.toml:1: flash = true or false is needed, not 1."),
+        ("[repeat]\nn = 1\n", "boardprof.toml:1: repeat cannot be {'n': 1}."),
+        ("profile = 1\n", "profile is no table"),
+        ("repeat = \n", "boardprof.toml is not TOML: Invalid value (at line 1, column 10)"),
+    ],
+)
+def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "boardprof.toml").write_text(text)
+    done = in_folder(tmp_path, *MEASURE)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.err
+
+
+def test_an_unknown_profile_is_told_with_those_there_are(tmp_path: Path) -> None:
+    (tmp_path / "boardprof.toml").write_text("[profile.desk]\nrepeat = 3\n")
+    done = in_folder(tmp_path, "--profile", "dsek", *MEASURE)
+    assert done.code == 2
+    assert "did you mean 'desk'?" in done.err
+
+
+def test_a_missing_config_file_is_told(tmp_path: Path) -> None:
+    done = in_folder(tmp_path, "--config", "none.toml", "boards")
+    assert (done.code, done.err) == (
+        2,
+        "error: none.toml cannot be read: No such file or directory.\n",
+    )
+
+
+def test_version_and_help_do_not_mind_a_broken_file(tmp_path: Path) -> None:
+    (tmp_path / "boardprof.toml").write_text("repeat = \n")
+    assert in_folder(tmp_path, "--version").code == 0
+    assert in_folder(tmp_path, "--help").code == 0
+
+
+def test_quiet_leaves_results_and_errors(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    loud = in_folder(tmp_path, "run", f"{SCALARS}:count_calls", "--json", str(file))
+    assert loud.err == f"Report written to {file}\n"
+    quiet = in_folder(tmp_path, "run", "-q", f"{SCALARS}:count_calls", "--json", str(file))
+    assert (quiet.code, quiet.err) == (0, "")
+    assert "count_calls" in quiet.out
+    wrong = in_folder(tmp_path, "run", "-q", f"{SCALARS}:nowhere")
+    assert wrong.code == 2
+    assert "nowhere" in wrong.err

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a real terminal gets: tables that fit, styles unless it wants none, and a bar."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import struct
+import subprocess
+import termios
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from boardprof.metrics import Count, Duration
+from boardprof.report.report import Report
+from boardprof.report.report_file import write_report
+from tests.cli.command import BOARDPROF, boardprof
+
+WIDTH = 60
+HOSTILE = "\x1b]0;title\x07\x1b[31mred"
+STYLES = re.compile("\x1b\\[[012]m")
+
+
+def on_terminal(
+    *arguments: str | Path, environment: Mapping[str, str], both: bool = False
+) -> tuple[int, str]:
+    """Run the command with its output on a terminal of 60 columns; ``both``: with stderr, too."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
+    kept = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "TERM"}}
+    with subprocess.Popen(
+        [*BOARDPROF, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs if both else subprocess.DEVNULL,
+        env={**kept, **environment},
+    ) as process:
+        os.close(theirs)
+        written = b""
+        try:
+            while piece := read(ours):
+                written += piece
+            return process.wait(30), written.decode().replace("\r\n", "\n")
+        finally:
+            process.kill()
+            os.close(ours)
+
+
+def read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 4096)
+    except OSError:  # EIO: nobody has the other end any more
+        return b""
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    values = {f"counter-{i}": Count(10**9 + i) for i in range(6)}
+    rows = [
+        {"Name": name, "Duration (us)": Duration(1.5), "Device": "m3", "Count": Count(1), **values}
+        for name in ("fir_q15", HOSTILE)
+    ]
+    file = tmp_path / "report.json"
+    write_report(Report(rows, {"m3": values}, {"flags": "-O2 " * 40}), file)
+    return file
+
+
+def test_columns_without_room_are_below_each_other_in_style(report: Path) -> None:
+    code, text = on_terminal("show", report, environment={"TERM": "xterm"})
+    plain = STYLES.sub("", text)
+    assert code == 0
+    assert "\x1b" not in plain
+    assert "\\x1b]0;title\\x07\\x1b[31mred" in plain
+    assert max(map(len, plain.splitlines())) <= WIDTH
+    headers = [line for line in text.splitlines() if line.startswith("\x1b[1mName ")]
+    assert len(headers) > 1
+    words = " ".join(headers)
+    assert all(f"counter-{i}/call" in words for i in range(6))
+    assert "\x1b[1mConfiguration\x1b[0m" in text
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_a_terminal_that_wants_no_style_gets_none_and_the_same_columns(
+    report: Path, environment: Mapping[str, str]
+) -> None:
+    code, text = on_terminal("show", report, "--stats", environment=environment)
+    assert (code, "\x1b" in text) == (0, False)
+    assert max(map(len, text.splitlines())) <= WIDTH
+    lines = [line for line in text.splitlines() if re.match(r"fir_q15 +counter-5 ", line)]
+    assert len(lines) > 1
+
+
+def test_a_pipe_gets_the_table_as_it_is(report: Path) -> None:
+    done = boardprof("show", report, environment={"TERM": "xterm", "COLUMNS": "60"})
+    assert done.out == Report.from_json(report.read_text()).table() + "\n"
+    assert max(map(len, done.out.splitlines())) > 200
+
+
+def test_compiling_shows_how_many_files_and_the_bar_is_gone_before_the_result(
+    tmp_path: Path,
+) -> None:
+    source, image = tmp_path / "one.c", tmp_path / "one.elf"
+    source.write_text("int one(void) { return 1; }\n")
+    environment = {"TERM": "xterm", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    arguments = ("build", "-b", "native", "-o", image, source)
+    code, text = on_terminal(*arguments, environment=environment, both=True)
+    assert code == 0
+    counted = re.findall(r"compiling for native .*?(\d+)/(\d+)", text)
+    assert counted
+    assert len({total for _, total in counted}) == 1
+    # The line of the bar is erased (ECMA-48, EL), and the result begins there.
+    assert f"\x1b[2K{image}: firmware for native" in text

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command and every snippet of the documentation does what its page shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from boardprof.cli.commands import cli
+from boardprof.cli.settings import commands_below
+from tests.docs.page import (
+    GENERATED,
+    PAGES,
+    Block,
+    Command,
+    blocks_of,
+    commands_of,
+    name_of,
+    prose_of,
+)
+from tests.docs.running import Reader, is_shown
+from tests.support import ROOT, requires_tool
+
+LANGUAGES = {"c", "console", "json", "python", "sh", "text", "toml", "yaml"}
+TEXTS = {name_of(page): page.read_text(encoding="utf-8") for page in PAGES}
+WRITTEN = [name for name in TEXTS if Path(name).name not in GENERATED]
+BLOCKS = [(name, block) for name, text in TEXTS.items() for block in blocks_of(text)]
+TOOLS = {
+    "qemu-rv32": [
+        ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf"),
+        ("qemu-system-riscv32", "qemu-system-misc"),
+    ],
+    "qemu-cortex-m3": [
+        ("arm-none-eabi-gcc", "gcc-arm-none-eabi"),
+        ("qemu-system-arm", "qemu-system-arm"),
+    ],
+}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_a_page_shows_is_what_happens(name: str, tmp_path: Path) -> None:
+    for board, tools in TOOLS.items():
+        if board in TEXTS[name]:
+            for tool, package in tools:
+                requires_tool(tool, package)
+    reader = Reader(tmp_path)
+    for block in blocks_of(TEXTS[name]):
+        reader.do(block)
+
+
+def test_each_block_says_what_it_is() -> None:
+    places = {f"{name}:{block.line}": block for name, block in BLOCKS}
+    assert {place: b.language for place, b in places.items() if b.language not in LANGUAGES} == {}
+    for block in places.values():
+        if block.language == "json":
+            json.loads(block.text)
+
+
+def test_what_is_not_run_says_why() -> None:
+    reasons = {f"{name}:{b.line}": b.reason for name, b in BLOCKS if b.reason is not None}
+    assert {place: why for place, why in reasons.items() if len(why.split()) < 3} == {}
+
+
+def test_every_other_block_is_run_or_becomes_a_file() -> None:
+    kinds = {
+        (b.language, b.file is None) for name, b in BLOCKS if b.reason is None and name in WRITTEN
+    }
+    assert kinds <= {
+        ("c", False),
+        ("console", True),
+        ("json", True),
+        ("python", False),
+        ("python", True),
+        ("sh", True),
+        ("text", True),
+        ("toml", False),
+        ("yaml", False),
+    }
+
+
+def test_the_steps_of_the_ci_job_are_commands_that_the_tutorial_runs() -> None:
+    text = TEXTS["docs/tutorial.md"]
+    (job,) = [b for b in blocks_of(text) if b.language == "yaml"]
+    steps = re.findall(r"^ *- run: (.*)$", job.text, flags=re.MULTILINE)
+    run = {
+        command.text
+        for block in blocks_of(text)
+        if block.language in ("console", "sh") and block.reason is None
+        for command in commands_of(block)
+    }
+    measuring = [step for step in steps if step.startswith(("boardprof", "pytest"))]
+    assert len(measuring) >= 2
+    assert [step for step in measuring if step not in run] == []
+
+
+# -- prose ----------------------------------------------------------------------------------------
+
+
+def options(command: click.Command) -> set[str]:
+    return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+
+
+def all_options() -> set[str]:
+    commands = commands_below(cli, click.Context(cli))
+    return {name for command in [cli, *commands] for name in [*options(command), "--help"]}
+
+
+def inline() -> Iterator[tuple[str, list[str]]]:
+    for name in WRITTEN:
+        for code in re.findall(r"`([^`\n]*\w[^`\n]*)`", prose_of(TEXTS[name])):
+            yield name, code.split()
+
+
+def test_every_command_that_prose_names_is_there_with_its_options() -> None:
+    wrong = []
+    for name, words in inline():
+        if words[0] != "boardprof" or len(words) < 2 or not words[1].isalpha():
+            continue
+        command = cli.commands.get(words[1])
+        if isinstance(command, click.Group) and len(words) > 2:
+            command = command.commands.get(words[2], command)
+        known = options(command) if command is not None else set()
+        if command is None or any(
+            w.startswith("-") and w[:2] != "-O" and w.split("=")[0] not in known for w in words
+        ):
+            wrong.append(f"{name}: {' '.join(words)}")
+    assert wrong == []
+
+
+def test_every_option_that_prose_names_is_there() -> None:
+    plugin = (ROOT / "host/boardprof/pytest_plugin/options.py").read_text(encoding="utf-8")
+    known = all_options() | set(re.findall(r'"(--bp-[a-z-]+)"', plugin))
+    named = {(name, words[0]) for name, words in inline() if words[0].startswith("--")}
+    assert [each for each in sorted(named) if each[1].split("=")[0] not in known] == []
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-")
+
+
+def test_every_link_leads_somewhere() -> None:
+    wrong = []
+    for name, text in TEXTS.items():
+        for target in re.findall(r"\]\(([^)\s]+)\)", without_code(prose_of(text))):
+            path, _, fragment = target.partition("#")
+            page = (ROOT / name).parent / path if path else ROOT / name
+            if path.startswith("http"):
+                continue
+            if not page.exists():
+                wrong.append(f"{name}: {target}")
+            elif fragment and page.suffix == ".md":
+                headings = re.findall(r"^#+ +(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+                if fragment not in map(anchor, headings):
+                    wrong.append(f"{name}: {target}")
+    assert wrong == []
+
+
+# -- what the tests themselves go by --------------------------------------------------------------
+
+
+def test_dots_stand_for_lines_and_for_text() -> None:
+    printed = ["a  1", "", "b 2", "c 3 us"]
+    assert is_shown(printed, ["a 1", "...", "c ... us"], exactly=True)
+    assert is_shown(printed, ["a 1", "b 2", "c 3 us"], exactly=True)
+    assert not is_shown(printed, ["a 1", "b 2"], exactly=True)
+    assert not is_shown(printed, ["a 2", "..."], exactly=True)
+    assert is_shown(printed, ["a 2", "..."], exactly=False)
+    assert not is_shown(printed, ["d 1", "..."], exactly=False)
+
+
+def test_commands_go_on_behind_a_backslash_and_have_what_is_shown_below() -> None:
+    console = Block("console", "$ a \\\n    b\nshown\n\n$ c\n", 1, None, None, False)
+    assert commands_of(console) == [Command("a b", ("shown",)), Command("c", ())]
+    script = Block("sh", "a \\\n    b\nc\n", 1, None, None, False)
+    assert [command.text.split() for command in commands_of(script)] == [["a", "b"], ["c"]]
+
+
+def test_a_command_that_fails_fails_its_page_unless_its_exit_code_is_shown(tmp_path: Path) -> None:
+    reader = Reader(tmp_path)
+    reader.do(Block("console", "$ (exit 3)\n$ echo $?\n3\n", 1, None, None, False))
+    with pytest.raises(AssertionError, match="ended with 3"):
+        reader.do(Block("console", "$ (exit 3)\n", 1, None, None, False))

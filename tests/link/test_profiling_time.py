@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TVM's time evaluator on real boards: seconds by the board's clock, and refusals without one."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.firmware.firmware import build
+from boardprof.profiling import BenchmarkResult, time_evaluator
+from tests.link.profiling_boards import LAYERS, native, rv32
+
+__all__ = ["native", "rv32"]
+
+# A call of two instructions may take less than the clock of a busy machine resolves.
+pytestmark = pytest.mark.filterwarnings("ignore:.* takes less time than the clock")
+
+
+def test_it_gives_as_many_results_as_repeats_in_seconds_a_call(native: Board) -> None:
+    began_s = time.monotonic()
+    result = time_evaluator(native, "work", repeat=4)(100_000)
+    elapsed_s = time.monotonic() - began_s
+    assert isinstance(result, BenchmarkResult)
+    assert len(result.results) == 4
+    # No core adds 100,000 times in a microsecond; and all 40 calls were within the host's time.
+    assert 1e-6 < result.min <= result.median <= result.max
+    assert 10 * sum(result.results) < elapsed_s
+
+
+def test_the_function_runs_number_times_a_repeat_and_once_to_warm_up(native: Board) -> None:
+    before = native.functions.ticked()
+    time_evaluator(native, "tick", "native", number=7, repeat=3)()
+    # 7 * 3, one to warm up, and the one behind them for the outputs.
+    assert native.functions.ticked() == before + 23  # type: ignore[operator]
+
+
+def test_calls_become_more_until_a_repeat_is_long_enough(native: Board) -> None:
+    before = native.functions.ticked()
+    assert isinstance(before, int)
+    evaluate = time_evaluator(native, "tick", number=1, min_repeat_ms=1.0)
+    result = evaluate()
+    after = native.functions.ticked()
+    assert isinstance(after, int)
+    # A call takes nanoseconds, so that it takes very many of them to fill a millisecond.
+    assert after - before > 1000
+    assert result.median < 1e-6
+
+
+def test_the_board_rests_after_so_many_repeats(native: Board) -> None:
+    evaluate = time_evaluator(
+        native, "tick", number=1, repeat=4, cooldown_interval_ms=60, repeats_to_cooldown=2
+    )
+    began_s = time.monotonic()
+    evaluate()
+    assert 0.12 <= time.monotonic() - began_s < 10  # after the first and the third
+
+
+def test_what_is_called_before_each_repeat_is_of_the_board_or_of_the_host(native: Board) -> None:
+    before = native.functions.ticked()
+    time_evaluator(native, "work", repeat=3, f_preproc="tick")(10)
+    assert native.functions.ticked() == before + 3  # type: ignore[operator]
+    seen: list[Any] = []
+    time_evaluator(native, "work", repeat=2, f_preproc=lambda n: seen.append(n))(10)
+    assert seen == [10, 10]
+    assert time_evaluator(native, "work", f_preproc="work")(10).results
+
+
+def test_arrays_begin_each_repeat_with_the_callers_values(native: Board) -> None:
+    x = np.array([3, 5], np.int32)
+    time_evaluator(native, "twice", number=1, repeat=4)(x, 2)
+    assert x.tolist() == [6, 10]
+
+
+def test_a_simulated_clock_is_refused_with_what_to_use_instead(rv32: Board) -> None:
+    with pytest.raises(
+        UsageError,
+        match=r"qemu-rv32 cannot be timed: its clock is simulated, and says nothing of seconds\."
+        r"\nTry: profile_function counts what there is on it: instructions, ticks",
+    ):
+        time_evaluator(rv32, "work")
+
+
+def test_what_is_out_of_range_or_unknown_is_told(native: Board) -> None:
+    for name in ("number", "repeat", "limit_zero_time_iterations", "repeats_to_cooldown"):
+        with pytest.raises(UsageError, match=f"{name}=0 is out of range"):
+            time_evaluator(native, "work", **{name: 0})
+    for name in ("min_repeat_ms", "cooldown_interval_ms"):
+        for value in (-1, "1", float("nan"), True):
+            with pytest.raises(UsageError, match=f"{name}=.* is no time in milliseconds"):
+                time_evaluator(native, "work", **{name: value})
+    with pytest.raises(UsageError, match="the agent does not flush caches"):
+        time_evaluator(native, "work", cache_flush_bytes=1024)
+    with pytest.raises(UnknownNameError, match="no function 'wrok'; did you mean 'work'"):
+        time_evaluator(native, "wrok")
+    with pytest.raises(UnknownNameError, match="no function 'flush'"):
+        time_evaluator(native, "work", f_preproc="flush")
+    with pytest.raises(UsageError, match="The board native has no device cpu"):
+        time_evaluator(native, "work", "cpu")
+
+
+def test_firmware_is_started_for_it_and_stopped_again() -> None:
+    evaluate = time_evaluator(build(LAYERS, board="native"), "work")
+    assert evaluate(1000).min > 0
+    evaluate.close()
+    with pytest.raises(Exception, match="closed"):
+        evaluate(1000)

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin in a pytest of its own, on real boards."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.pytest_plugin.suite import Suite
+from tests.support import requires_tool
+
+SQUARED = """\
+def test_square(boardprof):
+    square = boardprof("square.c:square", 12)
+    assert square.result == 144
+    assert square["Duration (us)"].n == 10
+"""
+ON_RISCV = """\
+import pytest
+
+@pytest.mark.board("qemu-rv32")
+@pytest.mark.boardprof(fail_if=["instructions:max>0"], warmup=0, repeat=3)
+def test_square(boardprof):
+    square = boardprof("square.c:square", 12)
+    assert square["instructions"].maximum == square["instructions"].minimum
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path)
+
+
+@pytest.fixture
+def on_riscv(suite: Suite) -> Suite:
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    suite.write("test_square.py", ON_RISCV)
+    return suite
+
+
+def test_a_function_is_measured_on_the_default_board(suite: Suite) -> None:
+    suite.write("test_square.py", SQUARED)
+    ran = suite.run("--bp-json", "report.json", "--junit-xml", "junit.xml")
+    assert ran.code == 0, ran.out
+    assert re.search(r"^-+ boardprof -+$|^=+ boardprof =+$", ran.out, re.MULTILINE)
+    assert re.search(r"^square .* native ", ran.out, re.MULTILINE)
+    report = json.loads((suite.folder / "report.json").read_text())
+    assert [row["Name"] for row in report["calls"]] == [{"string": "square"}] * 10
+    names = {each.get("name") for each in ElementTree.parse(suite.folder / "junit.xml").iter()}
+    assert "boardprof.square.Duration (us).median" in names
+
+
+def test_a_test_that_measures_nothing_sees_nothing_of_the_plugin(suite: Suite) -> None:
+    suite.write(
+        "test_plain.py",
+        "import sys\n"
+        "from boardprof.errors import BoardError\n"
+        "def test_plain():\n    assert 'numpy' not in sys.modules\n"
+        "def test_of_its_own():\n    raise BoardError('it is no skip')\n",
+    )
+    ran = suite.run()
+    assert (ran.code, "1 failed, 1 passed" in ran.out) == (1, True), ran.out
+    assert "boardprof ---" not in ran.out
+    assert not (suite.folder / "history.sqlite").exists()
+
+
+def test_a_limit_fails_the_test_with_the_numbers(suite: Suite) -> None:
+    suite.write(
+        "test_square.py",
+        "import pytest\n"
+        "@pytest.mark.boardprof(limit={'Duration (us)': -1.0})\n"
+        "def test_square(boardprof):\n"
+        "    boardprof('square.c:square', 12)\n",
+    )
+    ran = suite.run()
+    assert ran.code == 1
+    assert re.search(
+        r"square on native: Duration \(us\) is \S+ per call \(median of 10\), over its limit of -1",
+        ran.out,
+    )
+    assert "1 failed" in ran.out
+
+
+def test_a_limit_on_what_nobody_counts_is_an_error_that_says_what_there_is(suite: Suite) -> None:
+    suite.write(
+        "test_square.py",
+        "import pytest\n"
+        "@pytest.mark.boardprof(limit={'duration_tme': 5})\n"
+        "def test_square(boardprof):\n"
+        "    boardprof('square.c:square', 12)\n",
+    )
+    ran = suite.run()
+    assert ran.code == 1
+    assert "There is no metric 'duration_tme'" in ran.out
+
+
+@pytest.mark.board("qemu-rv32")
+def test_one_more_instruction_fails_and_the_same_build_does_not(on_riscv: Suite) -> None:
+    before = on_riscv.run("--bp-save", "main")
+    assert before.code == 0, before.out
+    again = on_riscv.run("--bp-compare", "main")
+    assert again.code == 0, again.out
+    on_riscv.write(
+        "square.c",
+        "unsigned square(unsigned x);\n"
+        'unsigned square(unsigned x) {\n    __asm__ volatile("nop");\n    return x * x;\n}\n',
+    )
+    after = on_riscv.run("--bp-compare", "main")
+    assert after.code == 1, after.out
+    assert "regression: instructions:max>0" in after.out
+    assert "1 failed" in after.out
+
+
+@pytest.mark.board("qemu-rv32")
+def test_a_baseline_without_the_function_is_a_notice(on_riscv: Suite) -> None:
+    assert on_riscv.run("--bp-save", "main").code == 0
+    on_riscv.write("square.c", "int cube(int x);\nint cube(int x) { return x * x * x; }\n")
+    on_riscv.write("test_square.py", ON_RISCV.replace("square.c:square", "square.c:cube"))
+    ran = on_riscv.run("--bp-compare", "main")
+    assert ran.code == 0, ran.out
+    assert "note: test_square.py::test_square: #1 (main) has no such run of cube" in ran.out
+
+
+def test_a_report_that_cannot_be_written_is_no_success(suite: Suite) -> None:
+    suite.write("test_square.py", SQUARED)
+    ran = suite.run("--bp-json", "nowhere/report.json")
+    assert ran.code == 3
+    assert "note: " in ran.out
+    assert "nowhere" in ran.out
+
+
+def test_each_board_that_is_named_runs_the_test(suite: Suite) -> None:
+    suite.write("test_square.py", SQUARED)
+    ran = suite.run("--bp-board", "native,linux", "-v")
+    assert ran.code == 0, ran.out
+    assert "test_square[native] PASSED" in ran.out
+    assert "test_square[linux] PASSED" in ran.out
+
+
+def test_the_board_itself_is_a_fixture(suite: Suite) -> None:
+    suite.write(
+        "test_square.py",
+        "import pytest\n"
+        "@pytest.mark.board('native', 'square.c', optimize='-O0')\n"
+        "def test_square(board):\n"
+        "    assert board.functions.square(12) == 144\n",
+    )
+    ran = suite.run()
+    assert ran.code == 0, ran.out
+
+
+def test_a_board_that_cannot_be_had_skips_with_the_reason_or_fails(suite: Suite) -> None:
+    suite.write("test_square.py", SQUARED)
+    ran = suite.run("--bp-port", "/dev/ttyNothing")
+    assert ran.code == 0
+    assert "SKIPPED" in ran.out
+    assert "There is no port /dev/ttyNothing" in ran.out
+    assert suite.run("--bp-port", "/dev/ttyNothing", "--bp-require-board").code == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bp-fail-if", "cycles>1%"], "--bp-compare RUN says from what"),
+        (["--bp-fail-if", "cycles:medan>1%", "--bp-compare", "x"], "medan"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_told_before_any_test(
+    suite: Suite, options: list[str], message: str
+) -> None:
+    ran = suite.run(*options)
+    assert ran.code == 4
+    assert message in ran.out
+
+
+def test_a_projects_file_names_the_board(suite: Suite) -> None:
+    suite.write("pyproject.toml", '[tool.boardprof]\nboard = "linux"\n')
+    suite.write("test_square.py", SQUARED)
+    ran = suite.run()
+    assert ran.code == 0, ran.out
+    assert re.search(r"^square .* linux ", ran.out, re.MULTILINE)
+
+
+def test_two_workers_never_measure_on_one_board_at_once(suite: Suite) -> None:
+    suite.write(
+        "test_many.py",
+        "import time, pytest, pathlib\n"
+        "@pytest.mark.parametrize('turn', range(6))\n"
+        "@pytest.mark.board('native', 'square.c')\n"
+        "def test_turn(board, turn, tmp_path_factory):\n"
+        "    began = time.monotonic()\n"
+        "    assert board.functions.square(turn) == turn * turn\n"
+        "    time.sleep(0.1)\n"
+        "    name = pathlib.Path(__file__).with_name(f'turn{turn}.txt')\n"
+        "    name.write_text(f'{began} {time.monotonic()}')\n",
+    )
+    ran = suite.run("-n", "2", "--dist", "load")
+    assert ran.code == 0, ran.out
+    files = sorted(suite.folder.glob("turn*.txt"))
+    assert len(files) == 6
+    spans = sorted(tuple(map(float, file.read_text().split())) for file in files)
+    for (_, end), (begin, _) in itertools.pairwise(spans):
+        assert end <= begin
+
+
+def test_what_workers_have_measured_is_one_report(suite: Suite) -> None:
+    suite.write("test_one.py", SQUARED)
+    suite.write("test_two.py", SQUARED.replace("12", "13").replace("144", "169"))
+    ran = suite.run("-n", "2", "--bp-json", "report.json")
+    assert ran.code == 0, ran.out
+    report = json.loads((suite.folder / "report.json").read_text())
+    arguments = {row["Argument Shapes"]["string"] for row in report["calls"]}
+    assert arguments == {"x=12", "x=13"}
+    assert len(report["calls"]) == 20

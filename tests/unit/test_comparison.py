@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two Reports against each other: what is a difference, what is noise, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from boardprof.comparison.compare import compare
+from boardprof.comparison.comparison import Comparison, ComparisonError, Difference
+from boardprof.comparison.rule import RuleError
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.metrics import Duration, Metric, Percent, Ratio
+from boardprof.report.report import Report
+from tests.unit.reports import EMULATOR, HARDWARE, report_of
+
+FAST = [10.0, 10.3, 9.9, 10.1, 10.2, 9.8, 10.05, 10.15]
+SLOW = [11.0, 11.3, 10.9, 11.1, 11.2, 10.8, 11.05, 11.15]
+
+
+def durations(values: Sequence[float], **options: Any) -> Report:
+    return report_of(
+        {"Duration (us)": [Duration(v) for v in values]}, **{"facts": HARDWARE, **options}
+    )
+
+
+def counts(values: Sequence[int], **options: Any) -> Report:
+    return report_of({"instructions": values}, **options)
+
+
+def only(comparison: Comparison) -> Difference:
+    [row] = comparison.rows
+    return row
+
+
+# -- exact counts -----------------------------------------------------------------------------
+
+
+def test_equal_counts_of_an_emulator_are_the_same_however_many_samples_there_are() -> None:
+    row = only(compare(counts([205] * 10), counts([205] * 3)))
+    assert (row.verdict, row.is_exact, row.p, row.change) == ("same", True, None, 0.0)
+
+
+def test_one_instruction_more_is_worse_and_needs_no_test() -> None:
+    row = only(compare(counts([205]), counts([206])))
+    assert (row.verdict, row.is_exact, row.p) == ("worse", True, None)
+    assert row.change == pytest.approx(1 / 205)
+    assert only(compare(counts([206]), counts([205]))).verdict == "better"
+
+
+def test_counts_beyond_a_floats_precision_are_still_told_apart() -> None:
+    large = 1 << 62
+    assert only(compare(counts([large]), counts([large + 1]))).verdict == "worse"
+
+
+def test_a_deterministic_sequence_is_the_same_as_itself() -> None:
+    states = list(range(100, 400, 30))
+    assert only(compare(counts(states), counts(states))).verdict == "same"
+
+
+def test_one_more_in_each_state_of_a_deterministic_function_is_found() -> None:
+    states = list(range(100, 400, 30))
+    row = only(compare(counts(states), counts([n + 1 for n in states])))
+    # The sign test of 10 pairs: 2 / 2^10.
+    assert (row.verdict, row.p) == ("worse", pytest.approx(2 / 1024))
+
+
+def test_equal_counts_of_hardware_that_differ_are_judged_by_rank() -> None:
+    hardware = {"facts": HARDWARE}
+    row = only(compare(counts([205] * 10, **hardware), counts([206] * 10, **hardware)))
+    assert (row.verdict, row.is_exact) == ("worse", False)
+    assert row.p is not None
+    assert row.p < 1e-4
+    assert only(compare(counts([205] * 3, **hardware), counts([206] * 3, **hardware))).verdict == (
+        "noise"
+    )
+
+
+def test_a_level_is_exact_on_every_board() -> None:
+    before, after = (report_of({"Stack (bytes)": [n] * 3}, facts=HARDWARE) for n in (96, 112))
+    assert only(compare(before, after)).verdict == "worse"
+
+
+# -- clocks -----------------------------------------------------------------------------------
+
+
+def test_an_emulators_ticks_within_two_steps_are_noise_whatever_the_test_says() -> None:
+    ticks = [report_of({"ticks": [n] * 20}, clocks={"ticks": 10_000_000}) for n in (300, 302, 303)]
+    row = only(compare(ticks[0], ticks[1]))
+    assert row.verdict == "noise"
+    assert row.p is not None
+    assert row.p < 1e-6
+    assert only(compare(ticks[0], ticks[2])).verdict == "worse"
+
+
+def test_slower_samples_are_worse_and_faster_ones_better() -> None:
+    row = only(compare(durations(FAST), durations(SLOW)))
+    assert row.verdict == "worse"
+    assert row.change == pytest.approx((11.075 - 10.075) / 10.075)
+    assert row.p == pytest.approx(2 / 12870)  # of the C(16, 8) arrangements
+    assert only(compare(durations(SLOW), durations(FAST))).verdict == "better"
+
+
+def test_samples_of_one_distribution_are_noise() -> None:
+    row = only(compare(durations(FAST), durations([v + 0.01 for v in FAST])))
+    assert row.verdict == "noise"
+
+
+def test_alpha_says_how_sure_a_difference_must_be() -> None:
+    before, after = durations([1.0, 2.0, 3.0, 4.0]), durations([5.0, 6.0, 7.0, 8.0])
+    assert only(compare(before, after)).verdict == "noise"  # p = 2 / 70
+    assert only(compare(before, after, alpha=0.05)).verdict == "worse"
+
+
+@pytest.mark.parametrize("alpha", [0, 1, -0.1, float("nan")])
+def test_alpha_is_a_probability(alpha: float) -> None:
+    with pytest.raises(UsageError, match="no probability"):
+        compare(counts([1]), counts([1]), alpha=alpha)
+
+
+@pytest.mark.parametrize(
+    ("metric", "low", "high", "verdict"),
+    [
+        ("IPC", Ratio(0.5), Ratio(0.6), "better"),
+        ("MACs/cycle", Ratio(0.5), Ratio(0.6), "better"),
+        ("Utilisation (%)", Percent(50), Percent(60), "better"),
+        ("Data waits (%)", Percent(50), Percent(60), "worse"),
+        ("misses", Ratio(0.5), Ratio(0.6), "worse"),
+    ],
+)
+def test_of_some_ratios_more_is_better(
+    metric: str, low: Metric, high: Metric, verdict: str
+) -> None:
+    before, after = (report_of({metric: [value] * 2}) for value in (low, high))
+    assert only(compare(before, after)).verdict == verdict
+
+
+# -- what is compared with what ---------------------------------------------------------------
+
+
+def test_rows_are_the_same_by_name_shapes_flags_and_board() -> None:
+    before = counts([1], shapes="n=1")
+    for other in (counts([1], shapes="n=2"), counts([1], name="iir", shapes="n=1")):
+        with pytest.raises(ComparisonError, match="no row in common"):
+            compare(before, other)
+
+
+def test_with_nothing_in_common_it_is_told_what_each_has() -> None:
+    with pytest.raises(ComparisonError) as caught:
+        compare(counts([1], name="fir"), counts([1], name="iir", shapes=""))
+    assert "Before: fir(n=64) on board.\nAfter: iir() on board" in caught.value.message
+    with pytest.raises(ComparisonError) as caught:
+        compare(counts([1]), report_of({"loads": [4]}))
+    assert "no metric in common: instructions before, loads after" in caught.value.message
+    with pytest.raises(ComparisonError, match="other boards: no board before"):
+        compare(Report([], {}, {}), counts([1]))
+
+
+def test_what_only_one_side_has_is_added_or_removed_and_noted() -> None:
+    before = report_of({"instructions": [1], "loads": [2]})
+    after = report_of({"instructions": [1], "stores": [3]})
+    found = compare(before, after)
+    assert [(row.metric, row.verdict) for row in found.rows] == [
+        ("instructions", "same"),
+        ("loads", "removed"),
+        ("stores", "added"),
+    ]
+    assert found.notes == ("Only before: loads of fir.", "Only after: stores of fir.")
+    assert found.rows[1].after is None
+    assert found.rows[1].change is None
+
+
+def test_the_share_of_the_total_is_compared_only_where_a_rule_names_it() -> None:
+    before, after = (
+        report_of({"instructions": [5], "Percent": [Percent(p)]}) for p in (10.0, 90.0)
+    )
+    assert [row.metric for row in compare(before, after, ["*>0"]).rows] == ["instructions"]
+    assert len(compare(before, after, ["Percent>1pp"]).rows) == 2
+
+
+def test_a_hash_does_not_part_a_function_from_its_older_self() -> None:
+    sides = [
+        Report([{"Name": "f", "Hash": h, "loads": 1, "Count": 1, "Device": "b"}], {}, {})
+        for h in ("aa", "bb")
+    ]
+    assert only(compare(*sides)).verdict == "same"
+
+
+def test_hashes_part_functions_of_equal_name() -> None:
+    rows = [
+        {"Name": "f", "Hash": h, "loads": n, "Count": 1, "Device": "b"}
+        for h, n in (("a", 1), ("b", 9))
+    ]
+    found = compare(Report(rows, {}, {}), Report(rows[::-1], {}, {}))
+    assert [row.verdict for row in found.rows] == ["same", "same"]
+
+
+# -- mismatches -------------------------------------------------------------------------------
+
+
+def test_simulated_and_measured_clocks_are_not_compared_unless_told() -> None:
+    before = counts([5], facts=EMULATOR)
+    after = counts([5], facts={"clock_kind": "measured", "emulated": False})
+    with pytest.raises(ComparisonError, match="simulated before, measured after") as caught:
+        compare(before, after)
+    assert caught.value.hint == "compare like with like, or --allow clock"
+    assert "(allowed)" in compare(before, after, allow=["clock"]).notes[0]
+
+
+def test_a_simulator_is_not_compared_with_the_board_that_it_is_of() -> None:
+    simulator = counts([5], facts={"clock_kind": "declared", "emulated": True})
+    with pytest.raises(ComparisonError, match="an emulator before, hardware after"):
+        compare(simulator, counts([5], facts=HARDWARE))
+
+
+def test_other_boards_are_not_compared_unless_told() -> None:
+    before, after = counts([5], device="m3"), counts([6], device="m4")
+    with pytest.raises(ComparisonError, match="other boards: m3 before, m4 after"):
+        compare(before, after)
+    row = only(compare(before, after, allow=["board"]))
+    assert (row.device, row.verdict) == ("m3 -> m4", "worse")
+
+
+def test_which_of_several_boards_to_compare_must_be_clear() -> None:
+    def two(*names: str) -> Report:
+        reports = [counts([5], device=name) for name in names]
+        devices = {n: r.extra["devices"][n] for n, r in zip(names, reports, strict=True) if r.extra}
+        extra = {"schema_version": 1, "devices": devices, "measurements": []}
+        return Report([row for each in reports for row in each.calls], {}, {}, extra)
+
+    with pytest.raises(ComparisonError, match="not clear"):
+        compare(two("a", "b"), counts([5], device="c"), allow=["board"])
+    found = compare(two("a", "b"), two("b", "c"))
+    assert [(row.device, row.verdict) for row in found.rows] == [
+        ("a", "removed"),
+        ("b", "same"),
+        ("c", "added"),
+    ]
+
+
+def test_other_flags_or_another_compiler_are_not_compared_unless_told() -> None:
+    with pytest.raises(ComparisonError, match="fir is compiled with -O2 before, -O3 after"):
+        compare(counts([5]), counts([5], flags="-O3"))
+    old, new = ({"measurement": {"compilers": [f"GCC: {v}"]}} for v in ("12", "14"))
+    with pytest.raises(ComparisonError, match="GCC: 12 before, by GCC: 14 after"):
+        compare(counts([5], **old), counts([5], **new))
+    compare(counts([5], **old), counts([5]))  # not known: nothing to refuse
+    found = compare(counts([5], **old), counts([5], flags="-Os", **new), allow=["compiler"])
+    assert len(found.notes) == 2
+    with pytest.raises(ComparisonError, match="the board's flags are -mcpu=a before"):
+        compare(
+            counts([5], facts={**EMULATOR, "cflags": ["-mcpu=a"]}),
+            counts([5], facts={**EMULATOR, "cflags": ["-mcpu=b"]}),
+        )
+
+
+def test_folders_of_headers_are_no_other_flags() -> None:
+    before = counts([5], flags="-O2 -I /home/a/inc -DN=4")
+    compare(before, counts([5], flags="-O2 -I../inc -isystem '/x y' -DN=4"))
+    with pytest.raises(ComparisonError, match="-DN=5"):
+        compare(before, counts([5], flags="-O2 -DN=5"))
+
+
+def test_flags_of_a_sweep_are_keys_and_no_mismatch() -> None:
+    before = counts([5], flags="-O2", swept=True)
+    with pytest.raises(ComparisonError, match=r"Before: fir\(n=64\) -O2 on board"):
+        compare(before, counts([5], flags="-O3", swept=True))
+    assert only(compare(before, before)).flags == "-O2"
+
+
+def test_there_is_no_other_mismatch_to_allow() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'clock'"):
+        compare(counts([1]), counts([1]), allow=["clok"])
+
+
+def test_reports_without_facts_are_compared_by_rank() -> None:
+    before, after = (durations(values, facts=None) for values in (FAST, SLOW))
+    assert only(compare(before, after)).verdict == "worse"
+
+
+# -- rules ------------------------------------------------------------------------------------
+
+
+def test_a_broken_rule_is_a_regression() -> None:
+    found = compare(counts([205]), counts([206]), ["instructions:max>0", "instructions>5%"])
+    assert found.regressed
+    assert [str(rule) for rule in only(found).broken] == ["instructions:max>0"]
+    assert found.regressions == found.rows
+    assert not compare(counts([205]), counts([206]), ["instructions>1%"]).regressed
+    assert not compare(counts([205]), counts([206])).regressed
+
+
+def test_noise_breaks_no_rule_and_a_sure_change_within_the_limit_neither() -> None:
+    nearly = [v + 0.01 for v in FAST]
+    assert not compare(durations(FAST), durations(nearly), ["duration>0"]).regressed
+    assert not compare(durations(FAST), durations(SLOW), ["duration>20%"]).regressed
+    assert compare(durations(FAST), durations(SLOW), ["duration>5%"]).regressed
+
+
+def test_a_rule_for_what_shrinks_guards_ratios() -> None:
+    before, after = (report_of({"IPC": [Ratio(r)] * 2}) for r in (0.8, 0.6))
+    assert compare(before, after, ["IPC<-5%"]).regressed
+    assert not compare(after, before, ["IPC<-5%"]).regressed
+
+
+def test_a_metric_that_is_none_is_an_error_and_a_glob_that_fits_nothing_a_note() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'instructions'"):
+        compare(counts([1]), counts([1]), ["instrutions>0"])
+    found = compare(counts([1]), counts([1]), ["npu.*>0"])
+    assert found.notes == ("The rule npu.*>0 is for no metric of these Reports.",)
+
+
+def test_a_metric_that_was_lost_cannot_pass_its_rule() -> None:
+    before, after = report_of({"loads": [1], "stores": [1]}), report_of({"loads": [1]})
+    with pytest.raises(ComparisonError, match="stores>0 cannot be judged"):
+        compare(before, after, ["stores>0"])
+    assert "not measured before" in " ".join(compare(after, before, ["stores>0"]).notes)
+
+
+def test_a_part_of_a_board_is_named_before_its_metric() -> None:
+    def both(busy: int) -> Report:
+        base = counts([5])
+        row = {"Name": "fir", "Argument Shapes": "n=64", "busy": busy, "Device": "npu", "Count": 1}
+        return Report([*base.calls, row], {}, {}, base.extra)
+
+    found = compare(both(7), both(9), ["npu.busy:mean>1"])
+    assert [(row.device, row.metric) for row in found.regressions] == [("npu", "busy")]
+
+
+def test_points_are_of_percentages_only() -> None:
+    with pytest.raises(RuleError, match="is no percentage") as caught:
+        compare(counts([1]), counts([1]), ["instructions>1pp"])
+    assert caught.value.message.endswith("  instructions>1pp\n" + " " * 16 + "^")
+    before, after = (
+        report_of({"loads": [1 + (p > 40)], "stalls (%)": [Percent(p)] * 1}) for p in (40, 42)
+    )
+    found = compare(before, after, ["*>1pp"])
+    assert [row.metric for row in found.regressions] == ["stalls (%)"]
+
+
+def test_too_few_samples_for_a_rule_are_noted() -> None:
+    found = compare(durations(FAST[:3]), durations(SLOW[:3]), ["duration>1%"])
+    assert not found.regressed
+    assert "never give p < 0.01" in found.notes[0]
+    assert "--repeat" in found.notes[0]
+
+
+def test_a_cold_call_is_judged_by_the_limit_alone() -> None:
+    def cold(cycles: int) -> Report:
+        kept = {"cold": {"metrics": {"cycles": {"count": cycles}}}}
+        return report_of({"cycles": [12] * 5}, facts=HARDWARE, measurement=kept)
+
+    assert compare(cold(90), cold(140), ["cycles:cold>10%"]).regressed
+    assert not compare(cold(90), cold(95), ["cycles:cold>10%"]).regressed
+    found = compare(report_of({"cycles": [12]}), report_of({"cycles": [12]}), ["cycles:cold>1%"])
+    assert found.notes == (
+        "The rule cycles:cold>1% says nothing of fir: cold is not on both sides.",
+    )
+
+
+def test_a_change_from_zero_has_no_percentage_and_breaks_a_rule_in_percent() -> None:
+    found = compare(counts([0]), counts([3]), ["instructions>50%"])
+    assert only(found).change is None
+    assert found.regressed

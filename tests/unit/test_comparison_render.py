@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Comparison as text, Markdown, JUnit and JSON; names are never taken for markup."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree as xml
+
+import pytest
+
+from boardprof.comparison.compare import compare
+from boardprof.comparison.comparison import Comparison
+from boardprof.metrics import Count, Duration, Kind, Percent
+from boardprof.render.comparison_cells import number_text
+from tests.unit.reports import HARDWARE, report_of
+
+HOSTILE = 'a|b`c`<script>"&\n\u202e\x07'
+
+
+def comparison() -> Comparison:
+    before = report_of({"instructions": [1200, 1200], "loads": [7, 7], "branches": [5, 5]})
+    after = report_of({"instructions": [1260, 1260], "loads": [7, 7], "stores": [2, 2]})
+    return compare(before, after, ["instructions:max>2%"], before_name="main", after_name="pr")
+
+
+def hostile() -> Comparison:
+    before, after = (report_of({HOSTILE: [n]}, name=HOSTILE, shapes=HOSTILE) for n in (1, 2))
+    return compare(before, after, ["*>0"], before_name=HOSTILE, after_name=HOSTILE)
+
+
+def test_the_table_has_a_row_a_metric_then_both_sides_notes_and_the_result() -> None:
+    assert comparison().table() == (
+        "Name  Arguments  Device  Metric        Before  After   Change  Certainty  Verdict\n"
+        "fir   n=64       board   instructions   1,200  1,260  +5.00 %      exact  "
+        "REGRESSION (instructions:max>2%)\n"
+        "fir   n=64       board   loads              7      7        0      exact  same\n"
+        "fir   n=64       board   branches           5                             removed\n"
+        "fir   n=64       board   stores                    2                      added\n"
+        "\n"
+        "Before: main (boardprof 1; board clock simulated, emulated; board flags -O2)\n"
+        "After:  pr (boardprof 1; board clock simulated, emulated; board flags -O2)\n"
+        "Note: Only before: branches of fir.\n"
+        "Note: Only after: stores of fir.\n"
+        "Result: 1 regression; 4 metrics: 1 worse, 1 same, 1 added, 1 removed.\n"
+    )
+
+
+def test_what_is_the_same_can_be_left_out() -> None:
+    lines = comparison().table(changed_only=True).splitlines()
+    assert [line.split()[3] for line in lines[1:4]] == ["instructions", "branches", "stores"]
+
+
+def test_markdown_shows_what_changed_first_and_folds_up_the_rest() -> None:
+    text = comparison().markdown()
+    assert text.startswith("### ❌ boardprof: 1 regression; 4 metrics: ")
+    assert "| 1,200 | 1,260 | +5.00 % | exact | **regression** " in text
+    assert text.index("1,260") < text.index("<summary>3 metrics without") < text.index("`loads`")
+    assert "`main` → `pr`" in text
+
+
+def test_names_are_no_markup_in_markdown() -> None:
+    text = hostile().markdown()
+    for part in ("<script", "`c`", "\u202e", "\x07"):
+        assert part not in text
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "regression" in line]
+    assert [row.count("|") for row in rows] == [8]  # a pipe in a name is no cell's end
+
+
+def test_junit_has_a_test_case_a_metric_and_a_failure_with_the_numbers() -> None:
+    suite = xml.fromstring(comparison().junit())[0]
+    facts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
+    assert facts == {"tests": "4", "failures": "1", "errors": "0", "skipped": "2"}
+    cases = suite.findall("testcase")
+    assert [case.get("name") for case in cases][:2] == [
+        "fir(n=64) on board: instructions",
+        "fir(n=64) on board: loads",
+    ]
+    failure = cases[0].find("failure")
+    assert failure is not None
+    assert failure.get("message") == (
+        "instructions of fir: 1,200 -> 1,260 (+5.00 %, exact, 2 and 2 samples), "
+        "limit instructions:max>2%"
+    )
+    assert [case.find("skipped") is not None for case in cases] == [False, False, True, True]
+
+
+def test_junit_is_xml_whatever_the_names_are() -> None:
+    suite = xml.fromstring(hostile().junit())[0]
+    case = suite.find("testcase")
+    assert case is not None
+    assert case.get("name", "").startswith('a|b`c`<script>"&\\n\\u202e\\x07(')
+
+
+def test_json_has_a_version_and_all_statistics() -> None:
+    found = json.loads(comparison().json())
+    assert (found["kind"], found["schema_version"]) == ("boardprof.comparison", 1)
+    assert (found["regressed"], found["rules"]) == (True, ["instructions:max>2%"])
+    assert found["before"]["name"] == "main"
+    row = found["rows"][0]
+    assert (row["name"], row["metric"], row["unit"]) == ("fir", "instructions", "count")
+    assert (row["verdict"], row["change"], row["p"]) == ("worse", 0.05, None)
+    assert row["broken"] == ["instructions:max>2%"]
+    assert row["after"]["median"] == 1260
+    assert found["rows"][2]["after"] is None
+
+
+def test_p_is_shown_of_what_is_not_exact() -> None:
+    sides = (
+        report_of({"Duration (us)": [Duration(v) for v in values]}, facts=HARDWARE)
+        for values in ([1.5, 1.6, 1.7, 1.8, 1.9], [2.5, 2.6, 2.7, 2.8, 2.9])
+    )
+    line = compare(*sides).table().splitlines()[1]
+    # p = 2 of the C(10, 5) = 252 arrangements
+    assert line.split()[4:] == ["(us)", "1.7", "2.7", "+58.82", "%", "p=0.0079", "worse"]
+
+
+def test_the_change_of_a_percentage_is_in_points() -> None:
+    before, after = (report_of({"stalls (%)": [Percent(p)]}) for p in (40.0, 42.5))
+    line = compare(before, after).table().splitlines()[1]
+    assert line.split()[5:] == ["40", "%", "42.5", "%", "+2.5", "pp", "exact", "worse"]
+
+
+def test_without_rules_the_result_says_that_nothing_is_gated() -> None:
+    before, after = (report_of({"loads": [n]}) for n in (3, 4))
+    assert (
+        compare(before, after)
+        .table()
+        .endswith("Result: no rule, so nothing is gated; 1 metrics: 1 worse.\n")
+    )
+    assert "no regression; " in compare(before, before, ["*>0"]).table()
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (None, Count, ""),
+        (1234567.0, Count, "1,234,567"),
+        (0.0, Count, "0"),
+        (811.5, Count, "811.50"),
+        (1234.567, Duration, "1,234.57"),
+        (0.0284, Duration, "0.0284"),
+        (12.3456, Duration, "12.35"),
+        (-0.085, Duration, "-0.085"),
+        (40.25, Percent, "40.25 %"),
+    ],
+)
+def test_numbers_are_short_and_small_ones_are_not_zero(
+    value: float | None, kind: Kind, text: str
+) -> None:
+    assert number_text(value, kind) == text

@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are kept: found again by every name, by several processes, on bad disks and files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import pytest
+
+from boardprof.errors import ReportFileError, UnknownNameError, UsageError
+from boardprof.history.finding import find_report, find_run, history_path
+from boardprof.history.run import GitState, HistoryError
+from boardprof.history.store import History
+from boardprof.report.report import Report
+from boardprof.report.report_file import write_report
+from boardprof.run.saving import check_save_name, git_state, keep_run
+from tests.support import ROOT
+from tests.unit.reports import report_of
+
+A, B = "a1b2c3d4" * 5, "a1b2ffff" * 5
+
+
+def report(cycles: int = 1, **options: str) -> Report:
+    return report_of({"cycles": [cycles]}, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path / "deep" / "history.sqlite", timeout_s=5.0)
+
+
+# -- what is kept -----------------------------------------------------------------------------
+
+
+def test_a_report_comes_back_as_it_was(history: History) -> None:
+    kept = report(7, name='f"\u202e<b>\n')
+    number = history.save(kept, "pr-118", ["boardprof", "run", "a b.c:f"])
+    assert number == 1
+    assert history.find("pr-118") == kept
+    run = history.run("#1")
+    assert (run.name, run.command) == ("pr-118", "boardprof run 'a b.c:f'")
+    assert (run.boards, run.functions, run.flags) == (("board",), ('f"\u202e<b>\n',), ("-O2",))
+    assert (run.rows, run.git) == (1, None)
+    assert run.time.endswith("Z")
+    assert len(run.time) == 20
+
+
+def test_numbers_are_never_used_twice(history: History) -> None:
+    assert [history.save(report()) for _ in range(3)] == [1, 2, 3]
+    history.remove("#3")
+    assert history.save(report()) == 4
+    assert [run.id for run in history.runs()] == [4, 2, 1]
+
+
+def test_runs_are_listed_by_board_and_function_the_newest_first(history: History) -> None:
+    for device, name in (("m3", "f"), ("m4", "f"), ("m3", "g"), ("m3", "f")):
+        history.save(report(device=device, name=name))
+    assert [run.id for run in history.runs(board="m3")] == [4, 3, 1]
+    assert [run.id for run in history.runs(board="m3", function="f")] == [4, 1]
+    assert [run.id for run in history.runs(board="m3", limit=1)] == [4]
+    assert history.runs(function="h") == []
+
+
+def test_a_file_that_is_not_there_has_no_runs_and_is_not_made_by_looking(history: History) -> None:
+    assert history.runs() == []
+    with pytest.raises(HistoryError, match="nothing was kept"):
+        history.find("last")
+    assert not history.path.exists()
+
+
+# -- references -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def filled(history: History) -> History:
+    def git(commit: str, branch: str = "main", is_dirty: bool = False) -> GitState:
+        return GitState(commit, branch, is_dirty)
+
+    history.save(report(1), git=git(A))
+    history.save(report(2), "base", git=git(B))
+    history.save(report(3), git=git(B, is_dirty=True))
+    history.save(report(4), "base", git=git(B, "topic/x"))
+    history.save(report(5), "topic/y", git=git("12345678" * 5, "", is_dirty=True))
+    history.save(report(6), git=git("0" * 40, "wip", is_dirty=True))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("reference", "number"),
+    [
+        ("#1", 1),
+        ("2", 2),
+        ("last", 6),
+        ("last~0", 6),
+        ("last~", 5),
+        ("last~1", 5),
+        ("last~5", 1),
+        ("base", 4),
+        ("base~1", 2),
+        ("main", 2),
+        ("main~1", 1),
+        ("topic/x", 4),
+        ("topic/y", 5),
+        ("a1b2", 4),
+        ("A1B2C3D4", 1),
+        ("a1b2~2", 1),
+        ("a1b2c", 1),
+    ],
+)
+def test_a_run_is_found_by_number_name_branch_and_commit(
+    filled: History, reference: str, number: int
+) -> None:
+    assert filled.run(reference).id == number
+    assert filled.find(reference) == report(number)
+
+
+@pytest.mark.parametrize(
+    "reference", ["#7", "7", "last~6", "base~2", "main~2", "nobody", "a1b", "a1b2d", "12345678"]
+)
+def test_there_is_no_such_run(filled: History, reference: str) -> None:
+    with pytest.raises(UnknownNameError, match="There is no run"):
+        filled.run(reference)
+
+
+def test_a_branch_that_was_only_run_with_changes_names_that_run(filled: History) -> None:
+    with pytest.raises(UnknownNameError, match="no run of an unchanged 'wip'") as caught:
+        filled.run("wip")
+    assert "#6 is of wip with changes" in str(caught.value.hint)
+
+
+def test_a_misspelt_name_is_proposed(filled: History) -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'base'"):
+        filled.run("bsae")
+
+
+@pytest.mark.parametrize("reference", ["", "#", "#x", "~1", " "])
+def test_what_is_no_reference_is_refused(filled: History, reference: str) -> None:
+    with pytest.raises(UsageError, match="names no run"):
+        filled.run(reference)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " a", "last", "12", "#1", "-x", "a~1", "a\nb", "a.json", "x" * 201]
+)
+def test_a_name_by_which_a_run_could_not_be_found_is_refused(history: History, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be the name"):
+        history.save(report(), name)
+    assert not history.path.exists()
+
+
+# -- several processes ------------------------------------------------------------------------
+
+
+def save_many(path: Path, first: int, count: int, begin: Barrier) -> None:
+    begin.wait(30)
+    for i in range(first, first + count):
+        History(path, timeout_s=30.0).save(report(i), f"run-{i}")
+
+
+def test_nothing_is_lost_when_two_processes_save_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else None)
+    begin = context.Barrier(2)
+    workers = [
+        context.Process(target=save_many, args=(path, first, 50, begin)) for first in (0, 50)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    history = History(path)
+    assert sorted(run.id for run in history.runs()) == list(range(1, 101))
+    assert all(history.find(f"run-{i}") == report(i) for i in range(0, 100, 7))
+
+
+def test_who_reads_does_not_wait_for_who_writes(history: History) -> None:
+    history.save(report(1))
+    with closing(sqlite3.connect(history.path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("DELETE FROM runs")
+        assert history.find("last") == report(1)
+
+
+def test_who_writes_waits_for_the_other(history: History) -> None:
+    history.save(report(1))
+    with closing(
+        sqlite3.connect(history.path, isolation_level=None, check_same_thread=False)
+    ) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(0.2, writer.execute, ["COMMIT"])
+        release.start()
+        assert history.save(report(2)) == 2
+        release.join()
+
+
+LOCKER = """
+import sqlite3, sys
+file = sqlite3.connect(sys.argv[1], isolation_level=None)
+file.execute("BEGIN IMMEDIATE")
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[int]:
+    command = [sys.executable, "-c", LOCKER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == b"locked\n"
+        try:
+            yield process.pid
+        finally:
+            process.stdin.close()
+            process.wait(10)
+
+
+def test_a_locked_history_is_given_up_in_time_and_names_who_has_it(history: History) -> None:
+    history.save(report(1))
+    with locked(history.path) as pid:
+        quick = History(history.path, timeout_s=0.2)
+        with pytest.raises(HistoryError, match=r"was locked for 0\.2 s") as caught:
+            quick.save(report(2))
+        assert f"process {pid} (" in caught.value.message
+        assert quick.find("last") == report(1)
+
+
+# -- disks and files --------------------------------------------------------------------------
+
+
+def test_a_full_disk_is_told_and_what_was_kept_stays(history: History) -> None:
+    history.save(report(1))
+    size = history.path.stat().st_size
+    large = report(2, shapes="".join(chr(0x4E00 + i * 7919 % 20000) for i in range(40_000)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, limits[1]))
+    try:
+        with pytest.raises(HistoryError, match=r"cannot be written: .*disk"):
+            history.save(large)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert [run.id for run in history.runs()] == [1]
+    assert history.save(large) == 2
+    assert history.find("last") == large
+
+
+def test_a_disk_without_any_room_is_told() -> None:
+    with pytest.raises(HistoryError, match="cannot be written"):
+        History("/dev/full/history.sqlite").save(report())
+    with pytest.raises(HistoryError, match="is no regular file"):
+        History("/dev/full").save(report())
+
+
+def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
+    for action in (History(tmp_path).runs, lambda: History(tmp_path).save(report())):
+        with pytest.raises(HistoryError, match="is a folder"):
+            action()
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HistoryError, match=r"cannot be written: (Not a directory|File exists)"):
+        History(tmp_path / "file" / "history.sqlite").save(report())
+
+
+@contextmanager
+def without_permission() -> Iterator[None]:
+    """Be nobody for a while: to root every file and folder can be written."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def read_only() -> Iterator[History]:
+    """A history with one run, in a folder that cannot be written."""
+    # Not in tmp_path, whose parents nobody may enter.
+    with tempfile.TemporaryDirectory(prefix="boardprof-test-") as folder:
+        kept = History(Path(folder) / "history.sqlite", timeout_s=0.5)
+        kept.save(report(1))
+        kept.path.chmod(0o444)
+        Path(folder).chmod(0o555)
+        yield kept
+        Path(folder).chmod(0o755)
+
+
+def test_a_history_on_a_read_only_disk_can_be_read_and_not_written(read_only: History) -> None:
+    with without_permission():
+        assert read_only.find("last") == report(1)
+        with pytest.raises(HistoryError, match="cannot be written: it is read-only"):
+            read_only.save(report(2))
+        with pytest.raises(HistoryError, match="cannot be written: Permission denied"):
+            History(read_only.path.parent / "new" / "history.sqlite").save(report(2))
+    assert [run.id for run in read_only.runs()] == [1]
+
+
+def test_what_is_no_database_is_told_and_left_alone(history: History) -> None:
+    history.path.parent.mkdir()
+    text = "Not a database, but somebody's notes. " * 50
+    history.path.write_text(text)
+    for action in (history.runs, lambda: history.save(report())):
+        with pytest.raises(HistoryError, match="is no SQLite database") as caught:
+            action()
+        assert "BOARDPROF_HISTORY" in str(caught.value.hint)
+    assert history.path.read_text() == text
+
+
+def test_another_programs_database_is_told_and_left_alone(history: History) -> None:
+    history.path.parent.mkdir()
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute("CREATE TABLE songs (name)")
+        file.commit()
+    for action in (history.runs, lambda: history.save(report())):
+        with pytest.raises(HistoryError, match="the database of another program"):
+            action()
+
+
+def test_a_newer_schema_is_told_and_left_alone(history: History) -> None:
+    history.save(report(1))
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute("PRAGMA user_version = 99")
+    for action in (history.runs, lambda: history.save(report())):
+        with pytest.raises(HistoryError, match="newer boardprof: its schema is version 99"):
+            action()
+
+
+def test_an_empty_file_becomes_a_history(history: History) -> None:
+    history.path.parent.mkdir()
+    history.path.touch()
+    assert history.runs() == []
+    assert history.save(report()) == 1
+
+
+def test_a_damaged_run_is_told_and_the_others_stay(history: History) -> None:
+    history.save(report(1))
+    history.save(report(2))
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute("UPDATE runs SET report = x'00' WHERE id = 2")
+        file.commit()
+    with pytest.raises(HistoryError, match=r"Run #2 .* is damaged"):
+        history.find("last")
+    assert history.find("#1") == report(1)
+
+
+# -- where it is ------------------------------------------------------------------------------
+
+
+def test_the_history_is_where_the_environment_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "h.sqlite"))
+    assert history_path() == tmp_path / "h.sqlite"
+    for none in ("off", "OFF", ""):
+        monkeypatch.setenv("BOARDPROF_HISTORY", none)
+        assert history_path() is None
+    monkeypatch.delenv("BOARDPROF_HISTORY")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert history_path() == tmp_path / "boardprof" / "history.sqlite"
+    for none in ("", "relative"):
+        monkeypatch.setenv("XDG_DATA_HOME", none)
+        monkeypatch.setenv("HOME", str(tmp_path))
+        assert history_path() == tmp_path / ".local/share/boardprof/history.sqlite"
+
+
+def test_a_report_is_found_in_a_file_or_in_the_history(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "h.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    History(tmp_path / "h.sqlite").save(report(1), "main")
+    for name in ("main", "report", "report.json"):
+        write_report(report(2), name)
+    assert find_report("main") == report(1)  # a run, though there is a file of that name
+    assert find_report("./main") == report(2)
+    assert find_report("report") == report(2)
+    assert find_report("report.json") == report(2)
+    assert (find_run("main").label, find_run("./main").label) == ("#1 (main)", "main")
+    with pytest.raises(ReportFileError, match=r"missing\.json cannot be read"):
+        find_report("missing.json")
+    with pytest.raises(UnknownNameError, match="There is no run 'nobody'"):
+        find_report("nobody")
+    monkeypatch.setenv("BOARDPROF_HISTORY", "off")
+    assert find_report("report") == report(2)
+    with pytest.raises(HistoryError, match="turns it off"):
+        find_report("main~1")
+
+
+# -- keeping a run ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "h.sqlite"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    return tmp_path
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    command = ["git", "-C", str(folder), *identity, *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed (Debian: git)")
+def test_a_run_knows_its_commit_branch_and_whether_files_were_changed(here: Path) -> None:
+    tree = here / "tree"
+    tree.mkdir()
+    assert git_state(tree) is None
+    git(tree, "init", "-q", "-b", "main")
+    assert git_state(tree) == GitState("", "main", is_dirty=False)
+    (tree / "a.c").write_text("1")
+    git(tree, "add", "a.c")
+    git(tree, "commit", "-q", "-m", "a")
+    commit = git(tree, "rev-parse", "HEAD")
+    (tree / "untracked").write_text("")
+    assert git_state(tree) == GitState(commit, "main", is_dirty=False)
+    (tree / "a.c").write_text("2")
+    assert git_state(tree) == GitState(commit, "main", is_dirty=True)
+    git(tree, "checkout", "-q", "--detach")
+    assert git_state(tree) == GitState(commit, "", is_dirty=True)
+
+
+def test_without_git_a_run_is_kept_all_the_same(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(here))
+    notes: list[str] = []
+    assert keep_run(report(3), name="x", command=["boardprof", "run"], on_note=notes.append) == 1
+    run = History(here / "h.sqlite").run("x")
+    assert (run.git, run.command, notes) == (None, "boardprof run", [])
+
+
+def test_a_git_that_does_not_answer_is_not_waited_for(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = here / "git"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here}:/usr/bin:/bin")
+    monkeypatch.setattr("boardprof.run.saving._GIT_TIMEOUT_S", 0.1)
+    assert git_state(here) is None
+
+
+def test_a_run_that_cannot_be_kept_is_a_note(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(here))
+    notes: list[str] = []
+    assert keep_run(report(), on_note=notes.append) is None
+    assert len(notes) == 1
+    assert notes[0].startswith(f"the run was not kept: The history {here} is a folder.")
+
+
+def test_with_the_history_turned_off_nothing_is_kept_and_nothing_said(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", "off")
+    notes: list[str] = []
+    assert keep_run(report(), on_note=notes.append) is None
+    assert notes == []
+    check_save_name(None)
+    with pytest.raises(HistoryError, match="turns it off"):
+        check_save_name("pr-118")
+
+
+def test_the_work_tree_of_a_run_is_that_of_the_folder() -> None:
+    state = git_state(ROOT)
+    assert state is None or len(state.commit) in (0, 40, 64)

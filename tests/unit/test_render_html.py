@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page: the Report can be taken out again, no name gets out of its place, and it is small."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html.parser
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from boardprof.errors import ReportFileError
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.render.html import read_page, render_html
+from boardprof.report.report import Report
+
+HOSTILE = "</script><script>alert(1)</script>\"'>\n<img src=x onerror=alert(2)>\u202eevil"
+"""What a name may hold: an end of the script, quotes, a newline, a tag, a change of direction."""
+
+
+class Page(html.parser.HTMLParser):
+    """Elements with their attributes, and the texts of those that have ids."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.by_id: dict[str, str] = {}
+        self._id: str | None = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._id = dict(attrs).get("id")
+
+    def handle_data(self, data: str) -> None:
+        if self._id is not None:
+            self.by_id[self._id] = self.by_id.get(self._id, "") + data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._id = None
+
+    def view(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.by_id["boardprof-view"])
+        return found
+
+
+def sample(
+    name: str = "fir", device: str = "b", **metrics: Metric | int
+) -> dict[str, Metric | int]:
+    return {"Name": name, "Device": device, "Count": 1, **metrics}
+
+
+def report_of(*calls: dict[str, Metric | int], **facts: Any) -> Report:
+    extra = {"schema_version": 1, "devices": {"b": {"clock_kind": "declared", **facts}}}
+    return Report(calls, {"b": {"cycles": 10**6}}, {"b clock": "declared", "Repeat": 3}, extra)
+
+
+PLAIN = report_of(sample(cycles=400), sample(cycles=402), sample(cycles=401))
+
+
+def test_the_report_can_be_taken_out_again() -> None:
+    assert read_page(render_html(PLAIN)) == PLAIN
+
+
+def test_a_long_report_is_packed_and_can_be_taken_out_as_well() -> None:
+    long = Report((sample(cycles=i * i) for i in range(12_000)), {}, {})
+    text = render_html(long)
+    assert len(text) < len(long.json()) / 2
+    assert read_page(text) == long
+
+
+def test_a_page_of_two_has_both() -> None:
+    older = report_of(sample(cycles=500), sample(cycles=500))
+    text = render_html(PLAIN, before=older)
+    assert read_page(text) == PLAIN
+    assert read_page(text, before=True) == older
+
+
+@pytest.mark.parametrize("text", ["", "<html></html>", "<script id='boardprof-report'>"])
+def test_a_file_without_a_report_is_told(text: str) -> None:
+    with pytest.raises(ReportFileError, match="no such Report in the page"):
+        read_page(text)
+
+
+def test_a_packed_report_that_is_damaged_is_told() -> None:
+    text = '<script type="application/gzip;base64" id="boardprof-report">H4sIAAAA</script>'
+    with pytest.raises(ReportFileError, match="cannot be read"):
+        read_page(text)
+
+
+def test_without_its_data_the_page_is_small() -> None:
+    empty = render_html(Report([], {}, {}))
+    assert len(empty.encode()) < 60_000
+
+
+def test_it_asks_for_nothing_and_its_policy_forbids_to() -> None:
+    page = Page(render_html(PLAIN))
+    outside = {"src", "href", "srcset", "action", "poster", "data"}
+    found = {value for _, attrs in page.tags for key, value in attrs.items() if key in outside}
+    assert found == {"data:,"}
+    policy = next(a["content"] for _, a in page.tags if "content-security-policy" in str(a).lower())
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+
+
+def test_the_policys_hashes_are_those_of_the_pages_script_and_style() -> None:
+    text = render_html(PLAIN)
+    for element, directive in (("script", "script-src"), ("style", "style-src")):
+        content = re.findall(rf"<{element}>(.*?)</{element}>", text, re.DOTALL)
+        assert len(content) == 1
+        digest = base64.b64encode(hashlib.sha256(content[0].encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in text
+
+
+def test_hostile_text_stays_text_wherever_a_report_has_text() -> None:
+    calls = [
+        {
+            "Name": HOSTILE,
+            "Device": HOSTILE,
+            "Flags": HOSTILE,
+            "Argument Shapes": HOSTILE,
+            "Count": 1,
+            f"cycles {HOSTILE}": n,
+        }
+        for n in (1, 2)
+    ]
+    extra = {
+        "schema_version": 1,
+        "devices": {
+            HOSTILE: {
+                "clock_kind": HOSTILE,
+                "emulated": True,
+                "port": HOSTILE,
+                "cflags": [HOSTILE],
+                "unsupported": {HOSTILE: HOSTILE},
+            }
+        },
+    }
+    report = Report(calls, {HOSTILE: {HOSTILE: 1}}, {HOSTILE: HOSTILE}, extra)
+    text = render_html(report, before=report)
+    assert read_page(text) == report
+    plain, page = Page(render_html(PLAIN)), Page(text)
+    more = {"code", "dd", "dt", "li", "ul"}
+    assert {tag for tag, _ in page.tags} <= {tag for tag, _ in plain.tags} | more
+    assert sum(tag == "script" for tag, _ in page.tags) == 4
+    assert not any(key.startswith("on") for _, attrs in page.tags for key in attrs)
+    assert "\u202e" not in text
+
+
+@settings(max_examples=25)
+@given(st.text(), st.text(), st.text())
+def test_whatever_the_names_are_the_page_has_the_same_elements(a: str, b: str, c: str) -> None:
+    text = render_html(Report([{"Name": a, "Device": b, c: Count(1), "n": Count(2)}], {}, {b: c}))
+    scripts = [attrs for tag, attrs in Page(text).tags if tag == "script"]
+    assert len(scripts) == 3
+
+
+def test_what_the_script_draws_is_per_call_and_kept_once_where_all_are_alike() -> None:
+    rows = [
+        {"Name": "f", "Device": "b", "Count": 2, "cycles": 80, "ticks": n, "IPC": Ratio(0.5)}
+        for n in (10, 12, 13)
+    ]
+    view = Page(render_html(Report(rows, {"b": {"cycles": 1 << 60}}, {}))).view()
+    names = [metric["name"] for metric in view["metrics"]]
+    assert names == ["cycles", "ticks", "IPC"]
+    (group,) = view["groups"]
+    cycles, ticks, ipc = (group["metrics"][str(i)] for i in range(3))
+    assert (cycles["median"], cycles["n"], "values" in cycles) == (40, 3, False)
+    assert (ticks["median"], ticks["values"]) == (6, [5, 6, 6.5])
+    assert ipc["median"] == 0.5
+    assert view["totals"][0]["metrics"] == {"0": "1,152,921,504,606,846,976"}
+    assert view["first"] == 1  # ticks, since there is neither time nor instructions
+
+
+def test_a_simulated_clock_an_emulator_and_what_is_unsupported_are_said_plainly() -> None:
+    why = {"cycles": "QEMU has no cycle model"}
+    text = render_html(
+        report_of(sample(ticks=3), clock_kind="simulated", emulated=True, unsupported=why)
+    )
+    assert "Simulated clock: no wall time" in text
+    assert "<bdi>Emulated</bdi>" in text
+    assert "<bdi>cycles</bdi>: <bdi>QEMU has no cycle model</bdi>" in text
+
+
+def test_wraps_and_doubts_of_the_raw_samples_are_counted() -> None:
+    blob = {"raw": {}, "blobs": ""}
+    stored = {
+        "device": "b",
+        "samples": [{**blob, "wraps": {"cycles": 2}}, {**blob, "ambiguous": ["ticks"]}],
+        "further_passes": [{"samples": [{**blob, "wraps": {"cycles": 1}}]}],
+    }
+    extra = {"schema_version": 1, "devices": {"b": {}}, "measurements": [stored]}
+    text = render_html(Report([sample(cycles=1)], {}, {}, extra))
+    assert "<dt>Wrapped, resolved</dt><dd><bdi>cycles</bdi> 3×</dd>" in text
+    told = '<dt>May have wrapped</dt><dd class="caution"><bdi>ticks</bdi> in 1 sample</dd>'
+    assert told in text
+
+
+def test_a_report_of_tvm_without_anything_beside_makes_a_page() -> None:
+    row = {"Name": "fused_add", "Duration (us)": Duration(3.5), "Percent": Percent(100.0)}
+    text = render_html(Report([{**row, "Count": 1, "Device": "cpu0"}], {}, {}))
+    assert "Nothing more is known." in text
+    assert Page(text).view()["groups"][0]["metrics"]["0"]["median"] == 3.5

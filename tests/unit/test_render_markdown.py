@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Markdown: a table a device, medians per call, and no name that becomes markup."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boardprof.metrics import Count, Duration, Percent
+from boardprof.render.markdown import code, render_markdown
+from boardprof.report.report import Report
+
+EXTRA = {
+    "schema_version": 1,
+    "devices": {
+        "q": {"clock_kind": "simulated", "emulated": True},
+        "m": {"clock_kind": "measured", "emulated": False},
+    },
+}
+
+
+def test_a_table_a_device_with_the_medians_per_call_and_the_largest_first() -> None:
+    rows = [
+        {"Name": "crc", "Device": "q", "Count": 2, "instructions": 20, "Percent": Percent(10.0)},
+        {"Name": "fir", "Device": "q", "Count": 2, "instructions": 80, "Percent": Percent(40.0)},
+        {"Name": "fir", "Device": "q", "Count": 2, "instructions": 81, "Percent": Percent(40.0)},
+    ]
+    assert render_markdown(Report(rows, {}, {"Number": 2}, EXTRA)) == (
+        "**`q`** (simulated clock, no wall time, emulated)\n\n"
+        "| Name | `Percent` | `instructions` | Samples |\n"
+        "| :-- | --: | --: | --: |\n"
+        "| `fir` | 80.00 | 40.25 | 2 |\n"
+        "| `crc` | 10.00 | 10 | 1 |\n"
+        "\nCounts and times are medians per call.\n"
+        "\n"
+        "<details><summary>Configuration</summary>\n\n"
+        "| Key | Value |\n| :-- | :-- |\n| `Number` | `2` |\n"
+        "\n</details>\n"
+    )
+
+
+def test_devices_have_tables_of_their_own_and_only_their_columns() -> None:
+    rows = [
+        {"Name": "f", "Device": "m", "Count": Count(1), "Duration (us)": Duration(1.5)},
+        {"Name": "f", "Device": "q", "Count": Count(1), "ticks": Count(3)},
+    ]
+    first, second = render_markdown(Report(rows, {}, {}, EXTRA)).split("**`q`**")
+    assert first.startswith("**`m`** (measured clock)\n")
+    assert "| Name | `Duration (us)` | Samples |" in first
+    assert "| Name | `ticks` | Samples |" in second
+
+
+def test_flags_and_arguments_are_columns_where_there_are_any() -> None:
+    row = {"Name": "f", "Device": "q", "Flags": "-O2", "Argument Shapes": "n=8, x=int8[4]"}
+    text = render_markdown(Report([row], {}, {}))
+    assert "| Name | Flags | Argument Shapes | Samples |\n| :-- | :-- | :-- | --: |\n" in text
+    assert "| `f` | `-O2` | `n=8, x=int8[4]` | 1 |" in text
+
+
+def test_a_value_that_is_missing_is_an_empty_cell_and_no_zero() -> None:
+    rows = [{"Name": "f", "Count": 1, "a": 0}, {"Name": "g", "Count": 1}]
+    text = render_markdown(Report(rows, {}, {}))
+    assert "| `f` | 0 | 1 |" in text
+    assert "| `g` |  | 1 |" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("conv2d_i8", "`conv2d_i8`"),
+        ("a|b", "<code>a&#124;b</code>"),
+        ("`rm`", "<code>&#96;rm&#96;</code>"),
+        ("<b>", "<code>&#60;b&#62;</code>"),
+        ("a\\|b", "<code>a&#92;&#124;b</code>"),
+        ("a\nb", "<code>a&#92;nb</code>"),
+        ("\u202eabc", "<code>&#92;u202eabc</code>"),
+        (" x", "<code> x</code>"),
+        ("", ""),
+    ],
+)
+def test_a_name_is_code_whatever_it_holds(name: str, shown: str) -> None:
+    assert code(name) == shown
+
+
+@given(st.text(), st.text())
+def test_no_name_breaks_a_table(name: str, device: str) -> None:
+    text = render_markdown(Report([{"Name": name, "Device": device, "n": 1, "Count": 1}], {}, {}))
+    _, _, header, rule, row, _, note, *_ = text.split("\n")
+    assert (header, rule) == ("| Name | `n` | Samples |", "| :-- | --: | --: |")
+    assert row.count("|") == 4
+    assert note.startswith("Counts")
+    assert not re.search(r"<(?!/?code>)", row)

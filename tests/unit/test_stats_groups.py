@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Report's samples by function and metric: per call, with what is known of their clock."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from boardprof.metrics import Count, Duration, Percent, Ratio
+from boardprof.report.report import Report
+from boardprof.stats.groups import GroupKey, GroupSummary, summaries
+from tests.unit.reports import EMULATOR, HARDWARE, report_of
+
+
+def by_metric(report: Report) -> dict[str, GroupSummary]:
+    return {each.metric: each for each in summaries(report)}
+
+
+def test_values_are_per_call_and_exact() -> None:
+    found = by_metric(report_of({"cycles": [300, 301]}, number=3))["cycles"]
+    assert found.values == (100, Fraction(301, 3))
+    assert found.key == GroupKey("fir", "n=64", "", "board")
+
+
+def test_levels_and_rates_are_taken_as_they_are() -> None:
+    metrics = {"Stack (bytes)": [96, 96], "IPC": [Ratio(0.5), Ratio(0.7)]}
+    found = by_metric(report_of(metrics, number=10))
+    assert found["Stack (bytes)"].values == (96, 96)
+    assert found["IPC"].values == (0.5, 0.7)
+
+
+def test_groups_and_columns_stand_in_the_order_in_which_they_are_first_seen() -> None:
+    row = {"Device": "b", "Count": 1}
+    rows = [
+        {"Name": "g", "ticks": 1, **row},
+        {"Name": "f", "cycles": 2, "ticks": 3, **row},
+        {"Name": "g", "ticks": 5, "cycles": 7, **row},
+    ]
+    found = [(each.key.name, each.metric, each.values) for each in summaries(Report(rows, {}, {}))]
+    assert found == [
+        ("g", "ticks", (1, 5)),
+        ("g", "cycles", (7,)),
+        ("f", "ticks", (3,)),
+        ("f", "cycles", (2,)),
+    ]
+
+
+def test_a_sample_that_is_no_number_is_left_out() -> None:
+    durations = [Duration(1.0), Duration(math.nan), Duration(math.inf), Duration(3.0)]
+    assert by_metric(report_of({"Duration (us)": durations}))["Duration (us)"].values == (1.0, 3.0)
+
+
+def test_rows_without_a_number_of_calls_say_nothing_of_one() -> None:
+    rows = [{"Name": "f", "cycles": 8}, {"Name": "f", "cycles": 9, "Count": 0}]
+    assert summaries(Report(rows, {}, {})) == []
+
+
+def test_a_column_of_mixed_kinds_has_no_statistics() -> None:
+    assert summaries(report_of({"x": [Count(1), Duration(2.0)]})) == []
+
+
+def test_equal_names_with_other_hashes_are_two_groups() -> None:
+    rows = [{"Name": "f", "Hash": hash, "cycles": 1, "Count": 1} for hash in ("a", "b")]
+    assert [each.key.hash for each in summaries(Report(rows, {}, {}))] == ["a", "b"]
+
+
+def test_equal_counts_of_an_emulator_are_exact_and_those_of_hardware_are_not() -> None:
+    assert by_metric(report_of({"instructions": [5, 5]}))["instructions"].summary.is_exact
+    hardware = report_of({"instructions": [5, 5]}, facts=HARDWARE)
+    assert not by_metric(hardware)["instructions"].summary.is_exact
+    unknown = report_of({"instructions": [5, 5]}, facts=None)
+    assert not by_metric(unknown)["instructions"].summary.is_exact
+
+
+def test_a_clock_of_an_emulator_has_a_grain_and_is_not_exact() -> None:
+    clocks = {"ticks": 10_000_000}
+    report = report_of({"ticks": [30, 30]}, clocks=clocks, number=4)
+    found = by_metric(report)["ticks"]
+    assert found.grain == Fraction(1, 4)
+    assert not found.summary.is_exact
+
+
+def test_a_duration_has_the_grain_of_its_clock() -> None:
+    metrics = {"Duration (us)": [Duration(4.0)], "x (us)": [Duration(1.0)]}
+    clocks = {"ticks": 2_000_000, "x": 1_000_000_000}
+    found = by_metric(report_of(metrics, clocks=clocks, facts=HARDWARE))
+    assert found["Duration (us)"].grain == Fraction(1, 2)
+    assert found["x (us)"].grain == Fraction(1, 1000)
+
+
+def test_the_cpus_own_cycles_have_no_grain() -> None:
+    report = report_of({"cycles": [5, 5]}, clocks={"cycles": 16_000_000})
+    assert by_metric(report)["cycles"].summary.is_exact
+
+
+def test_shares_of_the_total_are_never_exact() -> None:
+    report = report_of({"Percent": [Percent(5.0)] * 2, "Perturbation (%)": [Ratio(1.0)] * 2})
+    assert not any(each.summary.is_exact for each in summaries(report))
+
+
+def test_a_cold_call_stands_beside_the_metric_that_it_is_of() -> None:
+    cold = {"metrics": {"cycles": {"count": 91}, "Duration (us)": {"microseconds": 9.1}}}
+    report = report_of({"cycles": [12, 12]}, measurement={"cold": cold})
+    assert by_metric(report)["cycles"].summary.first == 91.0
+
+
+def test_a_part_of_a_board_is_as_its_board_is() -> None:
+    report = report_of({"instructions": [5, 5]})
+    rows = [{"Name": "fir", "Argument Shapes": "n=64", "busy": 9, "Device": "npu", "Count": 1}] * 2
+    both = Report([*report.calls, *rows], {}, {}, report.extra)
+    found = by_metric(both)["busy"]
+    assert (found.board, found.is_emulated) == ("board", True)
+    assert found.summary.is_exact
+
+
+def test_an_extra_of_another_form_is_no_error() -> None:
+    extra = {
+        "schema_version": 1,
+        "devices": {"board": {**EMULATOR, "collectors": [None, {"counters": [7, {"hz": "x"}]}]}},
+        "measurements": [3, {"name": "fir", "arguments": "n=64", "cold": {"metrics": {"a": {}}}}],
+    }
+    rows = [{"Name": "fir", "Argument Shapes": "n=64", "Device": "board", "a": 1, "Count": 1}]
+    [found] = summaries(Report(rows, {}, {}, extra))
+    assert found.is_emulated is True
+    assert found.summary.first is None

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What about samples is not to be trusted, and what must not be complained of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from boardprof.metrics import Duration
+from boardprof.stats.modes import Mode, two_modes
+from boardprof.stats.warnings import Warning_, warnings
+from tests.unit.reports import HARDWARE, report_of
+
+STEADY = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 100.0, 99.7, 100.1, 100.2, 99.9, 100.0]
+
+
+def doubts(values: Sequence[float], **options: Any) -> list[Warning_]:
+    return warnings(
+        report_of(
+            {"Duration (us)": [Duration(v) for v in values]}, **{"facts": HARDWARE, **options}
+        )
+    )
+
+
+def kinds(values: Sequence[float], **options: Any) -> list[str]:
+    return [each.kind for each in doubts(values, **options)]
+
+
+def test_there_is_nothing_to_say_of_steady_samples() -> None:
+    assert doubts(STEADY) == []
+
+
+def test_there_is_nothing_to_say_of_exact_counts_however_few() -> None:
+    assert warnings(report_of({"instructions": [205], "ticks": [3]}, clocks={"ticks": 10})) == []
+
+
+def test_four_samples_are_too_few_and_five_are_not() -> None:
+    [found] = doubts(STEADY[:4])
+    assert found.kind == "few"
+    # 2 of the C(8, 4) = 70 arrangements
+    assert "4 samples are too few: two runs of so many give no p below 0.029" in found.text
+    assert "--repeat" in found.hint
+    assert kinds(STEADY[:5]) == []
+    assert "1 sample is too few" in doubts([5.0])[0].text
+
+
+def test_a_slow_first_sample_means_that_the_warm_up_was_too_short() -> None:
+    [found] = doubts([150.0, *STEADY])
+    assert found.kind == "warm-up"
+    assert found.text.startswith("the first sample, 150, is far above the others, 100:")
+    assert "--warmup" in found.hint
+
+
+def test_samples_that_rise_over_the_run_drift() -> None:
+    assert kinds([100.0 + i for i in range(15)]) == ["drift"]
+    assert (
+        "it rises over the run, from 102 to 112" in doubts([100.0 + i for i in range(15)])[0].text
+    )
+    assert "it falls" in doubts([200.0 - i for i in range(15)])[0].text
+
+
+def test_a_drift_that_nobody_minds_is_none() -> None:
+    assert kinds([1000.0 + 0.1 * i for i in range(15)]) == []
+
+
+def test_samples_in_two_parts_are_told_with_both() -> None:
+    values = [100.0, 150.0, 101.0, 151.0, 99.0, 149.0, 100.0, 150.0, 100.0, 151.0, 100.0]
+    [found] = doubts(values)
+    assert found.kind == "bimodal"
+    assert "6 near 100 and 5 near 150" in found.text
+
+
+def test_one_step_of_the_clock_may_be_a_large_part_of_a_sample() -> None:
+    found = doubts([5.0, 6.0, 5.0, 6.0, 5.0, 6.0], clocks={"ticks": 1_000_000})
+    assert [each.kind for each in found] == ["grain"]
+    assert "--number" in found[0].hint
+    # a hundred calls a sample: the step is 0.01 us per call
+    assert kinds([500.0, 501.0, 500.0], clocks={"ticks": 1_000_000}, number=100) == ["few"]
+
+
+def test_samples_on_this_machine_that_vary_much_are_noise_of_the_host() -> None:
+    host = {"clock_kind": "measured", "emulated": False}
+    values = [100.0, 140.0, 120.0, 160.0, 110.0, 150.0, 130.0]
+    assert kinds(values, facts=host) == ["noise"]
+    assert kinds(values) == []  # of another board, this machine's load says nothing
+
+
+def test_outliers_are_named_with_their_place() -> None:
+    [found] = doubts([*STEADY, 140.0])
+    assert found.kind == "outliers"
+    assert "1 of 13 samples is an outlier (#12: 140; the median is 100)" in found.text
+
+
+def test_a_warning_says_whom_it_is_about() -> None:
+    assert str(doubts([5.0])[0]).startswith("Duration (us) of fir on board: 1 sample")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+        [5, 5, 5, 5, 5, 5, 5, 5, 5, 9],
+        [7, 7, 7, 7],
+        [1],
+        [1, 1, 2],
+    ],
+)
+def test_evenly_spread_samples_and_single_ones_apart_are_one_part(values: list[int]) -> None:
+    assert two_modes(values) is None
+
+
+def test_the_parts_are_cut_where_they_differ_most() -> None:
+    assert two_modes([1, 2, 1, 2, 1, 9, 9, 10]) == (Mode(5, 1.0), Mode(3, 9.0))

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events: which stands in which, what is whose own, averages, and their table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.metrics import Count, Duration, Metric, Ratio
+from boardprof.trace.device_spans import DeviceSpan
+from boardprof.trace.event_lists import EventAverages, EventList, average
+from boardprof.trace.events import FunctionEvent, nest
+from boardprof.trace.records import Kind, Thread
+
+MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
+
+
+def event(
+    name: str,
+    start_us: int,
+    end_us: int,
+    *,
+    thread: Thread = MAIN,
+    kind: Kind = "range",
+    metrics: dict[str, Metric] | None = None,
+    **named: object,
+) -> FunctionEvent:
+    return FunctionEvent(
+        0,
+        name,
+        kind,
+        thread,
+        start_us * 1000,
+        end_us * 1000,
+        0,
+        metrics=metrics or {},
+        **named,  # type: ignore[arg-type]
+    )
+
+
+def span(duration_us: float | None) -> DeviceSpan:
+    return DeviceSpan("f", "sample", "m4", 0, 1, 1, duration_us, None, None, "")
+
+
+def nested(*events: FunctionEvent) -> list[FunctionEvent]:
+    numbered = [replace(each, id=number) for number, each in enumerate(events)]
+    nest(numbered)
+    return numbered
+
+
+# -- nesting ----------------------------------------------------------------------------------
+
+
+def test_an_event_stands_in_the_innermost_that_holds_all_of_it() -> None:
+    a, b, c, d = nested(event("a", 0, 10), event("b", 1, 8), event("c", 2, 3), event("d", 8, 10))
+    assert [each.cpu_parent for each in (a, b, c, d)] == [None, a, b, a]
+    assert a.cpu_children == [b, d]
+    assert c.stack == ("b", "a")
+    assert c.module_hierarchy == "a.b"
+
+
+def test_what_is_its_own_is_the_total_without_the_direct_children() -> None:
+    a, b, c = nested(event("a", 0, 10), event("b", 1, 8), event("c", 2, 5))
+    assert [each.cpu_time_total for each in (a, b, c)] == [10, 7, 3]
+    assert [each.self_cpu_time_total for each in (a, b, c)] == [3, 4, 3]
+
+
+def test_events_that_overlap_in_part_are_not_related() -> None:
+    a, b = nested(event("a", 0, 6), event("b", 4, 9))
+    assert (a.cpu_children, b.cpu_parent) == ([], None)
+
+
+def test_an_event_that_begins_when_another_ends_does_not_stand_in_it() -> None:
+    a, b, c = nested(event("a", 0, 5), event("b", 5, 5), event("c", 5, 7))
+    assert a.cpu_children == []
+    assert (b.cpu_parent, c.cpu_parent) == (c, None)
+
+
+def test_of_two_events_of_the_same_time_the_first_holds_the_second() -> None:
+    a, b = nested(event("a", 0, 5), event("b", 0, 5))
+    assert (a.cpu_parent, b.cpu_parent) == (None, a)
+
+
+def test_an_event_stands_in_none_of_another_thread() -> None:
+    a, b = nested(event("a", 0, 10), event("b", 2, 3, thread=OTHER))
+    assert (a.cpu_children, b.cpu_parent) == ([], None)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 12)), max_size=12))
+def test_the_times_that_are_events_own_add_up_to_the_outermost(
+    times: list[tuple[int, int]],
+) -> None:
+    events = nested(*[event(str(i), at, at + length) for i, (at, length) in enumerate(times)])
+    for each in events:
+        parent = each.cpu_parent
+        if parent is not None:
+            assert parent.start_ns <= each.start_ns
+            assert each.end_ns <= parent.end_ns
+            assert each in parent.cpu_children
+        holders = [
+            other
+            for other in events
+            if other is not each
+            and other.start_ns <= each.start_ns < other.end_ns
+            and each.end_ns <= other.end_ns
+            and (other.time_range != each.time_range or other.id < each.id)
+        ]
+        assert (parent is None) == (not holders)
+        if parent is not None:  # of all that hold it, the one that began last
+            last = max(holders, key=lambda o: (o.start_ns, -o.end_ns, o.id))
+            assert parent is last
+    outermost = sum(each.cpu_time_total for each in events if each.cpu_parent is None)
+    assert sum(each.self_cpu_time_total for each in events) == outermost
+
+
+def test_a_range_has_the_time_on_boards_and_the_counts_of_what_stands_in_it() -> None:
+    outer, _, _, beside = nested(
+        event("outer", 0, 20),
+        event(
+            "f", 1, 2, kind="call", device_spans=(span(0.5), span(0.25)), metrics={"n": Count(3)}
+        ),
+        event("g", 3, 4, kind="call", device_spans=(span(None),), metrics={"n": Count(4)}),
+        event("beside", 30, 31, metrics={"time (us)": Duration(2.0), "ipc": Ratio(0.5)}),
+    )
+    assert (outer.self_device_time_total, outer.device_time_total) == (None, 0.75)
+    assert outer.metric_total("n") == Count(7)
+    assert outer.metric_total("ipc") is None
+    assert beside.metric_total("time (us)") == Duration(2.0)
+    assert beside.device_time_total is None
+
+
+# -- averages ---------------------------------------------------------------------------------
+
+
+def calls() -> list[FunctionEvent]:
+    """Four calls of f, in two layers, and one of g; each layer takes 2 us of its own."""
+    return nested(
+        event("layer 1", 0, 10),
+        event("f", 1, 5, kind="call", board="m4", input_shapes="n=1", flops=8),
+        event("f", 5, 9, kind="call", board="m4", input_shapes="n=2", flops=16),
+        event("layer 2", 10, 20),
+        event("f", 11, 12, kind="call", board="m4", input_shapes="n=1", flops=8),
+        event("f", 12, 19, kind="call", board="m4", input_shapes="n=1", flops=8),
+        event("g", 30, 34, kind="call", board="m4", input_shapes="n=1"),
+    )
+
+
+def test_events_of_one_name_are_averaged_in_the_order_of_the_first() -> None:
+    found = [(a.key, a.count, a.cpu_time_total, a.self_cpu_time_total) for a in average(calls())]
+    assert found == [
+        ("layer 1", 1, 10, 2),
+        ("f", 4, 16, 16),
+        ("layer 2", 1, 10, 2),
+        ("g", 1, 4, 4),
+    ]
+
+
+def test_the_spread_of_an_average_is_that_of_its_events() -> None:
+    f = average(calls())[1]  # 1, 4, 4 and 7 us
+    assert (f.cpu_time, f.cpu_time_min, f.cpu_time_p50, f.cpu_time_max) == (4.0, 1.0, 4.0, 7.0)
+    assert f.cpu_time_p10 == pytest.approx(1.9)  # a third and a bit less on the way from 1 to 4
+    assert f.cpu_time_p90 == pytest.approx(6.1)
+    with pytest.raises(UsageError, match="no percentile 101"):
+        f.cpu_time_percentile(101)
+
+
+def test_argument_shapes_and_stacks_part_the_groups_where_they_are_asked_for() -> None:
+    by_shape = average(calls(), by_input_shape=True)
+    assert [(a.key, a.input_shapes, a.count) for a in by_shape if a.key == "f"] == [
+        ("f", "n=1", 3),
+        ("f", "n=2", 1),
+    ]
+    by_stack = average(calls(), by_stack_n=1)
+    assert [(a.key, a.stack, a.count) for a in by_stack if a.key == "f"] == [
+        ("f", ("layer 1",), 2),
+        ("f", ("layer 2",), 2),
+    ]
+    with pytest.raises(UsageError, match="group_by_stack_n=-1 is out of range"):
+        average(calls(), by_stack_n=-1)
+
+
+def test_a_measurement_is_no_call_and_neither_is_a_range_of_that_name() -> None:
+    events = nested(
+        event("f", 0, 1),
+        event("f", 1, 2, kind="call", board="m4"),
+        event("f", 2, 3, kind="measurement", board="m4"),
+        event("f", 3, 4, kind="call", board="m0"),
+    )
+    found = [(a.key, a.kind, a.board) for a in average(events)]
+    assert found == [
+        ("f", "range", ""),
+        ("f", "call", "m4"),
+        ("profile(f)", "measurement", "m4"),
+        ("f", "call", "m0"),
+    ]
+
+
+def test_counters_are_averaged_over_the_events_that_have_them() -> None:
+    events = nested(
+        event("f", 0, 1, kind="call", metrics={"cycles": Count(10)}),
+        event("f", 1, 2, kind="call"),
+        event("f", 2, 3, kind="call", metrics={"cycles": Count(15)}),
+    )
+    (f,) = average(events)
+    assert f.metric("cycles") == 12.5
+    assert f.metric("misses") is None
+
+
+# -- the table --------------------------------------------------------------------------------
+
+
+def test_the_table_has_torchs_columns_and_percentages_of_own_time() -> None:
+    # 24 us in all: 2 + 2 of the layers, 16 of f, 4 of g.
+    lines = average(calls(), by_input_shape=True).table(sort_by="cpu_time_total").splitlines()
+    assert [" ".join(line.split()) for line in lines if not line.startswith("--")] == [
+        "Name Self CPU % Self CPU CPU total % CPU total CPU time avg # of Calls Input Shapes "
+        "Total FLOPs",
+        "f 50.00% 12.000us 50.00% 12.000us 4.000us 3 n=1 24.000",
+        "layer 1 8.33% 2.000us 41.67% 10.000us 10.000us 1 --",
+        "layer 2 8.33% 2.000us 41.67% 10.000us 10.000us 1 --",
+        "f 16.67% 4.000us 16.67% 4.000us 4.000us 1 n=2 16.000",
+        "g 16.67% 4.000us 16.67% 4.000us 4.000us 1 n=1 --",
+        "Self CPU time total: 24.000us",
+    ]
+    assert len({len(line) for line in lines[:-1]}) == 1  # all columns end below each other
+
+
+def test_no_events_make_no_table() -> None:
+    assert average([]).table() == ""
+    assert EventList([]).table() == ""
+
+
+def names(table: str) -> list[str]:
+    lines = table.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Name"))
+    end = next(i for i in range(start + 2, len(lines)) if lines[i].startswith("--"))
+    return [line.split("  ")[0] for line in lines[start + 2 : end]]
+
+
+@pytest.mark.parametrize(
+    ("sort_by", "expected"),
+    [
+        (None, ["layer 1", "f", "layer 2", "g"]),
+        ("cpu_time_total", ["f", "layer 1", "layer 2", "g"]),
+        ("self_cpu_time_total", ["f", "g", "layer 1", "layer 2"]),
+        ("cpu_time", ["layer 1", "layer 2", "f", "g"]),
+        ("count", ["f", "layer 1", "layer 2", "g"]),
+        ("flops", ["f", "layer 1", "layer 2", "g"]),
+        ("self_cuda_time_total", ["layer 1", "f", "layer 2", "g"]),
+        ("board_time_total", ["layer 1", "f", "layer 2", "g"]),
+    ],
+)
+def test_the_greatest_stands_first_and_what_has_no_value_last(
+    sort_by: str | None, expected: list[str]
+) -> None:
+    assert names(average(calls()).table(sort_by=sort_by)) == expected
+
+
+def test_what_a_table_cannot_be_sorted_by_is_refused_with_what_it_can() -> None:
+    with pytest.raises(UnknownNameError, match="'cpu_tim'; did you mean 'cpu_time'"):
+        average(calls()).table(sort_by="cpu_tim")
+    with pytest.raises(UnknownNameError, match="unit of time 'ns'"):
+        average(calls()).table(time_unit="ns")
+    with pytest.raises(UsageError, match="row_limit=-2"):
+        average(calls()).table(row_limit=-2)
+    with pytest.raises(UsageError, match="column 3 wide"):
+        average(calls()).table(max_name_column_width=3)
+
+
+def test_rows_are_left_out_beyond_the_limit_and_below_the_top_level() -> None:
+    averages = average(calls())
+    assert names(averages.table(row_limit=2)) == ["layer 1", "f"]
+    assert names(averages.table(row_limit=-1)) == ["layer 1", "f", "layer 2", "g"]
+    assert names(averages.table(top_level_events_only=True)) == ["layer 1", "layer 2", "g"]
+
+
+def test_names_are_cut_to_their_width_and_escaped() -> None:
+    table = average([event("a" * 60, 0, 1), event("new\nline", 1, 2)]).table(header="the\ttrace")
+    assert names(table) == ["a" * 52 + "...", "new\\nline"]
+    assert table.startswith("the\\ttrace\n")
+    cut = average([event("a" * 60, 0, 1)]).table(max_name_column_width=8)
+    assert names(cut) == ["aaaaa..."]
+
+
+@pytest.mark.parametrize(
+    ("us", "unit", "text"),
+    [
+        (999, None, "999.000us"),
+        (1000, None, "1.000ms"),
+        (999_999, None, "999.999ms"),
+        (1_500_000, None, "1.500s"),
+        (1500, "us", "1500.000us"),
+        (1500, "s", "0.002s"),
+    ],
+)
+def test_times_have_three_decimals_and_their_unit(us: int, unit: str | None, text: str) -> None:
+    assert f" {text}" in average([event("a", 0, us)]).table(time_unit=unit)
+
+
+def test_boards_time_and_counters_have_columns_where_they_are_known() -> None:
+    events = nested(
+        event("f", 0, 4, kind="call", device_spans=(span(1.5),), metrics={"cycles": Count(1200)}),
+        event("g", 4, 8, kind="call", metrics={"cycles": Count(7)}, is_raw=True),
+        event("rest", 8, 9),
+    )
+    lines = average(events).table().splitlines()
+    assert lines[1].split("  ")[-6:] == [
+        "Self BOARD",
+        "Self BOARD %",
+        "BOARD total",
+        "BOARD time avg",
+        "cycles avg",
+        "# of Calls",
+    ]
+    assert [line.split()[-6:] for line in lines[3:6]] == [
+        ["1.500us", "100.00%", "1.500us", "1.500us", "1,200", "1"],
+        ["--", "--", "--", "--", "~7", "1"],
+        ["--", "--", "--", "--", "--", "1"],
+    ]
+    assert lines[-2] == "Self BOARD time total: 1.500us"
+    assert lines[-1].startswith("~ raw: of functions with a result")
+
+
+def test_operations_are_in_the_unit_of_the_smallest_and_a_zero_that_is_known_is_one() -> None:
+    counts = [2500, 0, 5_000_000]
+    rows = [event(f"f{i}", i, i + 1, flops=count) for i, count in enumerate(counts)]
+    lines = average(rows).table().splitlines()
+    assert lines[1].endswith("Total KFLOPs")
+    assert [line.split()[-1] for line in lines[3:6]] == ["2.500", "0.000", "5000.000"]
+
+
+def test_each_event_can_have_a_row_of_its_own() -> None:
+    events = EventList(calls())
+    assert names(events.table(sort_by="cpu_time_total", row_limit=3)) == ["layer 1", "layer 2", "f"]
+    assert isinstance(events[:2], EventList)
+    assert isinstance(events.key_averages()[:1], EventAverages)

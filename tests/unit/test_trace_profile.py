@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profile's steps: what each passage between two actions does, and when a trace is ready."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from boardprof.board.observing import OBSERVERS
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.trace.profiler import profile
+from boardprof.trace.ranges import record_function
+from boardprof.trace.records import RECORDINGS
+from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
+from boardprof.trace.unsupported import NotSupportedByAgentError
+
+N, W, R, S = ProfilerAction
+
+
+def listed(*actions: ProfilerAction) -> Callable[[int], ProfilerAction]:
+    """A schedule as a list."""
+    return lambda step: actions[step]
+
+
+def ranges(prof: profile) -> list[str]:
+    return [event.name for event in prof.events() if event.kind == "range"]
+
+
+class Ready:
+    """Notes each trace that is ready: the step's number, and the ranges in it."""
+
+    def __init__(self) -> None:
+        self.traces: list[tuple[int, list[str]]] = []
+
+    def __call__(self, prof: profile) -> None:
+        self.traces.append((prof.step_num, ranges(prof)))
+
+
+def play(actions: Sequence[ProfilerAction]) -> tuple[Ready, list[bool]]:
+    """Run a step for each action, with a range in it; return also in which steps calls are watched.
+
+    No warning is let through.
+    """
+    ready, watched = Ready(), []
+    with profile(schedule=listed(*actions), on_trace_ready=ready) as prof:
+        for step in range(len(actions)):
+            with record_function(f"in {step}"):
+                watched.append(bool(OBSERVERS))
+            if step + 1 < len(actions):
+                prof.step()
+    assert OBSERVERS == []
+    assert RECORDINGS == []
+    return ready, watched
+
+
+@pytest.mark.parametrize(
+    ("actions", "traces", "watched"),
+    [
+        # The trace is ready in the step() behind the last recorded step, whose number is one more.
+        ((N, W, R, S, N, N), [(4, ["in 2", "in 3"])], "nyyynn"),
+        ((S, N), [(1, ["in 0"])], "yn"),
+        ((S, W, S, N), [(1, ["in 0"]), (3, ["in 2"])], "yyyn"),
+        ((S, R, S, N), [(1, ["in 0"]), (3, ["in 1", "in 2"])], "yyyn"),
+        ((S, S, N), [(1, ["in 0"]), (2, ["in 1"])], "yyn"),
+        ((N, N), [], "nn"),
+        ((N, S, N), [(2, ["in 1"])], "nyn"),
+        ((W, W, S, N), [(3, ["in 2"])], "yyyn"),
+        # At the end it is ready while recording, complete or not, and thrown away while warming up.
+        ((R,), [(0, ["in 0"])], "y"),
+        ((R, S), [(1, ["in 0", "in 1"])], "yy"),
+        ((N, R, R), [(2, ["in 1", "in 2"])], "nyy"),
+        ((N, W), [], "ny"),
+        ((W,), [], "y"),
+        ((N,), [], "n"),
+    ],
+)
+def test_a_trace_is_ready_behind_the_step_that_saves_and_at_the_end(
+    actions: tuple[ProfilerAction, ...], traces: list[tuple[int, list[str]]], watched: str
+) -> None:
+    ready, seen = play(actions)
+    assert ready.traces == traces
+    assert "".join("y" if each else "n" for each in seen) == watched
+
+
+@pytest.mark.parametrize(
+    ("actions", "message", "traces"),
+    [
+        ((W, N), "from WARMUP to NONE", []),
+        ((R, N), "from RECORD to NONE", []),
+        ((R, W, S, N), "from RECORD to WARMUP", [(3, ["in 2"])]),
+    ],
+)
+def test_a_cycle_that_is_not_finished_is_thrown_away_with_a_warning(
+    actions: tuple[ProfilerAction, ...], message: str, traces: list[tuple[int, list[str]]]
+) -> None:
+    with pytest.warns(UserWarning, match=f"{message}.*thrown away"):
+        ready, _ = play(actions)
+    assert ready.traces == traces
+
+
+def test_without_a_schedule_all_is_one_trace_and_steps_have_no_ranges() -> None:
+    ready = Ready()
+    with profile(on_trace_ready=ready) as prof:
+        prof.step()
+        with record_function("a"):
+            prof.step()
+    assert ready.traces == [(2, ["a"])]
+    assert [event.name for event in prof.events()] == ["a"]
+
+
+def test_with_a_schedule_each_recorded_step_has_a_range_and_they_are_averaged_as_one() -> None:
+    with profile(schedule=schedule(wait=1, warmup=1, active=2, repeat=1)) as prof:
+        for _ in range(5):
+            prof.step()
+    assert [event.name for event in prof.events()] == ["ProfilerStep#2", "ProfilerStep#3"]
+    (average,) = prof.key_averages()
+    assert (average.key, average.count) == ("ProfilerStep*", 2)
+
+
+def test_events_of_earlier_cycles_are_kept_only_if_asked_for() -> None:
+    for keeps, expected in ((False, ["b"]), (True, ["a", "b"])):
+        with profile(schedule=listed(S, S, N), acc_events=keeps) as prof:
+            for name in "ab":
+                with record_function(name):
+                    pass
+                prof.step()
+        assert ranges(prof) == expected
+        assert [event.id for event in prof.events()] == list(range(len(prof.events())))
+        times = [event.time_range for event in prof.events()]
+        assert all(0 <= time.start <= time.end for time in times)
+        assert times == sorted(times)
+
+
+def test_an_error_in_a_handler_ends_the_profile() -> None:
+    def fails(_: profile) -> None:
+        raise KeyError("handler")
+
+    with pytest.raises(KeyError, match="handler"), profile(on_trace_ready=fails):
+        pass
+    prof = profile(schedule=listed(S, R, R), on_trace_ready=fails)
+    with pytest.raises(KeyError, match="handler"), prof:
+        prof.step()
+    assert OBSERVERS == []
+    assert RECORDINGS == []
+    prof.stop()  # again, without another trace
+
+
+def test_what_came_before_an_error_is_in_the_trace() -> None:
+    ready = Ready()
+
+    def run() -> None:
+        with profile(on_trace_ready=ready), record_function("a"):
+            raise ValueError("in the program")
+
+    with pytest.raises(ValueError, match="in the program"):
+        run()
+    assert ready.traces == [(0, ["a"])]
+
+
+def test_a_range_that_has_not_ended_is_cut_off_and_told() -> None:
+    prof = profile()
+    prof.start()
+    around = record_function("endless")
+    with around:
+        prof.stop()
+    (event,) = prof.events()
+    assert event.is_unfinished
+    assert event.end_ns >= event.start_ns
+    assert prof.diagnostics == ("had not ended when the trace did, and are cut off there: endless",)
+
+
+def test_a_range_that_began_before_is_not_in_the_trace() -> None:
+    with record_function("before"), profile() as prof:
+        pass
+    assert list(prof.events()) == []
+
+
+def test_ranges_nest_on_each_thread_by_itself() -> None:
+    inside = threading.Event()
+
+    def work() -> None:
+        with record_function("theirs"):
+            inside.set()
+
+    with profile() as prof, record_function("ours"):
+        thread = threading.Thread(target=work, name="worker")
+        thread.start()
+        assert inside.wait(10)
+        thread.join(10)
+    ours, theirs = sorted(prof.events(), key=lambda event: event.name)
+    assert (ours.thread.name, theirs.thread.name) == ("MainThread", "worker")
+    assert theirs.cpu_parent is None
+    assert ours.cpu_children == []
+
+
+def test_two_profiles_record_beside_each_other() -> None:
+    with profile() as outer, record_function("a"), profile() as inner, record_function("b"):
+        pass
+    assert ranges(outer) == ["a", "b"]
+    assert ranges(inner) == ["b"]
+
+
+def test_a_function_can_be_decorated_and_call_itself() -> None:
+    @record_function("factorial", "by recursion")
+    def factorial(n: int) -> int:
+        """Return n!."""
+        return n * factorial(n - 1) if n else 1
+
+    assert factorial.__doc__ == "Return n!."
+    with profile() as prof:
+        assert factorial(2) == 2
+    assert [event.stack for event in prof.events()] == [
+        (),
+        ("factorial",),
+        ("factorial", "factorial"),
+    ]
+    assert prof.events()[0].args == {"args": "by recursion"}
+
+
+def test_a_trace_has_the_name_that_the_callback_gave_it() -> None:
+    names = iter(["first", "second"])
+    with profile(schedule=listed(S, S), custom_trace_id_callback=lambda: next(names)) as prof:
+        assert prof.get_trace_id() == "first"
+        prof.step()
+        assert prof.get_trace_id() == "second"
+
+
+@pytest.mark.parametrize("what", ["profile_memory", "with_stack"])
+def test_what_an_agent_would_have_to_record_is_refused_before_anything_runs(what: str) -> None:
+    with pytest.raises(
+        NotSupportedByAgentError, match=f"{what} is not supported by this agent"
+    ) as e:
+        profile(**{what: True})
+    assert e.value.exit_code == 2
+    assert e.value.hint is not None
+    assert e.value.hint.startswith("leave it out")
+
+
+def test_a_memory_timeline_and_ranges_of_the_board_are_refused() -> None:
+    with pytest.raises(NotSupportedByAgentError, match="export_memory_timeline is not supported"):
+        profile().export_memory_timeline("memory.json")
+    with pytest.raises(NotSupportedByAgentError, match="device_ranges is not supported"):
+        profile(experimental_config={"device_ranges": True})
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UsageError, match="no activity to record"):
+        profile(activities=[])
+    with pytest.raises(UsageError, match="'cpu' is no activity"):
+        profile(activities=["cpu"])  # type: ignore[list-item]
+    with pytest.raises(UnknownNameError, match="'metric'; did you mean 'metrics'"):
+        profile(experimental_config={"metric": ["ticks"]})
+    with pytest.raises(UsageError, match="one of both"):
+        profile(experimental_config={"metrics": ["ticks"]}, metrics="ticks")
+    with pytest.raises(UsageError, match="No metric is named"):
+        profile(metrics=[])
+    with pytest.raises(UsageError, match="BOARD is not among"):
+        profile(activities=[ProfilerActivity.CPU], metrics=["ticks"])
+    with pytest.raises(UsageError, match="gave 'record' for step 0, no ProfilerAction"):
+        profile(schedule=lambda step: "record")  # type: ignore[arg-type,return-value]
+
+
+def test_results_are_refused_while_there_are_none() -> None:
+    prof = profile()
+    for ask in (prof.events, prof.key_averages, lambda: prof.diagnostics):
+        with pytest.raises(UsageError, match="No trace is ready"):
+            ask()
+    with pytest.raises(UsageError, match="does not run"):
+        prof.step()
+    with prof, pytest.raises(UsageError, match="runs already"):
+        prof.start()
+    with pytest.raises(UsageError, match="no shapes were recorded"):
+        prof.key_averages(group_by_input_shape=True)
+
+
+def test_ranges_cost_no_record_while_nothing_records() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with record_function("nobody looks") as range_:
+            assert range_._open == [None]
+
+
+def test_with_boards_alone_the_host_has_no_ranges() -> None:
+    with profile(activities=[ProfilerActivity.BOARD]) as prof, record_function("a"):
+        pass
+    assert list(prof.events()) == []
