@@ -18,7 +18,7 @@ setup: setup-test ## Install what demo and test need, and run nothing
 
 demo: setup-demo ## Profile the example workloads on this machine and print the Report
 	@mkdir -p build
-	@$(PYTHON_BIN)/boardprof run examples/workloads:all --json build/demo.json
+	@$(PYTHON_BIN)/boardprof run examples/workloads:all --no-warnings --json build/demo.json
 	@echo "The same table again: $(PYTHON_BIN)/boardprof show build/demo.json"
 
 test: setup-test gen-check lint size ## Run all checks and all tests, the emulated boards included
@@ -52,12 +52,12 @@ fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in a
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped
 	@$(PYTHON_BIN)/python scripts/soak.py
 
-gen: setup-demo ## Write the C headers that are generated: from protocol/, from boards' schema.py
+gen: setup-test ## Write the C headers that are generated: from protocol/, from boards' schema.py
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema || exit 1; done
 	@$(PYTHON_BIN)/python scripts/reference.py
 
-gen-check: setup-demo ## Check that what is committed is what is generated
+gen-check: setup-test ## Check that what is committed is what is generated
 	@echo "Checking the generated headers ..."
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header | diff -u $(WIRE_HEADER) - \
 		|| { echo "$(WIRE_HEADER) is not current: run make gen." >&2; exit 1; }
