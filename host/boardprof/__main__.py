@@ -6,4 +6,8 @@ from __future__ import annotations
 from boardprof.cli import main
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    code = main()
+    # CPython notes that Ctrl-C came within exec(TEXT), which is how dataclasses are made, and `-m`
+    # then ends by the signal although it was caught. The next exec makes it forget.
+    exec("")
+    raise SystemExit(code)
