@@ -34,7 +34,7 @@ def test_it_gives_as_many_results_as_repeats_in_seconds_a_call(native: Board) ->
 
 def test_the_function_runs_number_times_a_repeat_and_once_to_warm_up(native: Board) -> None:
     before = native.functions.ticked()
-    time_evaluator(native, "tick", "native", number=7, repeat=3)()
+    time_evaluator(native, "slow_tick", "native", number=7, repeat=3)()
     # 7 * 3, one to warm up, and the one behind them for the outputs.
     assert native.functions.ticked() == before + 23  # type: ignore[operator]
 
