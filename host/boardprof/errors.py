@@ -124,6 +124,7 @@ class UnknownNameError(UsageError):
         known: Iterable[str],
         *,
         where: str = "",
+        owner: str | None = None,
         hint: str | None = None,
     ) -> None:
         """Compose the message from the kind of thing, the name and the known names.
@@ -133,17 +134,32 @@ class UnknownNameError(UsageError):
             name: that is none.
             known: those that there are.
             where: it was looked for, such as ``in fir.c``; "" where that goes without saying.
+            owner: what lacks it, such as a board; None: nothing in particular.
             hint: what to try.
         """
         self.kind = kind
         self.name = name
         self.known = tuple(known)
-        by_folded = {each.casefold(): each for each in self.known}
-        close = difflib.get_close_matches(name.casefold(), by_folded, n=1)
-        proposal = f"; did you mean {by_folded[close[0]]!r}?" if close else "."
+        nearest = self.nearest(name, self.known)
+        proposal = f"; did you mean {nearest!r}?" if nearest is not None else "."
         place = f" {where}" if where else ""
         names = ", ".join(self.known) if self.known else "(none)"
-        super().__init__(f"There is no {kind} {name!r}{place}{proposal} Known: {names}", hint=hint)
+        lacks = "There is" if owner is None else f"{owner} has"
+        super().__init__(f"{lacks} no {kind} {name!r}{place}{proposal} Known: {names}", hint=hint)
+
+    @staticmethod
+    def nearest(name: str, known: Iterable[str]) -> str | None:
+        """Return the known name that was probably meant; None: there is none.
+
+        It is written almost alike, whatever the case, or is the only one that begins so, as
+        ``instructions`` does with ``instr``.
+        """
+        folded = name.casefold()
+        by_folded = {each.casefold(): each for each in known}
+        close = difflib.get_close_matches(folded, by_folded, n=1)
+        longer = [each for each in by_folded if len(folded) > 1 and each.startswith(folded)]
+        found = close or (longer if len(longer) == 1 else [])
+        return by_folded[found[0]] if found else None
 
 
 class BoardError(BoardprofError):

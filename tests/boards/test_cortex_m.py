@@ -144,6 +144,7 @@ CAUSES = {
     "is_illegal": "illegal-instruction",
     "hangs": "time-out",
     "overflows": "stack-overflow",
+    "reads_below_the_stack": "bad-address",
     "breaks": "breakpoint",
     "asks_a_system": "unknown",
     "divides": "divide",

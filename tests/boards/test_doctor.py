@@ -68,6 +68,23 @@ def test_a_counter_that_is_wider_than_declared_fails(tmp_path: Path) -> None:
     assert "more than its 8 bits hold" in found.text
 
 
+def test_a_counter_of_64_bits_that_wraps_early_fails_and_the_others_are_judged(
+    tmp_path: Path,
+) -> None:
+    wrong = altered(
+        "qemu-rv32",
+        tmp_path,
+        ("return bp_arch_counter_at(BP_MTIME);", "return bp_arch_counter_at(BP_MTIME) & 0x7ffu;"),
+    )
+    found = findings(wrong)
+    assert found["ticks"].verdict == FAILED
+    assert "mtime stepped back within the window: " in found["ticks"].text
+    assert "it wraps before its declared width" in found["ticks"].text
+    assert "thread" not in found["ticks"].text
+    assert found["instructions"].verdict == OK
+    assert {"clock", "arena", "stack"} <= set(found)
+
+
 def test_a_counter_that_is_narrower_than_declared_fails(tmp_path: Path) -> None:
     """The real one wraps at 2^16: every few milliseconds."""
     wrong = altered(

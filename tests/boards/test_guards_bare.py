@@ -40,6 +40,7 @@ EVERYWHERE = {
     "is_illegal": "illegal-instruction",
     "hangs": "time-out",
     "overflows": "stack-overflow",
+    "reads_below_the_stack": "bad-address",
     "breaks": "breakpoint",
     "asks_a_system": "unknown",
 }
@@ -161,6 +162,16 @@ def test_each_end_of_a_call_is_told_with_its_cause_and_line(
         assert found.line in marked(function)
     if isinstance(error, DeviceFaultError) and function in ADDRESSES:
         assert error.address == ADDRESSES[function]
+
+
+@pytest.mark.parametrize("board", BARE, indirect=True)
+def test_a_bad_address_below_the_stack_is_told(
+    board: Board, firmware: Callable[[str], Firmware]
+) -> None:
+    error = ended(board, "reads_below_the_stack")
+    assert isinstance(error, DeviceFaultError)
+    start = symbol(firmware(board.spec.name).image, "bp_stack_guard_start")
+    assert error.address == start + 64
 
 
 @pytest.mark.parametrize(("board", "function"), CASES, indirect=["board"])

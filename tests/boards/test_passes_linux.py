@@ -76,7 +76,9 @@ def test_an_event_that_this_machine_lacks_is_refused_with_the_reason_of_each(boa
 
 
 def test_a_misspelt_event_is_named_with_what_may_have_been_meant(board: Board) -> None:
-    with pytest.raises(UnknownNameError, match="no metric on linux 'cycels'; did you mean 'cycles"):
+    with pytest.raises(
+        UnknownNameError, match="linux has no metric 'cycels'; did you mean 'cycles"
+    ):
         board.profile("touch", metrics=["cycels"])
     with pytest.raises(UnknownNameError, match="did you mean 'page-faults'"):
         board.profile("touch", metrics=["page-fault"])

@@ -205,9 +205,32 @@ def test_programmable_counters_count_the_same_behind_a_measurement_of_others(rv3
     assert counts[0] != Count(0)
 
 
-def test_what_a_board_does_not_count_is_said_at_the_first_call(rv32: Board) -> None:
-    with profile(metrics=["cycles"]), pytest.raises(UsageError, match="does not support cycles"):
+def test_what_one_board_does_not_count_another_one_does(native: Board, rv32: Board) -> None:
+    with profile(metrics=["instructions", "page-faults"]) as prof:
+        native.functions.a_right()
         rv32.functions.a_right()
+    assert [list(e.metrics) for e in prof.events()] == [["page-faults"], ["instructions"]]
+    assert prof.diagnostics[:2] == (
+        "instructions is not counted on native: it has no metric of that name",
+        "page-faults is not counted on qemu-rv32: it has no metric of that name",
+    )
+
+
+def test_a_board_that_has_none_of_the_metrics_is_called_without(native: Board, rv32: Board) -> None:
+    with profile(metrics=["page-faults"]) as prof:
+        rv32.functions.a_right()
+        native.functions.a_right()
+    assert [list(e.metrics) for e in prof.events()] == [[], ["page-faults"]]
+
+
+def test_what_no_board_counts_is_warned_of_at_the_end(rv32: Board) -> None:
+    wanted = (
+        r"No board that was called counts cycles, tocks \(qemu-rv32: QEMU has no cycle model: "
+        r"mcycle counts instructions; qemu-rv32: it has no metric of that name\); "
+    )
+    with pytest.warns(UserWarning, match=wanted), profile(metrics=["cycles", "tocks"]) as prof:
+        rv32.functions.a_right()
+    assert [dict(e.metrics) for e in prof.events()] == [{}]
     assert OBSERVERS == []
 
 

@@ -12,6 +12,7 @@ import pytest
 from boardprof.cli import main
 from boardprof.firmware.firmware import build
 from boardprof.history.store import History
+from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from tests.cli.command import Outcome, boardprof
 from tests.support import requires_tool
@@ -83,6 +84,20 @@ def test_each_form_is_written_to_its_file_or_printed(
     assert json.loads(written["c.json"].read_text())["regressed"] is True
     assert "+10.00 %" in written["c.md"].read_text()
     assert found.err.count("Comparison written to ") == 2
+
+
+def test_a_rule_that_could_not_judge_a_row_ends_with_1_where_that_is_asked_for(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = report_of({"instructions": [100]})
+    other = report_of({"instructions": [7]}, name="iir")
+    write_report(Report([*one.calls, *other.calls], {}, {}, one.extra), str(files[0]))
+    command = ["compare", *map(str, files), "--fail-if", "instructions>20%"]
+    assert main(command) == 0
+    words = "Result: no regression; 1 row is not judged (instructions of iir); 2 metrics: "
+    assert words in capsys.readouterr().out
+    assert main([*command, "--fail-if-missing"]) == 1
+    assert words in capsys.readouterr().out
 
 
 def test_what_cannot_be_compared_is_an_error_and_no_regression(

@@ -95,7 +95,7 @@ def test_collapsed_stacks_take_one_metric_that_all_devices_have(
     refused = command("export", "collapsed", measured)
     assert refused.code == 2
     assert "No metric is on all devices" in refused.err
-    assert "--metric NAME" in refused.err
+    assert "Try: name one: boardprof export collapsed REPORT --metric NAME" in refused.err
     done = command("export", "collapsed", measured, "--metric", "instructions")
     assert re.fullmatch(r"qemu-rv32;count_calls \d+\n", done.out)
 
@@ -111,6 +111,10 @@ def test_the_page_of_two_shows_what_changed(measured: Path, tmp_path: Path, comm
     assert done.code == 0, done.err
     assert read_page(done.out, before=True) == read_report(str(file))
     view = json.loads(re.search(r'id="boardprof-view">(.*?)</script>', done.out)[1])
+    note = view["changes"]["note"]
+    assert re.match(rf"{measured.name} of \d{{4}}-\S+Z \(.*\) against older.json of \d{{4}}-", note)
+    assert note.count("qemu-rv32 flags -O2") == 2
+    assert note.count("qemu-rv32 build ") == 2
     found = {
         row["device"]: row for row in view["changes"]["rows"] if row["metric"] == "instructions"
     }

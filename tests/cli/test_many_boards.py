@@ -119,6 +119,13 @@ def test_a_setting_that_does_not_compile_fails_alone() -> None:
     assert "-fno-such-thing" in done.err.splitlines()[1]
 
 
+def test_what_is_missing_of_a_setting_ends_at_no_colon() -> None:
+    done = boardprof("run", FIR, *FAST, "--sweep", "-fno-such-thing|-O3")
+    (missing,) = [line for line in done.out.splitlines() if line.startswith("Missing: ")]
+    assert missing.startswith("Missing: With -O2 -fno-such-thing: ")
+    assert not missing.endswith(":")
+
+
 def test_the_one_setting_that_is_left_still_says_which_it_is() -> None:
     done = boardprof("run", FIR, *FAST, "--sweep", "-fno-such-thing|-O3")
     assert (done.code, [row[1] for row in table(done.out)[2:]]) == (7, ["-O3"])
@@ -173,3 +180,36 @@ def test_show_prints_the_same_table_and_the_other_one_when_asked(tmp_path: Path)
     assert "\n----------\nSum " in plain
     refused = boardprof("show", file, "--by-board", "--samples")
     assert (refused.code, refused.out) == (2, "")
+
+
+def test_a_trap_names_its_board_where_there_are_several(tmp_path: Path) -> None:
+    source = tmp_path / "trap.c"
+    source.write_text("int get(const int *p, int n) { return p == 0 ? *(volatile int *)8 : n; }\n")
+    done = boardprof("run", "-b", "native,linux", f"{source}:all", "p=NULL", "n=1", *FAST)
+    assert (done.code, done.out) == (6, "")
+    lines = [line for line in done.err.splitlines() if "trapped" in line]
+    assert [line.partition("get trapped")[0] for line in lines] == [
+        "error: On native: ",
+        "error: On linux: ",
+    ]
+
+
+def test_a_trap_in_a_sweep_names_board_and_setting(tmp_path: Path) -> None:
+    source = tmp_path / "trap.c"
+    source.write_text("int get(void) { return *(volatile int *)8; }\n")
+    sweep = ("--sweep", "-O1|-O2")
+    done = boardprof("run", "-b", "native,linux", f"{source}:get", *FAST, *sweep)
+    starts = [li.partition("get trapped")[0] for li in done.err.splitlines() if "trapped" in li]
+    assert starts == [
+        "error: On native, with -O1: ",
+        "error: On native, with -O2: ",
+        "error: On linux, with -O1: ",
+        "error: On linux, with -O2: ",
+    ]
+
+
+def test_a_trap_on_the_only_board_names_none(tmp_path: Path) -> None:
+    source = tmp_path / "trap.c"
+    source.write_text("int get(void) { return *(volatile int *)8; }\n")
+    done = boardprof("run", f"{source}:get", *FAST)
+    assert done.err.startswith("error: get trapped on the board: bad address")

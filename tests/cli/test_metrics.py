@@ -97,8 +97,8 @@ def test_a_metric_that_one_board_lacks_is_unsupported_there() -> None:
 def test_a_metric_that_no_board_has_is_an_error_and_the_others_are_measured() -> None:
     done = boardprof(*TWO, "--metrics", "ticks,tocks")
     assert done.code == 2
-    assert "error: There is no metric on qemu-rv32 'tocks'; did you mean 'ticks'?" in done.err
-    assert "error: There is no metric on qemu-cortex-m3 'tocks'" in done.err
+    assert "error: qemu-rv32 has no metric 'tocks'; did you mean 'ticks'?" in done.err
+    assert "error: qemu-cortex-m3 has no metric 'tocks'" in done.err
     assert "tocks (it has no metric of that name)" in unsupported_of(done, "qemu-rv32")
 
 
@@ -108,6 +108,10 @@ def test_a_board_that_has_none_of_the_metrics_is_left_out_with_a_note() -> None:
     assert done.err == (
         "note: not measured on qemu-cortex-m3, which has none of the metrics: instructions: "
         "it has no metric of that name\n"
+    )
+    assert (
+        "\nMissing: all of qemu-cortex-m3, which has none of the metrics (instructions: "
+        "it has no metric of that name)\n" in done.out
     )
 
 

@@ -190,7 +190,7 @@ def test_metrics_that_are_named_are_the_only_ones(tmp_path: Path) -> None:
 
 def test_an_unknown_metric_is_refused_with_the_nearest_and_the_list() -> None:
     done = boardprof("run", f"{WORKLOADS}:crc32", "--metrics", "task-clok")
-    assert refused(done, "There is no metric on native 'task-clok'; did you mean 'task-clock'?")
+    assert refused(done, "native has no metric 'task-clok'; did you mean 'task-clock'?")
     assert "Known: page-faults, duration_time, task-clock" in done.err
 
 
@@ -372,7 +372,7 @@ def test_a_board_without_its_compiler_does_not_take_the_others_rows(tmp_path: Pa
     arguments = ["-b", "qemu-rv32,native", f"{SCALARS}:count_calls"]
     done = boardprof("run", *arguments, environment=bare)
     assert (done.code, rows(done.out)) == (7, ["count_calls"])
-    assert "error: riscv64-unknown-elf-gcc was not found on PATH." in done.err
+    assert "error: For qemu-rv32: riscv64-unknown-elf-gcc was not found on PATH." in done.err
     assert "gcc-riscv64-unknown-elf" in done.err
 
 

@@ -91,6 +91,15 @@ def test_config_names_the_only_file_that_is_read(tmp_path: Path) -> None:
         ),
         ("repeat = 0\n", "boardprof.toml:1: repeat: 0 is not in the range x>=1."),
         ("flash = 1\n", "boardprof.toml:1: flash = true or false is needed, not 1."),
+        ("board = 3\n", "boardprof.toml:1: board: a text in quotes is needed, not 3."),
+        (
+            'repeat = 2\nmetrics = ["ticks", 4]\n',
+            "boardprof.toml:2: metrics: a text in quotes is needed, not 4.",
+        ),
+        (
+            "[profile.desk]\nwarmup = 1\nrepet = 3\n",
+            "boardprof.toml:3: repet is no setting. Did you mean 'repeat'?",
+        ),
         ("[repeat]\nn = 1\n", "boardprof.toml:1: repeat cannot be {'n': 1}."),
         ("profile = 1\n", "profile is no table"),
         ("repeat = \n", "boardprof.toml is not TOML: Invalid value (at line 1, column 10)"),
@@ -101,6 +110,28 @@ def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path, text: str, messa
     done = in_folder(tmp_path, *MEASURE)
     assert (done.code, done.out) == (2, "")
     assert message in done.err
+
+
+def test_a_rate_may_be_a_number_though_doctor_takes_several(tmp_path: Path) -> None:
+    (tmp_path / "boardprof.toml").write_text("baud = 9600\n")
+    assert in_folder(tmp_path, "boards").code == 0
+
+
+def test_a_misspelt_variable_is_noted_with_the_right_one(tmp_path: Path) -> None:
+    done = in_folder(tmp_path, *MEASURE, BOARDPROF_REPAET="3")
+    assert repeats(done) == 10
+    assert done.err == (
+        "note: BOARDPROF_REPAET in the environment is no setting; did you mean BOARDPROF_REPEAT?\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["BOARDPROF_COLLECTORS", "BOARDPROF_OUR_LAB", "BOARDPROF_KEY"])
+def test_variables_of_builds_and_of_others_are_left_alone(tmp_path: Path, name: str) -> None:
+    assert in_folder(tmp_path, "boards", **{name: "1"}).err == ""
+
+
+def test_quiet_silences_the_note_of_a_variable(tmp_path: Path) -> None:
+    assert in_folder(tmp_path, "boards", "-q", BOARDPROF_REPAET="3").err == ""
 
 
 def test_an_unknown_profile_is_told_with_those_there_are(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.metrics import Metric
+from boardprof.report.report import Report
 from tests.cli.command import BOARDPROF, FIXTURES, boardprof, rows
 
 
@@ -130,6 +132,35 @@ def test_a_full_disk_behind_the_output_is_told_in_one_line(measured: tuple[Path,
             check=False,
         )
     assert done.returncode == 8
-    assert done.stderr.startswith("error: ")
-    assert "No space left on device" in done.stderr.splitlines()[0]
-    assert "Traceback" not in done.stderr
+    assert done.stderr == (
+        "error: Standard output cannot be written: No space left on device.\n"
+        "Try: make room, or write to another disk\n"
+    )
+
+
+def test_rows_that_do_not_say_of_what_or_how_many_calls_are_noted(tmp_path: Path) -> None:
+    calls: list[dict[str, Metric | int]] = [
+        {"Name": "f", "Count": 1, "ticks": 5},
+        {"Name": "f", "Count": 0, "ticks": 5},
+        {"Name": "f", "Count": -1, "ticks": 5},
+        {"Name": "f", "ticks": 5},
+        {"Count": 1, "ticks": 5},
+        {"Name": "", "Count": 1, "ticks": 5},
+    ]
+    file = tmp_path / "odd.json"
+    file.write_text(Report(calls, {}, {}).json())
+    done = boardprof("show", file, "--no-warnings")
+    assert done.code == 0
+    assert done.err.splitlines() == [
+        "note: 2 rows have no Name",
+        "note: 1 row has no Count, and so no values per call",
+        "note: 2 rows have a Count below 1, and so no values per call",
+    ]
+
+
+def test_an_empty_variable_that_turns_the_history_off_is_named_as_that() -> None:
+    done = boardprof("history", "path", environment={"BOARDPROF_HISTORY": ""})
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(
+        "error: There is no history: BOARDPROF_HISTORY, which is empty, turns it off.\n"
+    )

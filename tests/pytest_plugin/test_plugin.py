@@ -125,6 +125,63 @@ def test_a_baseline_without_the_function_is_a_notice(on_riscv: Suite) -> None:
     ran = on_riscv.run("--bp-compare", "main")
     assert ran.code == 0, ran.out
     assert "note: test_square.py::test_square: #1 (main) has no such run of cube" in ran.out
+    assert "1 of 1 not compared: main lacks them" in ran.out
+
+
+def test_a_rule_on_what_the_board_does_not_count_fails_without_a_baseline_too(
+    suite: Suite,
+) -> None:
+    suite.write(
+        "test_square.py",
+        "import pytest\n"
+        "@pytest.mark.boardprof(fail_if=['squares:max>0'])\n"
+        "def test_square(boardprof):\n"
+        "    boardprof('square.c:square', 12)\n",
+    )
+    ran = suite.run()
+    assert ran.code == 1
+    assert "the rule squares:max>0 cannot be kept, its metric was not counted: native has no" in (
+        ran.out
+    )
+
+
+def test_what_the_baseline_lacks_is_counted_and_fails_where_that_is_asked_for(
+    suite: Suite,
+) -> None:
+    suite.write("test_square.py", SQUARED)
+    assert suite.run("--bp-json", "old.json").code == 0
+    suite.write("test_square.py", SQUARED.replace("12)", "13)").replace("144", "169"))
+    ran = suite.run("--bp-compare", "old.json")
+    assert ran.code == 0, ran.out
+    assert "1 of 1 not compared: old.json lacks them" in ran.out
+    ran = suite.run("--bp-compare", "old.json", "--bp-require-baseline")
+    assert ran.code == 1, ran.out
+    assert "not compared: old.json has no such run of square (--bp-require-baseline)" in ran.out
+
+
+def test_a_mistake_is_told_in_a_few_lines_with_the_line_of_the_test(suite: Suite) -> None:
+    suite.write(
+        "test_square.py",
+        "import pytest\n"
+        "def test_call(boardprof):\n"
+        "    boardprof('square.c:cube', 12)  # mine\n"
+        "@pytest.mark.board('native', 'square.c')\n"
+        "def test_board(board):\n"
+        "    board.functions.cube(12)  # mine\n"
+        "@pytest.mark.board('nativ')\n"
+        "def test_fixture(board):\n    pass\n"
+        "@pytest.mark.boardprof(repat=3)\n"
+        "def test_marker(boardprof):\n    pass\n",
+    )
+    ran = suite.run()
+    assert "2 failed, 2 errors" in ran.out, ran.out
+    assert ran.out.count("# mine") == 2
+    for message in ("function 'cube'", "board 'nativ'", "word of the marker boardprof 'repat'"):
+        assert message in ran.out
+    assert "/host/boardprof/" not in ran.out, ran.out
+    assert "During handling" not in ran.out
+    assert len(ran.out.splitlines()) < 70, ran.out
+    assert "/host/boardprof/" in suite.run("--full-trace", "-k", "call").out
 
 
 def test_a_report_that_cannot_be_written_is_no_success(suite: Suite) -> None:
@@ -169,6 +226,10 @@ def test_a_board_that_cannot_be_had_skips_with_the_reason_or_fails(suite: Suite)
     [
         (["--bp-fail-if", "cycles>1%"], "--bp-compare RUN says from what"),
         (["--bp-fail-if", "cycles:medan>1%", "--bp-compare", "x"], "medan"),
+        (["--bp-compare", "nowhere"], "'nowhere'"),
+        (["--bp-compare", "nowhere.json"], "nowhere.json"),
+        (["--bp-allow", "foo"], "There is no mismatch 'foo'"),
+        (["--bp-require-baseline"], "--bp-compare RUN, which is missing"),
     ],
 )
 def test_options_that_cannot_be_meant_are_told_before_any_test(

@@ -131,7 +131,9 @@ def test_null_is_no_address() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("int16[4]:randm", "'randm' is no content"),
+        ("int16[4]:randm", "'randm' is no content; did you mean 'random'?"),
+        ("[4]:one", "'one' is no content; did you mean 'ones'?"),
+        ("flaot32[4]", "'flaot32'; the parameter's type is i16*; did you mean 'float32'?"),
         ("int16[4]:random(x)", "'random(x)' is no content"),
         ("int16[4]:ones:zeros", "says more than one content"),
         ("int16[4]:out:keep", "'out' is no content"),

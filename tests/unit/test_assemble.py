@@ -97,6 +97,22 @@ def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
     assert raw == {"raw": {"ticks": 10}, "wraps": {"ticks": 2}, "ambiguous": ["ticks"], "blobs": ""}
 
 
+def test_a_warning_names_the_column_and_not_the_counter() -> None:
+    below = replace(
+        measurement(),
+        windows=(
+            Windows(
+                (sample(duration_time=1000),),
+                (sample(duration_time=7000),),
+                (sample(duration_time=12000),),
+            ),
+        ),
+    )
+    assert assemble([below]).configuration["m4 warning"] == (
+        "Duration (us) of fir is below what can be resolved (net < 0)"
+    )
+
+
 def test_the_perturbation_line_spans_least_and_most() -> None:
     line = str(assemble([measurement()]).configuration["m4 perturbation"])
     assert line.startswith("9.09 to 10 % ")

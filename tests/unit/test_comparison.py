@@ -51,8 +51,21 @@ def test_one_instruction_more_is_worse_and_needs_no_test() -> None:
 
 
 def test_counts_beyond_a_floats_precision_are_still_told_apart() -> None:
-    large = 1 << 62
-    assert only(compare(counts([large]), counts([large + 1]))).verdict == "worse"
+    for large in (1 << 53, 1 << 62, 10**400):
+        rules = ["instructions:max>0", "instructions:mean>0"]
+        found = compare(counts([large] * 3), counts([large + 1] * 3), rules)
+        row = only(found)
+        assert (row.verdict, row.is_exact, row.p, len(row.broken)) == ("worse", True, None, 2)
+        assert row.before is not None
+        assert row.after is not None
+        assert (row.before.median, row.after.maximum) == (large, large + 1)
+        assert not compare(counts([large]), counts([large]), rules).regressed
+
+
+def test_a_change_that_is_no_float_is_a_whole_number() -> None:
+    row = only(compare(counts([1]), counts([10**400])))
+    assert row.change == 10**400 - 1
+    assert only(compare(counts([10**400]), counts([10**400 + 1]))).change == 0
 
 
 def test_a_deterministic_sequence_is_the_same_as_itself() -> None:
@@ -154,8 +167,16 @@ def test_with_nothing_in_common_it_is_told_what_each_has() -> None:
     with pytest.raises(ComparisonError) as caught:
         compare(counts([1]), report_of({"loads": [4]}))
     assert "no metric in common: instructions before, loads after" in caught.value.message
-    with pytest.raises(ComparisonError, match="other boards: no board before"):
-        compare(Report([], {}, {}), counts([1]))
+
+
+def test_a_report_without_rows_has_nothing_to_compare() -> None:
+    empty = Report([], {}, {})
+    with pytest.raises(ComparisonError, match="The Report before is empty: there is nothing"):
+        compare(empty, counts([1]))
+    with pytest.raises(ComparisonError, match="The Report after is empty"):
+        compare(counts([1]), empty)
+    with pytest.raises(ComparisonError, match="Neither Report has a row"):
+        compare(empty, empty)
 
 
 def test_what_only_one_side_has_is_added_or_removed_and_noted() -> None:
@@ -178,6 +199,75 @@ def test_the_share_of_the_total_is_compared_only_where_a_rule_names_it() -> None
     )
     assert [row.metric for row in compare(before, after, ["*>0"]).rows] == ["instructions"]
     assert len(compare(before, after, ["Percent>1pp"]).rows) == 2
+
+
+def shares(percents: Sequence[float], name: str = "fir") -> Report:
+    return report_of({"Percent": [Percent(p) for p in percents]}, name=name)
+
+
+def both(*reports: Report) -> Report:
+    return Report([row for each in reports for row in each.calls], {}, {}, reports[0].extra)
+
+
+def test_a_share_is_that_of_all_samples_together_however_many_there_are() -> None:
+    # 5 samples of 19.6 % and 20 of 4.966 %: all that was measured, both times.
+    found = compare(shares([19.6] * 5), shares([4.966] * 20), ["Percent>0", "Percent:max>0%"])
+    assert not found.regressed
+    row = only(found)
+    assert row.before is not None
+    assert row.after is not None
+    assert (row.before.median, row.after.median) == (pytest.approx(100), pytest.approx(100))
+    assert found.notes[-1].startswith("Percent is a function's share, with all its samples")
+
+
+def test_a_share_that_grew_is_found_whatever_the_number_of_samples() -> None:
+    before = both(shares([10.0] * 8), shares([2.5] * 8, "iir"))  # 80 % and 20 %
+    after = both(shares([3.0] * 16), shares([3.25] * 16, "iir"))  # 48 % and 52 %
+    found = compare(before, after, ["percent:mean>20pp"])
+    [row] = found.regressions
+    assert row.name == "iir"
+    assert row.before is not None
+    assert row.after is not None
+    assert (row.before.mean, row.after.mean) == (pytest.approx(20), pytest.approx(52))
+
+
+def test_shares_are_not_compared_where_functions_were_called_in_other_proportions() -> None:
+    before = both(shares([10.0] * 5), shares([10.0] * 5, "iir"))
+    after = both(shares([4.0] * 20), shares([4.0] * 5, "iir"))
+    found = compare(before, after, ["Percent>1pp"])
+    assert (found.rows, found.regressed) == ((), False)
+    assert [each.what for each in found.unjudged] == ["Percent of fir", "Percent of iir"]
+    assert found.notes == (
+        "Percent of fir, Percent of iir: functions were called in other proportions before, on "
+        "which shares depend.",
+    )
+
+
+def test_ticks_of_clocks_of_other_rates_are_not_compared_but_time_is() -> None:
+    metrics = [
+        {"ticks": [n] * 5, "Duration (us)": [Duration(us)] * 5}
+        for n, us in ((1000, 100.0), (2500, 100.0))
+    ]
+    before = report_of(metrics[0], clocks={"ticks": 10_000_000}, device="a")
+    after = report_of(metrics[1], clocks={"ticks": 25_000_000}, device="b")
+    found = compare(before, after, ["ticks>1%"], allow=["board"])
+    assert [(row.metric, row.verdict) for row in found.rows] == [("Duration (us)", "same")]
+    assert [str(each.what) for each in found.unjudged] == ["ticks of fir"]
+    assert found.notes[-1] == (
+        "ticks of fir: its clock has 10,000,000 Hz before, 25,000,000 Hz after, so its steps are "
+        "not compared; time is."
+    )
+    nearly = report_of({"ticks": [1500] * 5}, clocks={"ticks": 10_050_000}, device="a")
+    assert only(compare(report_of({"ticks": [1500]}, device="a"), nearly)).metric == "ticks"
+
+
+def test_a_metric_that_was_of_another_kind_is_not_compared() -> None:
+    before, after = report_of({"x": [1], "y": [2]}), report_of({"x": [Duration(1.0)], "y": [2]})
+    found = compare(before, after, ["x>0"])
+    assert [row.metric for row in found.rows] == ["y"]
+    assert found.notes == (
+        "x of fir: it is a Count before, a Duration after, which cannot be compared.",
+    )
 
 
 def test_a_hash_does_not_part_a_function_from_its_older_self() -> None:
@@ -240,9 +330,20 @@ def test_which_of_several_boards_to_compare_must_be_clear() -> None:
     ]
 
 
+def compiled(names: str, flags: str) -> Report:
+    reports = [counts([5], name=name, flags=flags) for name in names]
+    rows = [row for each in reports for row in each.calls]
+    measurements = [m for each in reports if each.extra for m in each.extra["measurements"]]
+    return Report(rows, {}, {}, {**(reports[0].extra or {}), "measurements": measurements})
+
+
 def test_other_flags_or_another_compiler_are_not_compared_unless_told() -> None:
     with pytest.raises(ComparisonError, match="fir is compiled with -O2 before, -O3 after"):
         compare(counts([5]), counts([5], flags="-O3"))
+    with pytest.raises(ComparisonError, match="4 functions are compiled with -O2 before, -O3 aft"):
+        compare(compiled("abcd", "-O2"), compiled("abcd", "-O3"))
+    with pytest.raises(ComparisonError, match="a, b are compiled with -O2 before, -O3 after"):
+        compare(compiled("ab", "-O2"), compiled("ab", "-O3"))
     old, new = ({"measurement": {"compilers": [f"GCC: {v}"]}} for v in ("12", "14"))
     with pytest.raises(ComparisonError, match="GCC: 12 before, by GCC: 14 after"):
         compare(counts([5], **old), counts([5], **new))
@@ -317,6 +418,47 @@ def test_a_metric_that_was_lost_cannot_pass_its_rule() -> None:
     with pytest.raises(ComparisonError, match="stores>0 cannot be judged"):
         compare(before, after, ["stores>0"])
     assert "not measured before" in " ".join(compare(after, before, ["stores>0"]).notes)
+
+
+def test_what_a_rule_is_for_and_one_row_has_lost_is_counted_and_named() -> None:
+    before = both(report_of({"loads": [1]}), report_of({"loads": [1]}, name="iir"))
+    for after in (
+        both(report_of({"loads": [1]}), report_of({"stores": [1]}, name="iir")),
+        report_of({"loads": [1]}),
+    ):
+        found = compare(before, after, ["loads>0"])
+        assert not found.regressed
+        [each] = found.unjudged
+        assert (str(each.rule), each.what, each.why) == ("loads>0", "loads of iir", "it is gone")
+    assert "no regression; 1 row is not judged (loads of iir); 2 metrics: " in found.table()
+    assert found.json().count('"unjudged": [{"rule": "loads>0", "what": "loads of iir"') == 1
+    assert compare(after, before, ["loads>0"]).unjudged == ()  # what is new can have lost nothing
+
+
+def test_samples_that_are_not_finite_are_told_and_not_judged() -> None:
+    odd = durations([*FAST[:-1], float("inf")])
+    found = compare(durations(FAST), odd, ["duration>50%"])
+    [each] = found.unjudged
+    why = "1 of 8 samples is infinite or no number, after"
+    assert (each.what, each.why) == ("Duration (us) of fir", why)
+    assert found.notes == (f"Duration (us) of fir: {why}.",)
+    nothing = durations([float("nan")] * 2)
+    other = both(nothing, report_of({"loads": [1]}, facts=HARDWARE))
+    found = compare(other, other, ["duration>50%"])
+    assert {each.what for each in found.unjudged} == {"Duration (us) of fir"}
+
+
+def test_a_sure_regression_is_one_in_spite_of_a_sample_that_is_not_finite() -> None:
+    found = compare(durations(FAST), durations([*SLOW, float("nan")]), ["duration>5%"])
+    assert found.regressed
+    assert found.unjudged == ()
+
+
+def test_a_metric_of_mixed_kinds_is_told() -> None:
+    before = report_of({"x": [1, Duration(1.0)], "y": [1, 1]})
+    found = compare(before, before, ["x>0"])
+    assert found.notes[0] == "x: it is Count and Duration in one Report, before."
+    assert [each.what for each in found.unjudged] == ["x"]
 
 
 def test_a_part_of_a_board_is_named_before_its_metric() -> None:

@@ -12,6 +12,7 @@ from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import Comparison
 from boardprof.metrics import Count, Duration, Kind, Percent
 from boardprof.render.comparison_cells import number_text
+from boardprof.report.report import Report
 from tests.unit.reports import HARDWARE, report_of
 
 HOSTILE = 'a|b`c`<script>"&\n\u202e\x07'
@@ -102,6 +103,40 @@ def test_json_has_a_version_and_all_statistics() -> None:
     assert row["broken"] == ["instructions:max>2%"]
     assert row["after"]["median"] == 1260
     assert found["rows"][2]["after"] is None
+
+
+def test_whole_numbers_are_whole_in_json_and_large_ones_told_apart_in_the_table() -> None:
+    large = 1 << 53
+    before, after = (report_of({"loads": [n, n]}) for n in (large, large + 1))
+    found = compare(before, after)
+    assert '"median": 9007199254740993,' in found.json()
+    assert '"min": 9007199254740992,' in found.json()
+    line = found.table().splitlines()[1].split()
+    assert line[4:6] == ["9,007,199,254,740,992", "9,007,199,254,740,993"]
+
+
+def test_counts_beyond_every_float_are_printed() -> None:
+    before, after = (report_of({"loads": [n]}) for n in (10**400, 10**400 + 7))
+    line = compare(before, after).table().splitlines()[1].split()
+    assert line[4:] == ["1.000000000000e+400"] * 2 + ["+7", "exact", "worse"]
+    start = report_of({"loads": [1]})
+    line = compare(start, before).table().splitlines()[1].split()
+    assert line[6:] == ["+1.00e+402", "%", "exact", "worse"]
+    assert json.loads(compare(start, before).json())["rows"][0]["after"]["max"] == 10**400
+
+
+def test_what_a_rule_could_not_judge_stands_in_the_result_of_each_form() -> None:
+    before = report_of({"loads": [1]})
+    other = report_of({"loads": [1]}, name="iir")
+    both = Report([*before.calls, *other.calls], {}, {}, before.extra)
+    found = compare(both, before, ["loads>0"])
+    words = "no regression; 1 row is not judged (loads of iir); 2 metrics: 1 same, 1 removed."
+    assert f"Result: {words}\n" in found.table()
+    assert words in found.markdown().splitlines()[0]
+    assert words in found.junit()
+    assert json.loads(found.json())["unjudged"] == [
+        {"rule": "loads>0", "what": "loads of iir", "why": "it is gone"}
+    ]
 
 
 def test_p_is_shown_of_what_is_not_exact() -> None:

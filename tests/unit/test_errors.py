@@ -206,3 +206,15 @@ def test_errors_cross_a_process_boundary_whole(error: BoardprofError) -> None:
     assert str(copy) == str(error)
     assert vars(copy) == vars(error)
     assert copy.args == error.args
+
+
+def test_a_name_that_is_the_beginning_of_a_known_one_is_answered_with_that_one() -> None:
+    error = UnknownNameError("metric", "instr", ["ticks", "instructions"], owner="qemu-rv32")
+    assert str(error) == (
+        "qemu-rv32 has no metric 'instr'; did you mean 'instructions'? Known: ticks, instructions"
+    )
+
+
+def test_a_beginning_of_several_names_proposes_none() -> None:
+    error = UnknownNameError("metric", "LLC", ["LLC-load-misses", "LLC-store-misses"])
+    assert str(error) == ("There is no metric 'LLC'. Known: LLC-load-misses, LLC-store-misses")

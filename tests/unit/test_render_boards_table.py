@@ -208,3 +208,17 @@ def test_a_report_has_several_when_boards_or_flags_differ(two_boards: Report) ->
 def test_rows_of_other_flags_stay_apart_in_the_plain_table_too(swept: Report) -> None:
     text = swept.table(col_sums=False)
     assert sum(line.startswith("fir ") for line in text.splitlines()) == 6
+
+
+def test_calls_of_one_function_with_different_labels_have_a_line_each() -> None:
+    calls = [
+        {**call("dense", device, ticks=ticks), "Hash": "a1", "Label": label}
+        for device in ("desk", "emulator")
+        for label, ticks in (("hidden", 70), ("output", 90))
+    ]
+    found = [line.split() for line in lines(Report(calls, {}, {}))]
+    assert found[1:] == [
+        ["Name", "Label", "ticks", "ticks"],
+        ["dense", "output", "90", "90"],
+        ["dense", "hidden", "70", "70"],
+    ]

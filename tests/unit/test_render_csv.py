@@ -141,3 +141,8 @@ def test_the_csv_module_reads_back_what_was_written(calls: list[dict[str, Metric
                     assert int(cell) == value
                 case Duration(number) | Percent(number) | Ratio(number):
                     assert float(cell) == number or (math.isnan(float(cell)) and math.isnan(number))
+
+
+def test_a_file_name_that_is_no_utf8_is_escaped() -> None:
+    text = report({"flags": "-I/a\udce9"}).csv()
+    assert text == 'flags\n"-I/a\\udce9"\n'

@@ -82,6 +82,32 @@ def test_a_page_of_two_has_both() -> None:
     assert read_page(text, before=True) == older
 
 
+def built(build: str, flags: str) -> Report:
+    measured = {"name": "fir", "device": "b", "build_id": build, "flags": flags}
+    extra = {**(PLAIN.extra or {}), "measurements": [measured]}
+    return Report(PLAIN.calls, {}, {}, extra)
+
+
+def test_a_page_of_two_says_which_they_are() -> None:
+    sides = built("0123", "-O2"), built("4567", "-O3")
+    names = ("#7 (main) of 2026-11-20T09:14:00Z", "new.json of 2026-11-21T10:00:00Z")
+    text = render_html(sides[1], before=sides[0], allow=["compiler"], names=names)
+    note = Page(text).view()["changes"]["note"]
+    assert note.startswith(
+        "new.json of 2026-11-21T10:00:00Z (b build 4567; b flags -O3) against "
+        "#7 (main) of 2026-11-20T09:14:00Z (b build 0123; b flags -O2). "
+    )
+    unnamed = Page(render_html(PLAIN, before=PLAIN)).view()["changes"]["note"]
+    assert unnamed == "This run against an older run."
+
+
+def test_large_counts_are_text_where_a_script_would_round_them() -> None:
+    sides = [report_of(sample(cycles=n)) for n in ((1 << 53) + 1, 10**400)]
+    view = Page(render_html(sides[1], before=sides[0])).view()
+    assert view["changes"]["rows"][0]["before"] == "9,007,199,254,740,993"
+    assert len(view["changes"]["rows"][0]["after"]) == 401 + 133
+
+
 @pytest.mark.parametrize("text", ["", "<html></html>", "<script id='boardprof-report'>"])
 def test_a_file_without_a_report_is_told(text: str) -> None:
     with pytest.raises(ReportFileError, match="no such Report in the page"):

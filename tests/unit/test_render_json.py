@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from boardprof.errors import ReportFileError
+from boardprof.errors import ReportFileError, UsageError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.report import Report
 
@@ -262,11 +262,81 @@ class TestFaults:
             ('{"calls":[]}\n{"calls":[]}', "line 2, column 1: this is not JSON: Extra data"),
             (b'{"calls":["\xff"]}', "the text cannot be read as JSON: 'utf-8' codec can't decode"),
             ("[" * 100_000, "the JSON is nested too deeply to be a Report"),
-            ('{"calls":[{"n":{"count":' + "9" * 5000 + "}}]}", "the text cannot be read as JSON: "),
+            (
+                '{"calls":[{},{"n":{"count":' + "9" * 10_000 + "}}]}",
+                'calls[1]["n"]["count"]: an integer of 10,000 digits: at most 4,300 are read',
+            ),
+            (
+                '{"calls":[{},{"Name":{"string":"a\\ud800b"}}]}',
+                'calls[1]["Name"]["string"]: half of a UTF-16 pair, a lone surrogate, is no text',
+            ),
+            ('{"calls":[{"a\\uDFFF":{"count":1}}]}', 'calls[0]["a\\udfff"]: half of a UTF-16 '),
+            ('{"calls":[],"device_metrics":{"\\ud800":{}}}', 'device_metrics["\\ud800"]: half of'),
         ],
     )
     def test_what_is_wrong_is_named_with_its_place(self, text: str | bytes, message: str) -> None:
         assert str(refused(text)).startswith(message)
+
+    @pytest.mark.parametrize(
+        ("members", "message"),
+        [
+            ('"devices":3', '["devices"]: a JSON object is needed, not a number'),
+            ('"devices":{"m3":[]}', '["devices"]["m3"]: a JSON object is needed, not an array'),
+            (
+                '"devices":{"m3":{"unsupported":["cycles"]}}',
+                '["devices"]["m3"]["unsupported"]: a JSON object is needed, not an array',
+            ),
+            (
+                '"devices":{"m3":{"collectors":[{"counters":[{"hz":"1 MHz"}]}]}}',
+                '["devices"]["m3"]["collectors"][0]["counters"][0]["hz"]: an integer is needed, '
+                "not a string",
+            ),
+            ('"measurements":{}', '["measurements"]: a JSON array is needed, not an object'),
+            (
+                '"measurements":[{},7]',
+                '["measurements"][1]: a JSON object is needed, not a number',
+            ),
+            (
+                '"measurements":[{"samples":[{"raw":{"cycles":1.5}}]}]',
+                '["measurements"][0]["samples"][0]["raw"]["cycles"]: an integer is needed, not a '
+                "number",
+            ),
+            (
+                '"measurements":[{"samples":[{},{"blobs":"zz"}]}]',
+                '["measurements"][0]["samples"][1]["blobs"]: zz is not hexadecimal, two digits a '
+                "byte",
+            ),
+            (
+                '"measurements":[{"number":true}]',
+                '["measurements"][0]["number"]: an integer is needed, not true or false',
+            ),
+            ('"missing":[1]', '["missing"][0]: a string is needed, not a number'),
+        ],
+    )
+    def test_what_is_of_another_type_beside_the_rows_is_named_with_its_place(
+        self, members: str, message: str
+    ) -> None:
+        text = '{"calls":[],"boardprof":{"schema_version":1,' + members + "}}"
+        assert refused(text).message == f"boardprof{message}"
+
+    def test_what_is_not_known_may_be_null_and_other_keys_may_be_anything(self) -> None:
+        text = (
+            '{"calls":[],"boardprof":{"schema_version":1,"devices":{"m3":{"port":null,"x":[1]}},'
+            '"measurements":[{"flags":null,"stack":null,"clock_fit":null,"y":{}}]}}'
+        )
+        extra = Report.from_json(text).extra
+        assert extra is not None
+        assert extra["measurements"][0]["flags"] is None
+
+    def test_a_file_name_that_is_no_utf8_is_read_as_python_has_it(self) -> None:
+        text = '{"calls":[{"Name":{"string":"f"}}],"configuration":{"flags":"-I/a\\udce9"}}'
+        report = Report.from_json(text)
+        assert report.configuration["flags"] == "-I/a\udce9"
+        assert Report.from_json(report.json()) == report
+
+    def test_a_count_that_no_reader_takes_is_not_written(self) -> None:
+        with pytest.raises(UsageError, match="a count has more than 4,300 digits"):
+            Report([{"cycles": 10**5000}], {}, {}).json()
 
     @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
     def test_constants_that_json_lacks_are_named_with_their_place(self, constant: str) -> None:

@@ -89,5 +89,5 @@ def test_a_name_that_a_terminal_would_obey_is_escaped() -> None:
 
 
 def test_a_count_beyond_all_floats_and_a_report_without_rows_are_no_error() -> None:
-    assert report_of({"cycles": [10**400]}).statistics() == "There are no samples.\n"
+    assert " 1.000000000000e+400 " in report_of({"cycles": [10**400]}).statistics()
     assert render_statistics(Report([], {}, {})) == "There are no samples.\n"

@@ -721,6 +721,33 @@ class TestAnythingIsTabulated:
             assert str(value) in text
 
 
+LABELLED: list[dict[str, Metric]] = [
+    {"Name": "dense", "Hash": "a1", "Count": Count(1), "ticks": Count(ticks), **more}
+    for ticks, more in (
+        (70, {"Label": "hidden"}),
+        (20, {"Label": "output"}),
+        (71, {"Label": "hidden"}),
+        (5, {}),
+    )
+]
+
+
+def test_calls_of_one_function_with_different_labels_are_apart() -> None:
+    text = report(*LABELLED).table(col_sums=False)
+    assert column(text, "Label") == ["hidden", "output", ""]
+    assert [(row[0], row[1], row[-2]) for row in rows(text)[1:]] == [
+        ("dense", "2", "141"),
+        ("dense", "1", "20"),
+        ("dense", "1", "5"),
+    ]
+
+
+def test_tvms_layout_merges_what_has_the_same_hash_whatever_its_label() -> None:
+    text = report(*LABELLED).table(compat="tvm", col_sums=False)
+    assert column(text, "Count") == ["4"]
+    assert column(text, "ticks") == ["166"]
+
+
 def test_an_unknown_compat_mode_is_refused_by_name() -> None:
     with pytest.raises(UnknownNameError, match="There is no compat mode 'TVM'; did you mean 'tvm'"):
         report().table(compat="TVM")  # type: ignore[arg-type]

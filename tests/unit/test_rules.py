@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from boardprof.comparison.rule import Rule, RuleError, parse_rule, statistic
-from boardprof.stats.summary import summarize
+from boardprof.stats.summary import Number, summarize
 
 
 @pytest.mark.parametrize(
@@ -66,12 +68,14 @@ def test_what_does_not_parse_is_shown_with_a_caret(text: str, column: int, words
 
 def test_what_was_probably_meant_is_proposed() -> None:
     hints = {}
-    for text in ("cycles:medain>2%", "cycles>-2%", "IPC<5%"):
+    for text in ("cycles:medain>2%", "cycles:p50>0", "cycles:p99>0", "cycles>-2%", "IPC<5%"):
         with pytest.raises(RuleError) as caught:
             parse_rule(text)
         hints[text] = caught.value.hint
     assert hints == {
         "cycles:medain>2%": "'median'",
+        "cycles:p50>0": "'median'",
+        "cycles:p99>0": "'p95'",
         "cycles>-2%": "cycles>2%",
         "IPC<5%": "IPC<-5%",
     }
@@ -81,6 +85,27 @@ def test_a_newline_in_a_rule_does_not_move_the_caret() -> None:
     with pytest.raises(RuleError) as caught:
         parse_rule("a\nb")
     assert caught.value.message.split("\n")[1:] == ["  a?b", "     ^"]
+
+
+def test_the_caret_stands_under_the_place_whatever_the_width_of_what_is_before_it() -> None:
+    with pytest.raises(RuleError) as caught:
+        parse_rule("\u6642\u9593e\u0301>x")
+    assert caught.value.message.split("\n")[1:] == ["  \u6642\u9593e\u0301>x", " " * 8 + "^"]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "hint"),
+    [
+        ("instructions:max>0,ticks>1", 19, "--fail-if 'instructions:max>0' --fail-if 'ticks>1'"),
+        ("a>0; IPC<-5%; b>1", 4, "--fail-if 'a>0' --fail-if 'IPC<-5%' --fail-if 'b>1'"),
+    ],
+)
+def test_of_several_rules_in_one_each_is_to_be_given_apart(
+    text: str, column: int, hint: str
+) -> None:
+    with pytest.raises(RuleError, match="several rules") as caught:
+        parse_rule(text)
+    assert (caught.value.column, caught.value.hint) == (column, f"each apart: {hint}")
 
 
 METRICS = ["cycles", "instructions", "Duration (us)", "cache-misses", "branch-misses", "IPC", "ipc"]
@@ -135,10 +160,16 @@ def test_a_name_that_looks_like_a_glob_is_itself_where_it_exists() -> None:
         ("x<0", 5, 4, True),
         ("x>0.1%", 1000, 1001, False),
         ("x>10%", 1.0, 1.1, False),
+        ("x>0", 1 << 53, (1 << 53) + 1, True),
+        ("x>9007199254740993", 0, (1 << 53) + 1, False),
+        ("x>9007199254740993", 0, (1 << 53) + 2, True),
+        ("x>1%", 10**400, 10**400 + 10**398, False),
+        ("x>1%", 10**400, 10**400 + 10**398 + 1, True),
+        ("x>0", Fraction(1, 3), Fraction(1, 3) + Fraction(1, 10**40), True),
     ],
 )
 def test_a_change_beyond_the_limit_breaks_a_rule_and_one_of_just_the_limit_does_not(
-    text: str, before: float, after: float, broken: bool
+    text: str, before: Number, after: Number, broken: bool
 ) -> None:
     assert parse_rule(text).is_broken(before, after) is broken
 
@@ -146,7 +177,7 @@ def test_a_change_beyond_the_limit_breaks_a_rule_and_one_of_just_the_limit_does_
 def test_each_statistic_is_that_of_the_summary() -> None:
     summary = summarize([1, 2, 4, 8, 16], first=99)
     found = {name: statistic(summary, name) for name in ("min", "median", "mean", "max", "cold")}
-    assert found == {"min": 1, "median": 4, "mean": 6.2, "max": 16, "cold": 99}
+    assert found == {"min": 1, "median": 4, "mean": Fraction(31, 5), "max": 16, "cold": 99}
     assert statistic(summary, "p25") == 2
     assert statistic(summarize([3]), "stddev") is None
     assert statistic(summarize([3]), "cold") is None

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from boardprof.metrics import Count, Duration, Percent, Ratio
 from boardprof.report.report import Report
-from boardprof.stats.groups import GroupKey, GroupSummary, summaries
+from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out, summaries
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 
@@ -48,6 +48,30 @@ def test_groups_and_columns_stand_in_the_order_in_which_they_are_first_seen() ->
 def test_a_sample_that_is_no_number_is_left_out() -> None:
     durations = [Duration(1.0), Duration(math.nan), Duration(math.inf), Duration(3.0)]
     assert by_metric(report_of({"Duration (us)": durations}))["Duration (us)"].values == (1.0, 3.0)
+
+
+def test_a_count_beyond_every_float_is_a_sample_like_others() -> None:
+    found = by_metric(report_of({"cycles": [10**400, 10**400]}))["cycles"]
+    assert found.values == (10**400, 10**400)
+    assert found.summary.is_exact
+
+
+def test_what_is_left_out_is_told() -> None:
+    durations = [Duration(1.0), Duration(math.nan), Duration(math.inf)]
+    [found] = left_out(report_of({"Duration (us)": durations, "cycles": [1, 2, 3]}))
+    assert found.key == GroupKey("fir", "n=64", "", "board")
+    assert (found.metric, found.why) == (
+        "Duration (us)",
+        "2 of 3 samples are infinite or no number",
+    )
+    [mixed] = left_out(report_of({"x": [1, Duration(2.0)]}))
+    assert (mixed.key, mixed.why) == (None, "it is Count and Duration in one Report")
+
+
+def test_calls_are_those_of_all_samples_of_a_group() -> None:
+    report = report_of({"cycles": [300, 301]}, number=3)
+    assert calls_of(report) == {GroupKey("fir", "n=64", "", "board"): 6}
+    assert calls_of(Report([{"Name": "f"}] * 2, {}, {})) == {GroupKey("f"): 2}
 
 
 def test_rows_without_a_number_of_calls_say_nothing_of_one() -> None:

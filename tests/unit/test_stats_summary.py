@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import pytest
@@ -62,6 +63,37 @@ def test_where_most_samples_are_alike_the_mean_distance_judges() -> None:
 def test_the_median_of_large_counts_is_not_rounded() -> None:
     large = 1 << 60
     assert exact_percentile([large, large + 1], 50) == Fraction(2 * large + 1, 2)
+
+
+def test_counts_stay_whole_and_what_is_between_them_is_known_without_rounding() -> None:
+    large = 1 << 60
+    found = summarize([large, large + 1])
+    assert (found.minimum, found.maximum) == (large, large + 1)
+    assert found.exactly("median") == Fraction(2 * large + 1, 2)
+    assert found.exactly("p75") == large + Fraction(3, 4)
+    assert found.exactly("max") == large + 1
+    assert type(summarize([1, 3]).mean) is int
+    assert summarize([1, 2]).mean == 1.5
+
+
+def test_counts_beyond_every_float_have_statistics() -> None:
+    large = 10**400
+    found = summarize([large, large + 2, large + 4])
+    assert (found.minimum, found.mean, found.maximum) == (large, large + 2, large + 4)
+    assert (found.stddev, found.cv) == (2.0, 0.0)
+    apart = summarize([0, 2 * large])
+    # The deviations are 10^400 each; two of their squares over one, and the root of it.
+    assert apart.stddev == math.isqrt(2 * large**2)
+    assert apart.cv == pytest.approx(2**0.5)
+    assert summarize([large] * 10 + [3 * large]).outliers == (10,)
+
+
+def test_the_largest_floats_have_finite_statistics() -> None:
+    found = summarize([1e308, 1.7e308, -1.7e308])
+    assert found.mean == pytest.approx(1e308 / 3)
+    # A quarter of the samples is halfway between the two lower ones.
+    assert found.percentiles[25] == pytest.approx(-0.35e308)
+    assert found.outliers == ()
 
 
 def test_the_cold_value_stands_beside() -> None:

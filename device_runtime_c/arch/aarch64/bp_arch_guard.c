@@ -21,7 +21,7 @@ typedef struct {
     uint64_t elr;
     uint64_t far;
     uint64_t lr; /* x30 */
-    uint64_t none;
+    uint64_t sp;
     uint64_t ds[8]; /* d8..d15 */
 } bp_frame_t;
 
@@ -32,10 +32,13 @@ static bool bp_within(uint64_t address, const char *start, const char *end) {
     return address >= (uintptr_t)start && address < (uintptr_t)end;
 }
 
+/* An address below the stack is not enough: an index that is far too large leads there too. A
+ * prologue may store and move sp at once (STP, by 1024 bytes at most), which is not moved then. */
 static uint8_t bp_bad_address(const bp_arch_guard_t *board, const bp_frame_t *trap) {
-    return bp_within(trap->far, board->stack_guard_start, board->stack_guard_end)
-               ? BP_FAULT_STACK_OVERFLOW
-               : BP_FAULT_BAD_ADDRESS;
+    enum { PUSHED = 1024 };
+    bool below = bp_within(trap->far, board->stack_guard_start, board->stack_guard_end);
+    bool at_end = trap->sp <= (uintptr_t)board->stack_guard_end + PUSHED;
+    return below && at_end ? BP_FAULT_STACK_OVERFLOW : BP_FAULT_BAD_ADDRESS;
 }
 
 /* The names of ESR_EL1.EC. */

@@ -56,7 +56,8 @@ bp_trap:
     mrs     x12, far_el1
     stp     x9, x10, [x0, #112]
     stp     x11, x12, [x0, #128]
-    str     x30, [x0, #144]
+    mov     x13, sp
+    stp     x30, x13, [x0, #144]
     msr     tpidr_el1, xzr
     bp_callee_saved ldp
     ldr     x9, [x0, #96]

@@ -130,8 +130,8 @@ static bp_status_t bp_take_status(void) {
     return status;
 }
 
-static uint8_t bp_cause_of(uint32_t cfsr, bool in_stack_guard, bool in_code) {
-    if ((cfsr & BP_CFSR_STACK) != 0 || in_stack_guard) {
+static uint8_t bp_cause_of(uint32_t cfsr, bool is_overflow, bool in_code) {
+    if ((cfsr & BP_CFSR_STACK) != 0 || is_overflow) {
         return BP_FAULT_STACK_OVERFLOW;
     }
     /* INVSTATE is also what comes of a jump to an even address. */
@@ -150,6 +150,16 @@ static uint8_t bp_cause_of(uint32_t cfsr, bool in_stack_guard, bool in_code) {
     return BP_FAULT_UNKNOWN;
 }
 
+/* An address below the stack is not enough: an index that is far too large leads there too. A push
+ * that failed has not moved sp (by 128 bytes at most, VPUSH), below which `stacked` is, or is NULL.
+ */
+static bool bp_is_overflow(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
+                           uint32_t address) {
+    enum { PUSHED = 128 };
+    bool below = bp_within(address, board->stack_guard_start, board->stack_guard_end);
+    return below && (uintptr_t)stacked <= (uintptr_t)board->stack_guard_end + PUSHED;
+}
+
 /* Returns the cause, and in *address what was touched. */
 static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
                           const uint32_t *main_stack, uint64_t *address) {
@@ -163,9 +173,7 @@ static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stac
     } else if (!in_code) {
         *address = stacked->pc;
     }
-    bool in_stack_guard =
-        bp_within((uint32_t)*address, board->stack_guard_start, board->stack_guard_end);
-    return bp_cause_of(status.cfsr, in_stack_guard, in_code);
+    return bp_cause_of(status.cfsr, bp_is_overflow(board, stacked, (uint32_t)*address), in_code);
 }
 
 #else

@@ -23,6 +23,8 @@ typedef struct {
     uintptr_t mepc;
     uintptr_t mtval;
     uintptr_t ra;
+    uintptr_t sp;
+    uintptr_t none; /* so that what follows is at a multiple of 8 */
 #if defined(__riscv_flen)
     uint64_t fs[12];
 #endif
@@ -42,6 +44,14 @@ static bool bp_is_abort(const bp_arch_guard_t *board, const bp_frame_t *trap) {
            ((uint32_t)half[1] << 16 | half[0]) == (uint32_t)BP_ABORT_RISCV;
 }
 
+/* An address below the stack is not enough: an index that is far too large leads there too. A
+ * prologue may store before it moves sp (cm.push of Zcmp, by 112 bytes at most). */
+static bool bp_is_overflow(const bp_arch_guard_t *board, const bp_frame_t *trap) {
+    enum { PUSHED = 128 };
+    return bp_within(trap->mtval, board->stack_guard_start, board->stack_guard_end) &&
+           trap->sp < (uintptr_t)board->stack_guard_end + PUSHED;
+}
+
 /* The names of mcause (3.1.15, table 3.6). */
 static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     if ((trap->mcause & BP_MCAUSE_INTERRUPT) != 0) {
@@ -58,9 +68,7 @@ static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap)
     case 12: /* page faults */
     case 13:
     case 15:
-        return bp_within(trap->mtval, board->stack_guard_start, board->stack_guard_end)
-                   ? BP_FAULT_STACK_OVERFLOW
-                   : BP_FAULT_BAD_ADDRESS;
+        return bp_is_overflow(board, trap) ? BP_FAULT_STACK_OVERFLOW : BP_FAULT_BAD_ADDRESS;
     case 2:
         return bp_is_abort(board, trap) ? BP_FAULT_ABORT : BP_FAULT_ILLEGAL_INSTRUCTION;
     case 3:

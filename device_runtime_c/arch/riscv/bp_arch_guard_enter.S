@@ -28,7 +28,7 @@
 
 #define BP_MSTATUS_MIE 8 /* 3.1.6.1 */
 
-/* All registers that a function must leave as they were, to or from bp_frame_t at a0: 14 words, 4
+/* All registers that a function must leave as they were, to or from bp_frame_t at a0: 14 words, 6
  * for the trap, 12 floating-point registers of 8 bytes. */
     .macro bp_callee_saved op, op_float
     \op     ra, 0 * BP_WORD(a0)
@@ -47,7 +47,7 @@
     \op     s11, 13 * BP_WORD(a0)
 #ifdef __riscv_flen
     .irp number, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
-    \op_float fs\number, 18 * BP_WORD + 8 * \number(a0)
+    \op_float fs\number, 20 * BP_WORD + 8 * \number(a0)
     .endr
 #endif
     .endm
@@ -85,6 +85,7 @@ bp_trap:
     BP_STORE t1, 15 * BP_WORD(a0)
     BP_STORE t2, 16 * BP_WORD(a0)
     BP_STORE ra, 17 * BP_WORD(a0)
+    BP_STORE sp, 18 * BP_WORD(a0)
     csrw    mscratch, zero
     bp_callee_saved BP_LOAD, BP_LOAD_FLOAT
     li      a0, 1

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.content import filled, is_content
 from boardprof.arguments.struct_text import Tree, parse_struct_text, struct_array
 from boardprof.cfunction import Pointer, Scalar, Struct
-from boardprof.errors import UsageError
+from boardprof.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +23,7 @@ _FORMS = (
     "a number, @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, NULL; for "
     "structs zeros, [3]:zeros or '{NAME=NUMBER}'"
 )
+_CONTENTS = ("zeros", "ones", "random", "out")
 _GENERATED = re.compile(r"(?P<dtype>\w*)\[(?P<shape>[\d, ]*)\](?P<rest>(?::.*)?)")
 _KINDS = {"i": "int", "u": "uint", "f": "float"}
 _SHORT_NAME = re.compile(r"(?P<kind>[iuf])(?P<bits>8|16|32|64)")
@@ -124,7 +126,8 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
     if len(words) > 1 and is_content(words[0]):
         raise UsageError(f"{where} says more than one content.", hint=_FORMS)
     if not is_content(words[0]):
-        raise UsageError(f"{where}: {words[0]!r} is no content.", hint=_FORMS)
+        near = _proposal(words[0], _CONTENTS)
+        raise UsageError(f"{where}: {words[0]!r} is no content{near}", hint=_FORMS)
     shape = _shape(where, match["shape"])
     type_name = _long_name(match["dtype"])
     if type_name not in _NAMES and _LIKE_A_NUMBER.fullmatch(type_name):
@@ -143,10 +146,15 @@ def _try(where: str, made: ArrayText) -> None:
 def _no_type(where: str, name: str, pointer: Pointer | None = None) -> UsageError:
     of = f"; the parameter's type is {pointer.text}" if pointer is not None else ""
     return UsageError(
-        f"{where}: there is no element type {name!r}{of}.",
+        f"{where}: there is no element type {name!r}{of}{_proposal(name, sorted(_NAMES))}",
         hint="bool, int8 to int64, uint8 to uint64, float32, float64; or i8 to f64; or that of the "
         "parameter, without a name: [64]:zeros",
     )
+
+
+def _proposal(name: str, known: Iterable[str]) -> str:
+    nearest = UnknownNameError.nearest(name, known)
+    return "." if nearest is None else f"; did you mean {nearest!r}?"
 
 
 def _long_name(name: str) -> str:

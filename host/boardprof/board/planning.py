@@ -125,7 +125,7 @@ class Offer:
                 f"{self.board} does not count {name}: {told}.", hint=self._what_there_is
             )
         known = dict.fromkeys((*self._known(), *close))
-        raise UnknownNameError(f"metric on {self.board}", name, known)
+        raise UnknownNameError("metric", name, known, owner=self.board)
 
     @property
     def _what_there_is(self) -> str:

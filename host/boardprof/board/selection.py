@@ -133,7 +133,7 @@ def _counter(
             f"{board} has no {metric}: what its clock counts is {instead}.", hint=instead
         )
     if found is None:
-        raise UnknownNameError(f"metric on {board}", metric, names)
+        raise UnknownNameError("metric", metric, names, owner=board)
     if found in unsupported:
         raise UsageError(
             f"{board} does not support {metric}: {unsupported[found]}.",

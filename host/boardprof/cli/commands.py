@@ -7,6 +7,8 @@ what it needs.
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from boardprof._version import __version__
@@ -19,6 +21,7 @@ from boardprof.cli.completion import completion
 from boardprof.cli.decode import decode
 from boardprof.cli.devices import devices
 from boardprof.cli.doctor import doctor
+from boardprof.cli.environment import misspelt_variables
 from boardprof.cli.export import export
 from boardprof.cli.flash import flash
 from boardprof.cli.functions import functions
@@ -28,12 +31,12 @@ from boardprof.cli.history import history
 from boardprof.cli.info import info
 from boardprof.cli.metrics import metrics
 from boardprof.cli.new import new
-from boardprof.cli.output import forget_output
+from boardprof.cli.output import echo_note, forget_output
 from boardprof.cli.run import run
 from boardprof.cli.runtime import runtime
 from boardprof.cli.settings import apply_settings
 from boardprof.cli.show import show
-from boardprof.errors import BoardprofError
+from boardprof.errors import BoardprofError, StorageError
 from boardprof.writing import unwritable
 
 __all__ = ["run_command"]
@@ -61,7 +64,13 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     Each option can stand in boardprof.toml or in [tool.boardprof] of pyproject.toml, by its long
     name, or in the environment: BOARDPROF_REPEAT is --repeat.
     """
+    ctx.call_on_close(lambda: _note_variables(ctx))  # at the end, when --quiet was heard
     apply_settings(ctx, config, profile)
+
+
+def _note_variables(ctx: click.Context) -> None:
+    for name, meant in misspelt_variables(os.environ, cli, ctx):
+        echo_note(f"{name} in the environment is no setting; did you mean {meant}?")
 
 
 for _command in (
@@ -103,6 +112,8 @@ def run_command(arguments: list[str] | None = None) -> int:
         return error.exit_code
     except OSError as error:
         forget_output()
-        click.echo(f"error: {error}", err=True)
-        return unwritable("a file", error).exit_code
+        # What has a name was opened by it; what else is written to is what we print to.
+        told = unwritable(error.filename or "Standard output", error)
+        click.echo(f"error: {told if isinstance(told, StorageError) else error}", err=True)
+        return told.exit_code
     return code if isinstance(code, int) else 0

@@ -48,6 +48,11 @@ _LAST = "last"
     type=click.Choice(["clock", "board", "compiler"]),
     help="Compare although the two differ in it.",
 )
+@click.option(
+    "--fail-if-missing",
+    is_flag=True,
+    help="Exit with 1, too, where a rule could not judge what it is for: it is gone, or no number.",
+)
 @click.option("--changed", is_flag=True, help="Leave out of the table what is the same.")
 @click.option(
     "--json",
@@ -76,6 +81,7 @@ def compare(
     rules: tuple[str, ...],
     alpha: float,
     allow: tuple[str, ...],
+    fail_if_missing: bool,
     changed: bool,
     json_file: str | None,
     markdown_file: str | None,
@@ -115,4 +121,5 @@ def compare(
         echo_table(comparison.table(changed_only=changed))
     else:
         click.echo(printed, nl=False)
-    return _REGRESSION if comparison.regressed else 0
+    is_missing = fail_if_missing and bool(comparison.unjudged)
+    return _REGRESSION if comparison.regressed or is_missing else 0

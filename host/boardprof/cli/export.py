@@ -59,18 +59,18 @@ def export(
     speedscope  for speedscope.app
     collapsed   stacks for flamegraph.pl
     """  # noqa: D301 (click knows the backspace as: do not wrap)
-    from boardprof.history.finding import find_report
+    from boardprof.history.finding import find_run
     from boardprof.run.exports import exported, find_exporter, option_exporter, write_exported
 
-    exporter = find_exporter(name)
+    find_exporter(name)
     if output is not None and not Path(output).resolve().parent.is_dir():
         raise UsageError(f"{output} cannot be written: there is no such folder.")
     if allow and diff is None:
         raise UsageError("--allow is about --diff, which is not given.")
-    if diff is not None or metric is not None:
-        before = None if diff is None else find_report(diff)
-        exporter = option_exporter(name, before=before, allow=allow, metric=metric)
-    content = exported(find_report(report), name, exporter)
+    found = find_run(report)
+    before = None if diff is None else find_run(diff)
+    exporter = option_exporter(name, found, before=before, allow=allow, metric=metric)
+    content = exported(found.report, name, exporter)
     if output is not None:
         write_exported(content, Path(output))
         return

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import click
 
-from boardprof.cli.output import echo_note, echo_table
+from boardprof.cli.output import echo_note, echo_odd_rows, echo_table
 
 __all__ = ["history"]
 
@@ -31,7 +31,8 @@ def history(
     """List the runs that were kept, the newest first.
 
     Each `boardprof run` is kept in one SQLite file: $BOARDPROF_HISTORY, or
-    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. BOARDPROF_HISTORY=off keeps none.
+    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. BOARDPROF_HISTORY=off, or
+    empty, keeps none.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -63,6 +64,7 @@ def show(ref: str, as_json: bool, as_csv: bool) -> None:
     elif as_csv:
         click.echo(found.report.csv(), nl=False)
     else:
+        echo_odd_rows(found.report)
         if found.run is not None:
             click.echo(run_facts(found.run), nl=False)
         echo_table(found.report.table(by_board=found.report.has_several) + "\n")

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from boardprof.cli.bar import Bar
     from boardprof.report.report import Report
 
-__all__ = ["echo_command", "echo_console", "echo_note", "echo_table", "echo_warnings"]
-__all__ += ["echo_written", "forget_output", "progress_bar", "quieten", "stdout_of_boards"]
+__all__ = ["echo_command", "echo_console", "echo_note", "echo_odd_rows"]
+__all__ += ["echo_table", "echo_warnings", "echo_written", "forget_output", "progress_bar"]
+__all__ += ["quieten", "stdout_of_boards"]
 
 _STDOUT, _STDERR = 1, 2
 _quiet = False
@@ -72,6 +73,14 @@ def echo_warnings(report: Report) -> None:
 
     for warning in warnings(report):
         click.echo(f"warning: {_printable(str(warning))}", err=True)
+
+
+def echo_odd_rows(report: Report) -> None:
+    """Note what is odd about a Report's rows and does not show in its table."""
+    from boardprof.run.odd_rows import odd_rows
+
+    for text in odd_rows(report):
+        echo_note(text)
 
 
 def echo_written(what: str, file: object) -> None:

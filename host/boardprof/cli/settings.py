@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.errors import UsageError
+from boardprof.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.run.settings import Setting
@@ -37,15 +37,16 @@ def apply_settings(ctx: click.Context, config: str | None, profile: str | None) 
     """
     from pathlib import Path
 
-    from boardprof.run.settings import find_settings, read_settings, settings_of
+    from boardprof.run.settings import all_settings, find_settings, read_settings, settings_of
 
     files = find_settings(Path.cwd()) if config is None else [read_settings(Path(config))]
+    written = all_settings(files)
     settings = settings_of(files, profile)
     ctx.obj = settings
-    if not settings:
+    if not written:
         return
     assert isinstance(ctx.command, click.Group)
-    _check_keys(settings, ctx.command, ctx)
+    _check_keys(written, ctx.command, ctx)
     ctx.default_map = _defaults(ctx.command, ctx, settings)
 
 
@@ -77,19 +78,31 @@ def _options(command: click.Command) -> Iterator[click.Option]:
             yield parameter
 
 
-def _check_keys(settings: Mapping[str, Setting], group: click.Group, ctx: click.Context) -> None:
-    commands = commands_below(group, ctx)
-    known = {option_key(option) for command in commands for option in _options(command)}
-    for key, setting in settings.items():
-        if key not in known:
-            import difflib
-
-            close = difflib.get_close_matches(key, known, n=1)
-            proposal = f" Did you mean {close[0]!r}?" if close else ""
+def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Context) -> None:
+    """See that an option has each key, and that what takes texts alone got one."""
+    known: dict[str, list[click.Option]] = {}
+    for command in commands_below(group, ctx):
+        for option in _options(command):
+            known.setdefault(option_key(option), []).append(option)
+    for setting in settings:
+        if setting.key not in known:
+            nearest = UnknownNameError.nearest(setting.key, sorted(known))
+            proposal = f" Did you mean {nearest!r}?" if nearest is not None else ""
             raise UsageError(
-                f"{setting.place}: {key} is no setting.{proposal} Known are: "
+                f"{setting.place}: {setting.key} is no setting.{proposal} Known are: "
                 f"{', '.join(sorted(known))}."
             )
+        parts = setting.value if isinstance(setting.value, list) else [setting.value]
+        strange = [part for part in parts if not isinstance(part, str)]
+        if strange and all(map(_takes_text, known[setting.key])):
+            raise UsageError(
+                f"{setting.place}: {setting.key}: a text in quotes is needed, not {strange[0]!r}."
+            )
+
+
+def _takes_text(option: click.Option) -> bool:
+    kind = option.type
+    return not option.is_flag and isinstance(kind, (click.types.StringParamType, click.Path))
 
 
 def _defaults(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from boardprof.cli.options import warnings_option
-from boardprof.cli.output import echo_table, echo_warnings
+from boardprof.cli.output import echo_odd_rows, echo_table, echo_warnings
 
 if TYPE_CHECKING:
     from boardprof.report.report import Report
@@ -53,6 +53,7 @@ def show(
     if as_csv:
         click.echo(report.csv(), nl=False)
         return
+    echo_odd_rows(report)
     if stats:
         echo_table(report.statistics())
     else:

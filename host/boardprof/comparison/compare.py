@@ -3,29 +3,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
 
-from boardprof.comparison.comparison import Comparison, ComparisonError, Difference
+from boardprof.comparison.comparison import Comparison, ComparisonError, Difference, Gap
 from boardprof.comparison.gate import apply_rules
 from boardprof.comparison.judgement import difference
 from boardprof.comparison.matching import (
-    MISMATCHES,
     BoardFacts,
+    check_allowed,
     check_same,
     facts_of,
     paired_boards,
 )
+from boardprof.comparison.pairing import (
+    SHARE,
+    Key,
+    Pairing,
+    Side,
+    lost_samples,
+    needs_hash,
+    side_of,
+    why_not,
+)
 from boardprof.comparison.rule import Rule, parse_rule
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import UsageError
 from boardprof.report.report import Report
-from boardprof.stats.groups import SHARES, GroupKey, GroupSummary, summaries
+from boardprof.stats.groups import SHARES, summaries
 
 __all__ = ["compare"]
-
-_Key: TypeAlias = tuple[str, str, str, str, str]  # name, shapes, flags, device, hash
-_Side: TypeAlias = dict[_Key, dict[str, GroupSummary]]
 
 _MOST_LISTED = 8
 
@@ -61,25 +66,35 @@ def compare(
     allowed = _checked(alpha, allow)
     old, old_name = _resolved(before, before_name or "before")
     new, new_name = _resolved(after, after_name or "after")
+    _check_rows(old, new)
     old_boards, new_boards = facts_of(old), facts_of(new)
-    pairs = paired_boards(old_boards, new_boards, allowed)
-    notes = check_same(pairs, old_boards, new_boards, allowed)
-    named = {rule.metric for rule in parsed}
+    devices = paired_boards(old_boards, new_boards, allowed)
+    notes = check_same(devices, old_boards, new_boards, allowed)
     old_groups, new_groups = summaries(old), summaries(new)
-    by_hash = _needs_hash(old_groups) or _needs_hash(new_groups)
-    olds = _by_key(old_groups, pairs, named, by_hash)
-    news = _by_key(new_groups, {}, named, by_hash)
+    pairing = Pairing(devices, needs_hash(old_groups) or needs_hash(new_groups))
+    named = {name for rule in parsed if not rule.is_glob for name in rule.chosen(SHARES)}
+    olds = side_of(old, old_groups, pairing, named, is_old=True)
+    news = side_of(new, new_groups, pairing, named, is_old=False)
     _check_common(olds, news)
-    rows, gate_notes = apply_rules(_rows(olds, news, pairs, alpha), parsed, alpha)
+    rows, apart = _rows(olds, news, pairing, alpha)
+    gaps = [
+        *lost_samples(old, pairing, named, is_old=True),
+        *lost_samples(new, pairing, named, is_old=False),
+        *apart,
+    ]
+    gated = apply_rules(rows, parsed, alpha, gaps)
+    if any(row.metric == SHARE for row in rows):
+        notes.append(f"{SHARE} is a function's share, with all its samples, in all of its board.")
     return Comparison(
-        tuple(rows),
-        (*notes, *_lost(rows), *gate_notes),
+        gated.rows,
+        (*notes, *_told(gaps), *_lost(rows), *gated.notes),
         parsed,
         alpha,
         old_name,
         new_name,
         _facts(old, old_boards),
         _facts(new, new_boards),
+        gated.unjudged,
     )
 
 
@@ -87,9 +102,17 @@ def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
     if not 0 < alpha < 1:
         raise UsageError(f"alpha={alpha!r} is no probability between 0 and 1.")
     allowed = frozenset([allow] if isinstance(allow, str) else allow)
-    for name in sorted(allowed - {*MISMATCHES}):
-        raise UnknownNameError("mismatch", name, MISMATCHES)
+    check_allowed(allowed)
     return allowed
+
+
+def _check_rows(old: Report, new: Report) -> None:
+    empty = [when for when, side in (("before", old), ("after", new)) if not len(side.calls)]
+    if empty:
+        which = "Neither Report has a row" if len(empty) == 2 else f"The Report {empty[0]} is empty"
+        raise ComparisonError(
+            f"{which}: there is nothing to compare.", hint="Reports of something that was measured"
+        )
 
 
 def _resolved(side: Report | str, name: str) -> tuple[Report, str]:
@@ -101,43 +124,16 @@ def _resolved(side: Report | str, name: str) -> tuple[Report, str]:
     return found.report, found.label
 
 
-def _needs_hash(groups: Iterable[GroupSummary]) -> bool:
-    """Tell whether only the hash tells some groups of equal name apart."""
-    hashes: dict[GroupKey, str] = {}
-    keys = dict.fromkeys(group.key for group in groups)
-    return any(hashes.setdefault(replace(k, hash=""), k.hash) != k.hash for k in keys)
-
-
-def _by_key(
-    groups: Iterable[GroupSummary],
-    renamed: Mapping[str, str],
-    named: Collection[str],
-    by_hash: bool,
-) -> _Side:
-    """Return the metrics to compare by group and name, on the boards' new names.
-
-    Shares depend on what else was measured: they are compared only where a rule names them.
-    """
-    found: _Side = {}
-    for group in groups:
-        if group.metric in SHARES and group.metric not in named:
-            continue
-        key = group.key
-        device = renamed.get(key.device, key.device)
-        place = (key.name, key.shapes, key.flags, device, key.hash if by_hash else "")
-        found.setdefault(place, {})[group.metric] = group
-    return found
-
-
-def _check_common(olds: _Side, news: _Side) -> None:
+def _check_common(old: Side, new: Side) -> None:
+    olds, news = old.metrics, new.metrics
     if any(olds[key].keys() & news[key].keys() for key in olds.keys() & news.keys()):
         return
     if olds.keys() & news.keys():
-        old, new = (
+        names = [
             ", ".join(dict.fromkeys(name for each in side.values() for name in each))
             for side in (olds, news)
-        )
-        what = f"metric in common: {old} before, {new} after"
+        ]
+        what = f"metric in common: {names[0]} before, {names[1]} after"
     else:
         what = f"row in common.\nBefore: {_listed(olds)}.\nAfter: {_listed(news)}"
     raise ComparisonError(
@@ -146,28 +142,44 @@ def _check_common(olds: _Side, news: _Side) -> None:
     )
 
 
-def _listed(side: _Side) -> str:
-    texts = [_text(*key) for key in side]
-    more = f" and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
-    return (", ".join(texts[:_MOST_LISTED]) or "nothing") + more
+def _listed(side: Iterable[Key]) -> str:
+    return _first(_text(*key) for key in side) or "nothing"
 
 
 def _text(name: str, shapes: str, flags: str, device: str, _: str) -> str:
     return " ".join(filter(None, [f"{name}({shapes})", flags, f"on {device}" if device else ""]))
 
 
-def _rows(olds: _Side, news: _Side, pairs: Mapping[str, str], alpha: float) -> list[Difference]:
-    shown = {new: old if old == new else f"{old} -> {new}" for old, new in pairs.items()}
-    return [
-        difference(
-            GroupKey(key[0], key[1], key[2], shown.get(key[3], key[3]), key[4]),
-            olds.get(key, {}).get(metric),
-            news.get(key, {}).get(metric),
-            alpha,
-        )
-        for key in dict.fromkeys([*olds, *news])
-        for metric in dict.fromkeys([*olds.get(key, {}), *news.get(key, {})])
-    ]
+def _rows(
+    old: Side, new: Side, pairing: Pairing, alpha: float
+) -> tuple[list[Difference], list[Gap]]:
+    """Return a row for each metric of each group, and those that are not to be compared."""
+    rows: list[Difference] = []
+    gaps: list[Gap] = []
+    for key in dict.fromkeys([*old.metrics, *new.metrics]):
+        olds, news = old.metrics.get(key, {}), new.metrics.get(key, {})
+        for metric in dict.fromkeys([*olds, *news]):
+            why = why_not(key, metric, old, new) if metric in olds and metric in news else None
+            if why is not None:
+                gaps.append(pairing.gap(key, metric, why))
+                continue
+            shown = pairing.shown(key)
+            rows.append(difference(shown, olds.get(metric), news.get(metric), alpha))
+    return rows, gaps
+
+
+def _told(gaps: Iterable[Gap]) -> list[str]:
+    """Say what is not compared, or not with all samples, and why."""
+    found: dict[str, dict[str, None]] = {}
+    for gap in gaps:
+        found.setdefault(gap.why, {})[gap.what] = None
+    return [f"{_first(names)}: {why}." for why, names in found.items()]
+
+
+def _first(names: Iterable[str]) -> str:
+    every = [*names]
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more
 
 
 def _lost(rows: Sequence[Difference]) -> list[str]:
@@ -178,9 +190,7 @@ def _lost(rows: Sequence[Difference]) -> list[str]:
             f"{row.metric} of {row.name}" for row in rows if row.verdict == verdict
         )
         if found:
-            listed = ", ".join([*found][:_MOST_LISTED])
-            more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
-            notes.append(f"Only {when}: {listed}{more}.")
+            notes.append(f"Only {when}: {_first(found)}.")
     return notes
 
 

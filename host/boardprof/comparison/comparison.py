@@ -11,7 +11,7 @@ from boardprof.errors import UsageError
 from boardprof.metrics import Kind
 from boardprof.stats.summary import Summary
 
-__all__ = ["Comparison", "ComparisonError", "Difference", "Verdict"]
+__all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict"]
 
 Verdict: TypeAlias = Literal["same", "better", "worse", "noise", "added", "removed"]
 
@@ -33,7 +33,8 @@ class Difference:
         kind: of the column: Count, Duration, Percent or Ratio.
         before: its samples per call; None: not there before.
         after: likewise.
-        change: of the medians, relative to the old one; None where that is 0 or one is missing.
+        change: of the medians, relative to the old one; None where that is 0 or one is missing. It
+            is a float, or whole where it is 0 or beyond every float.
         p: of the rank test; None of exact values, and where one is missing.
         is_exact: both sides are of deterministic boards and without noise.
         verdict: what it amounts to.
@@ -49,12 +50,53 @@ class Difference:
     kind: Kind
     before: Summary | None
     after: Summary | None
-    change: float | None
+    change: int | float | None
     p: float | None
     is_exact: bool
     verdict: Verdict
     rule: Rule | None = None
     broken: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why one metric of one group is not compared, or not with all its samples.
+
+    Attributes:
+        name: of the function; "" for the metric of all.
+        shapes: of its arguments.
+        device: as in `Difference`.
+        flags: likewise.
+        metric: column name.
+        why: as a sentence without its subject and its point.
+    """
+
+    name: str
+    shapes: str
+    device: str
+    flags: str
+    metric: str
+    why: str
+
+    @property
+    def what(self) -> str:
+        """What it is about, for people."""
+        return f"{self.metric} of {self.name}" if self.name else self.metric
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """What a rule is for, and could not judge.
+
+    Attributes:
+        rule: the rule.
+        what: metric and function.
+        why: as in `Gap`.
+    """
+
+    rule: Rule
+    what: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -68,6 +110,9 @@ class Comparison:
         alpha: the level of the rank test.
         before_name: what the old side is called.
         after_name: what the new one is called.
+        before_facts: what identifies the old one: build, compiler, flags.
+        after_facts: likewise.
+        unjudged: what rules are for, and could not judge: it is gone, or not to be compared.
     """
 
     rows: tuple[Difference, ...]
@@ -78,6 +123,7 @@ class Comparison:
     after_name: str = "after"
     before_facts: tuple[tuple[str, str], ...] = field(default=())
     after_facts: tuple[tuple[str, str], ...] = field(default=())
+    unjudged: tuple[Unjudged, ...] = ()
 
     @property
     def regressed(self) -> bool:

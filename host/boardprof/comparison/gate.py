@@ -6,24 +6,47 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from boardprof.comparison.comparison import ComparisonError, Difference
+from boardprof.comparison.comparison import ComparisonError, Difference, Gap, Unjudged
 from boardprof.comparison.rule import Rule, RuleError, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Percent
 from boardprof.stats.ranks import smallest_p
+from boardprof.stats.summary import Number
 
-__all__ = ["apply_rules"]
+__all__ = ["Gated", "apply_rules"]
 
 _COLD = "cold"
+_MOST_LISTED = 8
+
+
+@dataclass(frozen=True)
+class Gated:
+    """What came of rules.
+
+    Attributes:
+        rows: with the rules that they break.
+        notes: what is to be known of the rules.
+        unjudged: what they are for, and could not judge.
+    """
+
+    rows: tuple[Difference, ...]
+    notes: tuple[str, ...]
+    unjudged: tuple[Unjudged, ...]
 
 
 def apply_rules(
-    rows: Sequence[Difference], rules: Sequence[Rule], alpha: float
-) -> tuple[list[Difference], list[str]]:
-    """Return the rows with the rules that they break, and what is to be known of the rules.
+    rows: Sequence[Difference], rules: Sequence[Rule], alpha: float, gaps: Sequence[Gap] = ()
+) -> Gated:
+    """Hold rows against rules.
 
     A rule is broken where the change is beyond its limit and is no noise. What a cold call costs is
     known of one call: it is judged by the limit alone.
+
+    Args:
+        rows: what has changed.
+        rules: what must not.
+        alpha: the level of the rank test.
+        gaps: what is not compared, or not with all samples.
 
     Raises:
         UnknownNameError: a rule names a metric that there is not.
@@ -31,19 +54,29 @@ def apply_rules(
         ComparisonError: its metric is gone, and nothing could be said of it.
     """
     notes: list[str] = []
+    unjudged: list[Unjudged] = []
     broken: dict[int, list[Rule]] = {}
     for rule in rules:
-        chosen = _rows_of(rule, rows)
+        own = [gap for gap in gaps if _is_for(rule, gap)]
+        chosen = _rows_of(rule, rows, own)
         pairs = {i: pair for i in chosen if (pair := _pair(rows[i], rule)) is not None}
-        notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)
-        for i, pair in pairs.items():
-            if pair.is_broken(rule):
-                broken.setdefault(i, []).append(rule)
+        notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], own, alpha)
+        beyond = [i for i, pair in pairs.items() if pair.is_broken(rule)]
+        for i in beyond:
+            broken.setdefault(i, []).append(rule)
+        judged = {_place(rows[i]) for i in beyond}
+        missing = [*own, *_missing(rule, [rows[i] for i in chosen], [*pairs.values()])]
+        by_place = {_place(gap): gap for gap in reversed(missing)}
+        unjudged += [
+            Unjudged(rule, gap.what, gap.why)
+            for place, gap in reversed(by_place.items())
+            if place not in judged
+        ]
     gated = [
         replace(row, rule=broken[i][0], broken=tuple(broken[i])) if i in broken else row
         for i, row in enumerate(rows)
     ]
-    return gated, notes
+    return Gated(tuple(gated), tuple(notes), tuple(unjudged))
 
 
 @dataclass(frozen=True)
@@ -51,8 +84,8 @@ class _Pair:
     """A row that is there before and after, and what a rule looks at: None where it is lacking."""
 
     row: Difference
-    old: float | None
-    new: float | None
+    old: Number | None
+    new: Number | None
     smallest_p: float
 
     def is_broken(self, rule: Rule) -> bool:
@@ -70,19 +103,39 @@ def _pair(row: Difference, rule: Rule) -> _Pair | None:
     return _Pair(row, old, new, smallest_p(row.before.n, row.after.n))
 
 
-def _names(row: Difference) -> tuple[str, str]:
+def _place(row: Difference | Gap) -> tuple[str, str, str, str, str]:
+    return row.name, row.shapes, row.device, row.flags, row.metric
+
+
+def _missing(rule: Rule, chosen: Sequence[Difference], pairs: Sequence[_Pair]) -> Iterable[Gap]:
+    """Yield the rows that a rule is for and cannot judge: what is new has nothing to be kept."""
+    for row in chosen:
+        if row.verdict == "removed":
+            yield Gap(*_place(row), "it is gone")
+    for pair in pairs:
+        if None in (pair.old, pair.new):
+            yield Gap(*_place(pair.row), f"{rule.statistic} is not on both sides")
+
+
+def _names(row: Difference | Gap) -> tuple[str, str]:
     """Return what a row's metric may be called: its name, or DEVICE.NAME."""
     return row.metric, f"{row.device}.{row.metric}"
 
 
-def _rows_of(rule: Rule, rows: Sequence[Difference]) -> list[int]:
+def _is_for(rule: Rule, row: Gap) -> bool:
+    if rule.is_glob and rule.unit == "pp" and not _may_have_points(row.metric):
+        return False
+    return any(rule.chosen([name]) for name in _names(row))
+
+
+def _rows_of(rule: Rule, rows: Sequence[Difference], gaps: Sequence[Gap]) -> list[int]:
     metrics = dict.fromkeys(row.metric for row in rows)
     of_parts = dict.fromkeys(_names(row)[1] for row in rows)
     chosen = rule.chosen(metrics) or rule.chosen(of_parts)
     found = [i for i, row in enumerate(rows) if chosen & {*_names(row)}]
     if rule.is_glob and rule.unit == "pp":
         return [i for i in found if _has_points(rows[i])]
-    if not found and not rule.is_glob:
+    if not found and not gaps and not rule.is_glob:
         raise UnknownNameError("metric", rule.metric, metrics, where=f"for the rule {rule.text!r}")
     if rule.unit == "pp" and not all(_has_points(rows[i]) for i in found):
         raise RuleError(
@@ -95,14 +148,23 @@ def _rows_of(rule: Rule, rows: Sequence[Difference]) -> list[int]:
 
 
 def _has_points(row: Difference) -> bool:
-    return row.kind is Percent or row.metric.endswith("(%)")
+    return row.kind is Percent or _may_have_points(row.metric)
+
+
+def _may_have_points(metric: str) -> bool:
+    return metric == "Percent" or metric.endswith("(%)")
 
 
 def _notes_of(
-    rule: Rule, chosen: Sequence[Difference], pairs: Sequence[_Pair], alpha: float
+    rule: Rule,
+    chosen: Sequence[Difference],
+    pairs: Sequence[_Pair],
+    gaps: Sequence[Gap],
+    alpha: float,
 ) -> Iterable[str]:
     if not chosen:
-        yield f"The rule {rule} is for no metric of these Reports."
+        if not gaps:
+            yield f"The rule {rule} is for no metric of these Reports."
     elif not pairs:
         if any(row.before is not None for row in chosen):
             raise ComparisonError(
@@ -113,11 +175,17 @@ def _notes_of(
         yield f"The rule {rule} is for what was not measured before."
     lacking = dict.fromkeys(each.row.name for each in pairs if None in (each.old, each.new))
     if lacking:
-        names = ", ".join(lacking)
+        names = _listed([*lacking])
         yield f"The rule {rule} says nothing of {names}: {rule.statistic} is not on both sides."
     few = [p.row for p in pairs if not p.row.is_exact and p.smallest_p >= alpha]
     if few and rule.statistic != _COLD:
+        names = _listed([*dict.fromkeys(f"{row.metric} of {row.name}" for row in few)])
         yield (
-            f"The rule {rule} cannot be broken by {few[0].metric} of {few[0].name}: so few samples "
-            f"never give p < {alpha:g}. Take more with --repeat."
+            f"The rule {rule} cannot be broken by {names}: so few samples never give "
+            f"p < {alpha:g}. Take more with --repeat."
         )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more

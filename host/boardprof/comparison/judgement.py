@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 
 from boardprof.comparison.comparison import Difference, Verdict
 from boardprof.metrics import Kind, Percent, Ratio
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.ranks import mann_whitney
-from boardprof.stats.summary import Number, exact_percentile
+from boardprof.stats.summary import Number, magnitude, plain
 
 __all__ = ["difference"]
 
@@ -42,8 +43,7 @@ def difference(
     change, p, verdict = None, None, _missing(before)
     is_exact = bool(before and after and before.summary.is_exact and after.summary.is_exact)
     if before is not None and after is not None:
-        old = before.summary.median
-        change = float(_medians_apart(before, after)) / abs(old) if old else None
+        change = _change(before, after)
         p = None if is_exact else _p(before, after)
         verdict = _verdict(before, after, p, alpha)
     return Difference(
@@ -60,6 +60,16 @@ def difference(
         is_exact=is_exact,
         verdict=verdict,
     )
+
+
+def _change(before: GroupSummary, after: GroupSummary) -> int | float | None:
+    """Return how far the medians are apart, relative to the old one; rounded once, at the end."""
+    old, new = _medians(before, after)
+    if old == 0:
+        return None
+    if isinstance(old, float) or isinstance(new, float):
+        return float(new - old) / abs(float(old))
+    return plain(Fraction(new - old) / Fraction(magnitude(old)))
 
 
 def _missing(before: GroupSummary | None) -> Verdict:
@@ -98,7 +108,7 @@ def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: 
     step = _step(before, after)
     if p is not None:
         grain = max(before.grain, after.grain)
-        if p >= alpha or abs(float(step)) <= _GRAINS * grain:
+        if p >= alpha or magnitude(step) <= _GRAINS * grain:
             return "noise"
     more_is_better = _is_gain(before.kind, before.metric)
     return "better" if (step > 0) == more_is_better else "worse"
@@ -111,13 +121,14 @@ def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:
 
 def _step(before: GroupSummary, after: GroupSummary) -> Number:
     """Return the difference of the medians, or of the means where the medians are equal."""
-    return _medians_apart(before, after) or after.summary.mean - before.summary.mean
+    old, new = _medians(before, after)
+    if old != new:
+        return new - old
+    return after.summary.exactly("mean") - before.summary.exactly("mean")
 
 
-def _medians_apart(before: GroupSummary, after: GroupSummary) -> Number:
-    """Return the difference of the medians, exactly where they are exact."""
-    old, new = (exact_percentile(sorted(side.values), 50) for side in (before, after))
-    return new - old
+def _medians(before: GroupSummary, after: GroupSummary) -> tuple[Number, Number]:
+    return before.summary.exactly("median"), after.summary.exactly("median")
 
 
 def _is_gain(kind: Kind, metric: str) -> bool:

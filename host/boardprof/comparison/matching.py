@@ -9,15 +9,30 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from boardprof.comparison.comparison import ComparisonError
+from boardprof.errors import UnknownNameError
 from boardprof.report.report import Report
 
-__all__ = ["MISMATCHES", "BoardFacts", "check_same", "facts_of", "paired_boards"]
+__all__ = ["MISMATCHES", "BoardFacts", "check_allowed", "check_same", "facts_of", "paired_boards"]
 
 MISMATCHES: Final = ("clock", "board", "compiler")
 """What `compare` refuses unless it is allowed."""
 
 _PATH_FLAGS = ("-I", "-L", "-isystem", "-iquote", "-idirafter", "-include")
 _PATH_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map=")
+
+
+_NAMED = 3
+"""Functions that are named; of more their number is told."""
+
+
+def check_allowed(allow: Iterable[str]) -> None:
+    """See that there are such mismatches.
+
+    Raises:
+        UnknownNameError: there is none of a name.
+    """
+    for name in sorted({*allow} - {*MISMATCHES}):
+        raise UnknownNameError("mismatch", name, MISMATCHES)
 
 
 @dataclass(frozen=True)
@@ -176,11 +191,13 @@ def _other_compiler(before: BoardFacts, after: BoardFacts) -> list[str]:
         found.append(f"compiled by {old} before, by {new} after.")
     if before.cflags != after.cflags and before.cflags and after.cflags:
         found.append(f"the board's flags are {before.cflags} before, {after.cflags} after.")
-    changed = {
-        (before.flags[name], after.flags[name]): name
-        for name in before.flags
-        if name in after.flags and before.flags[name] != after.flags[name]
-    }
-    for (old, new), name in changed.items():
-        found.append(f"{name} is compiled with {old or 'no flags'} before, {new or 'none'} after.")
+    changed: dict[tuple[str, str], list[str]] = {}
+    for name in before.flags:
+        if name in after.flags and before.flags[name] != after.flags[name]:
+            changed.setdefault((before.flags[name], after.flags[name]), []).append(name)
+    for (old, new), names in changed.items():
+        who = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} functions"
+        verb = "is" if len(names) == 1 else "are"
+        which = f"{old or 'no flags'} before, {new or 'none'} after"
+        found.append(f"{who} {verb} compiled with {which}.")
     return found

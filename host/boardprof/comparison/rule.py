@@ -7,12 +7,15 @@ import difflib
 import fnmatch
 import math
 import re
+import shlex
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Literal, TypeAlias, cast
 
 from boardprof.errors import UsageError
-from boardprof.stats.summary import Summary
+from boardprof.stats.summary import Number, Summary, magnitude
 
 __all__ = ["STATISTICS", "Rule", "RuleError", "Unit", "parse_rule", "statistic"]
 
@@ -37,6 +40,16 @@ _ALIASES: Final = {
 _FORM = "METRIC[:STATISTIC]>LIMIT, e.g. 'cycles:median>2%', 'instructions:max>0', 'IPC<-5%'"
 _LIMIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
 
+_MOST_DIGITS = 1000
+_WIDE = ("W", "F")
+_WITHOUT_WIDTH = ("Mn", "Me")
+
+
+def _width(text: str) -> int:
+    """Return the columns that text takes on a terminal."""
+    shown = [char for char in text if unicodedata.category(char) not in _WITHOUT_WIDTH]
+    return sum(2 if unicodedata.east_asian_width(char) in _WIDE else 1 for char in shown)
+
 
 class RuleError(UsageError):
     """A rule does not parse; the message shows it with a caret under the place."""
@@ -51,7 +64,7 @@ class RuleError(UsageError):
             hint: what to write.
         """
         shown = "".join(c if c.isprintable() else "?" for c in text)  # the caret must stay in line
-        super().__init__(f"{message}\n  {shown}\n  {' ' * column}^", hint=hint)
+        super().__init__(f"{message}\n  {shown}\n  {' ' * _width(shown[:column])}^", hint=hint)
         self.text = text
         self.column = column
 
@@ -73,7 +86,7 @@ class Rule:
     metric: str
     statistic: str
     sign: Literal[">", "<"]
-    limit: float
+    limit: int | float
     unit: Unit
 
     def __str__(self) -> str:
@@ -99,37 +112,28 @@ class Rule:
         wanted = _ALIASES.get(wanted, wanted).casefold()
         return {name for name in known if name.casefold() == wanted}
 
-    def is_broken(self, before: float, after: float) -> bool:
-        """Tell whether a change is beyond the limit.
+    def is_broken(self, before: Number, after: Number) -> bool:
+        """Tell whether a change is beyond the limit; counts are compared without rounding.
 
         Growth from 0 has no percentage; any is beyond a limit in percent.
         """
-        change = after - before
+        is_rounded = isinstance(before, float) or isinstance(after, float)
+        change: Number = after - before if is_rounded else Fraction(after) - Fraction(before)
         if self.unit == "%":
             if before == 0:
                 return change > 0 if self.sign == ">" else change < 0
-            change = 100 * change / abs(before)
-        # What a decimal fraction in the rule cannot say exactly is not beyond it.
-        limit = self.limit + math.copysign(1e-9 * abs(self.limit), self.limit)
+            change = 100 * change / magnitude(before)
+        limit = Fraction(self.limit) if isinstance(self.limit, int) else Fraction(str(self.limit))
+        if is_rounded:  # what a float cannot say exactly is not beyond it
+            limit *= 1 + Fraction(1, 10**9)
         return change > limit if self.sign == ">" else change < limit
 
 
-def statistic(summary: Summary, name: str) -> float | None:
-    """Return one of `STATISTICS` of a Summary; None where it has none."""
-    match name:
-        case "min":
-            return summary.minimum
-        case "max":
-            return summary.maximum
-        case "mean":
-            return summary.mean
-        case "stddev":
-            return summary.stddev
-        case "cold":
-            return summary.first
-        case "median":
-            return summary.median
-    return summary.percentiles[int(name.removeprefix("p"))]
+def statistic(summary: Summary, name: str) -> Number | None:
+    """Return one of `STATISTICS` of a Summary, without rounding; None where it has none."""
+    if name == "stddev":
+        return summary.stddev
+    return None if name == "cold" and summary.first is None else summary.exactly(name)
 
 
 def parse_rule(text: str) -> Rule:
@@ -141,6 +145,10 @@ def parse_rule(text: str) -> Rule:
     place = max(text.rfind(">"), text.rfind("<"))
     if place < 0:
         raise RuleError(text, len(text), "The rule has no '>' or '<'.", hint=_FORM)
+    if (several := _several(text)) is not None:
+        column, rules = several
+        options = " ".join(f"--fail-if {shlex.quote(rule)}" for rule in rules)
+        raise RuleError(text, column, "These are several rules.", hint=f"each apart: {options}")
     if text[:place].rstrip().endswith((">", "<")):
         raise RuleError(text, place, "There are two signs.", hint=_FORM)
     metric, chosen = _left(text, place)
@@ -159,6 +167,26 @@ def parse_rule(text: str) -> Rule:
     return Rule(text, metric, chosen, sign, limit, unit)
 
 
+def _several(text: str) -> tuple[int, list[str]] | None:
+    """Return where the second of several rules begins, and all of them; None: it is one."""
+    for separator in (",", ";"):
+        parts = text.split(separator)
+        if len(parts) > 1 and all(">" in part or "<" in part for part in parts):
+            return len(parts[0]) + 1, [part.strip() for part in parts]
+    return None
+
+
+def _close_statistics(name: str) -> list[str]:
+    """Return the statistic that a word is probably meant for."""
+    percent = re.fullmatch(r"p(\d{1,3}(?:\.\d+)?)", name)
+    if percent is None:
+        return difflib.get_close_matches(name, STATISTICS, n=1)
+    if float(percent[1]) == 50:
+        return ["median"]
+    known = [each for each in STATISTICS if each[1:].isdigit()]
+    return [min(known, key=lambda each: abs(float(each[1:]) - float(percent[1])))]
+
+
 def _left(text: str, place: int) -> tuple[str, str]:
     """Return the metric and the statistic, which is what follows the last colon, if it is one."""
     left = text[:place]
@@ -168,7 +196,7 @@ def _left(text: str, place: int) -> tuple[str, str]:
         left, chosen = metric, name.casefold()
     else:
         chosen = "median"
-        close = difflib.get_close_matches(name.casefold(), STATISTICS, n=1) if colon else []
+        close = _close_statistics(name.casefold()) if colon else []
         if close or (colon and not name):
             raise RuleError(
                 text,
@@ -181,7 +209,7 @@ def _left(text: str, place: int) -> tuple[str, str]:
     return left.strip(), chosen
 
 
-def _right(text: str, start: int) -> tuple[float, Unit]:
+def _right(text: str, start: int) -> tuple[int | float, Unit]:
     right = text[start:]
     column = start + len(right) - len(right.lstrip())
     if right.startswith("="):
@@ -191,8 +219,10 @@ def _right(text: str, start: int) -> tuple[float, Unit]:
     found = _LIMIT.fullmatch(right.strip())
     if found is None:
         raise RuleError(text, column, "The limit is no number.", hint=_FORM)
-    limit, unit = float(found[1]), found[2].strip()
-    if not math.isfinite(limit):
+    is_whole = found[1].lstrip("+-").isdigit() and len(found[1]) <= _MOST_DIGITS
+    limit = int(found[1]) if is_whole else float(found[1])
+    unit = found[2].strip()
+    if isinstance(limit, float) and not math.isfinite(limit):
         raise RuleError(text, column, "The limit is too large.", hint=_FORM)
     if unit not in ("%", "", "pp"):
         raise RuleError(

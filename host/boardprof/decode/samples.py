@@ -214,7 +214,9 @@ def _reading(found: _Found, longest_s: float | None) -> Reading:
             f"{info.source} stepped back within the window: {fields[meaning.start]} at its start, "
             f"{fields[meaning.stop]} at its end.",
             path=f"{info.name}.{meaning.stop}",
-            hint="a function that forks or migrates takes the counter of another thread with it",
+            hint="it may have fewer than the 64 bits that it is declared with, as boardprof doctor "
+            "tells; under an operating system a function that forks or migrates takes the counter "
+            "of another thread with it",
         )
     if meaning.wraps is not None:
         wrapped = _counted_wraps(fields, meaning, info)

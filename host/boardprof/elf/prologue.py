@@ -8,12 +8,21 @@ it.
 
 from __future__ import annotations
 
+import re
+
 from boardprof.elf.riscv_prologue import below_s0
 
 __all__ = ["FRAME_POINTERS", "below_frame_pointer"]
 
 FRAME_POINTERS = {"EM_X86_64": 6, "EM_RISCV": 8, "EM_AVR": 28}
 """By machine: its number in DWARF. Those that are not here have their frames whole in the rules."""
+
+_SMALL_X86_64 = re.compile(
+    rb"\x55\x48\x89\xe5"  # PUSH RBP; MOV RBP, RSP
+    rb"(?:\x41[\x54-\x57]|\x53)*"  # PUSH R12 to R15, RBX
+    rb"\x48\x83(?:\xec(?P<bytes>[\x00-\x7f])|\xc4\x80)",  # SUB RSP, imm8; ADD RSP, -128
+    re.DOTALL,
+)
 
 _LENGTH = 48
 """Bytes from a function's beginning in which its frame is made."""
@@ -28,11 +37,22 @@ def below_frame_pointer(machine: str, code: bytes) -> int:
     """
     prologue = code[:_LENGTH]
     if machine == "EM_X86_64":
-        at = prologue.find(b"\x48\x81\xec")  # SUB RSP, imm32
-        return int.from_bytes(prologue[at + 3 : at + 7], "little") if at >= 0 else 0
+        return _x86_64(prologue)
     if machine == "EM_AVR":
         return _avr(prologue)
     return below_s0(code) if machine == "EM_RISCV" else 0
+
+
+def _x86_64(prologue: bytes) -> int:
+    """Return what SUB takes from RSP, an imm32, or an imm8 right behind PUSH RBP; MOV RBP, RSP.
+
+    Registers may be pushed in between. Three bytes alone are found too easily where they are none.
+    """
+    at = prologue.find(b"\x48\x81\xec")
+    if at >= 0:
+        return int.from_bytes(prologue[at + 3 : at + 7], "little")
+    small = _SMALL_X86_64.search(prologue)
+    return 0 if small is None else small["bytes"][0] if small["bytes"] else 128
 
 
 def _avr(prologue: bytes) -> int:

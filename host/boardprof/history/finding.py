@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from boardprof.errors import UnknownNameError
@@ -25,12 +26,19 @@ class Found:
     Attributes:
         report: it.
         label: what output calls it, e.g. ``#42 (main)``, or the file's name.
+        time: when it was kept; of a file, when it was written: ISO 8601, in UTC.
         run: of the history; None of a file.
     """
 
     report: Report
     label: str
+    time: str
     run: Run | None = None
+
+    @property
+    def dated(self) -> str:
+        """What output calls it where it stands beside another that may be called alike."""
+        return f"{self.label} of {self.time}"
 
 
 def history_path() -> Path | None:
@@ -56,8 +64,9 @@ def user_history() -> History:
     """
     path = history_path()
     if path is None:
+        empty = "" if os.environ.get(_VARIABLE, "").strip() else ", which is empty,"
         raise HistoryError(
-            f"There is no history: {_VARIABLE} turns it off.",
+            f"There is no history: {_VARIABLE}{empty} turns it off.",
             hint=f"unset {_VARIABLE}, or give the file of a Report",
         )
     return History(path)
@@ -83,12 +92,18 @@ def find_run(ref: str) -> Found:
     path = Path(ref)
     is_file = ref != "" and path.is_file()
     if ref.endswith(".json") or (is_file and os.sep in ref):
-        return Found(read_report(ref), path.name)
+        return _of_file(path)
     try:
         history = user_history()
         run = history.run(ref)
     except (HistoryError, UnknownNameError):
         if is_file:
-            return Found(read_report(ref), path.name)
+            return _of_file(path)
         raise
-    return Found(history.load(run), run.label, run)
+    return Found(history.load(run), run.label, run.time, run)
+
+
+def _of_file(path: Path) -> Found:
+    report = read_report(str(path))
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return Found(report, path.name, f"{written:%Y-%m-%dT%H:%M:%SZ}")

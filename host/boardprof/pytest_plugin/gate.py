@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.metrics import digits
 from boardprof.report.report import Report
-from boardprof.stats.groups import summaries
+from boardprof.stats.groups import SHARES, GroupSummary, summaries
 
 __all__ = ["Gate", "Verdict", "check_rules"]
 
@@ -20,10 +21,12 @@ class Verdict:
     Attributes:
         failures: what is over its limit, or broke a rule, each as a text with the numbers.
         notes: what could not be compared, and why.
+        is_compared: with the baseline; None: there is none.
     """
 
     failures: tuple[str, ...]
     notes: tuple[str, ...]
+    is_compared: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -35,12 +38,14 @@ class Gate:
         rules: such as ``cycles:median>2%``.
         baseline: the earlier run: its name and its Report; None: there is none.
         allow: mismatches to compare in spite of.
+        is_baseline_required: what the baseline lacks is a failure.
     """
 
     limits: Mapping[str, float]
     rules: Sequence[str]
     baseline: tuple[str, Report] | None
     allow: Sequence[str] = ()
+    is_baseline_required: bool = False
 
     def judge(self, report: Report) -> Verdict:
         """Hold a test's Report against it.
@@ -49,14 +54,19 @@ class Gate:
             UnknownNameError: a limit's metric was not counted.
             UsageError: a rule does not parse, or the runs are not to be compared.
         """
-        failures = [*self._over_limit(report)]
-        if self.baseline is None:
+        groups = summaries(report)
+        uncounted = [*self._uncounted(groups)]
+        failures = [*self._over_limit(groups), *uncounted]
+        if self.baseline is None or uncounted:
             return Verdict(tuple(failures), ())
         name, earlier = self.baseline
         common = _rows_of(earlier, report, any_board="board" in self.allow)
         if common is None:
             names = ", ".join(dict.fromkeys(str(row["Name"]) for row in report.calls))
-            return Verdict(tuple(failures), (f"{name} has no such run of {names}",))
+            text = f"{name} has no such run of {names}"
+            if self.is_baseline_required:
+                failures.append(f"not compared: {text} (--bp-require-baseline)")
+            return Verdict(tuple(failures), (text,), is_compared=False)
         from boardprof.comparison.compare import compare
 
         found = compare(
@@ -65,20 +75,37 @@ class Gate:
         if found.regressed:
             broken = ", ".join(f"{row.rule}" for row in found.regressions)
             failures.append(f"regression: {broken}\n{found.table(changed_only=True)}")
-        return Verdict(tuple(failures), found.notes)
+        notes = [f"{each.what} is not judged by {each.rule}: {each.why}" for each in found.unjudged]
+        return Verdict(tuple(failures), (*notes, *found.notes), is_compared=True)
 
-    def _over_limit(self, report: Report) -> Iterator[str]:
-        found = [each for each in summaries(report) if each.metric in self.limits]
+    def _over_limit(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
+        found = [each for each in groups if each.metric in self.limits]
         for missing in self.limits.keys() - {each.metric for each in found}:
-            raise UnknownNameError("metric", missing, [each.metric for each in summaries(report)])
+            raise UnknownNameError("metric", missing, [each.metric for each in groups])
         for each in found:
             limit = self.limits[each.metric]
             if each.summary.median > limit:
                 yield (
                     f"{each.key.name} on {each.key.device}: {each.metric} is "
-                    f"{float(each.summary.median):,.6g} per call (median of {each.summary.n}), "
-                    f"over its limit of {limit:,.6g}"
+                    f"{_text(each.summary.median)} per call (median of {each.summary.n}), "
+                    f"over its limit of {_text(limit)}"
                 )
+
+    def _uncounted(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
+        """Yield the rules whose metric is not there: that nobody has counted it breaks no rule."""
+        from boardprof.comparison.rule import parse_rule
+
+        metrics = list(dict.fromkeys(each.metric for each in groups))
+        names = [*metrics, *SHARES, *(f"{each.key.device}.{each.metric}" for each in groups)]
+        boards = ", ".join(dict.fromkeys(each.board for each in groups))
+        for rule in map(parse_rule, self.rules):
+            if not rule.is_glob and not rule.chosen(names):
+                error = UnknownNameError("metric", rule.metric, metrics, owner=boards)
+                yield f"the rule {rule} cannot be kept, its metric was not counted: {error}"
+
+
+def _text(value: int | float) -> str:
+    return digits(value, ",") if isinstance(value, int) else f"{value:,.6g}"
 
 
 def _rows_of(earlier: Report, report: Report, *, any_board: bool) -> Report | None:

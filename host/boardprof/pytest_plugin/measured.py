@@ -39,7 +39,7 @@ class Measured(Mapping[str, Summary]):
             UnknownNameError: the board has not counted it.
         """
         if metric not in self._found:
-            raise UnknownNameError(f"metric on {self._board}", metric, self)
+            raise UnknownNameError("metric", metric, self, owner=self._board)
         return self._found[metric]
 
     def __contains__(self, metric: object) -> bool:

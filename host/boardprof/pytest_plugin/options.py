@@ -32,6 +32,7 @@ class Options:
         save: name under which the history keeps it.
         wait_s: how long to wait for a board that another worker has.
         is_required: a board that cannot be had fails the test instead of skipping it.
+        is_baseline_required: what the baseline has no run of fails the test.
     """
 
     boards: tuple[str, ...]
@@ -44,6 +45,7 @@ class Options:
     save: str | None
     wait_s: float
     is_required: bool
+    is_baseline_required: bool = False
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -80,6 +82,11 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="Fail, rather than skip, where a board or its tools cannot be had.",
     )
+    add(
+        "--bp-require-baseline",
+        action="store_true",
+        help="Fail a test of which the run to compare with has nothing; needs --bp-compare.",
+    )
 
 
 def read_options(config: pytest.Config) -> Options:
@@ -104,6 +111,8 @@ def read_options(config: pytest.Config) -> Options:
     baseline = config.getoption("--bp-compare")
     if rules and baseline is None:
         raise pytest.UsageError("--bp-fail-if is about a change: --bp-compare RUN says from what")
+    if config.getoption("--bp-require-baseline") and baseline is None:
+        raise pytest.UsageError("--bp-require-baseline is about --bp-compare RUN, which is missing")
     json_file = config.getoption("--bp-json")
     baud = option("baud")
     return Options(
@@ -117,6 +126,7 @@ def read_options(config: pytest.Config) -> Options:
         save=config.getoption("--bp-save"),
         wait_s=config.getoption("--bp-wait"),
         is_required=config.getoption("--bp-require-board"),
+        is_baseline_required=config.getoption("--bp-require-baseline"),
     )
 
 

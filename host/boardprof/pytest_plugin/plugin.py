@@ -28,6 +28,7 @@ from boardprof.pytest_plugin.markers import (
 )
 from boardprof.pytest_plugin.options import add_options
 from boardprof.pytest_plugin.session import Session
+from boardprof.pytest_plugin.telling import shortened, told
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
@@ -51,14 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[_SESSION] = session = Session(config)
-    if session.options.rules:
-        from boardprof.errors import UsageError
-        from boardprof.pytest_plugin.gate import check_rules
-
-        try:
-            check_rules(session.options.rules)
-        except UsageError as error:
-            raise pytest.UsageError(str(error)) from None
+    if session.options.baseline is not None or session.options.allow:
+        session.check()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -81,8 +76,8 @@ def bp_board(request: pytest.FixtureRequest) -> str | None:
 def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Board]:
     """A connected `boardprof.Board`, with the sources that the marker ``board`` names."""
     session = request.config.stash[_SESSION]
-    lending = session.boards.board(wanted_board(request.node, bp_board))
-    with session.skipping():
+    with session.skipping(), told():
+        lending = session.boards.board(wanted_board(request.node, bp_board))
         found = lending.__enter__()
     try:
         yield found
@@ -97,21 +92,29 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
     from boardprof.pytest_plugin.profiler import Profiler
 
     session = request.config.stash[_SESSION]
-    words = marked(request.node)
-    rules = words.get("fail_if", session.options.rules)
-    rules = (rules,) if isinstance(rules, str) else tuple(rules)
-    check_rules(rules)
-    gate = Gate(words.get("limit", {}), rules, session.baseline, session.options.allow)
-    profiler = Profiler(
-        session.boards,
-        wanted_board(request.node, bp_board),
-        request.path.parent,
-        gate,
-        {name: words[name] for name in MEASURING if name in words},
-    )
+    options = session.options
+    with told():
+        words = marked(request.node)
+        rules = words.get("fail_if", options.rules)
+        rules = (rules,) if isinstance(rules, str) else tuple(rules)
+        check_rules(rules)
+        profiler = Profiler(
+            session.boards,
+            wanted_board(request.node, bp_board),
+            request.path.parent,
+            Gate(
+                words.get("limit", {}),
+                rules,
+                session.baseline,
+                options.allow,
+                options.is_baseline_required,
+            ),
+            {name: words[name] for name in MEASURING if name in words},
+        )
     request.node.stash[_PROFILER] = profiler
     yield profiler
     session.measurements += profiler.measurements
+    session.compared += profiler.compared
     session.notes += [f"{request.node.nodeid}: {note}" for note in profiler.notes]
 
 
@@ -119,9 +122,13 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Fail a test that went through, but measured what it must not."""
     profiler = pyfuncitem.stash.get(_PROFILER, None)
+    is_whole = bool(pyfuncitem.config.getoption("fulltrace", False))
     if profiler is None:
-        return (yield)
-    with pyfuncitem.config.stash[_SESSION].skipping():
+        if "board" not in pyfuncitem.fixturenames:
+            return (yield)
+        with shortened(is_whole):
+            return (yield)
+    with pyfuncitem.config.stash[_SESSION].skipping(), shortened(is_whole):
         result = yield
     for measurement in profiler.measurements:
         pyfuncitem.user_properties += _properties(measurement)
@@ -164,6 +171,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(text.partition("\n\nConfiguration\n")[0])
     for note in ours.notes:
         terminalreporter.write_line(f"note: {note}")
+    if ours.not_compared:
+        terminalreporter.write_line(f"{ours.not_compared}: {ours.options.baseline} lacks them")
 
 
 def _properties(measurement: Measurement) -> list[tuple[str, object]]:
@@ -171,6 +180,6 @@ def _properties(measurement: Measurement) -> list[tuple[str, object]]:
     from boardprof.pytest_plugin.measured import Measured
 
     return [
-        (f"boardprof.{measurement.function}.{metric}.median", float(summary.median))
+        (f"boardprof.{measurement.function}.{metric}.median", summary.median)
         for metric, summary in Measured(measurement).items()
     ]

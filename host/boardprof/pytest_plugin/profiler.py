@@ -24,6 +24,7 @@ class Profiler:
         measurements: all that the test has measured.
         failures: what is over a limit or broke a rule.
         notes: what could not be compared.
+        compared: for each measurement that was to be, whether it was compared with the baseline.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Profiler:
         self.measurements: list[Measurement] = []
         self.failures: list[str] = []
         self.notes: list[str] = []
+        self.compared: list[bool] = []
 
     def __call__(
         self,
@@ -92,4 +94,6 @@ class Profiler:
         verdict = self._gate.judge(found.report)
         self.failures += verdict.failures
         self.notes += verdict.notes
+        if verdict.is_compared is not None:
+            self.compared.append(verdict.is_compared)
         return found

@@ -28,6 +28,7 @@ class Session:
         options: of this run.
         measurements: in the order of the tests.
         notes: what people should know of it.
+        compared: for each measurement that was to be, whether it was compared with the baseline.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -35,6 +36,7 @@ class Session:
         self.options: Options = read_options(config)
         self.measurements: list[Measurement] = []
         self.notes: list[str] = []
+        self.compared: list[bool] = []
         self._boards: Boards | None = None
         self._baseline: tuple[str, Report] | None = None
 
@@ -57,6 +59,23 @@ class Session:
             self._baseline = (found.label, found.report)
         return self._baseline
 
+    def check(self) -> None:
+        """See before any test that there is what to compare with, and that rules parse.
+
+        Raises:
+            pytest.UsageError: there is not, or they do not.
+        """
+        from boardprof.comparison.matching import check_allowed
+        from boardprof.errors import BoardprofError
+        from boardprof.pytest_plugin.gate import check_rules
+
+        try:
+            check_rules(self.options.rules)
+            check_allowed(self.options.allow)
+            _ = self.baseline
+        except BoardprofError as error:
+            raise pytest.UsageError(str(error)) from None
+
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
         """Skip a test whose board, or a tool for it, cannot be had, unless boards are required."""
@@ -69,6 +88,12 @@ class Session:
                 raise
             pytest.skip(f"{error.message} (--bp-require-board makes this a failure)")
 
+    @property
+    def not_compared(self) -> str:
+        """How much of what was measured the baseline has nothing of; "" where it has all."""
+        lacking = self.compared.count(False)
+        return f"{lacking} of {len(self.compared)} not compared" if lacking else ""
+
     def report(self) -> Report:
         """Return the Report of all that was measured; there must be something."""
         from boardprof.report.assemble import assemble
@@ -77,13 +102,14 @@ class Session:
 
     def packed(self) -> bytes:
         """Return what a worker sends to the controller."""
-        return pickle.dumps((self.measurements, self.notes))
+        return pickle.dumps((self.measurements, self.notes, self.compared))
 
     def take(self, packed: bytes) -> None:
         """Take over what a worker has sent."""
-        measurements, notes = pickle.loads(packed)
+        measurements, notes, compared = pickle.loads(packed)
         self.measurements += measurements
         self.notes += notes
+        self.compared += compared
 
     def write(self) -> bool:
         """Write the Report and keep it in the history.

@@ -23,6 +23,7 @@ from boardprof.render.aggregate import (
     per_call_medians,
 )
 from boardprof.render.cells import cell, display_width, escaped, per_call_cell
+from boardprof.render.labels import LABEL, labelled_groups
 from boardprof.render.table import configuration_lines, headers_of
 from boardprof.report.calls import Calls, Row
 from boardprof.report.report import Report
@@ -31,8 +32,8 @@ __all__ = ["render_boards_table"]
 
 _LEFT_OUT: Final = frozenset(
     # The row's own key; the board's name; what says nothing of one call.
-    ("Name", "Hash", "Argument Shapes", "Flags", "Device", "Count", "Percent", "Perturbation (%)")
-)
+    ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", "Percent"]
+) | {"Perturbation (%)"}
 _RELATIVE: Final = "Relative"
 _LEGEND: Final = (
     "Each number is the median per call; a cell is empty where the board has no such metric."
@@ -43,6 +44,8 @@ _RELATIVE_LEGEND: Final = (
 
 _Group: TypeAlias = list[list[str]]  # columns: a header, then one cell a line
 
+_Function: TypeAlias = tuple[Metric, Metric, str]  # name or hash, argument shapes, label
+
 
 @dataclass
 class _Line:
@@ -51,6 +54,7 @@ class _Line:
     name: Metric
     shapes: Metric
     flags: Metric
+    label: str
     groups: dict[Metric, int] = field(default_factory=dict)
 
 
@@ -59,20 +63,20 @@ class _Samples:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._groups = calls.groups()
+        self._groups = labelled_groups(calls)
         self._merged = merge_calls(calls, self._groups)
         self._medians: dict[str, list[PerCall]] = {}
 
-    def functions(self) -> dict[tuple[Metric, Metric], list[_Line]]:
+    def functions(self) -> dict[_Function, list[_Line]]:
         """Return the lines of each function, in the order of their first samples."""
-        functions: dict[tuple[Metric, Metric], dict[Metric, _Line]] = {}
-        for number, (key, rows) in enumerate(
+        functions: dict[_Function, dict[Metric, _Line]] = {}
+        for number, ((key, label), rows) in enumerate(
             zip(self._groups.keys, self._groups.rows, strict=True)
         ):
-            lines = functions.setdefault((key.name, key.shapes), {})
+            lines = functions.setdefault((key.name, key.shapes, label), {})
             if key.flags not in lines:
                 name = self._calls[rows[0]].get("Name", "")
-                lines[key.flags] = _Line(name, key.shapes, key.flags)
+                lines[key.flags] = _Line(name, key.shapes, key.flags, label)
             lines[key.flags].groups[key.device] = number
         return {function: list(lines.values()) for function, lines in functions.items()}
 
@@ -110,19 +114,21 @@ def render_boards_table(report: Report, *, sort: bool = True, separator: str = "
     return "".join(f"{line.rstrip(' ')}\n" for line in text)
 
 
-def _order(
-    calls: Calls, functions: Sequence[tuple[Metric, Metric]], device: Metric
-) -> Sequence[int]:
+def _order(calls: Calls, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
     """Return the functions' numbers, the one that is largest on a board first."""
-    groups = calls.groups(by_flags=False)
+    groups = labelled_groups(calls, by_flags=False)
     pairs = zip(groups.keys, merge_calls(calls, groups), strict=True)
-    there = {(key.name, key.shapes): row for key, row in pairs if key.device == device}
+    there = {
+        (key.name, key.shapes, label): row for (key, label), row in pairs if key.device == device
+    }
     return largest_first([there.get(function, {}) for function in functions], SORT_COLUMNS)
 
 
 def _keys(lines: Sequence[_Line], swept: bool) -> tuple[_Group, list[str]]:
     """Return the columns that name a line, and a line for the legend: arguments that all have."""
     columns = [["Name", *(cell(line.name, "Name", "") for line in lines)]]
+    if any(line.label for line in lines):
+        columns.append([LABEL, *(cell(line.label, LABEL, "") for line in lines)])
     if swept:
         columns.append(["Flags", *(cell(line.flags, "Flags", "") for line in lines)])
     shapes = [cell(line.shapes, "Argument Shapes", "") for line in lines]

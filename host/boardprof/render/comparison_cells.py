@@ -3,24 +3,32 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from boardprof.comparison.comparison import Comparison, Difference
-from boardprof.metrics import Kind, Percent
-from boardprof.stats.summary import Summary
+from boardprof.metrics import Kind, Percent, digits
+from boardprof.stats.summary import Number, Summary, magnitude, plain
 
 __all__ = ["certainty", "change_text", "headline", "median_text", "number_text", "verdict_text"]
 __all__ += ["what_of"]
 
 _PRECISE_BELOW = 100.0
+_LONG = 10**60
+"""Such counts are no counts any more, and would tear the table."""
+
+_MOST_LISTED = 8
 
 
-def number_text(value: float | None, kind: Kind) -> str:
+def number_text(value: Number | None, kind: Kind) -> str:
     """Return a value per call: whole numbers whole, others with four digits or two decimals."""
     if value is None:
         return ""
     unit = " %" if kind is Percent else ""
     if value == int(value):
-        return f"{int(value):,}{unit}"
-    return (f"{value:.4g}" if abs(value) < _PRECISE_BELOW else f"{value:,.2f}") + unit
+        whole = int(value)
+        return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
+    number = plain(value)
+    return (f"{number:.4g}" if abs(number) < _PRECISE_BELOW else f"{number:,.2f}") + unit
 
 
 def median_text(summary: Summary | None, kind: Kind) -> str:
@@ -32,15 +40,19 @@ def change_text(row: Difference) -> str:
     """Return the change in percent; of percentages in points; from 0 as a difference."""
     if row.before is None or row.after is None:
         return ""
-    step = row.after.median - row.before.median
+    step = row.after.exactly("median") - row.before.exactly("median")
     if step == 0:
         return "0"
     if row.kind is Percent:
-        return f"{step:+.3g} pp"
-    if row.change is None:
-        return f"{'+' if step > 0 else '-'}{number_text(abs(step), row.kind)}"
-    text = f"{100 * row.change:+,.2f}"
-    return f"{text} %" if float(text.replace(",", "")) else f"{100 * row.change:+.1g} %"
+        return f"{float(step):+.3g} pp"
+    if not row.change:  # from 0, or less than any float
+        return f"{'+' if step > 0 else '-'}{number_text(magnitude(step), row.kind)}"
+    try:
+        percent = float(100 * row.change)
+    except OverflowError:
+        return f"{Decimal(100 * int(row.change)):+.3g} %"
+    text = f"{percent:+,.2f}"
+    return f"{text} %" if float(text.replace(",", "")) else f"{percent:+.1g} %"
 
 
 def certainty(row: Difference) -> str:
@@ -72,9 +84,20 @@ def headline(comparison: Comparison) -> str:
         result = f"{found} {'regression' if found == 1 else 'regressions'}"
     else:
         result = "no regression" if comparison.rules else "no rule, so nothing is gated"
+    if comparison.unjudged:
+        result += f"; {_unjudged_text(comparison)}"
     counts = ", ".join(
         f"{number} {verdict}"
         for verdict in ("worse", "better", "noise", "same", "added", "removed")
         if (number := sum(row.verdict == verdict for row in rows))
     )
     return f"{result}; {len(rows)} metrics: {counts}."
+
+
+def _unjudged_text(comparison: Comparison) -> str:
+    """Count and name the rows that a rule is for and could not judge."""
+    names = [*dict.fromkeys(each.what for each in comparison.unjudged)]
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    number = len(comparison.unjudged)
+    what = "1 row is" if number == 1 else f"{number} rows are"
+    return f"{what} not judged ({', '.join(names[:_MOST_LISTED])}{more})"

@@ -27,6 +27,10 @@ def comparison_json(comparison: Comparison) -> str:
         "before": {"name": comparison.before_name, **dict(comparison.before_facts)},
         "after": {"name": comparison.after_name, **dict(comparison.after_facts)},
         "notes": list(comparison.notes),
+        "unjudged": [
+            {"rule": str(each.rule), "what": each.what, "why": each.why}
+            for each in comparison.unjudged
+        ],
         "rows": [_row(row) for row in comparison.rows],
     }
     return json.dumps(content, allow_nan=False)

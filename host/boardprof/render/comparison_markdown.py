@@ -21,7 +21,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     rest = [row for row in comparison.rows if row not in changed]
     mark = "❌" if comparison.regressed else "✅"
     parts = [
-        f"### {mark} boardprof: {headline(comparison)}\n",
+        f"### {mark} boardprof: {_text(headline(comparison))}\n",
         f"{code(comparison.before_name)} → {code(comparison.after_name)}\n",
     ]
     if changed:

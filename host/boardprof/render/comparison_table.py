@@ -42,7 +42,7 @@ def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> s
         f"Before: {escaped(comparison.before_name)}{_listed(comparison.before_facts)}",
         f"After:  {escaped(comparison.after_name)}{_listed(comparison.after_facts)}",
         *(f"Note: {escaped(note)}" for note in comparison.notes),
-        f"Result: {headline(comparison)}",
+        f"Result: {escaped(headline(comparison))}",
     ]
     return "".join(f"{line}\n" for line in lines)
 

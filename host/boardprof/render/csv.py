@@ -40,7 +40,9 @@ def render_csv(report: Report, *, compat: Compat = None) -> str:
     # A line of one empty field would be read back as no line at all.
     blank = '""' if names and compat is None else ""
     rows = zip(*cells, strict=True) if names else repeat((), len(report.calls))
-    return "".join(f"{','.join(line) or blank}\n" for line in chain([header], rows))
+    text = "".join(f"{','.join(line) or blank}\n" for line in chain([header], rows))
+    # A file name that is no UTF-8 stands in a Report in a way that no file can have.
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _cell(metric: Metric | None) -> str:

@@ -43,13 +43,20 @@ _REPORT: Final = "boardprof-report"
 _BEFORE: Final = "boardprof-report-before"
 
 
-def render_html(report: Report, *, before: Report | None = None, allow: Sequence[str] = ()) -> str:
+def render_html(
+    report: Report,
+    *,
+    before: Report | None = None,
+    allow: Sequence[str] = (),
+    names: tuple[str, str] = ("an older run", "This run"),
+) -> str:
     """Return ``report`` as an HTML page.
 
     Args:
         report: what the page is about.
         before: an older Report; the page shows what changed from it, and carries it too.
         allow: mismatches to compare in spite of, see `compare`.
+        names: what the page calls ``before`` and ``report`` where it tells what changed.
 
     Raises:
         ComparisonError: the two Reports cannot be compared.
@@ -60,7 +67,7 @@ def render_html(report: Report, *, before: Report | None = None, allow: Sequence
     if before is not None:
         from boardprof.comparison.compare import compare
 
-        comparison = compare(before, report, allow=allow)
+        comparison = compare(before, report, allow=allow, before_name=names[0], after_name=names[1])
     view = page_view(report, groups, comparison)
     return Template(_asset("page.html")).substitute(
         version=__version__,

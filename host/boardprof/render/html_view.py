@@ -8,17 +8,19 @@ in a comparison. Of samples that are all alike, one value is kept.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.cells import escaped
 from boardprof.render.names import plain
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.summary import Number, Summary
+from boardprof.stats.summary import plain as rounded
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison, Difference
@@ -35,6 +37,9 @@ _SHARE: Final = "Percent"
 """Each sample's share of its device's total: it says nothing of one call."""
 
 _LAST: Final = ("Stack (bytes)", "Perturbation (%)")
+_IDENTITY: Final = ("build", "compiler", "flags")
+"""Which facts tell two runs apart."""
+
 _EXACT_FLOAT: Final = 1 << 53
 """Integers up to here are exact in JavaScript."""
 
@@ -144,8 +149,16 @@ def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | fl
 
 def _changes(comparison: Comparison) -> dict[str, Any]:
     before, after = comparison.before_name, comparison.after_name
-    notes = [f"{after} against {before}.", *(str(note) for note in comparison.notes)]
+    sides = [(after, comparison.after_facts), (before, comparison.before_facts)]
+    shown = " against ".join(escaped(f"{name}{_told(facts)}") for name, facts in sides)
+    notes = [f"{shown}.", *map(escaped, comparison.notes)]
     return {"note": " ".join(notes), "rows": [_change(each) for each in comparison.rows]}
+
+
+def _told(facts: Sequence[tuple[str, str]]) -> str:
+    """Return build, compiler and flags of a side."""
+    told = [f"{name} {value}" for name, value in facts if name.endswith(_IDENTITY)]
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def _changed_keys(comparison: Comparison) -> list[dict[str, str]]:
@@ -168,14 +181,23 @@ def _change(each: Difference) -> dict[str, Any]:
 
 
 def _median(summary: Summary | None) -> int | float | str | None:
-    return None if summary is None else _number(summary.median)
+    """Return the median; as text where a float of the script would be another number."""
+    if summary is None:
+        return None
+    median = summary.median
+    is_big = isinstance(median, int) and abs(median) >= _EXACT_FLOAT
+    return digits(int(median), ",") if is_big else _number(median)
 
 
 def _number(value: Number | str | None) -> int | float | str | None:
     """Return a number as JSON can carry it; infinities and NaN become their names."""
-    if value is None or isinstance(value, str | int):
+    if value is None or isinstance(value, str):
         return value
-    number = float(value) if isinstance(value, Fraction) else value
+    if isinstance(value, int):
+        return value if abs(value) <= sys.float_info.max else digits(value, ",")
+    number = rounded(value) if isinstance(value, Fraction) else value
+    if isinstance(number, int):
+        return _number(number)
     if not math.isfinite(number):
         return str(number)
     whole = number.is_integer() and abs(number) < _EXACT_FLOAT

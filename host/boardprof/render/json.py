@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final
 
-from boardprof.errors import ReportFileError
+from boardprof.errors import ReportFileError, UsageError
 from boardprof.metrics import (
     TAGS,
     Count,
@@ -31,6 +32,7 @@ from boardprof.metrics import (
     raw_from_json,
     raws_from_json,
 )
+from boardprof.render.json_extra import check_extra
 from boardprof.render.json_reader import JsonReader, need_list, need_object, syntax_error
 from boardprof.report.calls import Calls, CallsBuilder, place_text
 from boardprof.report.columns import Cells, Column
@@ -42,7 +44,23 @@ _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
 
 
 def render_json(report: Report) -> str:
-    """Return the whole Report as one line of JSON."""
+    """Return the whole Report as one line of JSON.
+
+    Raises:
+        UsageError: a count has more digits than a reader takes.
+    """
+    try:
+        return _rendered(report)
+    except ValueError as error:
+        if "digits" not in str(error):
+            raise
+        most = sys.get_int_max_str_digits()
+        raise UsageError(
+            f"The Report cannot be written as JSON: a count has more than {most:,} digits."
+        ) from None
+
+
+def _rendered(report: Report) -> str:
     parts = {
         "calls": "[" + ",".join(_rows(report.calls)) + "]",
         "device_metrics": _dumped({k: _row_to_json(r) for k, r in report.device_metrics.items()}),
@@ -175,4 +193,5 @@ def _extra(extra: object) -> dict[str, Any]:
             where=where,
             hint="read it with the release of boardprof that wrote it, or with a newer one",
         )
+    check_extra(checked)
     return checked

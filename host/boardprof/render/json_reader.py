@@ -9,18 +9,23 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final
 
 from boardprof.errors import ReportFileError
 from boardprof.report.calls import place_text
 
-__all__ = ["JsonReader", "need_list", "need_object", "syntax_error"]
+__all__ = ["JsonReader", "json_kind", "need_list", "need_object", "syntax_error"]
 
 _FAULT: Final = object()  # stands in the parsed JSON for what cannot be accepted
 _NON_FINITE_HINT: Final = 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
 _BLANK: Final = " \t\n\r"
 _BLANKS: Final = re.compile(r"[ \t\n\r]*")
+_SURROGATE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+"""Halves of a character that stand alone, but for those that Python reads file names with."""
+
 _CUT_TOKEN: Final = re.compile(r"-|\.|[eE][-+]?|nu?l?|tr?u?|fa?l?s?")
 
 
@@ -36,6 +41,7 @@ class JsonReader:
         self._text = text
         self._pos = int(text.startswith("\ufeff"))
         self._faults: list[tuple[str, str | None]] = []
+        self._has_surrogates = _may_have_surrogates(text)
         self._decoder = json.JSONDecoder(
             parse_constant=self._constant, parse_float=self._number, strict=True
         )
@@ -54,10 +60,22 @@ class JsonReader:
             ReportFileError: a number in it that JSON has not, or that is too large.
         """
         self.next()
-        value, self._pos = self._decoder.raw_decode(self._text, self._pos)
+        try:
+            value, end = self._decoder.raw_decode(self._text, self._pos)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:  # an integer of thousands of digits
+            value, end = self._slow_decoder.raw_decode(self._text, self._pos)
+        self._pos = end
         if self._faults:
             message, hint = self._faults[0]
             raise ReportFileError(message, where=_find_fault(value, *place) or "", hint=hint)
+        if self._has_surrogates and (found := _find_surrogate(value, *place)) is not None:
+            raise ReportFileError(
+                "half of a UTF-16 pair, a lone surrogate, is no text",
+                where=found,
+                hint="write text in UTF-8, or characters beyond U+FFFF as both their halves",
+            )
         return value
 
     def members(self) -> Iterator[str]:
@@ -98,6 +116,27 @@ class JsonReader:
     def _error(self, message: str) -> json.JSONDecodeError:
         return json.JSONDecodeError(message, self._text, self._pos)
 
+    @cached_property
+    def _slow_decoder(self) -> json.JSONDecoder:
+        """One that asks for each integer."""
+        return json.JSONDecoder(
+            parse_constant=self._constant,
+            parse_float=self._number,
+            parse_int=self._integer,
+            strict=True,
+        )
+
+    def _integer(self, digits: str) -> object:
+        try:
+            return int(digits)
+        except ValueError:
+            most = sys.get_int_max_str_digits()
+            number = len(digits.lstrip("-"))
+            self._faults.append(
+                (f"an integer of {number:,} digits: at most {most:,} are read", None)
+            )
+            return _FAULT
+
     def _constant(self, name: str) -> object:
         self._faults.append((f"{name} is not JSON", _NON_FINITE_HINT))
         return _FAULT
@@ -127,7 +166,7 @@ def syntax_error(error: json.JSONDecodeError) -> ReportFileError:
 def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
     """Return ``value``, which must be an object."""
     if not isinstance(value, dict):
-        message = f"a JSON object is needed, not {_json_kind(value)}"
+        message = f"a JSON object is needed, not {json_kind(value)}"
         raise ReportFileError(message, where=place_text(root, *keys))
     return value
 
@@ -135,7 +174,7 @@ def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
 def need_list(value: object, root: str) -> list[Any]:
     """Return ``value``, which must be an array."""
     if not isinstance(value, list):
-        raise ReportFileError(f"a JSON array is needed, not {_json_kind(value)}", where=root)
+        raise ReportFileError(f"a JSON array is needed, not {json_kind(value)}", where=root)
     return value
 
 
@@ -164,6 +203,32 @@ def _find_fault(value: object, *keys: str | int) -> str | None:
     return None
 
 
-def _json_kind(value: object) -> str:
+def _may_have_surrogates(text: str) -> bool:
+    if "\\ud" in text or "\\uD" in text:
+        return True
+    return not text.isascii() and _SURROGATE.search(text) is not None
+
+
+def _find_surrogate(value: object, *keys: str | int) -> str | None:
+    """Return the place of the first text, or name, that is none."""
+    if isinstance(value, str):
+        is_text = _SURROGATE.search(value) is None
+        return None if is_text else (place_text(str(keys[0]), *keys[1:]) if keys else "a key")
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    for key, item in items:
+        bad_key = isinstance(key, str) and _SURROGATE.search(key) is not None
+        if bad_key:
+            return place_text(str(keys[0]), *keys[1:], str(key)) if keys else str(key)
+        if (found := _find_surrogate(item, *keys, key)) is not None:
+            return found
+    return None
+
+
+def json_kind(value: object) -> str:
+    """Say what kind of JSON a value is."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "true or false"}
     return names.get(type(value), "null" if value is None else "a number")

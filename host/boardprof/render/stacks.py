@@ -72,7 +72,8 @@ def metric_of_all(report: Report, metric: str | None) -> str:
         told = "; ".join(f"{device}: {', '.join(names)}" for device, names in columns.items())
         raise UsageError(
             f"No metric is on all devices of the Report, and different ones do not add up: {told}.",
-            hint="name one: --metric NAME, or render_collapsed(report, metric=NAME)",
+            hint="name one: boardprof export collapsed REPORT --metric NAME, or "
+            "render_collapsed(report, metric=NAME)",
         )
     return (preferred or shared)[0]
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report as a text table: TVM's layout byte for byte, or ours, which adds to it.
 
-Common to both: rows of equal name, argument shapes and device are merged, the
-largest come first, then a ``Sum`` row, one ``Total`` row a device, and the
+Common to both: rows of equal name (hash, if they have one), argument shapes and device are merged,
+the largest come first, then a ``Sum`` row, one ``Total`` row a device, and the
 configuration. Six columns always come first, others follow in byte order.
 
 Ours differs in this: lines have no trailing blanks, columns without a value are
@@ -35,6 +35,7 @@ from boardprof.render.cells import (
     tvm_cell,
     tvm_width,
 )
+from boardprof.render.labels import labelled_groups
 from boardprof.report.calls import Calls
 from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
@@ -63,7 +64,8 @@ def render_table(
     Args:
         report: what to print.
         sort: largest first; otherwise in the order of the first sample.
-        aggregate: merge rows of equal name, argument shapes and device.
+        aggregate: merge rows of equal name, argument shapes and device; in our layout those of
+            other labels are apart.
         col_sums: add the ``Sum`` row.
         compat: None for our layout, "tvm" for TVM's.
         separator: between thousands.
@@ -74,7 +76,7 @@ def render_table(
     if compat not in (None, "tvm"):
         raise UnknownNameError("compat mode", compat, ["tvm"])
     calls = report.calls
-    groups = calls.groups(by_flags=compat is None) if aggregate else grouped(range(len(calls)))
+    groups = _groups(calls, compat) if aggregate else grouped(range(len(calls)))
     merged = merge_calls(calls, groups, compat)
     sorted_by = SORT_COLUMNS if compat is None else SORT_COLUMNS[:1]
     order = largest_first(merged, sorted_by) if sort else range(len(merged))
@@ -91,6 +93,10 @@ def render_table(
             per_call = _per_call_cells(name, calls, groups, merged, separator)
             columns.append([f"{name}/call", *(per_call[i] for i in order), *("" for _ in tail)])
     return _our_text(report.configuration, columns, separator)
+
+
+def _groups(calls: Calls, compat: Compat) -> Groups[Any]:
+    return labelled_groups(calls) if compat is None else calls.groups(by_flags=False)
 
 
 def _our_cell(column: str) -> Callable[[Metric, str], str]:

@@ -15,7 +15,7 @@ from boardprof._version import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.samples import Reading, Sample
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, metric_to_json
-from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
+from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows, clock_of
 from boardprof.report.report import SCHEMA_VERSION, Report, Row
 
 if TYPE_CHECKING:
@@ -361,15 +361,23 @@ def _perturbation_line(measurements: Sequence[Measurement]) -> str:
 
 def _flags(measurement: Measurement) -> Iterable[str]:
     for counter in measurement.counters:
+        told = f"{_column(measurement, counter)} of {measurement.function}"
         if any(s.readings[counter].ambiguous for s in measurement.samples):
-            yield f"{counter} of {measurement.function} may have wrapped unseen"
+            yield f"{told} may have wrapped unseen"
         if any(measurement.net(s, counter) < 0 for s in measurement.samples):
-            yield f"{counter} of {measurement.function} is below what can be resolved (net < 0)"
+            yield f"{told} is below what can be resolved (net < 0)"
     if isinstance(measurement.stack, Stack) and measurement.stack.is_at_least:
         yield (
             f"the stack of {measurement.function} is at least {measurement.stack.used:,} bytes: "
             "all that was painted was used"
         )
+
+
+def _column(measurement: Measurement, counter: str) -> str:
+    """Return the column that a counter stands in."""
+    readings = measurement.samples[0].readings
+    clock = clock_of(readings, measurement.device.clock_kind)
+    return next(iter(metrics_of(counter, 0, readings[counter], clock)))
 
 
 def _devices(measurements: Sequence[Measurement]) -> list[Device]:

@@ -58,9 +58,15 @@ def decode_again(report: Report, schemas: Sequence[Layout] = ()) -> Report:
         return _decoded(report, extra, schemas)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise DecodeError(
-            f"What the Report keeps of its measurements cannot be read: {error!r}.",
+            f"What the Report keeps of its measurements cannot be read: {_why(error)}.",
             hint="a Report that this or an older boardprof wrote, unchanged",
         ) from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, KeyError) and error.args:
+        return f"there is no {error.args[0]!r}"
+    return str(error) or type(error).__name__
 
 
 def _decoded(report: Report, extra: Mapping[str, Any], schemas: Sequence[Layout]) -> Report:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from boardprof.errors import BoardprofError, UsageError
+from boardprof.history.finding import Found
 from boardprof.render.finding import Exporter, exporter_names, find_exporter
 from boardprof.report.report import Report
 from boardprof.writing import check_is_file, unwritable
@@ -72,12 +73,18 @@ def exported(report: Report, name: str, exporter: Exporter) -> bytes:
 
 
 def option_exporter(
-    name: str, *, before: Report | None, allow: Sequence[str], metric: str | None
+    name: str,
+    after: Found,
+    *,
+    before: Found | None,
+    allow: Sequence[str],
+    metric: str | None,
 ) -> Exporter:
     """Return an exporter with options that only one of them has.
 
     Args:
         name: of the exporter.
+        after: what is to be exported.
         before: an older Report, for the page.
         allow: in spite of what the two are compared, see `compare`.
         metric: for collapsed stacks.
@@ -92,9 +99,12 @@ def option_exporter(
         from boardprof.render.collapsed import render_collapsed
 
         return partial(render_collapsed, metric=metric)
-    from boardprof.render.html import render_html
+    if before is not None:
+        from boardprof.render.html import render_html
 
-    return partial(render_html, before=before, allow=allow)
+        names = (before.dated, after.dated)
+        return partial(render_html, before=before.report, allow=allow, names=names)
+    return find_exporter(name)
 
 
 def write_exported(content: bytes, file: Path) -> None:

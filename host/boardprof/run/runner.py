@@ -172,7 +172,7 @@ def run_plan(
             noted.add(text)
             on_note(text)
 
-    found = _Found(plan.sweep is not None)
+    found = _Found(plan.sweep is not None, [spec.name for spec in specs])
     interrupted = False
     try:
         for spec, setting in itertools.product(specs, settings):
@@ -192,26 +192,62 @@ def run_plan(
             raise
         interrupted = True
     failures = wanted.failures(found.failures, note_once)
-    for failure in failures:
-        _name_boards(failure, found.where.get(str(failure), []), specs)
+    found.name_places()
     if not found.measurements:
         return Outcome(None, tuple(failures))
-    missing = [failure.message.partition("\n")[0] for failure in failures]
+    missing = [failure.message.partition("\n")[0].removesuffix(":") for failure in failures]
+    missing += wanted.left_out()
     missing += ["what was left when it was interrupted"] if interrupted else []
     report = assemble(found.measurements, swept=plan.sweep is not None, missing=missing)
     return Outcome(report, tuple(failures), interrupted)
 
 
+@dataclass(frozen=True)
+class _Failure:
+    """An error, the boards that it came of, and the setting of a sweep."""
+
+    error: BoardprofError
+    boards: list[str]
+    setting: str | None
+
+    def name_places(self, boards: Sequence[str]) -> None:
+        """Let the error tell where it happened, if it could have been elsewhere.
+
+        A mistake of the plan itself, which is one on all boards, names none.
+        """
+        wrong = list(dict.fromkeys(self.boards))
+        is_told = any(name in self.error.message for name in wrong)
+        is_general = isinstance(self.error, UsageError) and len(wrong) == len(boards)
+        at = "for" if isinstance(self.error, BuildError) else "on"
+        is_placed = len(boards) > 1 and not is_told and not is_general
+        places = [f"{at} {', '.join(wrong)}"] if is_placed else []
+        if self.setting is not None:
+            places.append(f"with {self.setting or 'no flags'}")
+        if places:
+            where = ", ".join(places)
+            self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
+
+
 class _Found:
     """What has come of a plan so far: it stays, whatever comes later."""
 
-    def __init__(self, is_sweep: bool) -> None:
+    def __init__(self, is_sweep: bool, boards: Sequence[str]) -> None:
         self.measurements: list[Measurement] = []
-        self.failures: list[BoardprofError] = []
-        self.where: dict[str, list[str]] = {}
+        self._failures: list[_Failure] = []
         self._is_sweep = is_sweep
-        self._told: set[str] = set()
+        self._boards = boards
+        self._told: dict[str, _Failure] = {}
         self._now: list[BoardprofError] = []
+
+    @property
+    def failures(self) -> list[BoardprofError]:
+        """The errors, in the order in which they came."""
+        return [failure.error for failure in self._failures]
+
+    def name_places(self) -> None:
+        """Let each error tell the board and the setting that it came of, if there are several."""
+        for failure in self._failures:
+            failure.name_places(self._boards)
 
     @contextlib.contextmanager
     def failing(self, spec: BoardSpec, setting: Plan) -> Iterator[None]:
@@ -220,15 +256,18 @@ class _Found:
         try:
             yield
         except BoardprofError as error:
-            self.where.setdefault(str(error), []).append(spec.name)
+            told = self._told.get(str(error))
             # A mistake in the plan is told once, and so is what has nothing to do with a setting.
-            if str(error) not in self._told or (
-                self._is_sweep and not isinstance(error, UsageError)
-            ):
+            if told is None or (self._is_sweep and not isinstance(error, UsageError)):
                 self._now.append(error)
+            else:
+                told.boards.append(spec.name)
         finally:
-            self._told |= {str(error) for error in self._now}
-            self.failures += [_of_setting(error, setting) for error in self._now]
+            flags = setting.code.cflags if self._is_sweep else None
+            for each in self._now:
+                failure = _Failure(each, [spec.name], flags)
+                self._failures.append(failure)
+                self._told.setdefault(str(each), failure)
 
     def take(self, results: Iterable[Measurement | BoardprofError]) -> None:
         """Take results as they come."""
@@ -318,21 +357,6 @@ def _settings(plan: Plan) -> list[Plan]:
     code = plan.code
     settings = settings_of(plan.sweep, f"{code.optimize} {code.cflags}")
     return [replace(plan, code=replace(code, optimize="", cflags=flags)) for flags in settings]
-
-
-def _name_boards(error: BoardprofError, names: Sequence[str], specs: Sequence[BoardSpec]) -> None:
-    """Let a mistake name its boards if it is none on the others, as with a type's other width."""
-    wrong = list(dict.fromkeys(names))
-    is_told = any(name in error.message for name in wrong)
-    if isinstance(error, UsageError) and 0 < len(wrong) < len(specs) and not is_told:
-        error.message = f"On {', '.join(wrong)}: {error.message}"
-
-
-def _of_setting(error: BoardprofError, plan: Plan) -> BoardprofError:
-    """Return the error, which tells of the setting that it came of if there are several."""
-    if plan.sweep is not None:
-        error.message = f"With {plan.code.cflags or 'no flags'}: {error.message}"
-    return error
 
 
 def _build(

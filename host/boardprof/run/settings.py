@@ -24,7 +24,7 @@ from typing import Any
 from boardprof.errors import UnknownNameError, UsageError
 
 __all__ = ["PROJECT_FILE", "Setting", "SettingsFile", "find_settings", "read_settings"]
-__all__ += ["settings_of", "user_file"]
+__all__ += ["all_settings", "settings_of", "user_file"]
 
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
@@ -135,6 +135,20 @@ def read_settings(file: Path) -> SettingsFile:
     if not isinstance(ours, dict):
         raise UsageError(f"{file} has no table [tool.boardprof].")
     return SettingsFile(file, ("tool", "boardprof"), ours)
+
+
+def all_settings(files: list[SettingsFile]) -> list[Setting]:
+    """Return all that stands in files, in profiles too that nobody has asked for.
+
+    Raises:
+        UsageError: a profile is no table.
+    """
+    return [
+        setting
+        for each in files
+        for part in (None, *each.profiles)
+        for setting in each.values(part)
+    ]
 
 
 def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Setting]:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from boardprof.board.board import Board
+from boardprof.board.lacking import lack_text, split_by_offer
 from boardprof.board.planning import ALL
-from boardprof.errors import BoardprofError, UnknownNameError, UsageError
+from boardprof.errors import BoardprofError, UsageError
 from boardprof.report.measurement import Measurement
 
 __all__ = ["WantedMetrics"]
@@ -33,23 +34,19 @@ class WantedMetrics:
         """
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)
-        found = []
-        for name in self._names:
-            try:
-                board.offer.passes([name])
-            except UsageError as error:
-                self._errors[board.spec.name, name] = error
-            else:
-                found.append(name)
+        found, lacking = split_by_offer(board.offer, self._names)
+        self._errors |= {(board.spec.name, name): error for name, error in lacking.items()}
         self._had.update(found)
         if not found and (errors := self._of(board.spec.name)):
             self._without.append(next(iter(errors.values())))
             raise self._without[-1]
-        return found
+        return [*found]
 
     def told(self, measurement: Measurement, board: Board) -> Measurement:
         """Return the measurement, whose board tells what it lacks of the wanted ones."""
-        lacking = {name: _reason(name, error) for name, error in self._of(board.spec.name).items()}
+        lacking = {
+            name: lack_text(name, error) for name, error in self._of(board.spec.name).items()
+        }
         unsupported = {**measurement.device.unsupported, **lacking}
         return replace(measurement, device=replace(measurement.device, unsupported=unsupported))
 
@@ -62,19 +59,24 @@ class WantedMetrics:
         """
         if not self._had:
             return [*failures]
-        for board in dict.fromkeys(at for at, _ in self._errors):
-            lacking = self._of(board)
-            if any(error in self._without for error in lacking.values()):
-                told = "; ".join(f"{name}: {_reason(name, e)}" for name, e in lacking.items())
-                on_note(f"not measured on {board}, which has none of the metrics: {told}")
+        for board, told in self._boards_without():
+            on_note(f"not measured on {board}, which has none of the metrics: {told}")
         others = [failure for failure in failures if failure not in self._without]
         return others + [e for (_, name), e in self._errors.items() if name not in self._had]
 
+    def left_out(self) -> list[str]:
+        """Return the boards that have none of the metrics, which others have, and why."""
+        boards = self._boards_without() if self._had else ()
+        return [f"all of {board}, which has none of the metrics ({told})" for board, told in boards]
+
+    def _boards_without(self) -> Iterator[tuple[str, str]]:
+        for board in dict.fromkeys(at for at, _ in self._errors):
+            lacking = self._of(board)
+            if any(error in self._without for error in lacking.values()):
+                yield (
+                    board,
+                    "; ".join(f"{name}: {lack_text(name, e)}" for name, e in lacking.items()),
+                )
+
     def _of(self, board: str) -> dict[str, UsageError]:
         return {name: error for (at, name), error in self._errors.items() if at == board}
-
-
-def _reason(name: str, error: UsageError) -> str:
-    if isinstance(error, UnknownNameError):
-        return "it has no metric of that name"
-    return error.message.partition(f"{name}: ")[2].removesuffix(".") or error.message

@@ -63,6 +63,10 @@ class Source:
             return self._step_us(counter)
         return Fraction(counter in self.rates and counter != _CPU_CLOCK)
 
+    def hz(self, column: str) -> int | None:
+        """Return the rate of a clock whose steps a column counts; None of the CPU's own cycles."""
+        return None if column == _CPU_CLOCK else self.rates.get(column)
+
     def _step_us(self, clock: str) -> Fraction:
         hz = self.rates.get(clock, 0)
         return Fraction(10**6, hz) if hz and clock != _CPU_CLOCK else Fraction(0)

@@ -14,9 +14,10 @@ from boardprof.report.columns import Column
 from boardprof.report.groups import Groups
 from boardprof.report.report import Report
 from boardprof.stats.boards import Boards, Source
-from boardprof.stats.summary import Number, Summary, summarize
+from boardprof.stats.summary import Number, Summary, is_finite, summarize
 
-__all__ = ["LEVELS", "SHARES", "GroupKey", "GroupSummary", "summaries"]
+__all__ = ["LEVELS", "SHARES", "GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out"]
+__all__ += ["summaries"]
 
 LEVELS: Final = frozenset(["Stack (bytes)"])
 """Columns that say how high something stood in the whole measurement, not how often in a call."""
@@ -62,6 +63,7 @@ class GroupSummary:
         is_emulated: the board is an emulator or a simulator; None: not known.
         clock_kind: of the board; "" where it is not known.
         board: the board's name, also where ``key.device`` is a part of it.
+        hz: of the clock whose steps the metric counts; None of any other, and where not known.
     """
 
     key: GroupKey
@@ -73,14 +75,30 @@ class GroupSummary:
     is_emulated: bool | None = None
     clock_kind: str = ""
     board: str = ""
+    hz: int | None = None
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Samples that `summaries` leaves out.
+
+    Attributes:
+        key: the group; None: of the whole Report.
+        metric: column name.
+        why: what is the matter with them, as a part of a sentence.
+    """
+
+    key: GroupKey | None
+    metric: str
+    why: str
 
 
 def summaries(report: Report) -> list[GroupSummary]:
     """Return a Summary for each group of rows and each numeric column that it has.
 
     Values are per call: the sample's over its ``Count``; levels and rates (Percent, Ratio) as they
-    are. Samples without the value or a positive ``Count``, and values that are no finite float, are
-    left out, and so are columns in which kinds of metric are mixed.
+    are. Samples without the value or a positive ``Count``, infinities and NaN are left out, and so
+    are columns in which kinds of metric are mixed: see `left_out`.
     """
     boards, calls = Boards(report), report.calls
     groups = calls.group_by(*_KEYS)
@@ -98,6 +116,39 @@ def summaries(report: Report) -> list[GroupSummary]:
     return [summary for group in found for summary in group]
 
 
+def calls_of(report: Report) -> dict[GroupKey, int]:
+    """Return how many calls each group's samples have together; rows without a number count 1."""
+    groups = report.calls.group_by(*_KEYS)
+    counts = list(report.calls.column(_CALLS).filled(Count(1)))
+    return {
+        GroupKey(*map(_text, key)): sum(
+            counts[row].value for row in rows if isinstance(counts[row], Count)
+        )
+        for key, rows in zip(groups.keys, groups.rows, strict=True)
+    }
+
+
+def left_out(report: Report) -> list[LeftOut]:
+    """Return which samples have no statistics: they are not finite, or of mixed kinds."""
+    calls, found = report.calls, []
+    for metric in calls.names:
+        column = calls.column(metric)
+        if metric in (*_KEYS, _CALLS):
+            continue
+        if column.kind is None:
+            kinds = sorted({type(value).__name__ for value in column.given})
+            found.append(LeftOut(None, metric, f"it is {' and '.join(kinds)} in one Report"))
+        if column.kind in (Duration, Percent, Ratio) and not all(map(math.isfinite, column.given)):
+            groups = calls.group_by(*_KEYS)
+            for key, (values,) in zip(groups.keys, groups.split(column), strict=True):
+                lost = sum(not math.isfinite(value) for value in values)
+                if lost:
+                    verb = "is" if lost == 1 else "are"
+                    why = f"{lost} of {len(values)} samples {verb} infinite or no number"
+                    found.append(LeftOut(GroupKey(*map(_text, key)), metric, why))
+    return found
+
+
 @dataclass(frozen=True)
 class _Part:
     """What one group has in one column: values per call, and the most calls in a sample."""
@@ -109,26 +160,18 @@ class _Part:
 def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> Iterator[_Part]:
     if metric in LEVELS or column.kind in (Percent, Ratio):
         for (values,) in groups.split(column):
-            yield _Part([value for value in values if _is_finite(value)])
+            yield _Part([value for value in values if is_finite(value)])
         return
     for values, numbers in groups.split(column, calls):
         pairs = [
             (value, number)
             for value, number in zip(values, numbers, strict=True)
-            if type(number) is int and number > 0 and _is_finite(value)
+            if type(number) is int and number > 0 and is_finite(value)
         ]
         most = max((number for _, number in pairs), default=1)
         yield _Part(
             [_per_call(*pair) for pair in pairs] if most > 1 else [v for v, _ in pairs], most
         )
-
-
-def _is_finite(value: int | float) -> bool:
-    """Tell whether there is such a float: a count may be beyond all of them."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def _per_call(size: int | float, number: int) -> Number:
@@ -156,4 +199,5 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
         is_emulated=source.is_emulated,
         clock_kind=source.clock_kind,
         board=source.board or key.device,
+        hz=source.hz(metric),
     )

@@ -3,17 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, TypeAlias
 
 from boardprof.errors import UsageError
 
-__all__ = ["OUTLIER_SCORE", "PERCENTILES", "Number", "Summary", "exact_percentile", "percentile"]
-__all__ += ["summarize"]
+__all__ = ["OUTLIER_SCORE", "PERCENTILES", "Number", "Summary", "exact_percentile", "is_finite"]
+__all__ += ["magnitude", "percentile", "plain", "summarize"]
 
 Number: TypeAlias = int | float | Fraction
 
@@ -23,6 +24,9 @@ PERCENTILES: Final = (5, 25, 75, 95)
 OUTLIER_SCORE: Final = 3.5
 """A modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin, 1993)."""
 
+_EXACT_FLOAT = 1 << 53
+"""Whole numbers below are the same as floats."""
+
 _MAD_TO_SIGMA = 0.6745
 """The median absolute deviation of a normal distribution, in standard deviations."""
 
@@ -30,9 +34,20 @@ _MEAN_DEVIATION_TO_SIGMA = 1.253314
 """A normal distribution's standard deviation over its mean absolute deviation: sqrt(pi / 2)."""
 
 
+_ATTRIBUTES: Final = {
+    "min": "minimum",
+    "median": "median",
+    "mean": "mean",
+    "max": "maximum",
+    "cold": "first",
+}
+
+
 @dataclass(frozen=True)
 class Summary:
     """What some samples are like, in the unit of the samples.
+
+    Counts stay whole however large they are; what is between two of them is a float.
 
     Attributes:
         n: how many samples, >= 1.
@@ -46,22 +61,38 @@ class Summary:
         outliers: indices of the samples that stand apart, in run order.
         first: the cold value, of the first call ahead of the warm-up; None: not measured.
         is_exact: the samples are of a deterministic board and all alike: there is no noise in them.
+        unrounded: by name (``mean``, ``median``, ``p25`` ...) what a float holds but nearly.
     """
 
     n: int
-    minimum: float
-    median: float
-    mean: float
-    maximum: float
-    stddev: float | None
+    minimum: int | float
+    median: int | float
+    mean: int | float
+    maximum: int | float
+    stddev: int | float | None
     cv: float | None
-    percentiles: Mapping[int, float]
+    percentiles: Mapping[int, int | float]
     outliers: tuple[int, ...] = ()
-    first: float | None = None
+    first: int | float | None = None
     is_exact: bool = False
+    unrounded: Mapping[str, Fraction] = field(default_factory=dict, repr=False)
+
+    def exactly(self, name: str) -> Number:
+        """Return one of the numbers without rounding.
+
+        Args:
+            name: ``min``, ``median``, ``mean``, ``max``, ``cold``, or a percentile such as ``p95``.
+                There must be such a value.
+        """
+        if name in self.unrounded:
+            return self.unrounded[name]
+        if name.removeprefix("p").isdigit():
+            return self.percentiles[int(name.removeprefix("p"))]
+        value: int | float = getattr(self, _ATTRIBUTES[name])
+        return value
 
     @property
-    def spread(self) -> float:
+    def spread(self) -> int | float:
         """Distance between the quartiles."""
         return self.percentiles[75] - self.percentiles[25]
 
@@ -81,35 +112,71 @@ def summarize(
     """
     if not values:
         raise UsageError("There are no samples to summarize.")
-    if not all(math.isfinite(value) for value in values):
+    if not all(map(is_finite, values)):
         raise UsageError("A sample is infinite or not a number; it has no statistics.")
     ordered = sorted(values)
     alike = ordered[0] == ordered[-1]
-    mean = _float(ordered[0]) if alike else statistics.fmean(map(_float, values))
-    stddev = None if len(values) < 2 else _stddev(values, mean, alike)
+    found: dict[str, Number] = {
+        "min": ordered[0],
+        "mean": ordered[0] if alike else _mean(values),
+        "max": ordered[-1],
+        "median": exact_percentile(ordered, 50),
+        **{f"p{share}": exact_percentile(ordered, share) for share in PERCENTILES},
+    }
+    if first is not None:
+        found["cold"] = first
+    rounded = {name: plain(value) for name, value in found.items()}
+    stddev = None if len(values) < 2 else _stddev(values, found["mean"], alike)
     return Summary(
         n=len(values),
-        minimum=_float(ordered[0]),
-        median=percentile(ordered, 50),
-        mean=mean,
-        maximum=_float(ordered[-1]),
+        minimum=rounded["min"],
+        median=rounded["median"],
+        mean=rounded["mean"],
+        maximum=rounded["max"],
         stddev=stddev,
-        cv=None if stddev is None or mean == 0 else stddev / abs(mean),
-        percentiles={share: percentile(ordered, share) for share in PERCENTILES},
+        cv=None if stddev is None else _share(stddev, rounded["mean"]),
+        percentiles={share: rounded[f"p{share}"] for share in PERCENTILES},
         outliers=() if alike else _outliers(values),
-        first=None if first is None else _float(first),
+        first=rounded.get("cold"),
         is_exact=is_exact and alike,
+        unrounded={
+            name: value
+            for name, value in found.items()
+            if isinstance(value, Fraction) and value != rounded[name]
+        },
     )
 
 
-def percentile(ordered: Sequence[Number], share: float) -> float:
+def is_finite(value: Number) -> bool:
+    """Tell whether a sample is a number; a count may be larger than any float."""
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def magnitude(value: Number) -> Number:
+    """Return how far a number is from 0."""
+    return -value if value < 0 else value
+
+
+def plain(value: Number) -> int | float:
+    """Return a number without a denominator: an int where it is whole or beyond every float."""
+    if not isinstance(value, Fraction):
+        return value
+    if value.denominator == 1:
+        return value.numerator
+    try:
+        return float(value)
+    except OverflowError:
+        return round(value)
+
+
+def percentile(ordered: Sequence[Number], share: float) -> int | float:
     """Return a percentile of values in ascending order, between neighbours by proportion.
 
     Args:
         ordered: at least one.
         share: 0 to 100; 0 is the smallest, 100 the largest.
     """
-    return _float(exact_percentile(ordered, share))
+    return plain(exact_percentile(ordered, share))
 
 
 def exact_percentile(ordered: Sequence[Number], share: float) -> Number:
@@ -120,19 +187,58 @@ def exact_percentile(ordered: Sequence[Number], share: float) -> Number:
     if part == 0 or ordered[below + 1] == low:
         return low
     step = ordered[below + 1] - low
+    if step == math.inf:  # both are floats, so far apart that no float is as large
+        return float(low) * float(1 - part) + float(ordered[below + 1]) * float(part)
     return low + (step * part if isinstance(step, int | Fraction) else step * float(part))
 
 
-def _stddev(values: Sequence[Number], mean: float, alike: bool) -> float:
+def _mean(values: Sequence[Number]) -> Number:
+    """Return the average, of integers and fractions without rounding."""
+    kinds = set(map(type, values))
+    if float in kinds:
+        with contextlib.suppress(OverflowError):  # the sum is beyond every float
+            return statistics.fmean(map(float, values))
+        return float(sum((Fraction(value) for value in values), Fraction(0)) / len(values))
+    if kinds == {int}:
+        return Fraction(sum(values)) / len(values)
+    numerators: dict[int, int] = {}  # by denominator: fractions themselves add up slowly
+    for value in values:
+        exact = Fraction(value)
+        numerators[exact.denominator] = numerators.get(exact.denominator, 0) + exact.numerator
+    total = sum((Fraction(above, below) for below, above in numerators.items()), Fraction(0))
+    return total / len(values)
+
+
+def _stddev(values: Sequence[Number], mean: Number, alike: bool) -> int | float:
     if alike:
         return 0.0
-    squares = math.fsum((float(value) - mean) ** 2 for value in values)
-    return math.sqrt(squares / (len(values) - 1))
+    if isinstance(mean, float) or magnitude(mean) < _EXACT_FLOAT:
+        middle = float(mean)
+        with contextlib.suppress(OverflowError):  # a square is beyond every float
+            squares = math.fsum((float(value) - middle) ** 2 for value in values)
+            return math.sqrt(squares / (len(values) - 1))
+    exact = sum(((Fraction(value) - Fraction(mean)) ** 2 for value in values), Fraction(0))
+    variance = exact / (len(values) - 1)
+    try:
+        return math.sqrt(variance)
+    except OverflowError:
+        return math.isqrt(int(variance))
+
+
+def _share(stddev: int | float, mean: int | float) -> float | None:
+    """Return the coefficient of variation; None where there is none, or no float for it."""
+    if mean == 0:
+        return None
+    with contextlib.suppress(OverflowError):
+        return stddev / abs(mean)
+    with contextlib.suppress(OverflowError):
+        return float(Fraction(stddev) / abs(Fraction(mean)))
+    return None
 
 
 def _outliers(values: Sequence[Number]) -> tuple[int, ...]:
     """Return what is far from the median, measured by how far the others are from it."""
-    numbers = [_float(value) for value in values]
+    numbers = _floats(values)
     middle = statistics.median(numbers)
     distances = [abs(value - middle) for value in numbers]
     scale = statistics.median(distances) / _MAD_TO_SIGMA
@@ -141,5 +247,19 @@ def _outliers(values: Sequence[Number]) -> tuple[int, ...]:
     return tuple(i for i, far in enumerate(distances) if far > OUTLIER_SCORE * scale)
 
 
-def _float(value: Number) -> float:
-    return float(value)
+def _floats(values: Sequence[Number]) -> list[float]:
+    """Return values as floats that can be added up; only their proportions matter.
+
+    Of large counts, whose differences a float may not hold, how far they are from the first.
+    """
+    base, largest = values[0], max(magnitude(min(values)), max(values))
+    if largest < _EXACT_FLOAT:
+        return [float(value) for value in values]
+    if isinstance(base, float):
+        return [float(value) / float(largest) for value in values]
+    steps = [Fraction(value) - base for value in values]
+    try:
+        return [float(step) for step in steps]
+    except OverflowError:
+        farthest = max(map(abs, steps))
+        return [float(step / farthest) for step in steps]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -91,9 +92,15 @@ def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
     chosen = []
     for metrics in by_key.values():
         if not any(group.summary.is_exact for group in metrics.values()):
-            name = next((name for name in _MAIN if name in metrics), next(iter(metrics)))
-            chosen.append(metrics[name])
+            known = [name for name, group in metrics.items() if _has_floats(group)]
+            names = [name for name in (*_MAIN, *known) if name in known]
+            chosen += [metrics[name] for name in names[:1]]
     return chosen
+
+
+def _has_floats(group: GroupSummary) -> bool:
+    """Tell whether the samples are within what shapes are looked for in."""
+    return max(abs(group.summary.minimum), abs(group.summary.maximum)) <= sys.float_info.max
 
 
 _Doubts: TypeAlias = Iterator[tuple[str, str]]

@@ -241,6 +241,8 @@ def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterabl
     if recorded.unfinished:
         names = ", ".join(dict.fromkeys(record.name for record in recorded.unfinished))
         yield f"had not ended when the trace did, and are cut off there: {names}"
+    for (board, metric), why in recorded.lacking.items():
+        yield f"{metric} is not counted on {board}: {why}"
     reasons: dict[tuple[str, str], int] = {}
     for event in events:
         for span in event.device_spans:

@@ -13,7 +13,7 @@ from boardprof.trace.configuration import Configuration
 from boardprof.trace.events import make_trace
 from boardprof.trace.flops import flops_of
 from boardprof.trace.ranges import record_function
-from boardprof.trace.recorder import Recorder
+from boardprof.trace.recorder import Recorded, Recorder
 from boardprof.trace.records import Record
 from boardprof.trace.results import Results
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, Schedule, always
@@ -72,7 +72,9 @@ class profile(Results):
             custom_trace_id_callback: returns the name of a trace that is about to begin.
             metrics: what is counted of each call, names as `Board.profile` takes them: of functions
                 without a result the call alone, as there; of others a window of the host's, with
-                the agent's work and its waiting for the line in it. Tables mark these.
+                the agent's work and its waiting for the line in it. Tables mark these. A board
+                that lacks one counts the others, and `diagnostics` says why; a warning at the end
+                tells of what no board has that was called.
 
         Raises:
             UsageError: no activity, an unknown setting, or metrics without boards.
@@ -197,9 +199,12 @@ class profile(Results):
     def _stop_trace(self) -> None:
         assert self._recorder is not None
         recorder, self._recorder = self._recorder, None
-        trace = make_trace(recorder.finish(), self._flops)
+        recorded = recorder.finish()
+        trace = make_trace(recorded, self._flops)
         is_more = self._accumulates and self._trace is not None
         self._trace = self._trace.and_then(trace) if is_more and self._trace else trace
+        if recorded.unknown:
+            warnings.warn(_uncounted(recorded), stacklevel=4)
 
     def _drop_trace(self) -> None:
         if self._recorder is not None:
@@ -218,6 +223,16 @@ class profile(Results):
         except UsageError as error:  # of a formula; what was recorded is worth more
             warnings.warn(str(error), stacklevel=2)
             return None
+
+
+def _uncounted(recorded: Recorded) -> str:
+    whys = [
+        f"{board}: {why}" for (board, n), why in recorded.lacking.items() if n in recorded.unknown
+    ]
+    return (
+        f"No board that was called counts {', '.join(recorded.unknown)} ({'; '.join(whys)}); "
+        "`boardprof metrics` lists what one counts."
+    )
 
 
 def _warn(before: ProfilerAction, now: ProfilerAction | None) -> None:

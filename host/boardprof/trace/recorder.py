@@ -6,11 +6,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgpack
 
+from boardprof.board.lacking import lack_text, split_by_offer
 from boardprof.board.observing import OBSERVERS, HostCall, Observation
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
@@ -52,6 +53,8 @@ class Recorded:
         begin_ns: the host's clock when it began.
         end_ns: likewise when it ended.
         unix_ns: the time of day when it began.
+        lacking: why a board does not count a metric, by the names of both.
+        unknown: metrics that were wanted, and that no board has which was called.
     """
 
     records: tuple[Record, ...]
@@ -60,6 +63,8 @@ class Recorded:
     begin_ns: int
     end_ns: int
     unix_ns: int
+    lacking: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
 
 
 class Recorder:
@@ -70,7 +75,9 @@ class Recorder:
         self.wanted = wanted
         self._records: list[Record] = []
         self._keeps = False
-        self._counters: dict[int, tuple[Board, CallCounters]] = {}
+        self._counters: dict[int, tuple[Board, CallCounters | None]] = {}
+        self._lacking: dict[tuple[str, str], str] = {}
+        self._had: set[str] = set()
         self._making = threading.Lock()
         self._begin_ns = self._unix_ns = 0
         OBSERVERS.append(self._watch)
@@ -95,11 +102,21 @@ class Recorder:
         self.drop()
         records = tuple(self._records)
         unfinished = frozenset(r for r in records if r.end_ns is None)
-        fits = {id(board.device): counters.fit() for board, counters in self._counters.values()}
+        fits = {id(b.device): c.fit() for b, c in self._counters.values() if c is not None}
         for record in unfinished:
             record.end_ns = max(end_ns, record.start_ns)
         spans = {r: _placed(r, fits) for r in records if r.spans}
-        return Recorded(records, spans, unfinished, self._begin_ns, end_ns, self._unix_ns)
+        unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
+        return Recorded(
+            records,
+            spans,
+            unfinished,
+            self._begin_ns,
+            end_ns,
+            self._unix_ns,
+            dict(self._lacking),
+            tuple(unknown),
+        )
 
     # -- calls ----------------------------------------------------------------------------------
 
@@ -109,12 +126,17 @@ class Recorder:
             counters = self._counters_of(call.board)
         return _CallObservation(self, call, counters)
 
-    def _counters_of(self, board: Board) -> CallCounters:
+    def _counters_of(self, board: Board) -> CallCounters | None:
+        """Return what counts on a board those metrics that it has, None where it has none."""
         with self._making:
             known = self._counters.get(id(board))
             if known is None:
-                known = board, CallCounters(board, self.wanted.metrics)
+                found, lacking = split_by_offer(board.offer, self.wanted.metrics)
+                known = board, CallCounters(board, found) if found else None
                 self._counters[id(board)] = known
+                self._had.update(found)
+                for name, error in lacking.items():
+                    self._lacking[board.device.name, name] = lack_text(name, error)
             return known[1]
 
     def add(self, record: Record) -> None:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from boardprof.board.board import Board
 from boardprof.board.counting import CALIBRATION_SAMPLES
 from boardprof.decode.dictionary import CounterInfo
+from boardprof.errors import DecodeError
 from boardprof.report.measurement import Measurement
 from boardprof.run.proof.blob_fields import blob_fields
 from boardprof.run.proof.clocks import slow_clock
@@ -54,12 +55,38 @@ _TRIES = 9
 def counts(board: Board, function: str) -> Iterator[Finding]:
     """Judge all counters and events of a board, and its clocks against each other.
 
+    A counter whose readings cannot be decoded fails; the others are judged without it.
+
     Args:
         board: with ``function`` and the functions of known work.
         function: takes how many rounds it shall do, and does nothing in each.
     """
+    told: set[str] = set()
+    broken: set[str] = set()
+    while True:
+        try:
+            for finding in _counts(board, function, broken):
+                if finding.subject not in told:
+                    told.add(finding.subject)
+                    yield finding
+            return
+        except DecodeError as error:
+            names = [c.name for c in _counters(board) if error.path.startswith(f"{c.name}.")]
+            if not names or names[0] in broken:  # what it stands in is read all the same
+                yield Finding("counters", FAILED, f"no more can be judged: {error.message}")
+                return
+            broken.add(names[0])
+            told.add(names[0])
+            yield Finding(names[0], FAILED, _undecodable(error), is_counter=True)
+
+
+def _undecodable(error: DecodeError) -> str:
+    return f"{error.message}: it wraps before its declared width, or does not only count up"
+
+
+def _counts(board: Board, function: str, broken: Collection[str]) -> Iterator[Finding]:
     rounds = longest = _FIRST_ROUNDS
-    counters = [*_counters(board)]
+    counters = [c for c in _counters(board) if c.name not in broken]
     growing = [c.name for c in counters if c.hz or plain_name(board, c.name) in _A_ROUND]
     if growing:
         work = _Work(board, function, growing)
@@ -74,7 +101,8 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
         else:
             others.append(event)
     yield from known_counts(board, others, rounds)
-    yield from slow_clock(board, function, 3 * longest)
+    if not broken:
+        yield from slow_clock(board, function, 3 * longest)
 
 
 def _counters(board: Board) -> Iterator[CounterInfo]:

@@ -16,7 +16,7 @@ from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.finding import board_spec, default_board
 from boardprof.connection import connect
-from boardprof.errors import DeviceTimeoutError, UsageError
+from boardprof.errors import DecodeError, DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build
 from boardprof.resources import runtime_dir
 from boardprof.run.proof.clocks import host_clock
@@ -119,8 +119,10 @@ def _findings(board: Board) -> Iterator[Finding]:
 
 
 def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Yield findings, up to a call that the board ends."""
+    """Yield findings, up to a call that the board ends, or whose counters cannot be decoded."""
     try:
         yield from findings
     except DeviceTimeoutError as error:
         yield Finding("time limit", FAILED, str(error))
+    except DecodeError as error:
+        yield Finding("stack", SKIPPED, f"nothing can be measured: {error.message}")

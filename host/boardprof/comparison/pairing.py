@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of rows before and after, and what of them is not to be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+from boardprof.comparison.comparison import Gap
+from boardprof.report.report import Report
+from boardprof.stats.groups import SHARES, GroupKey, GroupSummary, calls_of, left_out
+from boardprof.stats.summary import summarize
+
+__all__ = ["SHARE", "Key", "Pairing", "Side", "lost_samples", "needs_hash", "side_of", "why_not"]
+
+Key: TypeAlias = tuple[str, str, str, str, str]
+"""Name, shapes, flags, device, hash."""
+
+SHARE: Final = "Percent"
+"""Each sample's share of its run: of so many samples as the run has, so it says little alone."""
+
+_DECIMALS: Final = 9
+"""Of a share; more of them are those of rounding."""
+
+_SAME_RATE = Fraction(1, 100)
+"""Clocks that differ less are one clock, whose rate was measured twice."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two Reports.
+
+    Attributes:
+        metrics: what is to be compared, by group and metric.
+        calls: of each group, in all its samples.
+    """
+
+    metrics: Mapping[Key, Mapping[str, GroupSummary]]
+    calls: Mapping[Key, int]
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Where a group stands in both Reports.
+
+    Attributes:
+        devices: old board -> new board.
+        by_hash: the hash parts groups.
+    """
+
+    devices: Mapping[str, str]
+    by_hash: bool
+
+    def key(self, key: GroupKey, *, is_old: bool) -> Key:
+        """Return where a group of a side stands, by the boards' new names."""
+        device = self.devices.get(key.device, key.device) if is_old else key.device
+        return (key.name, key.shapes, key.flags, device, key.hash if self.by_hash else "")
+
+    def shown(self, key: Key) -> GroupKey:
+        """Return a group for people: boards that differ have both names."""
+        names = {new: old if old == new else f"{old} -> {new}" for old, new in self.devices.items()}
+        return GroupKey(key[0], key[1], key[2], names.get(key[3], key[3]), key[4])
+
+    def gap(self, key: Key, metric: str, why: str) -> Gap:
+        """Return why a metric of a group is not compared, or not wholly."""
+        shown = self.shown(key)
+        return Gap(shown.name, shown.shapes, shown.device, shown.flags, metric, why)
+
+
+def needs_hash(groups: Iterable[GroupSummary]) -> bool:
+    """Tell whether only the hash tells some groups of equal name apart."""
+    hashes: dict[GroupKey, str] = {}
+    keys = dict.fromkeys(group.key for group in groups)
+    return any(hashes.setdefault(replace(k, hash=""), k.hash) != k.hash for k in keys)
+
+
+def side_of(
+    report: Report,
+    groups: Sequence[GroupSummary],
+    pairing: Pairing,
+    named: Collection[str],
+    *,
+    is_old: bool,
+) -> Side:
+    """Return what of a Report is to be compared.
+
+    Shares depend on what else was measured: they are compared only where a rule names them.
+
+    Args:
+        report: one side.
+        groups: its `summaries`.
+        pairing: with the other side.
+        named: metrics that rules name.
+        is_old: it is the older side.
+    """
+    metrics: dict[Key, dict[str, GroupSummary]] = {}
+    chosen = [group for group in groups if group.metric not in SHARES or group.metric in named]
+    for group in _with_shares(chosen):
+        metrics.setdefault(pairing.key(group.key, is_old=is_old), {})[group.metric] = group
+    calls: dict[Key, int] = {}
+    for key, number in calls_of(report).items() if SHARE in named else ():
+        place = pairing.key(key, is_old=is_old)
+        calls[place] = calls.get(place, 0) + number
+    return Side(metrics, calls)
+
+
+def _with_shares(groups: Sequence[GroupSummary]) -> Iterator[GroupSummary]:
+    """Yield the groups, with shares of the group's samples together in all of their board.
+
+    A sample's value becomes what the group's share would be if all its samples were such.
+    """
+    whole: dict[str, float] = {}
+    for group in groups:
+        if group.metric == SHARE:
+            sizes = map(float, group.values)
+            whole[group.key.device] = whole.get(group.key.device, 0.0) + sum(sizes)
+    for group in groups:
+        if group.metric != SHARE:
+            yield group
+        elif (total := whole[group.key.device]) > 0:
+            part = 100 * len(group.values) / total
+            values = tuple(round(part * float(value), _DECIMALS) for value in group.values)
+            yield replace(group, values=values, summary=summarize(values))
+
+
+def lost_samples(
+    report: Report, pairing: Pairing, named: Collection[str], *, is_old: bool
+) -> list[Gap]:
+    """Return of which groups a Report has samples that no statistics can have."""
+    when = "before" if is_old else "after"
+    lost = [each for each in left_out(report) if each.metric not in SHARES or each.metric in named]
+    return [
+        Gap("", "", "", "", each.metric, f"{each.why}, {when}")
+        if each.key is None
+        else pairing.gap(pairing.key(each.key, is_old=is_old), each.metric, f"{each.why}, {when}")
+        for each in lost
+    ]
+
+
+def why_not(key: Key, metric: str, old: Side, new: Side) -> str | None:
+    """Return why two sides of a metric are not to be compared; None: they are."""
+    before, after = old.metrics[key][metric], new.metrics[key][metric]
+    if before.kind is not after.kind:
+        names = before.kind.__name__, after.kind.__name__
+        return f"it is a {names[0]} before, a {names[1]} after, which cannot be compared"
+    if before.hz and after.hz and abs(after.hz - before.hz) > _SAME_RATE * before.hz:
+        return (
+            f"its clock has {before.hz:,} Hz before, {after.hz:,} Hz after, so its steps are not "
+            "compared; time is"
+        )
+    if metric == SHARE and not _is_same_mix(key[3], old.calls, new.calls):
+        return "functions were called in other proportions before, on which shares depend"
+    return None
+
+
+def _is_same_mix(device: str, old: Mapping[Key, int], new: Mapping[Key, int]) -> bool:
+    """Tell whether all functions of a board have so many times the calls that they had."""
+    common = [key for key in old if key in new and key[3] == device]
+    return len({Fraction(new[key], old[key]) for key in common if old[key]}) <= 1

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our errors as a test's reader wants them: the line of the test, and what went wrong there."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+import pytest
+
+__all__ = ["shortened", "told"]
+
+_OURS: Final = "boardprof"
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Turn our errors in a fixture into a failure without a traceback: no line of it is a user's.
+
+    What `Session.skipping` waits for passes through.
+    """
+    from boardprof.errors import BoardError, BoardprofError, MissingToolError
+
+    try:
+        yield
+    except (BoardError, MissingToolError):
+        raise
+    except BoardprofError as error:
+        raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
+
+
+@contextlib.contextmanager
+def shortened(is_whole: bool) -> Iterator[None]:
+    """Cut our own frames off our errors: the last that pytest shows is of the test.
+
+    Args:
+        is_whole: leave them, as ``--full-trace`` wants them.
+    """
+    from boardprof.errors import BoardprofError
+
+    try:
+        yield
+    except (BoardprofError, AttributeError) as error:
+        # An attribute that a board has not is Python's own error, made of one of ours.
+        is_ours = any(isinstance(each, BoardprofError) for each in (error, error.__cause__))
+        if is_ours and not is_whole:
+            _cut(error)
+        raise
+
+
+def _cut(error: BaseException) -> None:
+    """End the traceback where the test calls us, and forget what caused the error.
+
+    Above the test's frames are those of pytest, and above these are ours again.
+    """
+    last: TracebackType | None = None
+    entry = error.__traceback__
+    while entry is not None:
+        package = str(entry.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in (_OURS, "contextlib"):
+            last = entry
+        elif last is not None:
+            break
+        entry = entry.tb_next
+    if last is not None:
+        last.tb_next = None
+    error.__cause__ = None
+    error.__suppress_context__ = True

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What about a Report's rows nobody would see in its table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from boardprof.metrics import Count
+from boardprof.report.report import Report
+
+__all__ = ["odd_rows"]
+
+
+def odd_rows(report: Report) -> Iterator[str]:
+    """Yield a sentence for each oddity: rows that do not say of what, or of how many calls."""
+    calls = report.calls
+    lacking = len(calls) - _given(report, "Name")
+    if lacking:
+        yield f"{_rows(lacking)} no Name"
+    counts = calls.column("Count").of(Count)
+    uncounted = len(calls) - len(counts.given)
+    if uncounted:
+        yield f"{_rows(uncounted)} no Count, and so no values per call"
+    none = sum(1 for count in counts.given if count <= 0)
+    if none:
+        yield f"{_rows(none)} a Count below 1, and so no values per call"
+
+
+def _given(report: Report, name: str) -> int:
+    column = report.calls.column(name)
+    return sum(1 for value in column.given if value != "")
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number:,} rows have"
