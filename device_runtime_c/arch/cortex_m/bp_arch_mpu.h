@@ -75,8 +75,8 @@ __attribute__((noinline, unused)) static void bp_mpu_region(uint32_t number, uin
     BP_MPU_RASR = access | size << 1 | 1u; /* ENABLE */
 }
 
-/* The first page, where NULL points, holds the vectors or nothing (link.ld). `rom_bytes` 0: the
- * code is in RAM, and can be written. */
+/* The first page, where NULL points, holds the vectors or nothing (bp_sections.ld). `rom_bytes` 0:
+ * the code is in RAM, and can be written. */
 static inline void bp_arch_protect(uintptr_t rom, uint32_t rom_bytes) {
     if (rom_bytes != 0) {
         bp_mpu_region(0, rom, rom_bytes, BP_MPU_READ_ONLY);

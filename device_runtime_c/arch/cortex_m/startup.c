@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vector table and reset handler for every Cortex-M; no CMSIS.
  *
- * The board's link.ld keeps .bp_vectors, first in what the core boots from, and defines, all
- * aligned to 4 bytes: bp_stack_top (to 8), bp_data_load, bp_data_start, bp_data_end, bp_bss_start,
- * bp_bss_end. */
+ * The board's link.ld, most often by bp_sections.ld, keeps .bp_vectors, first in what the core
+ * boots from, and defines, all aligned to 4 bytes: bp_stack_top (to 8), bp_data_load,
+ * bp_data_start, bp_data_end, bp_bss_start, bp_bss_end. */
 
 #include <stdint.h>
 
