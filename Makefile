@@ -52,7 +52,7 @@ fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in a
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped
 	@$(PYTHON_BIN)/python scripts/soak.py
 
-gen: setup-test ## Write the C headers that are generated: from protocol/, from boards' schema.py
+gen: setup-test ## Write what is generated: docs/reference-*.md, C headers from protocol/, from boards' schema.py
 	@$(PYTHON_BIN)/python -m boardprof_protocol.c_header $(WIRE_HEADER)
 	@for schema in boards/*/schema.py; do $(PYTHON_BIN)/python $$schema || exit 1; done
 	@$(PYTHON_BIN)/python scripts/reference.py

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference-python.md from docstrings and docs/reference-c.md from the headers.
+"""Writes docs/reference-*.md: Python's from docstrings, C's from headers, the command's from help.
 
-Run from the repository: ``python scripts/reference.py`` writes both, with ``--check`` it ends with
+Run from the repository: ``python scripts/reference.py`` writes them, with ``--check`` it ends with
 1 when one of them is not current.
 """
 
@@ -13,7 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from boardprof.cli.commands import cli
 from scripts.reference_c import c_page
+from scripts.reference_command import command_page
 from scripts.reference_python import python_page
 
 __all__ = ["main", "pages"]
@@ -45,16 +47,31 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ("conv2d", "mm", "bmm", "mul", "unregister_flops"),
     ),
     ("boardprof.firmware.firmware", "Firmware", "What `boardprof.build` returns.", ("Firmware",)),
+    ("boardprof.board.memory", "Parts of a board", "What `boardprof.Board` has.", ("Memory",)),
+    ("boardprof.arguments.block", "", "", ("Block",)),
+    ("boardprof.arguments.dtypes", "", "", ("Dtypes",)),
+    ("boardprof.board.window", "", "", ("Window",)),
+    ("boardprof.link.stream", "", "", ("Stream",)),
+    ("boardprof.decode.clock", "", "", ("ClockFit",)),
+    ("boardprof.report.calls", "Calls of a Report", "What `Report.calls` is.", ("Calls",)),
+    ("boardprof.report.columns", "", "", ("Column",)),
+    (
+        "boardprof.render.html",
+        "Forms of a Report",
+        "[Forms](forms.md) has what each is for.",
+        ("render_html", "read_page"),
+    ),
+    ("boardprof.render.finding", "", "", ("find_exporter", "exporter_names")),
     (
         "boardprof.stats.groups",
         "Statistics",
         "",
-        ("GroupKey", "GroupSummary", "summaries"),
+        ("GroupKey", "GroupSummary", "summaries", "LeftOut", "left_out"),
     ),
     ("boardprof.stats.summary", "", "", ("Summary", "summarize")),
     ("boardprof.stats.warnings", "", "", ("Warning_", "warnings")),
     ("boardprof.comparison.compare", "Comparing", "", ("compare",)),
-    ("boardprof.comparison.comparison", "", "", ("Comparison", "Difference")),
+    ("boardprof.comparison.comparison", "", "", ("Comparison", "Difference", "Unjudged")),
     ("boardprof.comparison.rule", "", "", ("Rule", "parse_rule")),
     ("boardprof.history.store", "History", "", ("History",)),
     ("boardprof.history.finding", "", "", ("find_report",)),
@@ -65,6 +82,20 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         ("Profiler",),
     ),
     ("boardprof.pytest_plugin.measured", "", "", ("Measured",)),
+    (
+        "boardprof.transport.base",
+        "Transports",
+        "[Extending](extending.md#a-transport) has one of another package.",
+        ("Transport", "DescriptorTransport"),
+    ),
+    ("boardprof.transport.faulty", "", "", ("FaultyTransport",)),
+    ("boardprof.transport.faults", "", "", ("Faults",)),
+    (
+        "boardprof_protocol.layout",
+        "Layouts of collectors",
+        "[Extending](extending.md#a-collector) has one at work.",
+        ("Layout", "Counter"),
+    ),
     (
         "boardprof.errors",
         "Errors",
@@ -103,6 +134,7 @@ def pages() -> dict[Path, str]:
     return {
         _ROOT / "docs" / "reference-python.md": python_page(sections),
         _ROOT / "docs" / "reference-c.md": c_page(headers),
+        _ROOT / "docs" / "reference-command.md": command_page(cli, "boardprof"),
     }
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Sequence
-from types import FunctionType, ModuleType
+from functools import cached_property
+from types import BuiltinFunctionType, FunctionType, ModuleType
 
 __all__ = ["python_page"]
 
@@ -20,9 +21,13 @@ _HEAD = """\
 _SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):")
 _ITEM = re.compile(r"(\*{0,2}[\w.]+(?:, [\w.]+)*): (.*)")
 _DUNDERS = ("__call__",)
-_NOT_MADE = ("Board", "Firmware", "TimeEvaluator", "ProfiledFunction", "Profiler", "Measured")
+_NOT_MADE = (
+    *("Block", "Board", "ClockFit", "Column", "Dtypes", "Firmware", "Measured", "Memory"),
+    *("ProfiledFunction", "Profiler", "Stream", "TimeEvaluator", "Transport", "Window"),
+)
 """Classes whose objects a function or a fixture gives: how they are made is nobody's business."""
 
+_LONGEST_DEFAULT = 60
 _FRAGMENT = "<!-- not run: a fragment, whose names stand for your own -->"
 
 
@@ -32,16 +37,25 @@ def python_page(sections: Sequence[tuple[ModuleType, str, str, Sequence[str]]]) 
     Args:
         sections: module, heading ("": none), text below it, names (none: its ``__all__``).
     """
-    parts = [_HEAD]
+    parts: list[str] = []
+    contents: list[str] = []
     for module, heading, text, names in sections:
         if heading:
+            contents.append(f"\n- {_link(heading, heading)}:")
             parts.append(f"\n## {heading}\n")
             doc = inspect.getdoc(module) or ""
             parts.append(f"\n{text}\n" if text else _markdown(doc) if not names else "")
         chosen = names or [n for n in module.__all__ if n != "__version__"]
         for name in chosen:
+            contents.append(f"\n  {_link(name, f'{module.__name__}.{name}')}")
             parts += _entry(f"{module.__name__}.{name}", getattr(module, name))
-    return "".join(parts)
+    return "".join([_HEAD, *contents, "\n", *parts])
+
+
+def _link(text: str, heading: str) -> str:
+    """Return a link to a heading of the page."""
+    anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    return f"[{text.replace('`', '')}](#{anchor})"
 
 
 def _entry(path: str, thing: object) -> Iterator[str]:
@@ -74,7 +88,7 @@ def _constructor(cls: type) -> Iterator[str]:
 
 def _members(cls: type) -> Iterator[str]:
     for name, member in _public(cls):
-        if isinstance(member, property):
+        if isinstance(member, property | cached_property):
             yield f"\n#### {cls.__name__}.{name}\n{_markdown(inspect.getdoc(member) or '')}"
         else:
             function = member.__func__ if isinstance(member, classmethod) else member
@@ -94,7 +108,7 @@ def _public(cls: type) -> Iterator[tuple[str, object]]:
             continue
         for name, member in vars(base).items():
             is_ours = not name.startswith("_") or name in _DUNDERS
-            kinds = (property, FunctionType, classmethod)
+            kinds = (property, cached_property, FunctionType, classmethod)
             if is_ours and name not in seen and isinstance(member, kinds) and member.__doc__:
                 seen.add(name)
                 yield name, member
@@ -128,8 +142,9 @@ def _parameter(parameter: inspect.Parameter) -> str:
         text += f": {annotation if isinstance(annotation, str) else annotation.__name__}"
     if parameter.default is not parameter.empty:
         default = parameter.default
-        shown = default.__name__ if isinstance(default, type | FunctionType) else repr(default)
-        text += f" = {re.sub(r' at 0x[0-9a-f]+', '', shown)}"
+        named = isinstance(default, type | FunctionType | BuiltinFunctionType)
+        shown = default.__name__ if named else re.sub(r" at 0x[0-9a-f]+", "", repr(default))
+        text += f" = {shown if len(shown) <= _LONGEST_DEFAULT else '...'}"
     return text
 
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 from boardprof.boards.finding import find_boards, load_board
 from tests.support import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SCREEN = 30
+SCREEN = 50
 """Lines that a reader sees before scrolling."""
 
 
@@ -30,10 +31,24 @@ def test_it_is_read_in_one_sitting() -> None:
     assert 120 <= len(README.splitlines()) <= 200
 
 
-def test_the_first_screen_says_what_it_is_and_shows_a_run() -> None:
+def test_the_first_screen_says_what_it_is_shows_a_run_and_starts() -> None:
     first = "\n".join(README.splitlines()[:SCREEN])
     assert "What does this C function cost on that board?" in first
     assert "$ boardprof run" in first
+    assert "make demo" in first
+    assert "No real board has been run yet" in first
+
+
+def test_what_the_agent_takes_is_what_its_budget_allows() -> None:
+    budget = tomllib.loads((ROOT / "device_runtime_c/size_budget.toml").read_text())["smallest"]
+    assert (budget["text"], budget["ram"]) == (4 * 1024, 1 * 1024)
+    assert "4 KiB of flash and 1 KiB of RAM at most" in README
+
+
+def test_it_counts_the_emulated_boards_that_every_test_runs() -> None:
+    run = {n for n in find_boards() if load_board(find_boards()[n]).status == "run"}
+    assert len(run - {"native", "linux"}) == 15
+    assert "on this machine and fifteen emulated boards" in " ".join(README.split())
 
 
 def test_its_table_has_each_board_once_at_least_and_no_other() -> None:

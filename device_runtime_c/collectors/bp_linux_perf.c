@@ -17,8 +17,6 @@ static const char *const bp_perf_defaults[BP_PERF_SLOTS] = {
 };
 
 static const char bp_linux_perf_name[] BP_ROM = "perf";
-static const char bp_perf_slot_names[BP_PERF_SLOTS][6] BP_ROM = {
-    "slot0", "slot1", "slot2", "slot3", "slot4", "slot5", "slot6", "slot7", "slot8", "slot9"};
 
 static bp_perf_event_t bp_perf_events[BP_PERF_SLOTS];
 static uint8_t bp_perf_selected; /* events, those that cannot be counted included */
@@ -57,16 +55,7 @@ static void bp_linux_perf_init(void) {
 }
 
 static void bp_linux_perf_counter(bp_counter_t *out, uint8_t index) {
-    const bp_perf_event_t *event = &bp_perf_events[index];
-    out->name = bp_perf_slot_names[index];
-    out->bits = 64;
-    out->status = BP_COUNTER_ABSENT;
-    if (index < bp_perf_selected) {
-        out->source = event->text;
-        out->hz = event->code.is_time ? 1000000000u : 0;
-        out->status = event->status;
-        out->detail = (uint32_t)event->error;
-    }
+    bp_event_counter(out, index, index < bp_perf_selected ? &bp_perf_events[index].told : NULL);
 }
 
 /// Windows ///
@@ -117,25 +106,16 @@ static void bp_linux_perf_encode(uint8_t *out, const void *state) {
 
 #if BP_CFG_OPEN_WINDOWS
 
-/* The next argument, as an event; a text that is too long is cut and found to be so. */
-static void bp_perf_arg_event(bp_call_t *call, bp_perf_event_t *out) {
-    char text[BP_PERF_TEXT + 1] = "";
-    size_t length;
-    const uint8_t *bytes = bp_arg_bytes(call, &length);
-    if (bytes != NULL) {
-        memcpy(text, bytes, length < BP_PERF_TEXT ? length : BP_PERF_TEXT);
-    }
-    (void)bp_perf_event_parse(out, text);
-}
-
 static int bp_linux_perf_select(bp_call_t *call) {
     bp_perf_event_t events[BP_PERF_SLOTS];
+    char text[BP_PERF_TEXT + 1]; /* one that is too long is found to be so */
     uint8_t count = call->argc;
     if (count > BP_PERF_SLOTS) {
         return bp_fail(call, BP_ERR_ARG_RANGE, count - BP_PERF_SLOTS);
     }
     for (uint8_t i = 0; i < count; i++) {
-        bp_perf_arg_event(call, &events[i]);
+        bp_event_arg_text(call, text, sizeof text);
+        (void)bp_perf_event_parse(&events[i], text);
     }
     if (bp_arg_end(call) != 0) {
         return call->err;
@@ -143,13 +123,7 @@ static int bp_linux_perf_select(bp_call_t *call) {
     bp_perf_program(events, count);
     bp_ret_array(call, count);
     for (uint8_t i = 0; i < count; i++) {
-        const bp_perf_event_t *event = &bp_perf_events[i];
-        bp_ret_array(call, 5);
-        bp_ret_uint(call, event->status);
-        bp_ret_uint(call, (uint32_t)event->error);
-        bp_ret_uint(call, event->code.is_time ? 1000000000u : 0);
-        bp_ret_text(call, event->text);
-        bp_ret_text(call, event->reason);
+        bp_event_ret_selected(call, &bp_perf_events[i].told);
     }
     return call->err;
 }
@@ -183,12 +157,7 @@ static int bp_linux_perf_event(bp_call_t *call) {
         return call->err;
     }
     bp_perf_probe(&event, name);
-    bp_ret_array(call, 5);
-    bp_ret_text(call, name);
-    bp_ret_text(call, description);
-    bp_ret_uint(call, event.status);
-    bp_ret_uint(call, (uint32_t)event.error);
-    bp_ret_text(call, event.reason);
+    bp_event_ret_listed(call, name, description, &event.told);
     return call->err;
 }
 

@@ -13,11 +13,8 @@
 #include "bp_papi_sets.h"
 
 static const char bp_papi_name[] BP_ROM = "papi";
-static const char bp_papi_none[] BP_ROM = "";
-static const char bp_papi_slot_names[BP_PAPI_SLOTS][6] BP_ROM = {
-    "slot0", "slot1", "slot2", "slot3", "slot4", "slot5", "slot6", "slot7", "slot8", "slot9"};
 
-static bp_papi_event_t bp_papi_events[BP_PAPI_SLOTS];
+static bp_event_t bp_papi_events[BP_PAPI_SLOTS];
 static uint8_t bp_papi_selected; /* events, those that cannot be counted included */
 static bp_papi_sets_t bp_papi_sets;
 
@@ -29,14 +26,7 @@ static void bp_papi_init(void) {
 }
 
 static void bp_papi_counter(bp_counter_t *out, uint8_t index) {
-    const bp_papi_event_t *event = &bp_papi_events[index];
-    bool selected = index < bp_papi_selected;
-    out->name = bp_papi_slot_names[index];
-    out->source = selected ? event->text : bp_papi_none;
-    out->hz = selected && event->is_time ? 1000000000u : 0;
-    out->bits = 64;
-    out->status = selected ? event->status : (uint8_t)BP_COUNTER_ABSENT;
-    out->detail = selected ? (uint32_t)event->error : 0;
+    bp_event_counter(out, index, index < bp_papi_selected ? &bp_papi_events[index] : NULL);
 }
 
 /// Windows ///
@@ -81,24 +71,15 @@ static void bp_papi_encode(uint8_t *out, const void *state) {
 
 #if BP_CFG_OPEN_WINDOWS
 
-/* The next argument, as a text; one that does not fit is cut, and is no event's name. */
-static void bp_papi_arg_text(bp_call_t *call, bp_papi_event_t *out) {
-    size_t length;
-    const uint8_t *bytes = bp_arg_bytes(call, &length);
-    *out = (bp_papi_event_t){.status = BP_COUNTER_OK};
-    if (bytes != NULL) {
-        memcpy(out->text, bytes, length < BP_PAPI_TEXT ? length : BP_PAPI_TEXT - 1);
-    }
-}
-
 static int bp_papi_select(bp_call_t *call) {
-    bp_papi_event_t events[BP_PAPI_SLOTS];
+    bp_event_t events[BP_PAPI_SLOTS];
     uint8_t count = call->argc;
     if (count > BP_PAPI_SLOTS) {
         return bp_fail(call, BP_ERR_ARG_RANGE, count - BP_PAPI_SLOTS);
     }
     for (uint8_t i = 0; i < count; i++) {
-        bp_papi_arg_text(call, &events[i]);
+        events[i] = (bp_event_t){.status = BP_COUNTER_OK};
+        bp_event_arg_text(call, events[i].text, sizeof events[i].text);
     }
     if (bp_arg_end(call) != 0) {
         return call->err;
@@ -109,20 +90,14 @@ static int bp_papi_select(bp_call_t *call) {
     bp_papi_sets_open(&bp_papi_sets, bp_papi_events, count);
     bp_ret_array(call, count);
     for (uint8_t i = 0; i < count; i++) {
-        const bp_papi_event_t *event = &bp_papi_events[i];
-        bp_ret_array(call, 5);
-        bp_ret_uint(call, event->status);
-        bp_ret_uint(call, (uint32_t)event->error);
-        bp_ret_uint(call, event->is_time ? 1000000000u : 0);
-        bp_ret_text(call, event->text);
-        bp_ret_text(call, event->reason);
+        bp_event_ret_selected(call, &bp_papi_events[i]);
     }
     return call->err;
 }
 
 static int bp_papi_event(bp_call_t *call) {
-    char description[BP_PAPI_TEXT];
-    bp_papi_event_t event;
+    char description[BP_EVENT_TEXT];
+    bp_event_t event;
     uint32_t index = bp_arg_u32(call);
     if (bp_arg_end(call) != 0) {
         return call->err;
@@ -131,12 +106,7 @@ static int bp_papi_event(bp_call_t *call) {
         bp_ret_nil(call);
         return call->err;
     }
-    bp_ret_array(call, 5);
-    bp_ret_text(call, event.text);
-    bp_ret_text(call, description);
-    bp_ret_uint(call, event.status);
-    bp_ret_uint(call, (uint32_t)event.error);
-    bp_ret_text(call, event.reason);
+    bp_event_ret_listed(call, event.text, description, &event);
     return call->err;
 }
 

@@ -90,6 +90,15 @@ int bp_target_open(bp_call_t *call, const bp_target_t *rom, bp_target_t *out, bp
 /* Unpack, put back, set up, call once, check, pack. */
 int bp_call_target(bp_call_t *call, const bp_target_t *target);
 
+/* Return what a target has left in its slots, or nil. */
+static inline void bp_pack_result(bp_call_t *call, const bp_target_t *target, bp_slots_t *slots) {
+    if (target->pack != NULL) {
+        target->pack(call, slots);
+    } else {
+        bp_ret_nil(call);
+    }
+}
+
 /// Blobs ///
 
 /* Bytes of a collector's blob: header, body, CRC. */

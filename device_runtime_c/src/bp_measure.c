@@ -24,7 +24,18 @@ typedef struct {
     uint32_t warmup;
     uint32_t repeat;
     uint32_t number;
+#if BP_CFG_OPEN_WINDOWS
+    bool returns; /* what the last call has returned */
+#endif
 } bp_plan_t;
+
+/* Agents that hold windows open are asked to count single calls: what is called once must also
+ * return what it returns. */
+#if BP_CFG_OPEN_WINDOWS
+#define BP_RETURNS(flags) (((flags) & (uint32_t)BP_MEASURE_RESULT) != 0)
+#else
+#define BP_RETURNS(flags) false
+#endif
 
 /* What a calibration measures. It is one instruction, the return, whatever a board's flags are
  * (-O0, frame pointers, stack protector): the host adds that one, and no other, to each net count.
@@ -172,9 +183,11 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
 }
 
 /* How many samples fit into the reply beside the blobs of the whole run. */
-static uint32_t bp_samples_that_fit(const bp_call_t *call, const bp_active_t *active) {
-    enum { ARRAY_COUNT_AND_BIN_HEAD = 1 + 5 + 3 };
-    size_t room = (size_t)(call->out_end - call->out) - ARRAY_COUNT_AND_BIN_HEAD;
+static uint32_t bp_samples_that_fit(const bp_call_t *call, const bp_active_t *active,
+                                    bool returns) {
+    enum { ARRAY_COUNT_AND_BIN_HEAD = 1 + 5 + 3, LONGEST_RESULT = 9 };
+    size_t room = (size_t)(call->out_end - call->out) - ARRAY_COUNT_AND_BIN_HEAD -
+                  (returns ? LONGEST_RESULT : 0);
     uint32_t fit = 0;
     for (size_t used = 2 * active->blob_length; used <= room; used += active->blob_length) {
         fit++;
@@ -203,7 +216,10 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
         bp_activate(call, active, mask) != 0) {
         return call->err;
     }
-    uint32_t fit = bp_samples_that_fit(call, active);
+#if BP_CFG_OPEN_WINDOWS
+    plan->returns = BP_RETURNS(flags);
+#endif
+    uint32_t fit = bp_samples_that_fit(call, active, BP_RETURNS(flags));
     if (fit == 0) {
         return bp_fail(call, BP_ERR_REPLY_TOO_BIG, (uint32_t)active->blob_length);
     }
@@ -215,6 +231,9 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
         plan->target.fn = bp_empty;
         plan->target.setup = NULL;
         plan->target.check = NULL;
+#if BP_CFG_OPEN_WINDOWS
+        plan->target.pack = NULL;
+#endif
     }
     return 0;
 }
@@ -228,11 +247,20 @@ int bp_measure(bp_call_t *call) {
     if (bp_plan(call, &plan, &active, &slots) != 0) {
         return call->err;
     }
+#if BP_CFG_OPEN_WINDOWS
+    bp_ret_array(call, plan.returns ? 3 : 2);
+#else
     bp_ret_array(call, 2);
+#endif
     bp_ret_uint(call, plan.repeat);
     uint8_t *out = bp_ret_bin(call, ((size_t)plan.repeat + 1) * active.blob_length);
     if (out != NULL) {
         bp_measure_loop(call, &plan, &active, &slots, out);
     }
+#if BP_CFG_OPEN_WINDOWS
+    if (plan.returns && call->err == 0) {
+        bp_pack_result(call, &plan.target, &slots);
+    }
+#endif
     return call->err;
 }

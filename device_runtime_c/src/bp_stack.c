@@ -98,12 +98,16 @@ BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
     p->lowest = lowest;
 }
 
+__attribute__((weak)) void bp_port_stack_quiet(void) {
+}
+
 /* What is guarded as one. */
 static void bp_painted(void *context) {
     bp_painted_t *p = context;
     if (p->target->setup != NULL) {
         p->target->setup();
     }
+    bp_port_stack_quiet();
     bp_call_painted(p);
     p->failed = p->target->check != NULL ? p->target->check() : 0;
 }

@@ -40,11 +40,7 @@ int bp_call_target(bp_call_t *call, const bp_target_t *target) {
     if (single.failed != 0) {
         return bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)single.failed);
     }
-    if (t.pack != NULL) {
-        t.pack(call, &slots);
-    } else {
-        bp_ret_nil(call);
-    }
+    bp_pack_result(call, &t, &slots);
     return call->err;
 }
 

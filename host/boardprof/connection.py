@@ -13,7 +13,7 @@ import msgpack
 
 from boardprof.board.board import Board
 from boardprof.board.describe import fetch_dictionary
-from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_file import BOARD_FILE, BoardSpec
 from boardprof.boards.finding import (
     board_spec,
     default_board,
@@ -27,10 +27,10 @@ from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.schemas import layouts_for
 from boardprof.elf.image_machine import check_image
 from boardprof.elf.locate import Locator
-from boardprof.errors import BoardError, BoardprofError, UsageError
+from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
 from boardprof.link.claim import make_claim
 from boardprof.link.locks import EmulatorLock, sweep
-from boardprof.link.session import Session
+from boardprof.link.session import Session, Welcome
 from boardprof.link.silence import DEFAULT_LIMIT_S
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
@@ -133,6 +133,7 @@ def connect(
         takeover=takeover,
         on_console=on_console,
         is_of_this_host=port is None and spec.build.arch == "posix",
+        is_started=port is None,
     )
 
 
@@ -146,16 +147,17 @@ def attach(
     takeover: bool = False,
     on_console: Callable[[str], None] | None = None,
     is_of_this_host: bool = False,
+    is_started: bool = False,
 ) -> Board:
     """Begin a session over an open transport; closes it when that fails. Raises as `connect`.
 
-    ``is_of_this_host``: the board was started here, as a program of this machine.
+    ``is_started``: the board was started here; ``is_of_this_host``: as a program of this machine.
     """
     claim = make_claim(takeover=takeover)
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
     try:
         session.locate = Locator(Path(image)) if image is not None else None
-        welcome = session.open()
+        welcome = _opened(session, spec, is_started=is_started)
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
         spec = what_it_says(spec, dictionary.board)
         if dictionary.board != spec.name:
@@ -172,6 +174,19 @@ def attach(
         return board
     except BaseException:
         session.close()
+        raise
+
+
+def _opened(session: Session, spec: BoardSpec, *, is_started: bool) -> Welcome:
+    """Begin the session; of a board that was started here, there is no wire to check."""
+    try:
+        return session.open()
+    except BoardTimeoutError as error:
+        if is_started:
+            error.hint = (
+                f"see whether launch.command in {spec.folder / BOARD_FILE} starts the machine that "
+                "the firmware is built for, and has its serial port where the firmware looks for it"
+            )
         raise
 
 

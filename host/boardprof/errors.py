@@ -140,7 +140,7 @@ class UnknownNameError(UsageError):
         self.kind = kind
         self.name = name
         self.known = tuple(known)
-        nearest = self.nearest(name, self.known)
+        nearest = self.nearest(name, self.known) if isinstance(name, str) else None
         proposal = f"; did you mean {nearest!r}?" if nearest is not None else "."
         place = f" {where}" if where else ""
         names = ", ".join(self.known) if self.known else "(none)"

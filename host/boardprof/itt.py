@@ -6,10 +6,11 @@ They stand in the traces of whatever `boardprof.profile` records meanwhile, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
-from boardprof.trace.ranges import pop_range, push_range
+from boardprof.trace.ranges import pop_range, push_range, record_function
+from boardprof.trace.records import check_name
 from boardprof.trace.records import mark as _mark
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
@@ -25,6 +26,9 @@ def mark(msg: str) -> None:
 
     Args:
         msg: its name.
+
+    Raises:
+        UsageError: it is no text.
     """
     _mark(msg)
 
@@ -37,6 +41,9 @@ def range_push(msg: str) -> int:
 
     Returns:
         Its depth: 0 for the outermost.
+
+    Raises:
+        UsageError: the name is no text.
     """
     return push_range(msg)
 
@@ -53,17 +60,33 @@ def range_pop() -> int:
     return pop_range()
 
 
-@contextmanager
-def range(msg: str, *args: object, **kwargs: object) -> Iterator[None]:
-    """Put a range around what stands in the ``with``, or in the function that this decorates.
+class range(record_function):
+    """A range around what stands in the ``with``, or around each call of what this decorates."""
 
-    Args:
-        msg: its name, with fields as `str.format` knows them.
-        args: for these fields.
-        kwargs: likewise.
-    """
-    push_range(msg.format(*args, **kwargs))
-    try:
-        yield
-    finally:
-        pop_range()
+    def __init__(self, msg: str, *args: object, **kwargs: object) -> None:
+        """Name the range.
+
+        Args:
+            msg: its name, with fields as `str.format` knows them.
+            args: for these fields.
+            kwargs: likewise.
+
+        Raises:
+            UsageError: the name is no text.
+        """
+        check_name(msg)
+        super().__init__(msg.format(*args, **kwargs))
+
+    def __enter__(self) -> Self:
+        """Push it."""
+        push_range(self.name)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Pop it."""
+        pop_range(error)

@@ -125,6 +125,9 @@ class MeasureFlag(IntFlag):
     EMPTY = 1
     """Measure the empty function in place of the named one: a calibration."""
 
+    RESULT = 2
+    """Return what the last call has returned, behind the blobs."""
+
 
 class BuiltIn(IntEnum):
     """Ids of the packed functions that every agent has, in the order of its table."""

@@ -309,6 +309,13 @@ def test_the_stack_of_a_call_is_seen(board: Board) -> None:
     assert report.calls[0]["Stack (bytes)"] == Count(0)
 
 
+def test_a_call_that_the_clock_interrupts_has_the_same_stack_each_time(board: Board) -> None:
+    """Of more than 65,536 cycles, about half of them at the bottom of its stack."""
+    found = [board.profile("deep_now_and_then", 6000, warmup=0, repeat=1) for _ in range(10)]
+    assert len({report.calls[0]["Stack (bytes)"].value for report in found}) == 1
+    assert all(report.calls[0]["cycles"].value > 65_536 for report in found)
+
+
 # -- a stack that is too deep ---------------------------------------------------------------------
 
 DEEP = """\

@@ -19,7 +19,6 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.connection import connect
-from boardprof.errors import RpcError
 from boardprof.firmware.builder import build
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
@@ -74,25 +73,16 @@ def test_slots_beyond_those_selected_are_off(perf: Slots) -> None:
     assert perf.measure("touch_pages", 3, repeat=1) == [[3, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
 
 
-def test_an_event_that_is_not_there_leaves_the_others_alone(perf: Slots) -> None:
-    first, second, third = perf.select("page-faults", "no-such-event", "minor-faults")
-    assert (first.status, third.status) == (OK, OK)
-    assert (second.status, second.error) == (ABSENT, 0)
-    assert second.reason == "the kernel's interface has no event of that name"
-    assert perf.measure("touch_pages", 7, repeat=1) == [[7, 0, 7, 0, 0, 0, 0, 0, 0, 0]]
-
-
 def test_init_goes_back_to_the_usual_events(perf: Slots) -> None:
     perf.select("minor-faults")
     perf.init()
     assert [source.removesuffix(":u") for _, source, _ in perf.described()] == DEFAULTS
 
 
-def test_times_are_told_by_their_rate(perf: Slots) -> None:
-    found = perf.select("task-clock", "cpu-clock", "page-faults")
-    assert [event.hz for event in found] == [1_000_000_000, 1_000_000_000, 0]
+def test_times_are_nanoseconds(perf: Slots) -> None:
+    perf.select("task-clock", "cpu-clock")
     (counts,) = perf.measure("spin", 2_000_000, repeat=1)
-    # In ns: two million rounds of a cycle or more, at no more than 20 GHz. How far the two clocks
+    # Two million rounds of a cycle or more, at no more than 20 GHz. How far the two clocks
     # differ is the machine's affair, as is what comes between the reading of both.
     assert all(count > 100_000 for count in counts[:2])
 
@@ -158,13 +148,6 @@ def test_a_hardware_event_is_counted_or_missing_and_says_so(perf: Slots, text: s
     assert event.reason == ("" if event.status is OK else missing)
 
 
-def test_more_events_than_slots_are_refused_and_nothing_changes(perf: Slots) -> None:
-    perf.select("page-faults")
-    with pytest.raises(RpcError, match="range"):
-        perf.select(*["page-faults"] * 11)
-    assert perf.measure("touch_pages", 2, repeat=1)[0][0] == 2
-
-
 def test_all_events_are_listed_each_with_its_state(perf: Slots) -> None:
     events = list(perf.events())
     names = [event.name for event in events]
@@ -174,21 +157,6 @@ def test_all_events_are_listed_each_with_its_state(perf: Slots) -> None:
     assert all(event.description for event in events)
     assert all((event.reason == "") is (event.status is OK) for event in events)
     assert next(e for e in events if e.name == "page-faults").description == "page faults"
-
-
-def test_what_is_listed_does_not_disturb_what_counts(perf: Slots) -> None:
-    perf.select("page-faults")
-    assert len(list(perf.events())) > 50
-    assert [counts[0] for counts in perf.measure("touch_pages", 64)] == [64] * 5
-
-
-def test_selecting_again_and_again_leaves_no_files_open(perf: Slots) -> None:
-    perf.select("page-faults", "task-clock")
-    before = perf.call("open_files")
-    for _ in range(20):
-        perf.select("task-clock", "minor-faults", "no-such-event", "page-faults")
-    perf.select("page-faults", "task-clock")
-    assert perf.call("open_files") == before
 
 
 ### Without privileges ###

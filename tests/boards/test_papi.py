@@ -12,7 +12,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.connection import connect
-from boardprof.errors import RpcError, UsageError
+from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
 from boardprof.profiling.function import profile_function
@@ -66,11 +66,6 @@ def test_slots_that_are_selected_are_named_by_their_events(papi: Slots) -> None:
     ]
 
 
-def test_times_are_told_by_their_rate(papi: Slots) -> None:
-    found = papi.select("perf::PAGE-FAULTS", "perf::TASK-CLOCK", "cpu-clock")
-    assert [event.hz for event in found] == [0, 1_000_000_000, 1_000_000_000]
-
-
 def test_the_cpus_time_is_perfs(board: Board, papi: Slots) -> None:
     perf = Slots(board, "perf")
     papi.select("perf::TASK-CLOCK")
@@ -79,25 +74,11 @@ def test_the_cpus_time_is_perfs(board: Board, papi: Slots) -> None:
     assert of_papi[0] == pytest.approx(of_perf[0], rel=0.2)
 
 
-def test_an_event_that_is_not_there_leaves_the_others_alone(papi: Slots) -> None:
-    first, second, third = papi.select("perf::PAGE-FAULTS", "no::SUCH", "perf::MINOR-FAULTS")
-    assert (first.status, third.status) == (OK, OK)
-    assert (second.status, second.reason) == (ABSENT, "Event does not exist")
-    assert papi.measure("touch_pages", 7, repeat=1) == [[7, 0, 7, 0, 0, 0, 0, 0, 0, 0]]
-
-
 @pytest.mark.parametrize("name", ["", "page-flaws", "PAPI_NONSENSE", "x" * 300])
 def test_what_is_no_event_is_absent(papi: Slots, name: str) -> None:
     (event,) = papi.select(name)
     assert event.status is ABSENT
     assert event.reason
-
-
-def test_more_events_than_slots_are_refused_and_nothing_changes(papi: Slots) -> None:
-    papi.select("perf::PAGE-FAULTS")
-    with pytest.raises(RpcError, match="range"):
-        papi.select(*["perf::PAGE-FAULTS"] * 11)
-    assert papi.measure("touch_pages", 2, repeat=1)[0][0] == 2
 
 
 def test_init_switches_all_off(papi: Slots) -> None:
@@ -122,21 +103,6 @@ def test_a_preset_is_offered_only_if_it_can_be_added(papi: Slots) -> None:
         assert papi.select(event.name)[0].status is OK
     for event in [event for event in listed if event.status is not OK][:3]:
         assert papi.select(event.name)[0].status is event.status
-
-
-def test_what_is_listed_does_not_disturb_what_counts(papi: Slots) -> None:
-    papi.select("perf::PAGE-FAULTS")
-    assert len(list(papi.events())) > 50
-    assert [counts[0] for counts in papi.measure("touch_pages", 64)] == [64] * 5
-
-
-def test_selecting_again_and_again_leaves_no_files_open(papi: Slots) -> None:
-    papi.select("perf::PAGE-FAULTS", "perf::TASK-CLOCK")
-    before = papi.call("open_files")
-    for _ in range(20):
-        papi.select("perf::TASK-CLOCK", "perf::MINOR-FAULTS", "no::SUCH", "perf::PAGE-FAULTS")
-    papi.select("perf::PAGE-FAULTS", "perf::TASK-CLOCK")
-    assert papi.call("open_files") == before
 
 
 ### Software-defined events ###
@@ -263,6 +229,23 @@ def test_of_tvms_defaults_those_that_are_not_there_are_left_out_with_a_warning(
     for event in (cycles, stalled):
         assert (event.name in names) is (event.status is OK)
         assert (f"{event.name}: {event.reason}" in told) is (event.status is not OK)
+
+
+def test_where_none_of_tvms_defaults_is_there_the_clock_alone_is_left(
+    board: Board, papi: Slots
+) -> None:
+    collector = PAPIMetricCollector()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names = collector.metric_names(board)
+        metrics = profile_function(board, None, [collector], "touch_pages")(3)
+    assert {*metrics} - {"Perturbation (%)", "Stack (bytes)"} == {"Duration (us)", *names}
+
+
+def test_a_board_for_which_no_event_of_papis_is_named_is_timed(board: Board, papi: Slots) -> None:
+    collector = PAPIMetricCollector({"another": ["perf::PAGE-FAULTS"]})
+    metrics = profile_function(board, None, [collector], "touch_pages")(3)
+    assert {*metrics} - {"Perturbation (%)", "Stack (bytes)"} == {"Duration (us)"}
 
 
 def test_a_board_without_papi_says_so(image: Path) -> None:

@@ -17,6 +17,7 @@ from boardprof.profiling import (
     Program,
     profile_function,
 )
+from boardprof.trace.profiler import profile
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots
@@ -87,3 +88,34 @@ def test_a_programs_rows_have_the_counters_of_all_passes(board: Board) -> None:
     assert faults == [Count(n) for n in (3, 64, 3, 64)]
     assert [row[ELEVENTH] for row in report.calls] == [Count(0)] * 4
     assert str(report.configuration["linux passes"]).startswith("2 runs")
+
+
+class Touches(Counter):
+    """Calls the board, as a profile around it counts calls."""
+
+    def Start(self, dev: Board) -> object | None:
+        dev.functions.touch_pages(5)
+        return super().Start(dev)
+
+
+def test_what_a_profile_counts_around_it_does_not_change_what_a_program_counts(
+    board: Board,
+) -> None:
+    program = Program(board)
+    program.add("touch_pages", 3)
+    program.add("touch_pages", 64)
+    papi = PAPIMetricCollector({board: ["perf::PAGE-FAULTS"]})
+    with profile(metrics=["papi.perf::MIGRATIONS", "perf::PAGE-FAULTS"]) as prof:
+        report = program.profile([papi, Touches()], warmup=1, repeat=1)
+    assert [row["perf::PAGE-FAULTS"] for row in report.calls] == [Count(3), Count(64)]
+    assert [(e.kind, e.metrics.get("perf::PAGE-FAULTS")) for e in prof.events()] == [
+        ("measurement", Count(3)),
+        ("measurement", Count(64)),
+        ("call", Count(5)),
+        ("measurement", Count(3)),
+        ("call", Count(5)),
+        ("measurement", Count(64)),
+    ]
+    assert ["perf::MIGRATIONS" in e.metrics for e in prof.events()] == [
+        e.kind == "call" for e in prof.events()
+    ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
+import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.board.observing import OBSERVERS
+from boardprof.boards.board_file import load_board
 from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import CheckFailedError, UsageError
@@ -28,6 +30,7 @@ from boardprof.trace.schedule import ProfilerActivity, schedule
 from boardprof.trace.unsupported import NotSupportedByAgentError
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
+from tests.link.peers import running_agent
 
 SOURCES = [FIXTURES / "kernels.c", FIXTURES / "faulty.c", FIXTURES / "same.c"]
 
@@ -176,19 +179,32 @@ def test_a_function_without_a_result_is_counted_as_a_measurement_counts_it(rv32:
     assert measured.args == {"repeat": 5, "number": 1, "warmup": 10}
 
 
-def test_a_function_with_a_result_is_counted_in_a_window_and_marked(rv32: Board) -> None:
+def test_a_function_with_a_result_is_counted_alone_and_called_once(rv32: Board) -> None:
     (row,) = rv32.profile("sum", [1, 2], 2, metrics=["instructions"], repeat=1).calls
     with profile(metrics=["instructions"]) as prof:
         assert rv32.functions.sum([1, 2], 2) == 3
-    (event,) = prof.events()
+        assert rv32.functions.same_i16(-5) == -5
+        assert rv32.functions.same_f32(0.5) == 0.5
+        assert rv32.functions.same_u64(1 << 63) == 1 << 63
+    assert prof.events()[0].metrics == {"instructions": row["instructions"]}
+    assert not any(event.is_raw for event in prof.events())
+    assert "raw" not in prof.key_averages().table()
+
+
+def test_within_another_profile_a_function_is_counted_in_a_window_and_marked(rv32: Board) -> None:
+    (row,) = rv32.profile("sum", [1, 2], 2, metrics=["instructions"], repeat=1).calls
+    with profile(metrics=["instructions"]) as outer, profile(metrics=["instructions"]) as inner:
+        assert rv32.functions.sum([1, 2], 2) == 3
+    (event,), (within,) = outer.events(), inner.events()
+    assert within.metrics == {"instructions": row["instructions"]}  # the inner one makes the call
     assert event.is_raw
     raw, exact = event.metrics["instructions"], row["instructions"]
     assert isinstance(raw, Count)
     assert isinstance(exact, Count)
     assert raw.value > exact.value
-    table = prof.key_averages().table()
+    table = outer.key_averages().table()
     assert f"~{raw.value:,}" in table
-    assert "~ raw: of functions with a result" in table
+    assert "~ raw: " in table
 
 
 def test_programmable_counters_count_the_same_behind_a_measurement_of_others(rv32: Board) -> None:
@@ -216,6 +232,28 @@ def test_what_one_board_does_not_count_another_one_does(native: Board, rv32: Boa
     )
 
 
+def test_boards_of_one_name_at_two_ports_are_two(tmp_path: Path) -> None:
+    with (
+        running_agent(SOURCES[0]) as (_, here),
+        running_agent(SOURCES[0]) as (_, there),
+        connect(port=here) as first,
+        connect(port=there) as second,
+        profile(metrics=["duration_time", "tocks"]) as prof,
+        warnings.catch_warnings(),
+    ):
+        for board in (first, second, first):
+            board.functions.fir(**fir_arguments())
+            board.functions.fir(**fir_arguments())
+        warnings.simplefilter("ignore")  # nobody has tocks
+        prof.stop()
+    assert [(a.board, a.count) for a in prof.key_averages()] == [("linux", 4), ("linux (2)", 2)]
+    assert [told.partition(":")[0] for told in prof.diagnostics] == [
+        "tocks is not counted on linux",
+        "tocks is not counted on linux (2)",
+    ]
+    assert list(processes(exported(prof, tmp_path)).values())[1:] == ["linux", "linux (2)"]
+
+
 def test_a_board_that_has_none_of_the_metrics_is_called_without(native: Board, rv32: Board) -> None:
     with profile(metrics=["page-faults"]) as prof:
         rv32.functions.a_right()
@@ -234,17 +272,19 @@ def test_what_no_board_counts_is_warned_of_at_the_end(rv32: Board) -> None:
     assert OBSERVERS == []
 
 
-def test_without_windows_functions_with_a_result_are_refused(
-    native: Board, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = [f for f in native.dictionary.functions if not f.name.endswith(".start")]
-    dictionary = replace(native.dictionary, functions=tuple(kept))
-    monkeypatch.setattr(native, "dictionary", dictionary)
-    with profile(metrics=["duration_time"]) as prof:
+def test_without_windows_functions_with_a_result_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "native"
+    shutil.copytree(board_spec("native").folder, folder)
+    file = folder / "board.toml"
+    file.write_text(file.read_text().replace("open_windows = 8", "open_windows = 0"))
+    spec = load_board(folder)
+    image = build(spec, SOURCES).image
+    with connect(spec, image=image) as native, profile(metrics=["duration_time"]) as prof:
         native.functions.a_right()
         with pytest.raises(NotSupportedByAgentError, match="not supported by this agent"):
             native.functions.same_i8(1)
-    assert [e.error for e in prof.events()] == ["", "NotSupportedByAgentError"]
+        native.functions.a_right()
+    assert [e.error for e in prof.events()] == ["", "NotSupportedByAgentError", ""]
 
 
 # -- the board's clock ------------------------------------------------------------------------
@@ -254,7 +294,8 @@ def test_a_real_clock_stands_on_the_hosts_time(native: Board, tmp_path: Path) ->
     with profile(metrics=["duration_time"]) as prof:
         native.functions.fir(**fir_arguments())
         native.profile("fir", named=fir_arguments(), repeat=4, warmup=1)
-        native.functions.same_i8(1)
+        with profile(metrics=["duration_time"]):
+            native.functions.same_i8(1)
     call, measured, window = prof.events()
     assert [len(e.device_spans) for e in prof.events()] == [1, 4, 1]
     for event in prof.events():

@@ -255,6 +255,45 @@ def test_what_changed_stands_above_with_its_verdict(page: Page) -> None:
     assert "crc" in page.column("changes-table", "Function")
 
 
+def test_how_many_became_worse_and_better_stands_above_the_rows(page: Page) -> None:
+    older = [*rows("fir", [380] * 3), *rows("crc", [90] * 4), *rows("sort", [910] * 3)]
+    newer = [*rows("fir", [400] * 3), *rows("crc", [70] * 4), *rows("sort", [910] * 3)]
+    page.open(Report(newer, {}, {}, EXTRA), before=Report(older, {}, {}, EXTRA))
+    assert page.texts("#verdicts span") == ["1 worse", "1 better", "1 same"]
+    assert page.texts("#changes-note") == ["This run against an older run."]
+    assert not page.all("#runs")[0].is_displayed()
+
+
+def two_boards() -> Report:
+    calls = [
+        *rows("fir", [400, 410, 405]),
+        *rows("crc", [200, 210, 205]),
+        *({**row, "Device": "small"} for row in rows("fir", [4, 4, 4])),
+    ]
+    return Report([*calls, {"Name": "crc", "Device": "small", "Count": 1, "ticks": 7}], {}, {})
+
+
+def test_counts_of_different_boards_have_a_scale_each(page: Page) -> None:
+    page.open(two_boards())
+    assert page.column("samples-table", "Device") == ["q", "q", "small"]
+    widths = page.script(
+        "return [...document.querySelectorAll('#samples-table .bar')].map(b=>b.getBBox().width)"
+    )
+    assert widths[2] > 0.9 * widths[0] > 1.5 * widths[1]
+    assert page.all("#scales")[0].is_displayed()
+    page.all("#metric")[0].send_keys("ticks")
+    assert page.texts("#lacking") == ["No ticks on q."]
+
+
+def test_on_a_phone_the_board_stands_below_the_name(page: Page) -> None:
+    page.width(390)
+    page.open(two_boards())
+    assert page.texts("#samples-table tbody th") == ["fir\nq", "crc\nq", "fir\nsmall"]
+    heads = [text for text in page.texts("#samples-table thead th") if text]
+    assert heads[:3] == ["Function", "Median", "Spread of the samples"]
+    page.width(1280)
+
+
 @pytest.mark.parametrize("samples", [4, 15_000])
 def test_the_button_saves_the_whole_report(page: Page, samples: int) -> None:
     report = Report(rows("fir", [i * i for i in range(samples)]), {}, {}, EXTRA)

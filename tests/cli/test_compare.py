@@ -96,8 +96,11 @@ def test_a_rule_that_could_not_judge_a_row_ends_with_1_where_that_is_asked_for(
     assert main(command) == 0
     words = "Result: no regression; 1 row is not judged (instructions of iir); 2 metrics: "
     assert words in capsys.readouterr().out
-    assert main([*command, "--fail-if-missing"]) == 1
-    assert words in capsys.readouterr().out
+    assert main([*command, "--fail-if-missing", "--junit", "-"]) == 1
+    suite = xml.fromstring(capsys.readouterr().out)[0]
+    assert (suite.get("failures"), suite.get("skipped")) == ("1", "0")
+    [failure] = suite.iter("failure")
+    assert failure.get("message") == "not judged by instructions>20%: it is gone"
 
 
 def test_what_cannot_be_compared_is_an_error_and_no_regression(

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import boardprof as boardprof_package
@@ -213,3 +214,25 @@ def test_a_trap_on_the_only_board_names_none(tmp_path: Path) -> None:
     source.write_text("int get(void) { return *(volatile int *)8; }\n")
     done = boardprof("run", f"{source}:get", *FAST)
     assert done.err.startswith("error: get trapped on the board: bad address")
+
+
+def test_each_board_can_have_a_file_of_its_own_of_what_is_expected(tmp_path: Path) -> None:
+    arrays = ("x=int16[8]:ones", "h=int16[2]:ones", "y=int32[8]:out", "n=8")
+    fir = ("run", "-q", f"{FIXTURES / 'kernels.c'}:fir", *arrays, *FAST, "-b", "native,linux")
+    gold = tmp_path / "gold"
+    assert boardprof(*fir, "--save-output", gold).code == 0
+    expect = ("--expect", f"y=@{gold}/{{board}}/y.npy")
+    assert boardprof(*fir, *expect).code == 0
+    file = gold / "linux" / "y.npy"
+    np.save(file, np.load(file) + 1)
+    done = boardprof(*fir, *expect)
+    assert done.code == 6
+    assert f"y of fir on linux is not what {file} has: 8 of 8 differ." in done.err
+    assert "on native" not in done.err
+    file.unlink()
+    missing = boardprof(*fir, *expect)
+    assert (missing.code, missing.out) == (2, "")
+    assert f"{file} cannot be read" in missing.err
+    nameless = boardprof("run", "fir", *arrays, "-p", "/dev/ttyNONE7", *expect)
+    assert nameless.code == 2
+    assert "needs the name of the board.\nTry: -b BOARD" in nameless.err

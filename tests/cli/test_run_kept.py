@@ -34,7 +34,13 @@ def test_a_run_is_kept_in_the_history_under_its_name_and_is_shown_from_there(
     environment = {"BOARDPROF_HISTORY": str(path)}
     target = f"{FAULTY}:a_right"
     done = boardprof("run", *FAST, target, "--save", "before", environment=environment)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (
+        0,
+        f"note: {path} was not there: a new history begins with this run\n",
+    )
+    again = boardprof("run", *FAST, target, environment=environment)
+    assert (again.code, again.err) == (0, "")
+    History(path).remove("last")
     [run] = History(path).runs()
     assert (run.id, run.name, list(run.boards), list(run.functions)) == (
         1,
@@ -50,12 +56,28 @@ def test_a_run_is_kept_in_the_history_under_its_name_and_is_shown_from_there(
 
 def test_a_history_that_cannot_be_written_loses_no_report(tmp_path: Path) -> None:
     """A run that nobody has named is kept if it can be; one that was given a name must be."""
-    (tmp_path / "file").touch()
-    environment = {"BOARDPROF_HISTORY": str(tmp_path / "file" / "history.sqlite")}
+    environment = {"BOARDPROF_HISTORY": str(tmp_path)}
     done = boardprof("run", *FAST, f"{FAULTY}:a_right", environment=environment)
     assert (done.code, rows(done.out)) == (0, ["a_right"])
     assert done.err.startswith("note: the run was not kept: ")
-    assert str(tmp_path / "file") in done.err
+    assert str(tmp_path) in done.err
     named = boardprof("run", *FAST, f"{FAULTY}:a_right", "--save", "x", environment=environment)
     assert (named.code, rows(named.out)) == (2, ["a_right"])
     assert named.err.startswith("error: the run was not kept: ")
+
+
+def test_a_history_in_a_folder_that_is_not_there_is_told_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    environment = {"BOARDPROF_HISTORY": str(tmp_path / "nope" / "history.sqlite")}
+    done = boardprof("run", *FAST, f"{FAULTY}:a_right", environment=environment)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: There is no folder {tmp_path}/nope for the history ")
+    assert not (tmp_path / "nope").exists()
+
+
+def test_the_default_history_is_made_with_its_folders_and_without_a_word(tmp_path: Path) -> None:
+    before = ("env", "-u", "BOARDPROF_HISTORY", f"XDG_DATA_HOME={tmp_path / 'data'}")
+    done = boardprof("run", *FAST, f"{FAULTY}:a_right", before=before)
+    assert (done.code, done.err) == (0, "")
+    assert (tmp_path / "data" / "boardprof" / "history.sqlite").is_file()

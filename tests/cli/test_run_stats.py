@@ -9,6 +9,7 @@ import pytest
 
 from boardprof.cli import main
 from boardprof.metrics import Duration
+from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from tests.cli.command import FIXTURES, boardprof, rows
 from tests.support import requires_tool
@@ -73,6 +74,18 @@ def test_show_prints_statistics_in_place_of_the_table_and_warns(
         "warning: Duration (us) of a\\x1b[31mb on board: it rises over the run, from 102 to 112:"
     )
     assert err.count("\n") == 1
+
+
+def test_what_helps_against_several_warnings_is_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = [report_of({"Duration (us)": RISES}, facts=HARDWARE, name=name) for name in "ab"]
+    file = tmp_path / "report.json"
+    write_report(Report([*both[0].calls, *both[1].calls], {}, {}, both[0].extra), str(file))
+    assert main(["show", str(file), "--warnings"]) == 0
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith("warning: Warm up longer")
+    assert [line[:33] for line in others] == [f"  Duration (us) of {n} on board: it" for n in "ab"]
 
 
 def test_quiet_is_without_warnings(

@@ -89,6 +89,7 @@ def test_config_names_the_only_file_that_is_read(tmp_path: Path) -> None:
             'warmup = 1\nrepeat = "many"\n',
             "boardprof.toml:2: repeat: 'many' is not a valid integer",
         ),
+        ("repeat = 7.5\n", "boardprof.toml:1: repeat: '7.5' is not a valid integer"),
         ("repeat = 0\n", "boardprof.toml:1: repeat: 0 is not in the range x>=1."),
         ("flash = 1\n", "boardprof.toml:1: flash = true or false is needed, not 1."),
         ("board = 3\n", "boardprof.toml:1: board: a text in quotes is needed, not 3."),
@@ -117,21 +118,22 @@ def test_a_rate_may_be_a_number_though_doctor_takes_several(tmp_path: Path) -> N
     assert in_folder(tmp_path, "boards").code == 0
 
 
-def test_a_misspelt_variable_is_noted_with_the_right_one(tmp_path: Path) -> None:
-    done = in_folder(tmp_path, *MEASURE, BOARDPROF_REPAET="3")
-    assert repeats(done) == 10
-    assert done.err == (
-        "note: BOARDPROF_REPAET in the environment is no setting; did you mean BOARDPROF_REPEAT?\n"
+def test_a_misspelt_variable_is_an_error_as_in_a_file_with_quiet_too(tmp_path: Path) -> None:
+    done = in_folder(tmp_path, *MEASURE, "-q", BOARDPROF_REPAET="3")
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        "error: BOARDPROF_REPAET in the environment is no setting; did you mean "
+        "BOARDPROF_REPEAT?\n",
     )
 
 
-@pytest.mark.parametrize("name", ["BOARDPROF_COLLECTORS", "BOARDPROF_OUR_LAB", "BOARDPROF_KEY"])
+@pytest.mark.parametrize(
+    "name",
+    ["BOARDPROF_COLLECTORS", "BOARDPROF_OUR_LAB", "BOARDPROF_KEY", "BOARDPROF_REPORT"],
+)
 def test_variables_of_builds_and_of_others_are_left_alone(tmp_path: Path, name: str) -> None:
     assert in_folder(tmp_path, "boards", **{name: "1"}).err == ""
-
-
-def test_quiet_silences_the_note_of_a_variable(tmp_path: Path) -> None:
-    assert in_folder(tmp_path, "boards", "-q", BOARDPROF_REPAET="3").err == ""
 
 
 def test_an_unknown_profile_is_told_with_those_there_are(tmp_path: Path) -> None:

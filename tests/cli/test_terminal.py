@@ -8,8 +8,9 @@ import os
 import re
 import struct
 import subprocess
+import sys
 import termios
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,17 +23,21 @@ from tests.cli.command import BOARDPROF, boardprof
 WIDTH = 60
 HOSTILE = "\x1b]0;title\x07\x1b[31mred"
 STYLES = re.compile("\x1b\\[[012]m")
+STYLED = re.compile("\x1b\\[[0-9;]*m")
 
 
 def on_terminal(
-    *arguments: str | Path, environment: Mapping[str, str], both: bool = False
+    *arguments: str | Path,
+    environment: Mapping[str, str],
+    both: bool = False,
+    program: Sequence[str] = BOARDPROF,
 ) -> tuple[int, str]:
     """Run the command with its output on a terminal of 60 columns; ``both``: with stderr, too."""
     ours, theirs = os.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
     kept = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "TERM"}}
     with subprocess.Popen(
-        [*BOARDPROF, *map(str, arguments)],
+        [*program, *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs if both else subprocess.DEVNULL,
@@ -99,6 +104,24 @@ def test_a_pipe_gets_the_table_as_it_is(report: Path) -> None:
     assert max(map(len, done.out.splitlines())) > 200
 
 
+def test_a_width_that_is_given_holds_for_a_pipe_too_and_brings_no_style(report: Path) -> None:
+    done = boardprof("show", report, "--width", str(WIDTH), environment={"TERM": "xterm"})
+    assert max(map(len, done.out.splitlines())) <= WIDTH
+    assert "\x1b" not in done.out
+    environment = {"BOARDPROF_WIDTH": str(WIDTH)}
+    assert boardprof("show", report, environment=environment).out == done.out
+
+
+def test_lists_go_on_under_their_items() -> None:
+    code, text = on_terminal("boards", environment={"TERM": "xterm"})
+    lines = text.splitlines()
+    assert code == 0
+    assert max(map(len, lines)) <= WIDTH
+    names = [line.split()[0] for line in lines if not line.startswith(" ")]
+    assert names[:2] == ["arduino-mega", "arduino-uno"]
+    assert {line[:18] for line in lines if line.startswith(" ")} == {" " * 18}
+
+
 def test_compiling_shows_how_many_files_and_the_bar_is_gone_before_the_result(
     tmp_path: Path,
 ) -> None:
@@ -113,3 +136,21 @@ def test_compiling_shows_how_many_files_and_the_bar_is_gone_before_the_result(
     assert len({total for _, total in counted}) == 1
     # The line of the bar is erased (ECMA-48, EL), and the result begins there.
     assert f"\x1b[2K{image}: firmware for native" in text
+
+
+LONG_WAY = """
+import itertools
+from boardprof.cli.bar import Bar
+bar = Bar(clock=itertools.count(1).__next__)
+for done in range(3):
+    bar("a_function_of_many_words on qemu-cortex-m4, -O3 -funroll-loops", done, 1000)
+bar("", 0, None)
+"""
+
+
+def test_a_bar_keeps_its_counts_and_the_remaining_time_beside_a_long_name() -> None:
+    command = (sys.executable, "-c", LONG_WAY)
+    code, text = on_terminal(environment={"TERM": "xterm"}, both=True, program=command)
+    drawn = re.findall(r"(a_func\S*)\.\.\. .*?   2/1000 \S*(\S:--|\d:\d\d)", STYLED.sub("", text))
+    assert code == 0
+    assert drawn

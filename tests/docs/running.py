@@ -6,8 +6,10 @@ In what is shown, a line of ``...`` stands for any lines, and ``...`` within one
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -30,20 +32,31 @@ class Reader:
     """Somebody who reads a page and does it all."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin in an empty folder, with the examples and boards beside, as in the checkout."""
+        """Begin in an empty folder, with the examples and boards beside, as in the checkout.
+
+        A project of the reader's has the checkout in third_party: its tests are not theirs.
+        """
         self.folder = folder
         for name in ("examples", "boards"):
             (folder / name).symlink_to(ROOT / name)
+        others = folder / "third_party" / "boardprof" / "tests"
+        others.mkdir(parents=True)
+        (others / "test_others.py").write_text("raise AssertionError('not your tests')\n")
         self._environment = {
-            **os.environ,
+            **{n: text for n, text in os.environ.items() if n != "BOARDPROF_HISTORY"},
             "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "BOARDPROF_HISTORY": str(folder / "history.sqlite"),
+            "XDG_DATA_HOME": str(folder / "data"),
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_SYSTEM": os.devnull,
             **{f"GIT_{who}_NAME": "Ada" for who in ("AUTHOR", "COMMITTER")},
             **{f"GIT_{who}_EMAIL": "ada@example.org" for who in ("AUTHOR", "COMMITTER")},
             "NO_COLOR": "1",
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
+            # `pip install .` goes into the folder, and asks no network.
+            **{f"PIP_{name}": "1" for name in ("NO_INDEX", "NO_DEPS", "DISABLE_PIP_VERSION_CHECK")},
+            "PIP_NO_BUILD_ISOLATION": "0",  # in the environment, that is: no isolation
+            "PIP_TARGET": str(folder / "site"),
+            "PYTHONPATH": str(folder / "site"),
         }
         self._printed = ""
         self._is_exact = _SHOWN_WITH in _compiler()
@@ -109,7 +122,8 @@ class Reader:
         assert is_right, "\n".join([what, "printed", printed, "and the page shows", *shown])
 
     def _process(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        """Run a program; what it has left behind ends with it."""
+        with subprocess.Popen(
             command,
             cwd=self.folder,
             env=self._environment,
@@ -117,9 +131,14 @@ class Reader:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=_DEADLINE_S,
-            check=False,
-        )
+            start_new_session=True,
+        ) as process:
+            try:
+                printed, _ = process.communicate(timeout=_DEADLINE_S)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        return subprocess.CompletedProcess(command, process.returncode, printed)
 
 
 def is_shown(

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import jsonschema
 import pytest
 
 from boardprof.cli.commands import cli
@@ -39,18 +41,21 @@ TOOLS = {
         ("arm-none-eabi-gcc", "gcc-arm-none-eabi"),
         ("qemu-system-arm", "qemu-system-arm"),
     ],
+    "arduino-uno": [("avr-gcc", "gcc-avr")],
 }
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_what_a_page_shows_is_what_happens(name: str, tmp_path: Path) -> None:
+    blocks = blocks_of(TEXTS[name])
+    run = "".join(block.text for block in blocks if block.reason is None)
     for board, tools in TOOLS.items():
-        if board in TEXTS[name]:
+        if board in run:
             for tool, package in tools:
                 requires_tool(tool, package)
     reader = Reader(tmp_path)
-    for block in blocks_of(TEXTS[name]):
+    for block in blocks:
         reader.do(block)
 
 
@@ -60,6 +65,12 @@ def test_each_block_says_what_it_is() -> None:
     for block in places.values():
         if block.language == "json":
             json.loads(block.text)
+
+
+def test_the_report_on_the_page_about_json_fits_the_schema() -> None:
+    schema = json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+    (shown,) = [b for b in blocks_of(TEXTS["docs/report-json.md"]) if b.language == "json"]
+    jsonschema.Draft202012Validator(schema).validate(json.loads(shown.text))
 
 
 def test_what_is_not_run_says_why() -> None:
@@ -100,6 +111,62 @@ def test_the_steps_of_the_ci_job_are_commands_that_the_tutorial_runs() -> None:
 
 
 # -- prose ----------------------------------------------------------------------------------------
+
+
+def all_text() -> str:
+    return "".join(TEXTS[name] for name in WRITTEN)
+
+
+def test_every_command_is_shown_or_named_on_a_written_page() -> None:
+    commands = [c.name for c in commands_below(cli, click.Context(cli))]
+    text = all_text()
+    assert [n for n in commands if not re.search(rf"boardprof (\w+ )*{n}\b", text)] == []
+
+
+def test_the_options_that_make_a_gate_are_on_the_page_about_gates() -> None:
+    plugin = (ROOT / "host/boardprof/pytest_plugin/options.py").read_text(encoding="utf-8")
+    ours = set(re.findall(r'"(--bp-[a-z-]+)"', plugin))
+    every = options(cli.commands["show"])  # quietness, width and the like
+    compare = {n for n in options(cli.commands["compare"]) - every if n.startswith("--")}
+    assert "--fail-if-missing" in compare
+    assert "--bp-require-baseline" in ours
+    assert {name for name in ours | compare if name not in TEXTS["docs/gates.md"]} == set()
+
+
+def test_every_name_of_the_package_that_prose_gives_is_there() -> None:
+    wrong = []
+    for name in WRITTEN:
+        for path in re.findall(r"`(boardprof(?:\.\w+)+)[`(]", prose_of(TEXTS[name])):
+            if path not in GROUPS and not is_importable(path):
+                wrong.append(f"{name}: {path}")
+    assert wrong == []
+
+
+GROUPS = {f"boardprof.{group}" for group in ("boards", "collectors", "transports", "exporters")}
+
+
+def is_importable(path: str) -> bool:
+    try:
+        pkgutil.resolve_name(path)
+    except (ImportError, AttributeError):
+        return path in ("boardprof.toml", "boardprof.mk")
+    return True
+
+
+def test_every_file_and_make_target_that_prose_names_is_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    wrong = []
+    for name, words in inline():
+        if words[0] == "make" and len(words) == 2 and words[1] not in targets:
+            wrong.append(f"{name}: {' '.join(words)}")
+        top = words[0].partition("/")[0]
+        is_path = top in TOPS and "NAME" not in words[0]
+        if len(words) == 1 and is_path and not (ROOT / words[0]).exists():
+            wrong.append(f"{name}: {words[0]}")
+    assert wrong == []
+
+
+TOPS = {"boards", "device_runtime_c", "examples", "host", "protocol", "scripts", "tests"}
 
 
 def options(command: click.Command) -> set[str]:

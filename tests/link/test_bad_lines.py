@@ -16,8 +16,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from boardprof.connection import connect
+from boardprof.boards.finding import board_spec
+from boardprof.connection import attach, connect
 from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError
+from boardprof.transport.tcp import connect_tcp
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.peers import FaultyLine, peer, running_agent
 
@@ -48,6 +50,16 @@ def test_silence_is_5_and_nothing_is_said_to_have_come() -> None:
     assert type(error) is BoardTimeoutError
     assert error.exit_code == 5
     assert "did not answer HELLO for 0.4 s.\nTry: check port and baud rate" in str(error)
+
+
+def test_of_an_emulator_that_is_silent_its_command_is_in_doubt_and_no_wire() -> None:
+    with peer(saying(b"")) as port:
+        line = connect_tcp(port, 5.0)
+        with pytest.raises(BoardTimeoutError) as caught:
+            attach(board_spec("qemu-rv32"), line, hello_s=0.4, is_started=True)
+    assert "Try: see whether launch.command in " in str(caught.value)
+    assert "boards/qemu-rv32/board.toml starts the machine" in str(caught.value)
+    assert "baud" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -20,10 +20,17 @@ from boardprof.arguments.passing import Keep, Out
 from boardprof.board.board import Board
 from boardprof.boards.board_file import load_board
 from boardprof.boards.finding import board_spec
-from boardprof.errors import DeviceFaultError, UnknownNameError, UsageError
+from boardprof.errors import DeviceFaultError, LinkError, UnknownNameError, UsageError
 from boardprof.firmware.firmware import build
 from boardprof.metrics import Count, Duration, Metric, Percent
-from boardprof.profiling import DeviceWrapper, MetricCollector, Program, Report
+from boardprof.profiling import (
+    DeviceWrapper,
+    MetricCollector,
+    Program,
+    Report,
+    profile_function,
+    time_evaluator,
+)
 from tests.link.profiling_boards import LAYERS, board, native, rv32
 
 __all__ = ["board", "native", "rv32"]
@@ -341,6 +348,34 @@ def test_an_array_that_one_board_writes_cannot_be_another_ones(native: Board, rv
     program.add("largest", x, 3, device=rv32)
     with pytest.raises(UsageError, match=r"are the same array on different boards"):
         program.profile()
+
+
+def test_a_board_that_is_closed_is_refused_at_once() -> None:
+    with build(LAYERS, board="native").open() as closed:
+        pass
+    for refused in (
+        lambda: Program(closed).add("tick"),
+        lambda: time_evaluator(closed, "tick"),
+        lambda: profile_function(closed, None, ["clock"], "tick"),
+    ):
+        with pytest.raises(LinkError, match="is closed"):
+            refused()
+
+
+def test_what_is_no_board_no_dict_or_no_collector_is_refused(native: Board) -> None:
+    with pytest.raises(UsageError, match="5 is no board"):
+        Program(5)  # type: ignore[arg-type]
+    program = Program(native)
+    with pytest.raises(UsageError, match="named=5 is no dict"):
+        program.add("tick", named=5)  # type: ignore[arg-type]
+    program.add("tick")
+    with pytest.raises(UsageError, match="5 is no collector"):
+        program.profile(5)  # type: ignore[arg-type]
+
+
+def test_a_label_that_is_no_text_is_refused(native: Board) -> None:
+    with pytest.raises(UsageError, match="label=5 is no text"):
+        Program(native).add("tick", label=5)  # type: ignore[arg-type]
 
 
 def test_arrays_that_do_not_fit_the_arena_are_refused(rv32: Board) -> None:

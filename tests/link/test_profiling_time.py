@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from boardprof.board.board import Board
@@ -109,3 +111,47 @@ def test_firmware_is_started_for_it_and_stopped_again() -> None:
     evaluate.close()
     with pytest.raises(Exception, match="closed"):
         evaluate(1000)
+
+
+SAME = """
+#include <stdint.h>
+void note(int32_t *x, uint32_t n);
+void same(const int32_t *x, uint32_t n);
+uint32_t times_same(void);
+static const int32_t *noted;
+static uint32_t times;
+void note(int32_t *x, uint32_t n) { noted = x + n; }
+void same(const int32_t *x, uint32_t n) { times += noted == x + n; }
+uint32_t times_same(void) { return times; }
+"""
+
+
+def test_a_function_of_the_board_gets_the_very_arrays_that_are_measured(tmp_path: Path) -> None:
+    # So it can warm them up, or flush their cache lines.
+    source = tmp_path / "same.c"
+    source.write_text(SAME)
+    with build(source, board="native").open() as board:
+        x = np.zeros(5, np.int32)
+        time_evaluator(board, "same", number=2, repeat=3, f_preproc="note")(x, 5)
+        # Not in the call that warms up, before any note; 2 in each repeat, and one behind them.
+        assert board.functions.times_same() == 7
+
+
+def test_what_a_function_of_the_host_writes_is_what_a_repeat_begins_with(native: Board) -> None:
+    x = np.array([1, 2], np.int32)
+    starts = iter([10, 20, 30])
+
+    def fill(x: npt.NDArray[np.int32], n: int) -> None:
+        x[:] = next(starts)
+
+    time_evaluator(native, "twice", number=1, repeat=3, f_preproc=fill)(x, 2)
+    assert x.tolist() == [60, 60]
+
+
+def test_what_cannot_be_called_before_a_repeat_is_told(native: Board) -> None:
+    with pytest.raises(UsageError, match="f_preproc=5 is neither a name nor a function"):
+        time_evaluator(native, "work", f_preproc=5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"f_preproc='relu' takes f32\*, u32; twice takes i32\*"):
+        time_evaluator(native, "twice", f_preproc="relu")
+    with pytest.raises(UsageError, match="takes u32; tick takes nothing"):
+        time_evaluator(native, "tick", f_preproc="work")

@@ -20,6 +20,8 @@ Boards = Callable[[dict[str, int]], MemoryBoard]
 
 MEASURE, COUNT, WORK, ADD = 1, 2, 6, 7
 A, B, AB = 1, 2, 3
+_WITH_WINDOWS = 12
+"""Functions that stand before the user's: three of each of four collectors."""
 
 
 @pytest.fixture
@@ -120,7 +122,39 @@ def test_a_calibration_takes_the_same_arguments(small: MemoryBoard) -> None:
     assert small.log == steps("A Aa a")
 
 
+def test_the_result_of_the_last_call_comes_behind_the_blobs_if_asked_for(boards: Boards) -> None:
+    board = boards({"BP_CFG_OPEN_WINDOWS": 4})
+    board.hello()
+    flags = MeasureFlag.RESULT
+    samples, blobs, result = measure(
+        board, _WITH_WINDOWS + ADD, (2, 3), flags=flags, warmup=1, repeat=2, number=3
+    )
+    assert (samples, len(blobs), result) == (2, 54, 5)
+    assert measure(board, _WITH_WINDOWS + WORK, flags=flags)[2] is None
+    # A calibration shows whether the agent does so, and calls nothing.
+    board.lib.test_worked = 0
+    assert measure(board, _WITH_WINDOWS + ADD, (2, 3), flags=flags | MeasureFlag.EMPTY)[2] is None
+    assert len(measure(board, _WITH_WINDOWS + WORK, flags=flags | MeasureFlag.EMPTY)) == 3
+    assert board.lib.test_worked == 0
+    assert len(measure(board, _WITH_WINDOWS + ADD, (2, 3))) == 2
+
+
+def test_the_smallest_agent_returns_no_results(small: MemoryBoard) -> None:
+    assert len(measure(small, ADD, (2, 3), flags=MeasureFlag.RESULT)) == 2
+
+
 ### What fits ###
+
+
+def test_a_result_has_its_room_before_anything_is_called(boards: Boards) -> None:
+    board = boards({"BP_CFG_OPEN_WINDOWS": 4, "TEST_PROBE_BODY": 13})
+    board.hello()
+    # 242 bytes of body less 9, blobs of 23: 10 of them, one is the total; less 9 more: 9.
+    assert measure(board, _WITH_WINDOWS + ADD, (2, 3), repeat=1000)[0] == 9
+    samples, _, result = measure(
+        board, _WITH_WINDOWS + ADD, (2, 3), flags=MeasureFlag.RESULT, repeat=1000
+    )
+    assert (samples, result) == (8, 5)
 
 
 def test_as_many_samples_come_as_the_reply_holds(small: MemoryBoard) -> None:

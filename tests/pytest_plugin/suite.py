@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Ran", "Suite"]
+__all__ = ["SQUARE", "Ran", "Suite"]
 
 SQUARE = """\
 unsigned square(unsigned x);

@@ -11,7 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.pytest_plugin.suite import Suite
+from boardprof.firmware.firmware import build
+from boardprof.metrics import Count
+from boardprof.report.report import Report
+from boardprof.report.report_file import write_report
+from tests.pytest_plugin.suite import SQUARE, Suite
 from tests.support import requires_tool
 
 SQUARED = """\
@@ -118,13 +122,39 @@ def test_one_more_instruction_fails_and_the_same_build_does_not(on_riscv: Suite)
 
 
 @pytest.mark.board("qemu-rv32")
+def test_tests_that_build_one_function_with_other_flags_have_each_their_own_baseline(
+    on_riscv: Suite,
+) -> None:
+    on_riscv.write(
+        "test_square.py",
+        f"{ON_RISCV}"
+        "@pytest.mark.board('qemu-rv32')\n"
+        "@pytest.mark.boardprof(fail_if=['instructions:max>0'], repeat=3)\n"
+        "def test_unoptimized(boardprof):\n"
+        "    boardprof('square.c:square', 12, optimize='-O0')\n",
+    )
+    assert on_riscv.run("--bp-save", "main").code == 0
+    again = on_riscv.run("--bp-compare", "main", "--bp-require-baseline")
+    assert again.code == 0, again.out
+    on_riscv.write(
+        "square.c",
+        "int square(int x);\nint square(int x) {\n    int y = x;\n    return y * x;\n}\n",
+    )
+    after = on_riscv.run("--bp-compare", "main")
+    assert after.code == 1, after.out
+    assert "1 failed, 1 passed" in after.out  # only without optimization is it slower
+    failed = "FAILED test_square.py::test_unoptimized - Failed: regression: instructions:max>0"
+    assert failed in after.out
+
+
+@pytest.mark.board("qemu-rv32")
 def test_a_baseline_without_the_function_is_a_notice(on_riscv: Suite) -> None:
     assert on_riscv.run("--bp-save", "main").code == 0
     on_riscv.write("square.c", "int cube(int x);\nint cube(int x) { return x * x * x; }\n")
     on_riscv.write("test_square.py", ON_RISCV.replace("square.c:square", "square.c:cube"))
     ran = on_riscv.run("--bp-compare", "main")
     assert ran.code == 0, ran.out
-    assert "note: test_square.py::test_square: #1 (main) has no such run of cube" in ran.out
+    assert "note: test_square.py::test_square: #1 (main) has no such run of cube by this" in ran.out
     assert "1 of 1 not compared: main lacks them" in ran.out
 
 
@@ -156,7 +186,15 @@ def test_what_the_baseline_lacks_is_counted_and_fails_where_that_is_asked_for(
     assert "1 of 1 not compared: old.json lacks them" in ran.out
     ran = suite.run("--bp-compare", "old.json", "--bp-require-baseline")
     assert ran.code == 1, ran.out
-    assert "not compared: old.json has no such run of square (--bp-require-baseline)" in ran.out
+    assert "old.json has no such run of square by this test (--bp-require-baseline)" in ran.out
+
+
+def test_a_run_of_the_command_line_is_a_baseline_too(suite: Suite) -> None:
+    suite.write("test_square.py", SQUARED)
+    with build(suite.folder / "square.c", board="native").open() as board:
+        write_report(board.profile("square", 12), str(suite.folder / "old.json"))
+    ran = suite.run("--bp-compare", "old.json", "--bp-require-baseline")
+    assert ran.code == 0, ran.out
 
 
 def test_a_mistake_is_told_in_a_few_lines_with_the_line_of_the_test(suite: Suite) -> None:
@@ -186,18 +224,22 @@ def test_a_mistake_is_told_in_a_few_lines_with_the_line_of_the_test(suite: Suite
 
 def test_a_report_that_cannot_be_written_is_no_success(suite: Suite) -> None:
     suite.write("test_square.py", SQUARED)
-    ran = suite.run("--bp-json", "nowhere/report.json")
-    assert ran.code == 3
-    assert "note: " in ran.out
-    assert "nowhere" in ran.out
+    ran = suite.run("--bp-json", "/dev/full")
+    assert ran.code == 1
+    assert "1 passed" in ran.out
+    assert re.search(r"^ERROR: /dev/full .*space", ran.out, re.MULTILINE), ran.out
 
 
 def test_each_board_that_is_named_runs_the_test(suite: Suite) -> None:
     suite.write("test_square.py", SQUARED)
-    ran = suite.run("--bp-board", "native,linux", "-v")
+    ran = suite.run("--bp-board", "native,linux", "-v", "--bp-json", "report.json")
     assert ran.code == 0, ran.out
     assert "test_square[native] PASSED" in ran.out
     assert "test_square[linux] PASSED" in ran.out
+    report = json.loads((suite.folder / "report.json").read_text())
+    labels = {(row["Device"]["string"], row["Label"]["string"]) for row in report["calls"]}
+    test = "test_square.py::test_square"  # without its board, so that boards can be compared
+    assert labels == {("native", test), ("linux", test)}
 
 
 def test_the_board_itself_is_a_fixture(suite: Suite) -> None:
@@ -229,15 +271,47 @@ def test_a_board_that_cannot_be_had_skips_with_the_reason_or_fails(suite: Suite)
         (["--bp-compare", "nowhere"], "'nowhere'"),
         (["--bp-compare", "nowhere.json"], "nowhere.json"),
         (["--bp-allow", "foo"], "There is no mismatch 'foo'"),
+        (["--bp-wait", "nan"], "--bp-wait nan is no number of seconds"),
         (["--bp-require-baseline"], "--bp-compare RUN, which is missing"),
+        (["--bp-board", "native,nativ"], "There is no board 'nativ'; did you mean 'native'?"),
+        (["--bp-json", "nowhere/report.json"], "/nowhere/report.json cannot be written"),
+        (["--bp-save", "last~1"], "'last~1' cannot be the name of a run"),
+        (
+            ["--bp-compare", "old.json", "--bp-fail-if", "foo>1"],
+            "old.json has no metric 'foo'. Known: loads",
+        ),
     ],
 )
 def test_options_that_cannot_be_meant_are_told_before_any_test(
     suite: Suite, options: list[str], message: str
 ) -> None:
+    suite.write("test_square.py", SQUARED)
+    row = {"Name": "iir", "Device": "native", "loads": Count(5), "Count": Count(1)}
+    suite.write("old.json", Report([row], {}, {}).json())
     ran = suite.run(*options)
-    assert ran.code == 4
+    assert ran.code == 4, ran.out
     assert message in ran.out
+    assert "Traceback" not in ran.out
+    assert "passed" not in ran.out
+
+
+def test_a_setting_that_is_no_name_of_a_board_is_told_before_any_test(suite: Suite) -> None:
+    suite.write("boardprof.toml", "board = 5\n")
+    ran = suite.run()
+    assert ran.code == 4
+    assert "board is 5, which is no name of a board" in ran.out
+
+
+def test_a_call_that_does_not_end_fails_its_test_in_the_time_that_is_given(suite: Suite) -> None:
+    suite.write("square.c", f"{SQUARE}void hang(void);\nvoid hang(void) {{ for (;;) {{ }} }}\n")
+    suite.write(
+        "test_square.py", SQUARED + "def test_hang(boardprof):\n    boardprof('square.c:hang')\n"
+    )
+    ran = suite.run("--bp-timeout", "0.2")
+    assert "1 failed, 1 passed" in ran.out, ran.out
+    assert "hang did not end within 0.2 s" in ran.out
+    broken = suite.run(environment={"BOARDPROF_TIMEOUT": "soon"})
+    assert (broken.code, "timeout is 'soon', which is no number" in broken.out) == (4, True)
 
 
 def test_a_projects_file_names_the_board(suite: Suite) -> None:
@@ -268,6 +342,17 @@ def test_two_workers_never_measure_on_one_board_at_once(suite: Suite) -> None:
     spans = sorted(tuple(map(float, file.read_text().split())) for file in files)
     for (_, end), (begin, _) in itertools.pairwise(spans):
         assert end <= begin
+
+
+def test_what_a_worker_had_measured_that_died_is_said_to_be_missing(suite: Suite) -> None:
+    suite.write("test_one.py", SQUARED)
+    suite.write(
+        "test_two.py",
+        "import os\n" + SQUARED + "def test_death():\n    os._exit(7)\n",
+    )
+    ran = suite.run("-n", "2", "--dist", "loadfile")
+    assert ran.code == 1, ran.out
+    assert re.search("note: worker gw[01] died: what it had measured is missing", ran.out), ran.out
 
 
 def test_what_workers_have_measured_is_one_report(suite: Suite) -> None:

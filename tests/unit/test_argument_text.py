@@ -42,7 +42,7 @@ def test_a_number_stays_a_text_until_its_type_is_known(text: str) -> None:
         ("f64[1, 2]:zeros", np.float64, [[0.0, 0.0]]),
         ("bool[2]:ones", np.bool_, [True, True]),
         ("u8[0]:ones", np.uint8, []),
-        ("uint64[]:ones", np.uint64, 1),
+        ("uint64[1]:ones", np.uint64, [1]),
     ],
 )
 def test_zeros_and_ones_are_of_the_type_and_shape(
@@ -141,6 +141,7 @@ def test_null_is_no_address() -> None:
         ("int16:ones", "is no argument that is known"),
         ("int16[-4]", "is no argument that is known"),
         ("int16[4,]", "[4,] is no shape"),
+        ("int16[]:random", "[] is no shape"),
         ("int[4]", "there is no element type 'int'"),
         ("float16[4]", "there is no element type 'float16'"),
         ("int64[999999999999999]", "cannot be made"),

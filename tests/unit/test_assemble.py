@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from types import FrameType
 
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.samples import Reading, Sample
@@ -134,6 +136,16 @@ def test_the_configuration_states_how_well_the_boards_clock_is_known() -> None:
 
 def test_without_exchanges_nothing_is_said_of_the_boards_clock() -> None:
     assert "m4 clock by the host's" not in assemble([measurement()]).configuration
+
+
+def test_boards_that_return_other_results_are_told() -> None:
+    one = replace(measurement(), result=7, arguments="n=1")
+    other = replace(one, device=replace(DEVICE, name="avr"), result=-3)
+    third = replace(one, device=replace(DEVICE, name="m7"))
+    lines = assemble([one, other, third]).configuration
+    assert lines["Results differ"] == "fir returned 7 on m4 and m7, -3 on avr"
+    assert "Results differ" not in assemble([one, third]).configuration
+    assert "Results differ" not in assemble([one, replace(other, arguments="n=2")]).configuration
 
 
 def test_flags_stand_in_the_configuration_and_with_each_measurement() -> None:
@@ -350,3 +362,27 @@ def test_a_whole_report_misses_nothing() -> None:
     assert "Missing" not in report.configuration
     assert report.extra is not None
     assert report.extra["missing"] == []
+
+
+def test_the_work_grows_with_the_samples_and_not_with_their_square() -> None:
+    few, many = (calls_of_assembling(samples) for samples in (100, 400))
+    assert many < 5 * few
+
+
+def calls_of_assembling(samples: int) -> int:
+    """Return how many Python calls it takes to make a Report of that many samples."""
+    one = measurement()
+    windows = replace(one.windows[0], samples=one.windows[0].samples[:1] * samples)
+    found = replace(one, windows=(windows,))
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        assemble([found])
+    finally:
+        sys.setprofile(None)
+    return calls

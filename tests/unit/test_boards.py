@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,8 @@ from boardprof.boards.finding import (
     load_board,
 )
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.firmware.agent_sources import agent_units
+from tests.support import ROOT
 
 SMALLEST = """\
 summary = "a board"
@@ -295,6 +299,33 @@ def test_an_unknown_board_is_answered_with_the_nearest_name_and_the_list() -> No
     assert caught.value.kind == "board"
     assert "There is no board 'qemu-rv23'; did you mean 'qemu-rv32'?" in str(caught.value)
     assert {"linux", "native", "qemu-cortex-m3", "qemu-rv32"} <= set(caught.value.known)
+
+
+def test_a_boards_folder_without_a_slash_is_answered_with_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "boards" / "linux", tmp_path / "mycore")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownNameError, match="There is no board 'mycore'") as caught:
+        board_spec("mycore")
+    assert caught.value.hint == "-b ./mycore: a folder is a path, with a /"
+    assert board_spec("./mycore").name == "mycore"
+
+
+def test_a_collector_beside_the_board_file_that_no_source_names_is_answered_with_how(
+    tmp_path: Path,
+) -> None:
+    shutil.copytree(ROOT / "boards" / "linux", tmp_path / "mycore")
+    spec = load_board(tmp_path / "mycore")
+    spec = replace(spec, build=replace(spec.build, collectors=("mycol",)))
+    with pytest.raises(UnknownNameError, match="There is no collector 'mycol'") as caught:
+        agent_units(spec)
+    assert caught.value.hint is None
+    (tmp_path / "mycore" / "bp_mycol.c").write_text("")
+    with pytest.raises(UnknownNameError, match="There is no collector 'mycol'") as caught:
+        agent_units(spec)
+    file = tmp_path / "mycore" / "board.toml"
+    assert caught.value.hint == f'"bp_mycol.c" among the sources of [build] in {file}'
 
 
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, code: str) -> None:

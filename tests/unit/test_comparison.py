@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import Comparison, ComparisonError, Difference
-from boardprof.comparison.rule import RuleError
+from boardprof.comparison.rule import RuleError, parse_rule
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Duration, Metric, Percent, Ratio
 from boardprof.report.report import Report
+from boardprof.report.report_file import write_report
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 FAST = [10.0, 10.3, 9.9, 10.1, 10.2, 9.8, 10.05, 10.15]
@@ -50,6 +52,18 @@ def test_one_instruction_more_is_worse_and_needs_no_test() -> None:
     assert only(compare(counts([206]), counts([205]))).verdict == "better"
 
 
+def test_where_one_build_counts_otherwise_its_input_is_in_doubt() -> None:
+    one, other = ({"build_id": build} for build in ("00c0ffee", "0badcafe"))
+    note = (
+        "board ran the same build before and after: where its exact counts differ, so do the "
+        "arguments, or --number or --warmup."
+    )
+    before = counts([205], measurement=one)
+    assert note in compare(before, counts([206], measurement=one)).notes
+    assert note not in compare(before, counts([205], measurement=one)).notes
+    assert note not in compare(before, counts([206], measurement=other)).notes
+
+
 def test_counts_beyond_a_floats_precision_are_still_told_apart() -> None:
     for large in (1 << 53, 1 << 62, 10**400):
         rules = ["instructions:max>0", "instructions:mean>0"]
@@ -60,6 +74,15 @@ def test_counts_beyond_a_floats_precision_are_still_told_apart() -> None:
         assert row.after is not None
         assert (row.before.median, row.after.maximum) == (large, large + 1)
         assert not compare(counts([large]), counts([large]), rules).regressed
+
+
+def test_counts_of_all_sizes_and_signs_are_compared() -> None:
+    sizes = [0, 10**400, -(10**400), 10**308, -(10**308), -(2**63), 1]
+    sides = [counts(sizes[i:] + sizes[:i], facts=HARDWARE) for i in range(6)]
+    for other in [*sides, counts([1, 2, 10**309]), counts([1, 2], facts=HARDWARE)]:
+        found = compare(sides[0], other, ["*:stddev>1%", "*:mean>0"], allow=["clock"])
+        assert found.table()
+        assert found.json()
 
 
 def test_a_change_that_is_no_float_is_a_whole_number() -> None:
@@ -86,9 +109,8 @@ def test_equal_counts_of_hardware_that_differ_are_judged_by_rank() -> None:
     assert (row.verdict, row.is_exact) == ("worse", False)
     assert row.p is not None
     assert row.p < 1e-4
-    assert only(compare(counts([205] * 3, **hardware), counts([206] * 3, **hardware))).verdict == (
-        "noise"
-    )
+    few = compare(counts([205] * 3, **hardware), counts([206] * 3, **hardware))
+    assert only(few).verdict == "too few samples"
 
 
 def test_a_level_is_exact_on_every_board() -> None:
@@ -122,9 +144,19 @@ def test_samples_of_one_distribution_are_noise() -> None:
 
 
 def test_alpha_says_how_sure_a_difference_must_be() -> None:
-    before, after = durations([1.0, 2.0, 3.0, 4.0]), durations([5.0, 6.0, 7.0, 8.0])
-    assert only(compare(before, after)).verdict == "noise"  # p = 2 / 70
+    before, after = durations([1.0, 2.0, 3.0, 4.0, 5.5]), durations([5.0, 6.0, 7.0, 8.0, 9.0])
+    assert only(compare(before, after)).verdict == "noise"  # p = 4 / 252
     assert only(compare(before, after, alpha=0.05)).verdict == "worse"
+
+
+def test_a_difference_that_so_few_samples_could_never_show_is_not_called_noise() -> None:
+    before, after = durations([1.0, 1.1, 1.2]), durations([101.0, 102.0, 103.0])
+    found = compare(before, after, "duration>1%", fail_if_missing=True)
+    assert only(found).verdict == "too few samples"  # p = 2 / 20
+    assert (found.regressed, found.failed) == (False, True)
+    assert "1 too few samples." in found.table()
+    assert only(compare(before, after, alpha=0.11)).verdict == "worse"
+    assert only(compare(before, before)).verdict == "same"
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, float("nan")])
@@ -498,8 +530,88 @@ def test_a_cold_call_is_judged_by_the_limit_alone() -> None:
     assert not compare(cold(90), cold(95), ["cycles:cold>10%"]).regressed
     found = compare(report_of({"cycles": [12]}), report_of({"cycles": [12]}), ["cycles:cold>1%"])
     assert found.notes == (
-        "The rule cycles:cold>1% says nothing of fir: cold is not on both sides.",
+        "The rule cycles:cold>1% says nothing of cycles of fir: cold is not on both sides.",
     )
+
+
+def cold_ticks(ticks: int, number: int = 1) -> Report:
+    """Return a Report whose first call took so many ticks of a clock, on an emulator."""
+    kept = {"cold": {"metrics": {"ticks": {"count": ticks}}}}
+    clocks = {"ticks": 10_000_000}
+    return report_of({"ticks": [30] * 5}, clocks=clocks, measurement=kept, number=number)
+
+
+def test_a_cold_call_within_two_steps_of_its_clock_has_not_changed() -> None:
+    rules = ["ticks:cold>0"]
+    assert not compare(cold_ticks(45), cold_ticks(47), rules).regressed
+    assert compare(cold_ticks(45), cold_ticks(48), rules).regressed
+    # The first call is one call, however many are in each sample.
+    assert not compare(cold_ticks(45, 100), cold_ticks(47, 100), rules).regressed
+
+
+def test_a_rule_may_stand_for_itself_and_a_side_be_a_path(tmp_path: Path) -> None:
+    write_report(counts([205]), str(tmp_path / "before.json"))
+    one = compare(tmp_path / "before.json", counts([206]), "instructions>0")
+    assert (one.regressed, one.before_name) == (True, "before.json")
+    assert compare(counts([205]), counts([206]), parse_rule("instructions>0")).regressed
+    assert compare(counts([205]), counts([206]), iter(["instructions>0"])).regressed
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rules": [5]}, "5 is no rule"),
+        ({"rules": 5}, "rules=5 are no rules"),
+        ({"rules": None}, "rules=None are no rules"),
+        ({"alpha": "0.01"}, "alpha='0.01' is no probability"),
+        ({"alpha": None}, "alpha=None is no probability"),
+    ],
+)
+def test_what_is_of_another_type_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        compare(counts([1]), counts([1]), **options)
+
+
+def test_a_glob_is_not_for_the_first_call_of_what_has_none() -> None:
+    level = {"Stack (bytes)": [64] * 5}
+    sides = [both(cold_ticks(45), report_of(level, name="fir"))] * 2
+    found = compare(*sides, ["*:cold>5%"], fail_if_missing=True)
+    assert (found.notes, found.unjudged, found.failed) == ((), (), False)
+    named = compare(*sides, ["stack:cold>5%"])
+    assert [each.what for each in named.unjudged] == ["Stack (bytes) of fir"]
+
+
+def test_too_few_samples_for_a_rule_fail_where_what_is_missing_fails() -> None:
+    sides = durations(FAST[:3]), durations(SLOW[:3])
+    [each] = compare(*sides, ["duration>1%"]).unjudged
+    assert (each.what, each.why) == ("Duration (us) of fir", "so few samples never give p < 0.01")
+    assert not compare(*sides, ["duration>1%"]).failed
+    assert compare(*sides, ["duration>1%"], fail_if_missing=True).failed
+    assert compare(*sides, ["duration>1%"], alpha=0.2).regressed
+    same = durations(FAST[:3])  # what is the same is judged, however few there are
+    assert not compare(same, same, ["duration>1%"], fail_if_missing=True).failed
+
+
+def labelled(**counts_of: int) -> Report:
+    rows = [
+        {"Name": "conv", "Label": label, "loads": n, "Count": 1, "Device": "b"}
+        for label, n in counts_of.items()
+        for _ in range(2)
+    ]
+    return Report(rows, {}, {})
+
+
+def test_labels_part_calls_of_one_function() -> None:
+    found = compare(labelled(one=5, two=90), labelled(one=5, two=91), ["loads>0"])
+    assert [(row.label, row.before and row.before.median) for row in found.rows] == [
+        ("one", 5),
+        ("two", 90),
+    ]
+    gone = compare(labelled(one=5, two=90), labelled(one=5), ["loads>0"])
+    assert [each.what for each in gone.unjudged] == ["loads of conv [two]"]
+    assert "Only before: loads of conv [two]." in gone.notes
+    with pytest.raises(ComparisonError, match=r"Before: conv \[one\]\(\) on b"):
+        compare(labelled(one=5), labelled(two=5))
 
 
 def test_a_change_from_zero_has_no_percentage_and_breaks_a_rule_in_percent() -> None:

@@ -67,6 +67,31 @@ def test_names_are_no_markup_in_markdown() -> None:
     assert [row.count("|") for row in rows] == [8]  # a pipe in a name is no cell's end
 
 
+@pytest.mark.parametrize("name", ["a\nb", "@octocat", "see #12", "~~a~~", "\u202ea", "x_y_z"])
+def test_a_name_in_a_note_is_no_markup_and_calls_nobody(name: str) -> None:
+    before, after = (
+        report_of({"loads": [1], "x": [1]}, name=name),
+        report_of({"loads": [1]}, name=name),
+    )
+    note = compare(before, after).markdown().split("</details>\n\n- ")[1].splitlines()[0]
+    assert note.startswith("<code>Only before&#58; x of ") or note.startswith("`Only before: x of ")
+    assert note.endswith(("</code>", "`"))
+
+
+def test_numbers_that_no_float_can_be_calculated_with_are_printed() -> None:
+    def percents(*values: float) -> Report:
+        return report_of({"busy": [Percent(value) for value in values]}, facts=HARDWARE)
+
+    found = compare(percents(-1.7e308, 5e-324), percents(1.7e308, 1.7e308), ["busy:stddev>1%"])
+    assert "+2.55e+308 pp" in found.table()
+    row = json.loads(found.json(), parse_constant=pytest.fail)["rows"][0]
+    assert row["before"]["cv"] == pytest.approx(2**0.5)
+    nearly_0 = compare(percents(-1.0, 1.0 + 1e-15), percents(1.0, 5e-324)).json()
+    assert json.loads(nearly_0, parse_constant=pytest.fail)
+    tiny = compare(percents(-1.7e308, 1.7e308, 5e-324), percents(5e-324, 1.7e308))
+    assert json.loads(tiny.json(), parse_constant=pytest.fail)["rows"][0]["before"]["cv"] is None
+
+
 def test_junit_has_a_test_case_a_metric_and_a_failure_with_the_numbers() -> None:
     suite = xml.fromstring(comparison().junit())[0]
     facts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
@@ -137,6 +162,53 @@ def test_what_a_rule_could_not_judge_stands_in_the_result_of_each_form() -> None
     assert json.loads(found.json())["unjudged"] == [
         {"rule": "loads>0", "what": "loads of iir", "why": "it is gone"}
     ]
+
+
+def missing(*, fails: bool) -> Comparison:
+    """Two functions of which one is gone, one has samples that are no number, one is worse."""
+    before, after = (
+        report_of({"loads": [n], "time (us)": [Duration(1.0)]}, name="fir") for n in (1, 2)
+    )
+    gone = report_of({"loads": [1]}, name="iir", shapes="")
+    odd = report_of({"time (us)": [Duration(float("nan"))]}, name="fft\x00", shapes="")
+    old = Report([*before.calls, *gone.calls, *odd.calls], {}, {}, before.extra)
+    new = Report([*after.calls, *odd.calls], {}, {}, after.extra)
+    return compare(old, new, ["loads>0", "time (us)>5%"], fail_if_missing=fails)
+
+
+def test_what_no_rule_could_judge_is_skipped_in_junit_and_a_failure_where_it_is_one() -> None:
+    cases = {}
+    for fails in (False, True):
+        suite = xml.fromstring(missing(fails=fails).junit())[0]
+        numbers = [suite.get(name) for name in ("tests", "failures", "skipped")]
+        assert numbers == (["4", "3", "0"] if fails else ["4", "1", "2"])
+        cases[fails] = {each.get("name"): each[0] for each in suite.iter("testcase") if len(each)}
+    name = "iir() on board: loads"
+    assert (cases[False][name].tag, cases[True][name].tag) == ("skipped", "failure")
+    assert cases[True][name].get("message") == "not judged by loads>0: it is gone"
+    name = "fft\\x00() on board: time (us)"  # it has no row: there is nothing to compare
+    assert cases[True][name].get("message", "").startswith("not judged by time (us)>5%: 1 of 1 sam")
+    assert cases[True]["fir(n=64) on board: loads"].get("type") == "regression"
+
+
+def test_what_fails_as_it_is_missing_is_marked_in_each_form() -> None:
+    same = report_of({"loads": [1]})
+    both = Report([*same.calls, *report_of({"loads": [1]}, name="iir").calls], {}, {}, same.extra)
+    found = compare(both, same, ["loads>0"], fail_if_missing=True)
+    words = "no regression; 1 row is not judged, which fails (loads of iir); 2 metrics: "
+    assert found.markdown().startswith(f"### ❌ boardprof: {words}")
+    assert words in found.table()
+    facts = json.loads(found.json())
+    assert (facts["regressed"], facts["failed"]) == (False, True)
+
+
+def test_a_label_stands_in_each_form() -> None:
+    rows = [{"Name": "conv", "Label": "l<1>", "loads": 5, "Count": 1, "Device": "b"}]
+    found = compare(Report(rows, {}, {}), Report(rows, {}, {}))
+    assert found.table().splitlines()[0].split()[:2] == ["Name", "Label"]
+    assert "conv&#32;" in found.markdown() or "l&#60;1&#62;" in found.markdown()
+    assert 'name="conv [l&lt;1&gt;]() on b: loads"' in found.junit()
+    assert json.loads(found.json())["rows"][0]["label"] == "l<1>"
 
 
 def test_p_is_shown_of_what_is_not_exact() -> None:

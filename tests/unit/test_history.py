@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 import resource
 import shutil
 import signal
@@ -14,9 +15,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,18 +148,58 @@ def test_a_misspelt_name_is_proposed(filled: History) -> None:
         filled.run("bsae")
 
 
-@pytest.mark.parametrize("reference", ["", "#", "#x", "~1", " "])
-def test_what_is_no_reference_is_refused(filled: History, reference: str) -> None:
+@pytest.mark.parametrize("digits", ["9" * 19, "9" * 23, "9" * 5000])
+@pytest.mark.parametrize("form", ["{}", "#{}", "last~{}"])
+def test_a_number_that_no_file_can_hold_is_of_no_run(
+    filled: History, form: str, digits: str
+) -> None:
+    with pytest.raises(UnknownNameError, match="There is no run"):
+        filled.run(form.format(digits))
+
+
+def test_a_commit_may_begin_with_many_digits(history: History) -> None:
+    history.save(report(1), git=GitState("1234567890" * 4, "main", False))
+    assert history.run("1234567890" * 3).id == 1
+
+
+def test_a_run_is_found_by_the_number_that_save_returned(history: History) -> None:
+    number = history.save(report(1))
+    assert history.find(number) == report(1)
+    with pytest.raises(UnknownNameError, match=r"There is no run '#10{30}'"):
+        history.find(10**30)
+    assert history.remove(number).id == 1
+
+
+def test_a_word_that_is_no_utf8_is_no_run(filled: History) -> None:
+    with pytest.raises(UnknownNameError, match="There is no run"):
+        filled.run("\udcff")
+
+
+@pytest.mark.parametrize("reference", ["", "#", "#x", "~1", " ", -1, 1.0, None, True])
+def test_what_is_no_reference_is_refused(filled: History, reference: Any) -> None:
     with pytest.raises(UsageError, match="names no run"):
         filled.run(reference)
 
 
+@pytest.mark.parametrize("limit", [-1, 1.5, "2"])
+def test_a_limit_that_is_no_number_of_runs_is_refused(filled: History, limit: Any) -> None:
+    assert filled.runs(limit=0) == []
+    with pytest.raises(UsageError, match=r"limit=.* is out of range: 0 or more"):
+        filled.runs(limit=limit)
+
+
 @pytest.mark.parametrize(
-    "name", ["", " a", "last", "12", "#1", "-x", "a~1", "a\nb", "a.json", "x" * 201]
+    "name", ["", " a", "last", "12", "#1", "-x", "a~1", "a\nb", "a.json", "x" * 201, 5]
 )
-def test_a_name_by_which_a_run_could_not_be_found_is_refused(history: History, name: str) -> None:
+def test_a_name_by_which_a_run_could_not_be_found_is_refused(history: History, name: Any) -> None:
     with pytest.raises(UsageError, match="cannot be the name"):
         history.save(report(), name)
+    assert not history.path.exists()
+
+
+def test_what_is_no_report_is_not_kept(history: History) -> None:
+    with pytest.raises(UsageError, match=r"'r\.json' is no Report"):
+        history.save("r.json")  # type: ignore[arg-type]
     assert not history.path.exists()
 
 
@@ -364,6 +406,50 @@ def test_a_damaged_run_is_told_and_the_others_stay(history: History) -> None:
     assert history.find("#1") == report(1)
 
 
+@pytest.mark.parametrize(
+    "contents", ["NULL", "'{'", "'[1]'", "'{}'", """'{"boards": 7}'""", "CAST(x'ff' AS TEXT)"]
+)
+def test_a_run_whose_facts_are_damaged_is_listed_and_can_be_removed(
+    history: History, contents: str
+) -> None:
+    history.save(report(1))
+    history.save(report(2))
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute("PRAGMA writable_schema = 1")  # as a damaged disk, it asks for no permission
+        file.execute(
+            "UPDATE sqlite_schema SET sql = replace(sql, 'contents TEXT NOT NULL', 'contents TEXT')"
+        )
+        file.commit()
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute(
+            f"UPDATE runs SET contents = {contents}, command = CAST(x'ff' AS TEXT) WHERE id = 2"
+        )
+        file.commit()
+    assert [run.boards for run in history.runs()] == [(), ("board",)]
+    assert history.runs()[0].command == "\ufffd"
+    assert history.remove("#2").id == 2
+    assert [run.id for run in history.runs()] == [1]
+
+
+def test_whatever_is_damaged_in_a_history_is_told(history: History) -> None:
+    for i in range(8):
+        history.save(report(i), f"run-{i}")
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = history.path.read_bytes()
+    chance = random.Random(19)
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for place in chance.sample(range(len(whole)), chance.choice([3, 30, 300])):
+            damaged[place] = chance.randrange(256)
+        history.path.write_bytes(
+            damaged[: chance.choice([len(whole), chance.randrange(len(whole))])]
+        )
+        for action in (history.runs, lambda: history.find("run-3"), lambda: history.save(report())):
+            with suppress(HistoryError, UnknownNameError, ReportFileError):
+                action()
+
+
 # -- where it is ------------------------------------------------------------------------------
 
 
@@ -396,6 +482,8 @@ def test_a_report_is_found_in_a_file_or_in_the_history(
     assert find_report("./main") == report(2)
     assert find_report("report") == report(2)
     assert find_report("report.json") == report(2)
+    assert find_report(Path("main")) == report(2)
+    assert find_report(1) == report(1)
     assert (find_run("main").label, find_run("./main").label) == ("#1 (main)", "main")
     with pytest.raises(ReportFileError, match=r"missing\.json cannot be read"):
         find_report("missing.json")
@@ -405,6 +493,31 @@ def test_a_report_is_found_in_a_file_or_in_the_history(
     assert find_report("report") == report(2)
     with pytest.raises(HistoryError, match="turns it off"):
         find_report("main~1")
+
+
+def test_a_folder_is_told_in_place_of_a_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "h.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    Path("build").mkdir()
+    for kept in ("of an empty history", "beside a run"):
+        with pytest.raises(ReportFileError, match="build is a folder, and there is no run of that"):
+            find_report("build")
+        with pytest.raises(ReportFileError, match="is a folder"):
+            find_report(str(tmp_path))
+        History(tmp_path / "h.sqlite").save(report(1), kept)
+    History(tmp_path / "h.sqlite").save(report(2), "build")
+    assert find_report("build") == report(2)
+
+
+def test_a_name_too_long_for_a_file_is_no_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "h.sqlite"))
+    History(tmp_path / "h.sqlite").save(report(1))
+    with pytest.raises(UnknownNameError, match="There is no run 'xxx"):
+        find_report("x" * 300)
 
 
 # -- keeping a run ----------------------------------------------------------------------------
@@ -451,7 +564,8 @@ def test_without_git_a_run_is_kept_all_the_same(
     notes: list[str] = []
     assert keep_run(report(3), name="x", command=["boardprof", "run"], on_note=notes.append) == 1
     run = History(here / "h.sqlite").run("x")
-    assert (run.git, run.command, notes) == (None, "boardprof run", [])
+    assert (run.git, run.command) == (None, "boardprof run")
+    assert notes == [f"{here}/h.sqlite was not there: a new history begins with this run"]
 
 
 def test_a_git_that_does_not_answer_is_not_waited_for(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -49,8 +50,9 @@ def test_ranges_and_marks_stand_in_the_trace() -> None:
 
 
 def test_a_range_ends_with_an_error_too() -> None:
-    with pytest.raises(KeyError), itt.range("fails"):
+    with profile() as prof, pytest.raises(KeyError), itt.range("fails"):
         raise KeyError("x")
+    assert [event.error for event in prof.events()] == ["KeyError"]
     with pytest.raises(UsageError):
         itt.range_pop()
 
@@ -63,3 +65,17 @@ def test_a_function_can_be_decorated_with_a_range() -> None:
     with profile() as prof:
         assert [double(2), double(3)] == [4, 6]
     assert [event.name for event in prof.events()] == ["decorated", "decorated"]
+
+
+def test_a_range_counts_for_the_depth_of_those_in_it() -> None:
+    with itt.range("outer"):
+        assert itt.range_push("inner") == 1
+        assert itt.range_pop() == 1
+
+
+@pytest.mark.parametrize("begin", [itt.mark, itt.range_push, itt.range])
+def test_a_name_that_is_no_text_is_refused(begin: Callable[[object], object]) -> None:
+    with pytest.raises(UsageError, match="5 is no name of a range or a mark"):
+        begin(5)
+    with pytest.raises(UsageError, match="range_pop without a range"):
+        itt.range_pop()

@@ -9,6 +9,7 @@ import pytest
 
 import boardprof
 from boardprof import profiling
+from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration
 from boardprof.profiling.benchmark import BenchmarkResult, next_number, time_long_enough
 from boardprof.profiling.collecting import columns_for
@@ -104,9 +105,25 @@ def test_so_many_times_of_nothing_are_enough() -> None:
 
 
 def test_without_a_shortest_time_there_is_one_attempt_even_of_nothing() -> None:
-    asked, seconds = timer(0.0)
-    assert time_long_enough(seconds, 10, 0, 100) == (10, 0.0)
-    assert asked == [10]
+    for taken_s in (0.0, -1e-9):  # less than the measuring itself takes
+        asked, seconds = timer(taken_s)
+        assert time_long_enough(seconds, 10, 0, 100) == (10, taken_s)
+        assert asked == [10]
+
+
+def test_by_a_clock_that_wraps_unseen_the_number_does_not_grow() -> None:
+    # 12 ms a call, by a clock that goes round in 16 ms: no attempt ever seems to take 20.
+    asked: list[int] = []
+
+    def seconds(number: int) -> float:
+        asked.append(number)
+        return 0.012 * number % 0.016
+
+    assert time_long_enough(seconds, 1, 20.0, 100, may_grow=lambda: 0.012 * asked[-1] < 0.016) == (
+        2,
+        pytest.approx(0.008),
+    )
+    assert asked == [1, 2]
 
 
 # -- the figures ------------------------------------------------------------------------------
@@ -124,6 +141,11 @@ def test_the_figures_are_in_seconds_and_the_deviation_is_of_the_results_as_a_who
         "    mean (ms)  median (ms)     max (ms)     min (ms)     std (ms)",
         "       5.0000       4.5000       9.0000       2.0000       2.0000",
     ]
+
+
+def test_of_no_results_there_are_no_figures() -> None:
+    with pytest.raises(UsageError, match="one result or more"):
+        BenchmarkResult(())
 
 
 def test_tvms_names_are_in_profiling_and_at_the_top() -> None:

@@ -222,3 +222,39 @@ def test_calls_of_one_function_with_different_labels_have_a_line_each() -> None:
         ["dense", "output", "90", "90"],
         ["dense", "hidden", "70", "70"],
     ]
+
+
+def test_a_function_is_the_same_on_boards_where_its_types_and_so_its_hash_differ() -> None:
+    calls = [
+        {**call("dense", device, ticks=ticks), "Hash": hash}
+        for device, hash, ticks in (("a", "1", 70), ("b", "2", 90))
+    ]
+    assert [line.split() for line in lines(Report(calls, {}, {}))[1:]] == [
+        ["Name", "ticks", "ticks"],
+        ["dense", "70", "90"],
+    ]
+
+
+def test_functions_of_one_name_on_one_board_are_apart_by_their_hash() -> None:
+    calls = [
+        {**call("dense", device, ticks=ticks), "Hash": hash}
+        for device, hash, ticks in (("a", "1", 70), ("a", "2", 60), ("b", "2", 90), ("b", "3", 50))
+    ]
+    assert lines(Report(calls, {}, {})) == [
+        "       a ---  b ---",
+        "Name   ticks  ticks",
+        "dense     70",
+        "dense     60     90",
+        "dense            50",
+    ]
+
+
+def test_settings_of_one_function_are_its_own_whatever_their_hash() -> None:
+    calls = [
+        {**call("dense", "a", ticks=ticks), "Hash": hash, "Flags": flags}
+        for flags, hash, ticks in (("-O2", "1", 60), ("-O3", "2", 30))
+    ]
+    assert [line.split() for line in lines(Report(calls, {}, {}))[2:]] == [
+        ["dense", "-O2", "60", "1.00"],
+        ["dense", "-O3", "30", "0.50"],
+    ]

@@ -41,9 +41,45 @@ def test_flags_and_arguments_are_frames_below_the_function() -> None:
     assert render_collapsed(report(row)) == "b;fir;-O2;n=256 3\n"
 
 
+def test_calls_of_other_labels_are_other_stacks_of_their_function() -> None:
+    rows: list[dict[str, Metric | int]] = [
+        {"Name": "dense", "Label": label, "Argument Shapes": "n=8", "Device": "b", "ticks": ticks}
+        for label, ticks in (("hidden", 70), ("output", 5), ("hidden", 71))
+    ]
+    assert render_collapsed(report(*rows)) == "b;dense;hidden;n=8 141\nb;dense;output;n=8 5\n"
+
+
 def test_time_comes_first_and_is_in_whole_nanoseconds() -> None:
     row: dict[str, Metric | int] = {"Name": "fir", "Device": "b", "instructions": 9}
     assert render_collapsed(report({**row, "Duration (us)": Duration(1.2345)})) == "b;fir 1234\n"
+
+
+def test_times_are_summed_before_they_are_rounded() -> None:
+    # A third of a nanosecond each; and two that no float holds together.
+    rows: list[dict[str, Metric | int]] = [
+        {"Name": "f", "Device": "b", "t": Duration(1 / 3000)} for _ in range(3)
+    ]
+    assert render_collapsed(report(*rows)) == "b;f 1\n"
+    huge: dict[str, Metric | int] = {"Name": "f", "Device": "b", "t": Duration(2.0**1023)}
+    assert render_collapsed(report(huge, huge)) == f"b;f {1000 * 2**1024}\n"
+
+
+def test_a_name_that_is_a_number_is_no_metric() -> None:
+    odd: dict[str, Metric | int] = {"Name": 7, "Device": "b", "ticks": 3}
+    assert render_collapsed(report(odd)) == "b;7 3\n"
+    with pytest.raises(UnknownNameError, match="no metric in the Report 'Name'"):
+        render_collapsed(report(odd), metric="Name")
+
+
+def test_a_column_that_is_time_on_one_device_and_a_count_on_another() -> None:
+    rows: list[dict[str, Metric | int]] = [
+        {"Name": "f", "Device": "a", "work": Duration(2.0)},
+        {"Name": "f", "Device": "b", "work": 5},
+    ]
+    assert sorted(render_collapsed(report(*rows), metric="work").splitlines()) == [
+        "a;f 2000",
+        "b;f 5",
+    ]
 
 
 def test_a_count_beyond_64_bits_keeps_each_digit() -> None:

@@ -56,6 +56,23 @@ native flags: -O2
     )
 
 
+def test_a_label_is_repeated_with_the_name() -> None:
+    table = (
+        "Name   Label   Minimum  Median\n"
+        "dense  hidden      100     101\n"
+        "dense  output      200     202\n"
+    )
+    assert [line.split() for line in fitted(table, 24, styled=False).splitlines()] == [
+        ["Name", "Label", "Minimum"],
+        ["dense", "hidden", "100"],
+        ["dense", "output", "200"],
+        [],
+        ["Name", "Label", "Median"],
+        ["dense", "hidden", "101"],
+        ["dense", "output", "202"],
+    ]
+
+
 def test_what_tells_rows_apart_is_repeated_as_well() -> None:
     table = "Name  Device  Metric  Minimum  Median\nfir   m3      cycles      100     101\n"
     table += "fir   m4      cycles       90      91\n"
@@ -66,6 +83,25 @@ def test_what_tells_rows_apart_is_repeated_as_well() -> None:
         "fir   m4      cycles       90",
     ]
     assert second == "Name  Device  Median\nfir   m3         101\nfir   m4          91\n"
+
+
+def test_a_name_is_cut_before_rows_become_alike() -> None:
+    table = "Name                 Device  Metric  Minimum  Median\n"
+    table += "depthwise_separable  m3      cycles      100     101\n"
+    table += "depthwise_separable  m4      cycles       90      91\n"
+    last = fitted(table, 38, styled=False).split("\n\n")[-1]
+    assert last.splitlines() == [
+        "Name             Device  Median",
+        "depthwise_se...  m3         101",
+        "depthwise_se...  m4          91",
+    ]
+
+
+def test_the_first_column_is_the_key_though_another_one_is_called_name() -> None:
+    table = "Run  Time (UTC)  Name  Boards\n#2   2026-11-22  main  native\n"
+    assert fitted(table, 24, styled=False) == (
+        "Run  Time (UTC)  Name\n#2   2026-11-22  main\n\nRun  Boards\n#2   native\n"
+    )
 
 
 BOARDS = """\

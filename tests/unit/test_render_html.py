@@ -92,13 +92,26 @@ def test_a_page_of_two_says_which_they_are() -> None:
     sides = built("0123", "-O2"), built("4567", "-O3")
     names = ("#7 (main) of 2026-11-20T09:14:00Z", "new.json of 2026-11-21T10:00:00Z")
     text = render_html(sides[1], before=sides[0], allow=["compiler"], names=names)
-    note = Page(text).view()["changes"]["note"]
-    assert note.startswith(
-        "new.json of 2026-11-21T10:00:00Z (b build 4567; b flags -O3) against "
-        "#7 (main) of 2026-11-20T09:14:00Z (b build 0123; b flags -O2). "
-    )
-    unnamed = Page(render_html(PLAIN, before=PLAIN)).view()["changes"]["note"]
-    assert unnamed == "This run against an older run."
+    changes = Page(text).view()["changes"]
+    assert (changes["before"], changes["after"]) == names
+    assert changes["facts"] == [["b build", "0123", "4567"], ["b flags", "-O2", "-O3"]]
+    assert len(changes["notes"]) == 1
+    unnamed = Page(render_html(PLAIN, before=PLAIN)).view()["changes"]
+    assert (unnamed["before"], unnamed["after"]) == ("an older run", "This run")
+    assert (unnamed["facts"], unnamed["notes"]) == ([], [])
+
+
+def test_of_several_boards_what_is_no_identity_and_no_caution_is_folded_up() -> None:
+    facts = {"unsupported": {"cycles": "there is none"}, "cflags": ["-O2", "-mabi=ilp32"]}
+    devices = {name: {**facts, "port": f"/dev/{name}"} for name in ("a", "b")}
+    calls = [sample(device=name, cycles=1) for name in devices]
+    page = render_html(Report(calls, {}, {}, {"schema_version": 1, "devices": devices}))
+    card = page.split('<article class="card">')[1]
+    open_part, folded = card.split("<details>")
+    assert "<code><bdi>-O2</bdi> <bdi>-mabi=ilp32</bdi></code>" in open_part
+    assert "there is none" in open_part
+    assert folded.startswith("<summary>Port</summary>")
+    assert "/dev/a" in folded
 
 
 def test_large_counts_are_text_where_a_script_would_round_them() -> None:

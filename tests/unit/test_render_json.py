@@ -109,10 +109,6 @@ class TestReading:
     def test_other_encodings_of_json_are_read(self, encoding: str) -> None:
         assert Report.from_json(SMALL_JSON.encode(encoding)) == SMALL
 
-    def test_of_a_key_given_twice_the_last_counts(self) -> None:
-        report = Report.from_json('{"calls":[{"a":{"count":1}}],"calls":[{"b":{"count":2}}]}')
-        assert report.calls == [{"b": Count(2)}]
-
     def test_rows_may_lack_fields(self) -> None:
         report = Report.from_json('{"calls":[{},{"Name":"f"},{"cycles":{"count":1}}]}')
         assert report.calls == [{}, {"Name": "f"}, {"cycles": Count(1)}]
@@ -355,10 +351,53 @@ class TestFaults:
         error = refused('{"calls":[],"boardprof":{"schema_version":1,"raw":[1,1e999]}}')
         assert error.message == 'boardprof["raw"][1]: 1e999 is too large for a 64-bit float'
 
-    @pytest.mark.parametrize("bare", ["inf", "-inf", "nan", "-nan"])
-    def test_tvms_bare_infinities_are_named(self, bare: str) -> None:
-        error = refused('{"calls":[{"t":{"microseconds":' + bare + "}}]}")
-        assert error.message == f"line 1, column 32: {bare} is not JSON"
+    @pytest.mark.parametrize(
+        ("bare", "value"),
+        [("inf", math.inf), ("-inf", -math.inf), ("nan", math.nan), ("-nan", math.nan)],
+    )
+    def test_the_bare_infinities_that_tvm_writes_are_read(self, bare: str, value: float) -> None:
+        row = '{"Name":{"string":"a\\": inf"},"t":{"microseconds": ' + bare + "}}"
+        report = Report.from_json('{"calls":[{"n":{"count":1}},' + f"{row},{row}]" + "}")
+        assert list(report.calls)[1:] == [{"Name": 'a": inf', "t": Duration(value)}] * 2
+        total = '{"calls":[],"device_metrics":{"cpu":{"t":{"percent":' + bare + "}}}}"
+        assert Report.from_json(total).device_metrics == {"cpu": {"t": Percent(value)}}
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('{"calls":[inf]}', "line 1, column 11: inf is not JSON"),
+            ('{"calls":[{"t":{"count":inf}}]}', "a count is an integer, not str 'inf'"),
+            ('{"calls":[{"t":infinite}]}', "line 1, column 16: this is not JSON"),
+            ('{"calls":[{"t":{"ratio":inf},}]}', "this is not JSON"),
+        ],
+    )
+    def test_a_bare_infinity_is_read_only_where_tvm_writes_one(
+        self, text: str, message: str
+    ) -> None:
+        assert message in refused(text).message
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ('{"calls":[],"calls":[]}', 'the key "calls" is there twice'),
+            ('{"calls":[{},{"t":"a","u":"b","t":"a"}]}', 'calls[1]: the key "t" is there twice'),
+            ('{"calls":[{"t":{"count":1,"count":2}}]}', 'calls[0]["t"]: the key "count" is there'),
+            ('{"calls":[],"configuration":{"a":"1","a":"2"}}', 'configuration: the key "a" is'),
+            (
+                '{"calls":[],"boardprof":{"schema_version":1,"x":[{"y":1,"y":2}]}}',
+                'boardprof["x"][0]: the key "y" is there twice',
+            ),
+        ],
+    )
+    def test_a_key_that_is_there_twice_is_refused(self, text: str, message: str) -> None:
+        error = refused(text)
+        assert error.message.startswith(message)
+        assert error.hint == "write each key once; a file that nobody edited is damaged"
+
+    @pytest.mark.parametrize("text", [None, 5, ["{}"]])
+    def test_what_is_no_text_is_refused(self, text: Any) -> None:
+        with pytest.raises(ReportFileError, match="read from JSON as text or bytes, not"):
+            Report.from_json(text)
 
     @pytest.mark.parametrize("version", ["99", "0", "true", "1.0", '"1"', "null"])
     def test_another_schema_version_is_refused_naming_both_sides(self, version: str) -> None:

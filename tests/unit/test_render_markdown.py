@@ -60,6 +60,30 @@ def test_flags_and_arguments_are_columns_where_there_are_any() -> None:
     assert "| `f` | `-O2` | `n=8, x=int8[4]` | 1 |" in text
 
 
+def test_calls_of_other_labels_names_and_hashes_have_a_row_each() -> None:
+    rows = [
+        {"Name": name, "Hash": hash, "Label": label, "Device": "q", "Count": 1, "loads": loads}
+        for name, hash, label, loads in (
+            ("dense", "1", "hidden", 70),
+            ("dense", "1", "output", 90),
+            ("dense", "2", "output", 5),
+            ("other", "2", "output", 6),
+        )
+    ]
+    text = render_markdown(Report(rows, {}, {}))
+    assert "| Name | Label | `loads` | Samples |\n| :-- | :-- | --: | --: |\n" in text
+    assert "| `dense` | `hidden` | 70 | 1 |\n| `dense` | `output` | 90 | 1 |\n" in text
+    assert "| `dense` | `output` | 5 | 1 |\n| `other` | `output` | 6 | 1 |\n" in text
+
+
+def test_a_column_that_cannot_be_merged_is_named() -> None:
+    rows = [{"Name": "f", "Count": 1, "t": value} for value in (Count(3), Duration(3.0))]
+    assert render_markdown(Report(rows, {}, {})).endswith(
+        "\nLeft empty where rows that are one have several kinds of metric: `t` (Count and "
+        "Duration). CSV and JSON have each.\n"
+    )
+
+
 def test_a_value_that_is_missing_is_an_empty_cell_and_no_zero() -> None:
     rows = [{"Name": "f", "Count": 1, "a": 0}, {"Name": "g", "Count": 1}]
     text = render_markdown(Report(rows, {}, {}))

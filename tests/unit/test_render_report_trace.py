@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import pytest
@@ -64,6 +65,38 @@ def test_the_metrics_of_a_sample_stand_in_its_args() -> None:
     document = trace({**row, "Argument Shapes": "n=4"})
     (event,) = (e for e in document["traceEvents"] if e["ph"] == "X")
     assert event["args"] == {"ticks": 7, "IPC": 0.5, "Argument Shapes": "n=4"}
+
+
+def test_values_are_written_as_json_has_them() -> None:
+    document = trace(
+        {"Name": 'a "b"', "ticks": 1, 'x%y"': Duration(math.inf), "big": 1 << 70, "s": "\u202e"},
+        {"Name": "f", "ticks": 2, 'x%y"': Duration(0.1), "mixed": Ratio(0.5)},
+        {"Name": "f", "ticks": 2, "mixed": 3},
+    )
+    events = [e for e in document["traceEvents"] if e["ph"] == "X"]
+    assert [e["name"] for e in events] == ['a "b"', "f", "f"]
+    assert [e["args"] for e in events] == [
+        {"ticks": 1, 'x%y"': "inf", "big": "1180591620717411303424", "s": "\u202e"},
+        {"ticks": 2, 'x%y"': 0.1, "mixed": 0.5},
+        {"ticks": 2, "mixed": 3},
+    ]
+
+
+def test_sixty_thousand_samples_are_drawn_as_few_are() -> None:
+    document = trace(
+        *({"Name": "fg"[n % 2], "Device": "ab"[n % 3 == 2], "ticks": 2} for n in range(60_000))
+    )
+    drawn = slices(document)
+    assert len(drawn) == 60_000
+    # Rows 2 and 5 are the first on b, 0, 1 and 3 on a; its last row, 59,998, is its 40,000th.
+    assert drawn[:5] == [
+        ("f", 1, 0.0, 2.0),
+        ("f", 2, 0.0, 2.0),
+        ("g", 1, 2.0, 2.0),
+        ("g", 2, 2.0, 2.0),
+        ("g", 1, 4.0, 2.0),
+    ]
+    assert drawn[-1] == ("f", 1, 79_998.0, 2.0)
 
 
 def test_a_sample_that_cannot_be_drawn_takes_no_room() -> None:

@@ -98,6 +98,28 @@ def test_a_report_without_anything_to_draw_is_refused() -> None:
         rendered({"Name": "f", "IPC": Ratio(0.5)})
 
 
+def test_times_that_no_float_holds_together_are_refused() -> None:
+    huge: dict[str, Metric | int] = {"Name": "f", "Device": "b", "t": Duration(1e308)}
+    with pytest.raises(UsageError, match="t on b adds up to more than a float"):
+        rendered(huge, huge)
+
+
+def test_sixty_thousand_rows_are_drawn_as_few_rows_are() -> None:
+    # From so many rows on, groups of them are found by numpy.
+    document = rendered(
+        *({"Name": "fg"[n % 2], "Device": "ab"[n % 3 == 2], "ticks": n} for n in range(60_000))
+    )
+    a, b = document["profiles"]
+    assert document["shared"]["frames"] == [{"name": "f"}, {"name": "g"}]
+    # Of 0 to 59,999 every third, from 2 on, is on b: 20,000 * (2 + 59,999) / 2.
+    assert (a["name"], a["endValue"], a["samples"][:3]) == (
+        "a: ticks",
+        1_199_960_000,
+        [[0], [1], [1]],
+    )
+    assert (b["name"], b["endValue"], b["weights"][:2]) == ("b: ticks", 600_010_000, [2, 5])
+
+
 @given(
     st.lists(
         st.fixed_dictionaries(

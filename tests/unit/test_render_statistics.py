@@ -91,3 +91,15 @@ def test_a_name_that_a_terminal_would_obey_is_escaped() -> None:
 def test_a_count_beyond_all_floats_and_a_report_without_rows_are_no_error() -> None:
     assert " 1.000000000000e+400 " in report_of({"cycles": [10**400]}).statistics()
     assert render_statistics(Report([], {}, {})) == "There are no samples.\n"
+
+
+def test_what_has_no_statistics_is_named_with_the_reason() -> None:
+    mixed = [{"Name": "f", "Count": 1, "t": value} for value in (Count(3), Duration(3.0))]
+    told = "Left out: t: it is Count and Duration in one Report.\n"
+    assert Report(mixed, {}, {}).statistics() == f"There are no samples.\n{told}"
+    odd = [{"Name": "g", "Count": 1, "time (us)": Duration(us)} for us in (1.0, float("inf"))]
+    lines = Report([*mixed, *odd], {}, {}).statistics().splitlines()
+    assert lines[-2:] == [
+        told.removesuffix("\n"),
+        "Left out: time (us) of g: 1 of 2 samples is infinite or no number.",
+    ]

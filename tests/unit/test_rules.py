@@ -50,6 +50,7 @@ def test_a_rule_is_metric_statistic_sign_limit_and_unit(
         ("cycles>1e999", 7, "too large"),
         ("cycles>=2%", 7, "there is no '='"),
         ("cycles>>2%", 7, "two signs"),
+        ("cycles=>2%", 7, "two signs"),
         ("cycles>2 q", 9, "no unit 'q'"),
         ("cycles>2%%", 8, "no unit '%%'"),
         ("cycles>-2%", 6, "growth beyond a limit"),

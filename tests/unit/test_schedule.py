@@ -99,6 +99,8 @@ def test_a_schedule_is_what_its_cycles_spell(
         ({"repeat": -1}, "repeat=-1 is no whole number from 0 on"),
         ({"skip_first": 1.5}, "skip_first=1.5 is no whole number from 0 on"),
         ({"active": True}, "active=True is no whole number from 1 on"),
+        ({"skip_first_wait": "yes"}, "skip_first_wait='yes' is no whole number from 0 on"),
+        ({"skip_first_wait": -1}, "skip_first_wait=-1 is no whole number from 0 on"),
     ],
 )
 def test_numbers_out_of_range_are_refused(numbers: dict[str, int], message: str) -> None:

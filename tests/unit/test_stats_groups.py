@@ -88,6 +88,19 @@ def test_equal_names_with_other_hashes_are_two_groups() -> None:
     assert [each.key.hash for each in summaries(Report(rows, {}, {}))] == ["a", "b"]
 
 
+def test_calls_of_one_function_with_other_labels_are_two_groups() -> None:
+    rows = [
+        {"Name": "conv", "Label": label, "cycles": n, "Count": 1}
+        for label, n in (("one", 5), ("two", 90), ("one", 5), ("two", 90))
+    ]
+    found = summaries(Report([*rows, {"Name": "conv", "cycles": 7, "Count": 1}], {}, {}))
+    assert [(each.key.title, each.values) for each in found] == [
+        ("conv [one]", (5, 5)),
+        ("conv [two]", (90, 90)),
+        ("conv", (7,)),
+    ]
+
+
 def test_equal_counts_of_an_emulator_are_exact_and_those_of_hardware_are_not() -> None:
     assert by_metric(report_of({"instructions": [5, 5]}))["instructions"].summary.is_exact
     hardware = report_of({"instructions": [5, 5]}, facts=HARDWARE)

@@ -26,19 +26,35 @@ def test_many_samples_take_the_normal_curve_with_continuity() -> None:
     assert p == pytest.approx(0.0478057953309806, rel=1e-12)
 
 
-def test_ties_are_corrected_for() -> None:
-    # mannwhitneyu(first, second, method="asymptotic")
+def test_ties_are_counted_exactly_too() -> None:
+    # 2 of the C(10, 5) = 252 arrangements; the normal curve would say 0.0040
+    assert mann_whitney([3] * 5, [4] * 5) == pytest.approx(2 / 252, rel=1e-12)
+    # 2 of C(8, 4) = 70 and of C(32, 2) = 496; the normal curve would say 0.013 and 5e-8
+    assert mann_whitney([3] * 4, [4] * 4) == pytest.approx(2 / 70, rel=1e-12)
+    assert mann_whitney([4] * 30, [3] * 2) == pytest.approx(2 / 496, rel=1e-12)
+    # of 3 choices of one rank from 1.5, 1.5, 3 one is as high as 3, and all are at most that
+    assert mann_whitney([2], [1, 1]) == pytest.approx(2 / 3, rel=1e-12)
+
+
+def test_all_arrangements_of_ten_a_side_with_ties() -> None:
+    # rank sums of all C(20, 10) choices of scipy.stats.rankdata(first + second), counted by numpy
     first = [10, 10, 10, 11, 11, 12, 12, 12, 13, 14]
     second = [11, 12, 12, 13, 13, 13, 14, 14, 15, 15]
-    assert mann_whitney(first, second) == pytest.approx(0.01720929253611468, rel=1e-12)
-    assert mann_whitney([3] * 5, [4] * 5) == pytest.approx(0.003976751709788651, rel=1e-12)
+    assert mann_whitney(first, second) == pytest.approx(0.015458225984541774, rel=1e-12)
 
 
 def test_the_depression_scores_of_a_textbook_have_one_tie() -> None:
     # Hollander and Wolfe, Nonparametric Statistical Methods, table 3.1; two pairs are tied here.
+    # All C(18, 9) choices of the ranks, counted by numpy.
     first = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]
     second = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]
-    assert mann_whitney(first, second) == pytest.approx(0.13291945818531892, rel=1e-12)
+    assert mann_whitney(first, second) == pytest.approx(0.12990538872891813, rel=1e-12)
+
+
+def test_the_normal_curve_is_corrected_for_ties() -> None:
+    # mannwhitneyu(first, second, method="asymptotic")
+    first, second = [i % 7 for i in range(24)], [1 + i % 7 for i in range(30)]
+    assert mann_whitney(first, second) == pytest.approx(0.06897907715090831, rel=1e-12)
 
 
 def test_the_order_of_the_sides_does_not_matter() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from boardprof.metrics import Duration
 from boardprof.stats.modes import Mode, two_modes
+from boardprof.stats.summary import summarize
 from boardprof.stats.warnings import Warning_, warnings
 from tests.unit.reports import HARDWARE, report_of
 
@@ -61,6 +63,14 @@ def test_samples_that_rise_over_the_run_drift() -> None:
     assert "it falls" in doubts([200.0 - i for i in range(15)])[0].text
 
 
+def test_ten_samples_are_enough_for_a_drift_and_one_pair_may_be_the_other_way() -> None:
+    assert kinds([100.0, 101.0, 103.0, 102.0, 104.0, 105.0, 106.0, 107.0, 108.0, 109.0]) == [
+        "drift"
+    ]
+    # Spearman's coefficient is 0.77 here: p is 0.009 by Fisher's transform
+    assert kinds([104.0, 101.0, 103.0, 100.0, 102.0, 105.0, 106.0, 109.0, 108.0, 107.0]) == []
+
+
 def test_a_drift_that_nobody_minds_is_none() -> None:
     assert kinds([1000.0 + 0.1 * i for i in range(15)]) == []
 
@@ -93,8 +103,28 @@ def test_outliers_are_named_with_their_place() -> None:
     assert "1 of 13 samples is an outlier (#12: 140; the median is 100)" in found.text
 
 
+def test_a_sample_that_plain_noise_may_have_is_no_warning_and_still_named() -> None:
+    # The median distance is 0.1, so 1.3 is nine standard deviations: 1.3 * 0.6745 / 0.1 = 8.8.
+    values = [*STEADY, 101.3]
+    assert doubts(values) == []
+    assert summarize(values).outliers == (12,)
+
+
 def test_a_warning_says_whom_it_is_about() -> None:
     assert str(doubts([5.0])[0]).startswith("Duration (us) of fir on board: 1 sample")
+
+
+@pytest.mark.parametrize("size", [5, 10, 30])
+@pytest.mark.parametrize("shape", ["normal", "uniform", "exponential"])
+def test_plain_noise_sets_off_a_warning_in_one_run_of_twelve_at_most(size: int, shape: str) -> None:
+    noise = random.Random(f"{shape}{size}")
+    draw = {
+        "normal": lambda: 100 + 2 * noise.gauss(),
+        "uniform": lambda: 97 + 6 * noise.random(),
+        "exponential": lambda: 100 + 5 * noise.expovariate(1),
+    }[shape]
+    runs = [bool(doubts([draw() for _ in range(size)])) for _ in range(120)]
+    assert sum(runs) <= 10
 
 
 @pytest.mark.parametrize(

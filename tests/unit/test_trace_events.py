@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,11 @@ from hypothesis import strategies as st
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric, Ratio
+from boardprof.trace.averages import FunctionEventAvg
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.event_lists import EventAverages, EventList, average
-from boardprof.trace.events import FunctionEvent, nest
+from boardprof.trace.events import FunctionEvent, Trace, nest
+from boardprof.trace.export import stacks_text
 from boardprof.trace.records import Kind, Thread
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
@@ -123,14 +126,60 @@ def test_a_range_has_the_time_on_boards_and_the_counts_of_what_stands_in_it() ->
         event(
             "f", 1, 2, kind="call", device_spans=(span(0.5), span(0.25)), metrics={"n": Count(3)}
         ),
-        event("g", 3, 4, kind="call", device_spans=(span(None),), metrics={"n": Count(4)}),
-        event("beside", 30, 31, metrics={"time (us)": Duration(2.0), "ipc": Ratio(0.5)}),
+        event("g", 3, 4, kind="call", device_spans=(span(2.0),), metrics={"n": Count(4)}),
+        call("beside", 30, metrics={"time (us)": Duration(2.0), "ipc": Ratio(0.5)}),
     )
-    assert (outer.self_device_time_total, outer.device_time_total) == (None, 0.75)
+    assert (outer.self_device_time_total, outer.device_time_total) == (None, 2.75)
     assert outer.metric_total("n") == Count(7)
     assert outer.metric_total("ipc") is None
     assert beside.metric_total("time (us)") == Duration(2.0)
+    assert beside.metric_total("ipc") == Ratio(0.5)
     assert beside.device_time_total is None
+
+
+def call(name: str, start_us: int, board: str = "m4", **named: Any) -> FunctionEvent:
+    return event(name, start_us, start_us + 1, kind="call", board=board, **named)
+
+
+def test_a_sum_of_which_a_part_is_not_known_is_not_known_either() -> None:
+    outer, *_ = nested(
+        event("outer", 0, 20),
+        call("f", 1, device_spans=(span(0.5),), metrics={"n": Count(3)}),
+        call("g", 3, device_spans=(span(None),)),
+    )
+    assert outer.device_time_total is None
+    assert outer.metric_total("n") is None
+
+
+def test_times_on_several_boards_add_up_and_counts_do_not() -> None:
+    events = nested(
+        event("outer", 0, 20),
+        call("f", 1, "m4", metrics={"ticks": Count(3), "t (us)": Duration(1.5)}),
+        call("f", 3, "m0", metrics={"ticks": Count(90), "t (us)": Duration(2.0)}),
+        event("outer", 30, 40),
+        call("f", 31, "m4", metrics={"ticks": Count(5), "t (us)": Duration(0.5)}),
+    )
+    assert events[0].metric_total("t (us)") == Duration(3.5)
+    assert events[0].metric_total("ticks") is None
+    outer, m4, m0 = average(events)
+    # Of one outer range the ticks are known, 5; but the other one's are of two boards.
+    assert (outer.metric("ticks"), outer.metric("t (us)")) == (None, 2.0)
+    assert (m4.metric("ticks"), m0.metric("ticks")) == (4.0, 90.0)
+
+
+def test_counts_of_several_boards_are_in_stacks_of_their_own() -> None:
+    events = nested(
+        event("layer", 0, 20),
+        call("f", 1, "m4", metrics={"ticks": Count(3)}),
+        call("f", 3, "m4", metrics={"ticks": Count(4)}),
+    )
+    other = call("f", 30, "m0", metrics={"ticks": Count(90)})
+    assert stacks_text(Trace(tuple(events), (), 0, 0, ()), "ticks") == "layer;f 7\n"
+    both = Trace((*events, other), (), 0, 0, ())
+    assert stacks_text(both, "ticks") == "m4;layer;f 7\nm0;f 90\n"
+    other.is_raw = True
+    assert stacks_text(both, "ticks") == "m4;layer;f 7\nm0;f_(raw) 90\n"
+    assert stacks_text(both, "self_cpu_time_total") == "layer 18\nlayer;f 2\nf 1\n"
 
 
 # -- averages ---------------------------------------------------------------------------------
@@ -269,6 +318,10 @@ def test_what_a_table_cannot_be_sorted_by_is_refused_with_what_it_can() -> None:
         average(calls()).table(row_limit=-2)
     with pytest.raises(UsageError, match="column 3 wide"):
         average(calls()).table(max_name_column_width=3)
+    with pytest.raises(UsageError, match=r"row_limit=2\.5"):
+        average(calls()).table(row_limit=2.5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="group_by_stack_n='1' is out of range"):
+        average(calls(), by_stack_n="1")  # type: ignore[arg-type]
 
 
 def test_rows_are_left_out_beyond_the_limit_and_below_the_top_level() -> None:
@@ -284,6 +337,8 @@ def test_names_are_cut_to_their_width_and_escaped() -> None:
     assert table.startswith("the\\ttrace\n")
     cut = average([event("a" * 60, 0, 1)]).table(max_name_column_width=8)
     assert names(cut) == ["aaaaa..."]
+    whole = average([event("a" * 60, 0, 1)]).table(max_name_column_width=None)
+    assert names(whole) == ["a" * 60]
 
 
 @pytest.mark.parametrize(
@@ -317,12 +372,27 @@ def test_boards_time_and_counters_have_columns_where_they_are_known() -> None:
         "# of Calls",
     ]
     assert [line.split()[-6:] for line in lines[3:6]] == [
-        ["1.500us", "100.00%", "1.500us", "1.500us", "1,200", "1"],
+        ["1.500us", "--", "1.500us", "1.500us", "1,200", "1"],
         ["--", "--", "--", "--", "~7", "1"],
         ["--", "--", "--", "--", "--", "1"],
     ]
-    assert lines[-2] == "Self BOARD time total: 1.500us"
-    assert lines[-1].startswith("~ raw: of functions with a result")
+    assert lines[-2] == "Self BOARD time total: --, not known of all calls"
+    assert lines[-1].startswith("~ raw: the agent")
+
+
+def test_shares_of_the_boards_time_are_of_all_calls() -> None:
+    events = nested(
+        event("layer", 0, 9),
+        call("f", 1, device_spans=(span(1.5),)),
+        call("g", 3, "m0", device_spans=(span(4.5),)),
+    )
+    lines = average(events).table().splitlines()
+    assert [line.split()[6:10] for line in lines[3:6]] == [
+        ["--", "--", "6.000us", "6.000us"],
+        ["1.500us", "25.00%", "1.500us", "1.500us"],
+        ["4.500us", "75.00%", "4.500us", "4.500us"],
+    ]
+    assert lines[-1] == "Self BOARD time total: 6.000us"
 
 
 def test_operations_are_in_the_unit_of_the_smallest_and_a_zero_that_is_known_is_one() -> None:
@@ -338,3 +408,36 @@ def test_each_event_can_have_a_row_of_its_own() -> None:
     assert names(events.table(sort_by="cpu_time_total", row_limit=3)) == ["layer 1", "layer 2", "f"]
     assert isinstance(events[:2], EventList)
     assert isinstance(events.key_averages()[:1], EventAverages)
+
+
+def test_times_are_texts_under_torchs_names() -> None:
+    one = event("f", 0, 1500, kind="call", device_spans=(span(1.5),))
+    for each in (one, FunctionEventAvg([one])):
+        assert (each.cpu_time_str, each.cpu_time_total_str) == ("1.500ms", "1.500ms")
+        assert each.self_cpu_time_total_str == "1.500ms"
+        assert (each.device_time_str, each.device_time_total_str) == ("1.500us", "1.500us")
+        assert each.self_device_time_total_str == "1.500us"
+    assert event("rest", 0, 1).device_time_total_str == "--"
+
+
+def test_all_events_have_a_total() -> None:
+    events = nested(
+        event("layer", 0, 9),
+        call("f", 1, device_spans=(span(1.5),)),
+        call("g", 3, "m0", device_spans=(span(4.5),)),
+        event("rest", 9, 10),
+    )
+    for total in (EventList(events).total_average(), average(events).total_average()):
+        assert (total.key, total.count, total.board) == ("Total", 4, "")
+        # 9 and 1 us; the calls' own are of the 9.
+        assert total.self_cpu_time_total == 10.0
+        assert total.self_device_time_total == 6.0
+    assert EventList(events).self_cpu_time_total == 10.0
+    with pytest.raises(UsageError, match="no total of no events"):
+        EventList([]).total_average()
+
+
+def test_events_print_as_a_table() -> None:
+    events = EventList([event("f", 0, 1)])
+    assert str(events) == events.table()
+    assert names(str(events)) == ["f"]

@@ -204,6 +204,12 @@ def test_metadata_stand_beside_the_events_as_they_were_given(tmp_path: Path) -> 
         prof.add_metadata_json("json", '{"k": null}')
         with pytest.raises(UsageError, match="comes before start"):
             prof.preset_metadata_json("late", "1")
+        # A handler that exports would fail later, and the trace be lost.
+        for taken in ("traceEvents", "baseTimeNanoseconds", "diagnostics", "traceId"):
+            with pytest.raises(UsageError, match=f"'{taken}' cannot be a key of metadata"):
+                prof.add_metadata(taken, "x")
+            with pytest.raises(UsageError, match=f"'{taken}' cannot be a key of metadata"):
+                prof.add_metadata_json(taken, "1")
     with pytest.raises(UsageError, match="'bad' is no JSON"):
         prof.add_metadata_json("bad", "{")
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
@@ -241,6 +247,9 @@ def test_stacks_without_a_line_are_refused_and_so_are_other_metrics(tmp_path: Pa
     prof = recorded()
     with pytest.raises(UsageError, match="none of 3 events has any self_device_time_total"):
         prof.export_stacks(tmp_path / "x", "self_device_time_total")
+    for alias in ("self_cuda_time_total", "self_board_time_total"):
+        with pytest.raises(UsageError, match="none of 3 events has any self_device_time_total"):
+            prof.export_stacks(tmp_path / "x", alias)
     with pytest.raises(UnknownNameError, match="metric of stacks 'cpu_time'"):
         prof.export_stacks(tmp_path / "x", "cpu_time")
     assert not (tmp_path / "x").exists()

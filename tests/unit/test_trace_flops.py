@@ -48,6 +48,23 @@ def test_shapes_of_other_dimensions_are_refused() -> None:
         flops.conv2d((1, 3, 7, 7), (8, 27))
 
 
+def test_shapes_that_do_not_fit_each_other_have_no_count() -> None:
+    with pytest.raises(UsageError, match=r"mm of \(2, 3\) and \(4, 5\): 3 is not 4"):
+        flops.mm((2, 3), (4, 5))
+    with pytest.raises(UsageError, match=r"bmm of .*: 7 is not 6"):
+        flops.bmm((7, 2, 3), (6, 3, 5))
+    with pytest.raises(UsageError, match="3 channels in 1 groups takes a weight of 3 / 1 channels"):
+        flops.conv2d((1, 3, 7, 7), (8, 4, 3, 3))
+    with pytest.raises(UsageError, match="a multiple of 3 filters, not 4"):
+        flops.conv2d((1, 12, 7, 7), (4, 4, 3, 3), groups=3)
+    with pytest.raises(UsageError, match="a stride of 1 or more, or two, not 0"):
+        flops.conv2d((1, 3, 7, 7), (8, 3, 3, 3), stride=0)
+    # Two sides of -2 each would make 4 places out of none.
+    with pytest.raises(UsageError, match=r"a kernel of \(1, 1, 5, 5\) does not fit in"):
+        flops.conv2d((1, 1, 2, 2), (1, 1, 5, 5))
+    assert flops.conv2d((1, 1, 2, 2), (1, 1, 5, 5), padding=2) == 200  # 2 * 2*2 * 5*5
+
+
 def test_a_function_without_a_formula_has_no_count() -> None:
     assert flops_of("mm", {"a": (2, 3), "b": (3, 5)}, {}) is None
 
@@ -75,6 +92,11 @@ def test_a_formula_that_fails_or_gives_no_count_is_an_error_with_its_input() -> 
         register_flops("fir")(lambda shapes, args, bad=bad: bad)  # type: ignore[misc,return-value]
         with pytest.raises(UsageError, match="no count"):
             flops_of("fir", {}, {})
+
+
+def test_a_formula_can_be_called() -> None:
+    with pytest.raises(UsageError, match="5 is no formula"):
+        register_flops("fir")(5)  # type: ignore[type-var]
 
 
 def test_a_formula_needs_a_name() -> None:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
 
@@ -15,6 +17,7 @@ from boardprof.trace.profiler import profile
 from boardprof.trace.ranges import record_function
 from boardprof.trace.records import RECORDINGS
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
+from boardprof.trace.tensorboard import tensorboard_trace_handler
 from boardprof.trace.unsupported import NotSupportedByAgentError
 
 N, W, R, S = ProfilerAction
@@ -134,7 +137,7 @@ def test_events_of_earlier_cycles_are_kept_only_if_asked_for() -> None:
         assert times == sorted(times)
 
 
-def test_an_error_in_a_handler_ends_the_profile() -> None:
+def test_an_error_in_a_handler_is_raised_and_leaves_nothing_behind() -> None:
     def fails(_: profile) -> None:
         raise KeyError("handler")
 
@@ -146,6 +149,26 @@ def test_an_error_in_a_handler_ends_the_profile() -> None:
     assert OBSERVERS == []
     assert RECORDINGS == []
     prof.stop()  # again, without another trace
+
+
+def test_behind_an_error_in_a_handler_a_profile_goes_on() -> None:
+    ready = Ready()
+
+    def fails_first(prof: profile) -> None:
+        ready(prof)
+        if prof.step_num == 1:
+            raise KeyError("handler")
+
+    with profile(schedule=listed(S, S, N), on_trace_ready=fails_first) as prof:
+        with record_function("a"):
+            pass
+        with pytest.raises(KeyError, match="handler"):
+            prof.step()
+        with record_function("b"):
+            pass
+        prof.step()
+    assert ready.traces == [(1, ["a"]), (2, ["b"])]
+    assert [event.name for event in prof.events()] == ["ProfilerStep#1", "b"]
 
 
 def test_what_came_before_an_error_is_in_the_trace() -> None:
@@ -170,6 +193,43 @@ def test_a_range_that_has_not_ended_is_cut_off_and_told() -> None:
     assert event.is_unfinished
     assert event.end_ns >= event.start_ns
     assert prof.diagnostics == ("had not ended when the trace did, and are cut off there: endless",)
+
+
+def test_another_profiles_end_does_not_end_a_range() -> None:
+    outer, inner = profile(), profile()
+    outer.start()
+    inner.start()
+    with record_function("a"):
+        inner.stop()
+        after_ns = time.monotonic_ns()
+        outer.stop()
+    (seen,) = outer.events()
+    assert seen.is_unfinished
+    assert seen.end_ns >= after_ns
+    assert inner.events()[0].end_ns <= after_ns
+
+
+def test_one_range_object_on_two_threads_ends_on_each_what_began_there() -> None:
+    shared, inside, over = record_function("shared"), threading.Event(), threading.Event()
+
+    def work() -> None:
+        with shared:
+            inside.set()
+            assert over.wait(10)
+
+    with profile() as prof:
+        thread = threading.Thread(target=work, name="worker")
+        with record_function("around"):
+            with record_function("before"):
+                thread.start()
+                assert inside.wait(10)
+            with shared:
+                pass
+        over.set()
+        thread.join(10)
+    by_thread = {(e.thread.name, e.name): e for e in prof.events()}
+    ours, theirs = by_thread["MainThread", "shared"], by_thread["worker", "shared"]
+    assert ours.end_ns <= by_thread["MainThread", "around"].end_ns <= theirs.end_ns
 
 
 def test_a_range_that_began_before_is_not_in_the_trace() -> None:
@@ -220,6 +280,49 @@ def test_a_function_can_be_decorated_and_call_itself() -> None:
     assert prof.events()[0].args == {"args": "by recursion"}
 
 
+def test_a_coroutine_is_measured_until_it_has_returned() -> None:
+    @record_function("sleeps")
+    async def sleeps(duration_s: float) -> float:
+        await asyncio.sleep(duration_s)
+        return duration_s
+
+    async def both() -> list[float]:
+        return await asyncio.gather(sleeps(0.05), sleeps(0.1))
+
+    with profile() as prof:
+        assert asyncio.run(both()) == [0.05, 0.1]
+    assert [event.cpu_time_total > 40_000 for event in prof.events()] == [True, True]
+
+
+def test_a_generator_is_refused_since_its_call_does_nothing() -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    async def later() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (numbers, later):
+        with pytest.raises(UsageError, match=f"{function.__name__} is a generator") as refused:
+            record_function("numbers")(function)
+        assert refused.value.hint is not None
+
+
+def test_an_error_that_ends_a_range_is_named() -> None:
+    with profile() as prof:
+        with pytest.raises(KeyError), record_function("fails"):
+            raise KeyError("in it")
+        with record_function("ends"):
+            pass
+    assert [event.error for event in prof.events()] == ["KeyError", ""]
+
+
+def test_a_range_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UsageError, match="5 is no name of a range"):
+        record_function(5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="'x' cannot end: it has not begun"):
+        record_function("x").__exit__(None, None, None)
+
+
 def test_a_trace_has_the_name_that_the_callback_gave_it() -> None:
     names = iter(["first", "second"])
     with profile(schedule=listed(S, S), custom_trace_id_callback=lambda: next(names)) as prof:
@@ -259,8 +362,27 @@ def test_settings_that_cannot_be_are_refused() -> None:
         profile(metrics=[])
     with pytest.raises(UsageError, match="BOARD is not among"):
         profile(activities=[ProfilerActivity.CPU], metrics=["ticks"])
+    for name in ("schedule", "on_trace_ready", "custom_trace_id_callback"):
+        with pytest.raises(UsageError, match=f"{name}=3 cannot be called"):
+            profile(**{name: 3})  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="gave 'record' for step 0, no ProfilerAction"):
         profile(schedule=lambda step: "record")  # type: ignore[arg-type,return-value]
+
+
+def test_what_is_no_text_or_no_function_is_refused_at_once() -> None:
+    with profile() as prof, record_function("a"):
+        pass
+    with pytest.raises(UsageError, match="'key' is no text: 6"):
+        prof.add_metadata("key", 6)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="5 is no key of metadata"):
+        prof.add_metadata(5, "value")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="dir_name=5"):
+        tensorboard_trace_handler(5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="5 is no function"):
+        record_function("a")(5)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no percentile 'half'"):
+        prof.key_averages()[0].cpu_time_percentile("half")  # type: ignore[arg-type]
+    assert prof.key_averages().table(header=5).startswith("5\n")  # type: ignore[arg-type]
 
 
 def test_results_are_refused_while_there_are_none() -> None:
@@ -272,15 +394,17 @@ def test_results_are_refused_while_there_are_none() -> None:
         prof.step()
     with prof, pytest.raises(UsageError, match="runs already"):
         prof.start()
-    with pytest.raises(UsageError, match="no shapes were recorded"):
-        prof.key_averages(group_by_input_shape=True)
+    for grouped in (prof.key_averages, prof.events().key_averages, prof.events()[:1].key_averages):
+        with pytest.raises(UsageError, match="no shapes were recorded"):
+            grouped(group_by_input_shape=True)
+    assert prof.profiler.events is not None
 
 
 def test_ranges_cost_no_record_while_nothing_records() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with record_function("nobody looks") as range_:
-            assert range_._open == [None]
+            assert [record for _, record in range_._open] == [None]
 
 
 def test_with_boards_alone_the_host_has_no_ranges() -> None:

@@ -101,6 +101,18 @@ uint8_t *bp_avr_bottom(void) {
 uint8_t *bp_port_stack_limit(void) {
     return bp_avr_bottom() + BP_AVR_CANARY;
 }
+
+/* To the cycle: a core wakes up in a fixed time (data sheet, 7.7 "Interrupt Response Time"), but a
+ * loop that looks at the timer sees its wrap sooner or later. */
+void bp_port_stack_quiet(void) {
+    const volatile uint8_t *wraps = (const volatile uint8_t *)&bp_avr_overflows;
+    uint8_t before = *wraps;
+    BP_SMCR = BP_SMCR_SE;
+    while (*wraps == before) {
+        __asm__ volatile("sleep" ::: "memory"); /* a wrap ahead of it costs one lap more */
+    }
+    BP_SMCR = 0;
+}
 #endif
 
 /* What bp_stack.ld leaves to the stack at the least, where a board links with it. */

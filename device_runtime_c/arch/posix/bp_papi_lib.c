@@ -48,7 +48,7 @@ static const bp_papi_symbol_t bp_papi_symbols[] = {
 static bp_papi_api_t bp_papi_functions;
 static bool bp_papi_kernel;
 static bool bp_papi_tried;
-static char bp_papi_reason[BP_PERF_REASON]; /* empty: it is there */
+static char bp_papi_reason[BP_EVENT_REASON]; /* empty: it is there */
 
 /// Loading ///
 

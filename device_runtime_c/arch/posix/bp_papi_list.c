@@ -59,34 +59,34 @@ static void bp_papi_list(const bp_papi_api_t *papi) {
     }
 }
 
-static void bp_papi_describe_component(bp_papi_event_t *out, char *description,
+static void bp_papi_describe_component(bp_event_t *out, char *description,
                                        const bp_papi_component_t *info) {
-    snprintf(description, BP_PAPI_TEXT, "%.100s: %.90s", info->name, info->description);
+    snprintf(description, BP_EVENT_TEXT, "%.100s: %.90s", info->name, info->description);
     out->status = BP_COUNTER_ABSENT;
     snprintf(out->reason, sizeof out->reason, "%.200s",
              info->disabled_reason[0] != 0 ? info->disabled_reason : "PAPI has it disabled");
 }
 
-static void bp_papi_describe_event(bp_papi_event_t *out, char *description,
-                                   const bp_papi_api_t *papi, int code) {
+static void bp_papi_describe_event(bp_event_t *out, char *description, const bp_papi_api_t *papi,
+                                   int code) {
     static bp_papi_event_info_t info;
     char name[BP_PAPI_NAME] = "";
     memset(&info, 0, sizeof info);
     (void)papi->event_code_to_name(code, name);
-    snprintf(out->text, sizeof out->text, "%.*s", BP_PAPI_TEXT - 1, name);
+    snprintf(out->text, sizeof out->text, "%.*s", BP_EVENT_TEXT - 1, name);
     if (papi->get_event_info(code, &info) == BP_PAPI_OK) {
-        snprintf(description, BP_PAPI_TEXT, "%.*s", BP_PAPI_TEXT - 1, info.description);
+        snprintf(description, BP_EVENT_TEXT, "%.*s", BP_EVENT_TEXT - 1, info.description);
     }
     bp_papi_probe(out);
 }
 
-bool bp_papi_list_at(bp_papi_event_t *out, char *description, uint32_t index) {
+bool bp_papi_list_at(bp_event_t *out, char *description, uint32_t index) {
     const char *reason;
     const bp_papi_api_t *papi = bp_papi(&reason);
-    *out = (bp_papi_event_t){.status = BP_COUNTER_OK};
+    *out = (bp_event_t){.status = BP_COUNTER_OK};
     *description = 0;
     if (papi == NULL) {
-        snprintf(description, BP_PAPI_TEXT, "all of PAPI's events");
+        snprintf(description, BP_EVENT_TEXT, "all of PAPI's events");
         bp_papi_probe(out);
         return index == 0;
     }

@@ -8,7 +8,7 @@
 
 /* Event `index`, 0.., described and probed. An entry whose name is empty stands for events that
  * there are not: a component that is disabled, or the library itself. Asks PAPI at index 0, and
- * keeps its list. Returns whether there is one. `description` has BP_PAPI_TEXT bytes. */
-bool bp_papi_list_at(bp_papi_event_t *out, char *description, uint32_t index);
+ * keeps its list. Returns whether there is one. `description` has BP_EVENT_TEXT bytes. */
+bool bp_papi_list_at(bp_event_t *out, char *description, uint32_t index);
 
 #endif

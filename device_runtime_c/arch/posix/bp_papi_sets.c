@@ -14,14 +14,8 @@
 
 /// Why not ///
 
-static void bp_papi_refuse(bp_papi_event_t *event, uint8_t status, int error, const char *reason) {
-    event->status = status;
-    event->error = error;
-    snprintf(event->reason, sizeof event->reason, "%s", reason);
-}
-
 /* PAPI calls it no event, no permission, or a failed system call, by turns. */
-static void bp_papi_add_hint(bp_papi_event_t *event) {
+static void bp_papi_add_hint(bp_event_t *event) {
     int level = bp_perf_paranoid();
     size_t length = strlen(event->reason);
     if (geteuid() != 0 && level > 1) {
@@ -31,12 +25,11 @@ static void bp_papi_add_hint(bp_papi_event_t *event) {
     }
 }
 
-static void bp_papi_explain(bp_papi_event_t *event, const bp_papi_api_t *papi, int error,
-                            int system) {
+static void bp_papi_explain(bp_event_t *event, const bp_papi_api_t *papi, int error, int system) {
     const char *text = papi->strerror(error);
     switch (error) {
     case BP_PAPI_ECMP:
-        bp_papi_refuse(
+        bp_event_refuse(
             event, BP_COUNTER_ABSENT, 0,
             "not here, or a unit mask is missing: EVENT:MASK, as papi_native_avail has it");
         break;
@@ -45,19 +38,19 @@ static void bp_papi_explain(bp_papi_event_t *event, const bp_papi_api_t *papi, i
     case BP_PAPI_ENOCNTR:
     case BP_PAPI_ENOCMP:
     case BP_PAPI_ENOSUPP:
-        bp_papi_refuse(event, BP_COUNTER_ABSENT, 0, text);
+        bp_event_refuse(event, BP_COUNTER_ABSENT, 0, text);
         break;
     case BP_PAPI_ECNFLCT:
     case BP_PAPI_EMULPASS:
-        bp_papi_refuse(event, BP_COUNTER_REFUSED, EBUSY,
-                       "no counter is left for it beside the others: it needs a pass of its own");
+        bp_event_refuse(event, BP_COUNTER_REFUSED, EBUSY,
+                        "no counter is left for it beside the others: it needs a pass of its own");
         return;
     case BP_PAPI_EPERM:
-        bp_papi_refuse(event, BP_COUNTER_REFUSED, EPERM, text);
+        bp_event_refuse(event, BP_COUNTER_REFUSED, EPERM, text);
         break;
     default:
-        bp_papi_refuse(event, BP_COUNTER_REFUSED, error == BP_PAPI_ESYS && system ? system : EIO,
-                       text == NULL ? "PAPI does not say why" : text);
+        bp_event_refuse(event, BP_COUNTER_REFUSED, error == BP_PAPI_ESYS && system ? system : EIO,
+                        text == NULL ? "PAPI does not say why" : text);
         break;
     }
     bp_papi_add_hint(event);
@@ -93,7 +86,7 @@ static bool bp_papi_is_time(const bp_papi_api_t *papi, const char *text, int cod
 }
 
 /* The code and the component of an event. Returns whether it may be added. */
-static bool bp_papi_resolve(const bp_papi_api_t *papi, bp_papi_event_t *event, int *code,
+static bool bp_papi_resolve(const bp_papi_api_t *papi, bp_event_t *event, int *code,
                             int *component) {
     int error = papi->event_name_to_code(event->text, code);
     if (error == BP_PAPI_OK) {
@@ -105,8 +98,8 @@ static bool bp_papi_resolve(const bp_papi_api_t *papi, bp_papi_event_t *event, i
         return false;
     }
     if (!bp_papi_counts_kernel() && bp_papi_in_kernel(event->text)) {
-        bp_papi_refuse(event, BP_COUNTER_REFUSED, EACCES,
-                       "it happens in the kernel, which may not be counted");
+        bp_event_refuse(event, BP_COUNTER_REFUSED, EACCES,
+                        "it happens in the kernel, which may not be counted");
         bp_papi_add_hint(event);
         return false;
     }
@@ -148,13 +141,11 @@ static bp_papi_set_t *bp_papi_set_of(bp_papi_sets_t *sets, int component) {
 }
 
 /* Into the set of its component, which may have to begin. */
-static void bp_papi_add(const bp_papi_api_t *papi, bp_papi_sets_t *sets, bp_papi_event_t *event,
+static void bp_papi_add(const bp_papi_api_t *papi, bp_papi_sets_t *sets, bp_event_t *event,
                         uint8_t slot) {
     int code = 0;
     int component = 0;
-    event->status = BP_COUNTER_OK;
-    event->error = 0;
-    event->reason[0] = 0;
+    bp_event_accept(event);
     if (!bp_papi_resolve(papi, event, &code, &component)) {
         return;
     }
@@ -180,27 +171,26 @@ static void bp_papi_add(const bp_papi_api_t *papi, bp_papi_sets_t *sets, bp_papi
     }
 }
 
-static void bp_papi_no_library(bp_papi_event_t *event, const char *reason) {
-    bp_papi_refuse(event, BP_COUNTER_REFUSED, ELIBACC, reason);
+static void bp_papi_no_library(bp_event_t *event, const char *reason) {
+    bp_event_refuse(event, BP_COUNTER_REFUSED, ELIBACC, reason);
 }
 
 /* A software-defined event that no library has registered can be added and started, and reads -1.
  */
 static void bp_papi_drop_unknown(const bp_papi_api_t *papi, bp_papi_set_t *set,
-                                 bp_papi_event_t *events) {
+                                 bp_event_t *events) {
     long long values[BP_PAPI_SLOTS] = {0};
     (void)papi->read(set->set, values);
     for (uint8_t i = 0; i < set->count; i++) {
         if (values[i] < 0) {
-            bp_papi_refuse(&events[set->slot[i]], BP_COUNTER_ABSENT, 0,
-                           "no library has registered it yet: call what does, then select it");
+            bp_event_refuse(&events[set->slot[i]], BP_COUNTER_ABSENT, 0,
+                            "no library has registered it yet: call what does, then select it");
             set->slot[i] = BP_PAPI_OFF;
         }
     }
 }
 
-static void bp_papi_start(const bp_papi_api_t *papi, bp_papi_sets_t *sets,
-                          bp_papi_event_t *events) {
+static void bp_papi_start(const bp_papi_api_t *papi, bp_papi_sets_t *sets, bp_event_t *events) {
     uint8_t kept = 0;
     for (uint8_t i = 0; i < sets->sets; i++) {
         bp_papi_set_t *set = &sets->set[i];
@@ -219,7 +209,7 @@ static void bp_papi_start(const bp_papi_api_t *papi, bp_papi_sets_t *sets,
     sets->sets = kept;
 }
 
-void bp_papi_sets_open(bp_papi_sets_t *out, bp_papi_event_t *events, uint8_t count) {
+void bp_papi_sets_open(bp_papi_sets_t *out, bp_event_t *events, uint8_t count) {
     const char *reason;
     const bp_papi_api_t *papi = bp_papi(&reason);
     out->sets = 0;
@@ -246,7 +236,7 @@ void bp_papi_sets_close(bp_papi_sets_t *sets) {
     sets->sets = 0;
 }
 
-void bp_papi_probe(bp_papi_event_t *event) {
+void bp_papi_probe(bp_event_t *event) {
     const char *reason;
     bp_papi_sets_t alone = {.sets = 0};
     const bp_papi_api_t *papi = bp_papi(&reason);

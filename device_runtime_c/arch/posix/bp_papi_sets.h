@@ -5,17 +5,10 @@
 #ifndef BOARDPROF_BP_PAPI_SETS_H
 #define BOARDPROF_BP_PAPI_SETS_H
 
+#include "bp_event.h"
 #include "bp_papi_lib.h"
 
-enum { BP_PAPI_SLOTS = 10, BP_PAPI_OFF = 255, BP_PAPI_TEXT = 200, BP_PAPI_REASON = 240 };
-
-typedef struct {
-    char text[BP_PAPI_TEXT];
-    char reason[BP_PAPI_REASON]; /* why it cannot be counted, for people; empty: it can */
-    uint8_t status;              /* enum bp_counter_status */
-    int error;                   /* errno of a refusal, else 0 */
-    bool is_time;                /* counts ns */
-} bp_papi_event_t;
+enum { BP_PAPI_SLOTS = BP_EVENT_SLOTS, BP_PAPI_OFF = 255 };
 
 /* An event set that counts, and the slots of its events in PAPI's order, or BP_PAPI_OFF. */
 typedef struct {
@@ -32,11 +25,11 @@ typedef struct {
 
 /* Add `count` events, one a slot, each by its `text`, and let them count. What cannot be counted
  * says so itself. */
-void bp_papi_sets_open(bp_papi_sets_t *out, bp_papi_event_t *events, uint8_t count);
+void bp_papi_sets_open(bp_papi_sets_t *out, bp_event_t *events, uint8_t count);
 
 void bp_papi_sets_close(bp_papi_sets_t *sets);
 
 /* Find out whether an event can be counted, by adding it to a set of its own. */
-void bp_papi_probe(bp_papi_event_t *event);
+void bp_papi_probe(bp_event_t *event);
 
 #endif

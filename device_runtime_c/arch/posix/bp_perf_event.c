@@ -15,12 +15,6 @@
 #include "boardprof/bp_wire.h"
 #include "bp_perf_sysfs.h"
 
-void bp_perf_event_refuse(bp_perf_event_t *event, uint8_t status, int error, const char *reason) {
-    event->status = status;
-    event->error = error;
-    snprintf(event->reason, sizeof event->reason, "%s", reason);
-}
-
 /// Text to event ///
 
 static bool bp_perf_modifiers(bp_perf_event_t *out, const char *letters) {
@@ -72,17 +66,18 @@ static const char *bp_perf_understand(bp_perf_event_t *out, char *text) {
 
 bool bp_perf_event_parse(bp_perf_event_t *out, const char *text) {
     char copy[BP_PERF_TEXT];
-    *out = (bp_perf_event_t){.status = BP_COUNTER_OK};
-    snprintf(out->text, sizeof out->text, "%s", text);
-    strcpy(copy, out->text);
+    *out = (bp_perf_event_t){.told.status = BP_COUNTER_OK};
+    snprintf(copy, sizeof copy, "%s", text);
+    strcpy(out->told.text, copy);
     const char *wrong = strlen(text) >= sizeof copy ? "the event's text is too long"
                                                     : bp_perf_understand(out, copy);
     if (wrong == NULL && out->code.in_kernel && !out->kernel) {
         wrong = "it happens in the kernel alone: in user mode it would always read 0";
     }
     if (wrong != NULL) {
-        bp_perf_event_refuse(out, BP_COUNTER_ABSENT, 0, wrong);
+        bp_event_refuse(&out->told, BP_COUNTER_ABSENT, 0, wrong);
     }
+    out->told.is_time = out->code.is_time;
     return wrong == NULL;
 }
 
@@ -119,7 +114,7 @@ int bp_perf_paranoid(void) {
 
 static void bp_perf_forbidden(bp_perf_event_t *event, int error) {
     int level = bp_perf_paranoid();
-    char reason[BP_PERF_REASON];
+    char reason[BP_EVENT_REASON];
     if (level > 1 || (level == 1 && event->kernel)) {
         snprintf(reason, sizeof reason,
                  "kernel.perf_event_paranoid is %d: sudo sysctl kernel.perf_event_paranoid=1, or "
@@ -131,7 +126,7 @@ static void bp_perf_forbidden(bp_perf_event_t *event, int error) {
                  "CAP_PERFMON and a seccomp profile that allows it",
                  level);
     }
-    bp_perf_event_refuse(event, BP_COUNTER_REFUSED, error, reason);
+    bp_event_refuse(&event->told, BP_COUNTER_REFUSED, error, reason);
 }
 
 static void bp_perf_explain(bp_perf_event_t *event, int error) {
@@ -145,25 +140,25 @@ static void bp_perf_explain(bp_perf_event_t *event, int error) {
     case ENODEV:
     case EOPNOTSUPP:
     case ENXIO:
-        bp_perf_event_refuse(event, BP_COUNTER_ABSENT, 0,
-                             "this CPU, or the virtual machine that it is, has no such counter");
+        bp_event_refuse(&event->told, BP_COUNTER_ABSENT, 0,
+                        "this CPU, or the virtual machine that it is, has no such counter");
         break;
     case ENOSYS:
-        bp_perf_event_refuse(event, BP_COUNTER_REFUSED, error,
-                             "this kernel has no perf_event_open");
+        bp_event_refuse(&event->told, BP_COUNTER_REFUSED, error,
+                        "this kernel has no perf_event_open");
         break;
     case EBUSY:
-        bp_perf_event_refuse(event, BP_COUNTER_REFUSED, error,
-                             "someone else has the counters for himself");
+        bp_event_refuse(&event->told, BP_COUNTER_REFUSED, error,
+                        "someone else has the counters for himself");
         break;
     case EINVAL:
-        bp_perf_event_refuse(event, BP_COUNTER_REFUSED, error,
-                             of_pmu ? "this PMU counts the whole machine, not one thread, or lacks "
-                                      "that event"
-                                    : "the kernel calls the event invalid");
+        bp_event_refuse(&event->told, BP_COUNTER_REFUSED, error,
+                        of_pmu ? "this PMU counts the whole machine, not one thread, or lacks "
+                                 "that event"
+                               : "the kernel calls the event invalid");
         break;
     default:
-        bp_perf_event_refuse(event, BP_COUNTER_REFUSED, error, strerror(error));
+        bp_event_refuse(&event->told, BP_COUNTER_REFUSED, error, strerror(error));
         break;
     }
 }
@@ -180,9 +175,10 @@ static int bp_perf_open_user(bp_perf_event_t *event, int leader, int error) {
         event->kernel = true;
         return fd;
     }
-    char *end = event->text + strlen(event->text);
-    size_t room = sizeof event->text - strlen(event->text);
-    snprintf(end, room, "%s", end > event->text && end[-1] == '/' ? "u" : ":u");
+    char *text = event->told.text;
+    size_t length = strlen(text);
+    snprintf(text + length, sizeof event->told.text - length, "%s",
+             length != 0 && text[length - 1] == '/' ? "u" : ":u");
     return fd;
 }
 
@@ -194,9 +190,7 @@ int bp_perf_event_open(bp_perf_event_t *event, int leader) {
     if (fd < 0) {
         bp_perf_explain(event, errno);
     } else {
-        event->status = BP_COUNTER_OK;
-        event->error = 0;
-        event->reason[0] = 0;
+        bp_event_accept(&event->told);
     }
     return fd;
 }

@@ -103,9 +103,9 @@ static void bp_perf_part(bp_perf_groups_t *groups, uint8_t group, bp_perf_event_
 static void bp_perf_drop(bp_perf_groups_t *groups, uint8_t group, bp_perf_event_t *events) {
     uint8_t slot = groups->group[group].slot[0];
     bp_perf_close(groups, slot);
-    bp_perf_event_refuse(&events[slot], BP_COUNTER_REFUSED, EBUSY,
-                         "the kernel takes it and never lets it count: all counters that could are "
-                         "in use");
+    bp_event_refuse(&events[slot].told, BP_COUNTER_REFUSED, EBUSY,
+                    "the kernel takes it and never lets it count: all counters that could are "
+                    "in use");
 }
 
 static void bp_perf_forget_empty(bp_perf_groups_t *groups) {
@@ -122,7 +122,7 @@ void bp_perf_groups_open(bp_perf_groups_t *out, bp_perf_event_t *events, uint8_t
     out->groups = 0;
     for (uint8_t slot = 0; slot < BP_PERF_SLOTS; slot++) {
         out->fd[slot] = -1;
-        if (slot < count && events[slot].status == BP_COUNTER_OK) {
+        if (slot < count && events[slot].told.status == BP_COUNTER_OK) {
             bp_perf_add(out, &events[slot], slot);
         }
     }

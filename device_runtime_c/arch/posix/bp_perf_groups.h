@@ -7,7 +7,7 @@
 
 #include "bp_perf_event.h"
 
-enum { BP_PERF_SLOTS = 10 };
+enum { BP_PERF_SLOTS = BP_EVENT_SLOTS };
 
 /* The slots of a group, the leader's first. */
 typedef struct {

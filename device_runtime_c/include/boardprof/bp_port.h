@@ -109,6 +109,13 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
  */
 uint8_t *bp_port_stack_limit(void);
 
+/* Wait until the next interrupt is as far away as it can be: the call on painted stack comes next.
+ * A port whose clock interrupts on the stack of the function needs it, so that a call is
+ * interrupted at the same place each time, or not at all. Optional: the agent's own, which is weak,
+ * returns at once.  Context: guarded calls.
+ */
+void bp_port_stack_quiet(void);
+
 #endif
 
 #endif

@@ -95,6 +95,7 @@ enum bp_ack_flag {
 
 enum bp_measure_flag {
     BP_MEASURE_EMPTY = 1,
+    BP_MEASURE_RESULT = 2,
 };
 
 /// hello, version 1 ///

@@ -164,7 +164,7 @@ def _long_name(name: str) -> str:
 
 def _shape(where: str, shape: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in shape.split(",")) if shape.strip() else ()
+        return tuple(int(part) for part in shape.split(","))
     except ValueError as error:
         raise UsageError(
             f"{where}: [{shape}] is no shape.", hint="e.g. int16[64] or float32[16,16]"

@@ -14,7 +14,7 @@ class Passing(Enum):
     """Which way an array goes."""
 
     IN = "in"
-    IN_OUT = "in and out, put back before each call of a measurement"
+    IN_OUT = "in and out, put back before each sample of a measurement"
     OUT = "out"
     KEEP = "in and out, kept from call to call"
     STAYS = "a block that stays on the board"

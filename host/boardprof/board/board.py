@@ -11,14 +11,14 @@ from typing import Self
 
 from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.correlate import ClockProbe
-from boardprof.board.events import programmable_collectors, shown_name
+from boardprof.board.counters import counters_of
 from boardprof.board.functions import Functions
 from boardprof.board.measuring import OnNote, Rounds, check_range, measure_function
 from boardprof.board.memory import Memory
 from boardprof.board.placement import OnTransfer
-from boardprof.board.planning import ALL, Offer
+from boardprof.board.planning import ALL
 from boardprof.board.sampling import Progress
-from boardprof.board.selection import metric_names, unsupported_counters
+from boardprof.board.selection import metric_names
 from boardprof.board.stack_check import StackCheck
 from boardprof.board.window import Window
 from boardprof.boards.board_file import BoardSpec
@@ -111,11 +111,10 @@ class Board:
             board=self,
         )
         self.dtypes = Dtypes(self._sources, self.memory.byte_order)
-        programmable = programmable_collectors(
-            session, dictionary, layouts, spec.events, unsupported=spec.unsupported
-        )
-        slots = {p.collector.name for p in programmable}
-        fixed = tuple(c for c in dictionary.collectors if c.name not in slots)
+        counters = counters_of(spec, session, dictionary, layouts)
+        self.offer = counters.offer
+        self.formulas = counters.formulas
+        self.parts = counters.parts
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
@@ -124,36 +123,9 @@ class Board:
             agent_version=dictionary.agent_version,
             build_id=welcome.build_id.hex(),
             boot_id=welcome.boot_id,
-            unsupported=unsupported_counters(fixed, spec.unsupported)
-            | {name: why for each in programmable for name, why in each.lacking.items()},
+            unsupported=dict(self.offer.unsupported),
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
-        )
-        self.formulas = {
-            name: (each.kind, each.formula.renamed(lambda part: shown_name(programmable, part)))
-            for name, each in spec.derived.items()
-        }
-        self.parts = {
-            counter.name: device
-            for collector in dictionary.collectors
-            if (device := layouts[collector.schema_id].device) is not None
-            for counter in collector.counters
-        }
-        for name in self.formulas:
-            if any(
-                name == c.name for collector in dictionary.collectors for c in collector.counters
-            ):
-                raise UsageError(
-                    f"{name} of [derived] is a counter of {spec.name}.",
-                    hint=f"give it another name in {spec.folder / 'board.toml'}",
-                )
-        self.offer = Offer(
-            spec.name,
-            fixed,
-            programmable,
-            self.device.unsupported,
-            {name: formula for name, (_, formula) in self.formulas.items()},
-            self.device.clock_kind,
         )
         self.flags: str | None = None
         self.libc: bool | None = None

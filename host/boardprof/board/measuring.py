@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import msgpack
 
+from boardprof.arguments.passing import Passing
 from boardprof.board.counting import CALIBRATION_SAMPLES, Counting
 from boardprof.board.functions import RemoteFunction
 from boardprof.board.observing import observed_measurement
@@ -49,12 +51,17 @@ _STACK_ENDED: dict[type[DeviceError], str] = {
 }
 
 
-def check_range(name: str, value: int, least: int, most: int) -> None:
-    """Raise UsageError unless ``value`` is a whole number within its limits."""
-    if not isinstance(value, int) or isinstance(value, bool):
+def check_range(name: str, value: SupportsIndex, least: int, most: int) -> int:
+    """Return a whole number, also numpy's, as Python's; raise UsageError beyond its limits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
         raise UsageError(f"{name}={value!r} is not a whole number.")
-    if not least <= value <= most:
-        raise UsageError(f"{name}={value} is out of range: {least} to {most}.")
+    if not least <= number <= most:
+        raise UsageError(f"{name}={number} is out of range: {least} to {most}.")
+    return number
 
 
 @dataclass(frozen=True)
@@ -75,13 +82,13 @@ class Rounds:
     number: int
 
     def __post_init__(self) -> None:
-        """Check the ranges, which are those of the wire."""
+        """Check the ranges, which are those of the wire, and take Python's own numbers."""
         for name, least, most in (
             ("warmup", 0, (1 << 31) - 1),
             ("repeat", 1, (1 << 32) - 1),
             ("number", 1, (1 << 32) - 1),
         ):
-            check_range(name, getattr(self, name), least, most)
+            object.__setattr__(self, name, check_range(name, getattr(self, name), least, most))
 
     @property
     def in_all(self) -> int:
@@ -114,7 +121,7 @@ def measure_function(
         may_drop: whether events that the board refuses are left out, with the reason.
         on_progress: called with (rounds done, rounds in all).
         on_transfer: called while arrays go over the line.
-        on_note: called with what will take long, before it does.
+        on_note: called with what will take long, and with what the samples are not, before.
         cold: whether one call ahead of all others is measured apart.
 
     Raises:
@@ -136,6 +143,9 @@ def measure_function(
             on_progress=on_progress,
             cold=cold,
         )
+        changed = [each.name for each in arguments.arrays if each.passing is Passing.IN_OUT]
+        if on_note is not None and rounds.number > 1 and changed:
+            on_note(_left_by_others(info.name, changed, rounds.number))
         in_all = len(passes) * rounds.in_all
         if on_note is not None and placement.again_s * in_all > QUIET_S:
             on_note(_long_sending(f"{info.name} on {board.device.name}", placement, in_all))
@@ -170,6 +180,17 @@ def measure_function(
         formulas=board.formulas,
         cold=counting.cold,
         compilers=board.compilers,
+    )
+
+
+def _left_by_others(function: str, changed: Sequence[str], number: int) -> str:
+    """Return what to know of arrays that a function changes, with several calls in a sample."""
+    first = (
+        f"{function}: {', '.join(changed)} as given is what the first of a sample's {number} calls"
+    )
+    return (
+        f"{first} gets; the others get what the one before left. Where that changes what a call "
+        "costs, take --number 1; an array that is only written takes :out"
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from boardprof.report.measurement import Measurement
 
 __all__ = ["OBSERVERS", "HostCall", "Observation", "Observer", "Value"]
-__all__ += ["observe", "observed_measurement"]
+__all__ += ["observe", "observed_measurement", "prepare_observers", "watched"]
 
 
 Value = Callable[[int, bytes, int, str], object]
@@ -35,9 +35,9 @@ class HostCall:
     Attributes:
         board: that is called.
         function: that is called.
-        args: values by position; () of a measurement.
-        named: values by parameter name; {} of a measurement.
-        arguments: those of a measurement, which are bound already; None of a call.
+        args: values by position, unless they are bound already.
+        named: values by parameter name, likewise.
+        arguments: both, bound; None: they are not yet.
         rounds: how often a measurement calls it; None of a call.
     """
 
@@ -69,8 +69,18 @@ class Observation(Protocol):
         """The call has ended; ``measurement`` is what it gave, ``error`` what it raised."""
 
 
-Observer = Callable[[HostCall], Observation | None]
-"""Returns what watches a call, None: nothing does."""
+class Observer(Protocol):
+    """Watches the calls of all boards."""
+
+    def prepare(self, board: Board) -> None:
+        """A board is about to be programmed for samples, which are watched one by one.
+
+        What it takes to watch them, such as telling the board's slots what to count, comes now.
+        """
+
+    def watch(self, call: HostCall) -> Observation | None:
+        """Return what watches a call, None: nothing does."""
+
 
 OBSERVERS: list[Observer] = []
 """Those who watch; whoever adds one takes it out again."""
@@ -89,7 +99,7 @@ def observe(call: HostCall, run: Run, value: Value) -> object:
         run: makes it.
         value: calls the board.
     """
-    with _watched(call) as (watching, _):
+    with watched(call) as (watching, _):
         for number, each in enumerate(reversed(watching)):
             value = each.through(value, is_plain=number == 0)
         return run(call.args, call.named, value)
@@ -105,7 +115,7 @@ def observed_measurement(measure: _Measure[_P]) -> _Measure[_P]:
     """Let a function that measures be watched as a call is."""
 
     @functools.wraps(measure)
-    def watched(
+    def measured(
         board: Board,
         remote: RemoteFunction,
         arguments: Arguments,
@@ -118,17 +128,23 @@ def observed_measurement(measure: _Measure[_P]) -> _Measure[_P]:
         if not OBSERVERS:
             return measure(board, remote, arguments, passes, rounds, *args, **options)
         call = HostCall(board, remote, arguments=arguments, rounds=rounds)
-        with _watched(call) as (_, result):
+        with watched(call) as (_, result):
             result.append(measure(board, remote, arguments, passes, rounds, *args, **options))
         return result[0]
 
-    return watched
+    return measured
+
+
+def prepare_observers(board: Board) -> None:
+    """Tell whoever watches that a board is about to be programmed; see `Observer.prepare`."""
+    for observer in tuple(OBSERVERS):
+        observer.prepare(board)
 
 
 @contextlib.contextmanager
-def _watched(call: HostCall) -> Iterator[tuple[list[Observation], list[Measurement]]]:
+def watched(call: HostCall) -> Iterator[tuple[list[Observation], list[Measurement]]]:
     """Begin the observations, and end them, the last to begin first; yields where a result goes."""
-    found = [observer(call) for observer in tuple(OBSERVERS)]
+    found = [observer.watch(call) for observer in tuple(OBSERVERS)]
     watching = [each for each in found if each is not None]
     result: list[Measurement] = []
     for each in watching:

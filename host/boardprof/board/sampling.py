@@ -22,7 +22,13 @@ Progress = Callable[[int, int], None]
 
 
 class Sampling:
-    """Calls of ``bp.measure`` for one function, until all samples are there."""
+    """Calls of ``bp.measure`` for one function, until all samples are there.
+
+    Attributes:
+        returns: whether the agent has returned a result, as `MeasureFlag.RESULT` asks it to; None:
+            it was not asked yet.
+        result: what it was.
+    """
 
     def __init__(
         self,
@@ -66,6 +72,8 @@ class Sampling:
         self._real_time = real_time
         self._on_progress = on_progress
         self._prepare = prepare
+        self.returns: bool | None = None
+        self.result: object = None
 
     def samples(
         self, flags: MeasureFlag, warmup: int, repeat: int
@@ -137,8 +145,10 @@ class Sampling:
             on_progress=self._show,
         )
         value = result.value
-        if not (isinstance(value, list) and len(value) == 2 and isinstance(value[1], bytes)):
+        if not (isinstance(value, list) and len(value) in (2, 3) and isinstance(value[1], bytes)):
             raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")
+        self.returns = len(value) == 3
+        self.result = value[2] if self.returns else None
         *samples, total = (
             self._selection.keep(sample)
             for sample in decode_samples(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import Sample
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.report.assemble import DURATION
+from boardprof.report.counter_metrics import DURATION
 
 __all__ = ["CLOCKS", "Selection", "is_duration", "metric_names", "select_metrics"]
 __all__ += ["unsupported_counters"]

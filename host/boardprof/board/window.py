@@ -15,7 +15,7 @@ from boardprof.decode.samples import Reading, decode_samples
 from boardprof.errors import BoardprofError, BoardTimeoutError, FrameError, UsageError
 from boardprof.link.session import Session
 from boardprof.metrics import Metric
-from boardprof.report.assemble import metrics_of
+from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.measurement import Device, clock_of
 from boardprof_protocol.layout import Layout
 

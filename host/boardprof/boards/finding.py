@@ -67,7 +67,14 @@ def board_spec(name: str) -> BoardSpec:
         UnknownNameError: there is no such board.
         UsageError: its ``board.toml`` is wrong.
     """
-    return load_board(Path(name).expanduser()) if os.sep in name else _board_called(name)
+    if os.sep in name:
+        return load_board(Path(name).expanduser())
+    try:
+        return _board_called(name)
+    except UnknownNameError as error:
+        if (Path(name) / BOARD_FILE).is_file():
+            error.hint = f"-b .{os.sep}{name}: a folder is a path, with a {os.sep}"
+        raise
 
 
 def _board_called(name: str) -> BoardSpec:

@@ -15,6 +15,9 @@ __all__ = ["Bar"]
 _SHORT_S = 0.5
 """What ends sooner needs no bar."""
 
+_BESIDE = 28
+"""Columns of the shortest bar, the remaining time and what parts them from the counts."""
+
 
 class Bar:
     """Called with (what, done, total); see `boardprof.progress.Show`."""
@@ -48,6 +51,9 @@ class Bar:
             self._what = what
             bar.reset(task)  # how fast the last one went says nothing of this one
         shown = what if is_known else f"{what}, {done} s"
+        room = bar.console.width - _BESIDE - 2 * len(str(total))
+        if len(shown) > room:
+            shown = shown[: max(0, room - 3)] + "..."
         bar.update(task, description=shown, completed=done, total=total, visible=True)
         bar.refresh()
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli.output import echo_lines
+from boardprof.cli.output_options import json_option, width_option
+
 if TYPE_CHECKING:
     from boardprof.boards.board_file import BoardSpec
 
@@ -17,7 +20,8 @@ _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
+@width_option
 def boards(as_json: bool) -> None:
     """List the boards, and what is missing for each on this machine."""
     from boardprof.boards.finding import find_boards, load_board
@@ -31,9 +35,9 @@ def boards(as_json: bool) -> None:
     width = max(len(spec.name) for spec in specs)
     for row in rows:
         mark = " (default)" if row["default"] else _MARKS[row["status"]]
-        click.echo(f"{row['name']:{width}}  {row['summary']}{mark}")
+        echo_lines(f"{row['name']:{width}}  {row['summary']}{mark}")
         for tool in row["missing"]:
-            click.echo(f"{'':{width}}  missing: {missing_text(tool)}")
+            echo_lines(f"{'':{width}}  missing: {missing_text(tool)}")
 
 
 def board_facts(spec: BoardSpec) -> dict[str, Any]:

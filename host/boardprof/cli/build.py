@@ -11,6 +11,7 @@ import click
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import board_option
 from boardprof.cli.output import echo_command
+from boardprof.cli.output_options import json_option, output_option
 
 if TYPE_CHECKING:
     from boardprof.cfunction import CFunction
@@ -18,18 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["build"]
 
 
-@click.command()
+@click.command(short_help="Build firmware with functions of C files, into a file.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @board_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Where to write it. [BOARD.elf in the current folder]",
-)
+@output_option("Where to write it. [BOARD.elf in the current folder]")
 @build_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each command of the compiler.")
 def build(
     paths: tuple[str, ...],

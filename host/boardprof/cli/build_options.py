@@ -27,11 +27,11 @@ def build_options(command: Command) -> Command:
         ),
         click.option(
             "--ldflags",
-            metavar="TEXT",
+            metavar="FLAGS",
             default="",
             help='Flags for the linker, e.g. "-L lib -lfoo".',
         ),
-        click.option("--cflags", metavar="TEXT", default="", help="More flags for the sources."),
+        click.option("--cflags", metavar="FLAGS", default="", help="More flags for the sources."),
         click.option(
             "-D",
             "--define",

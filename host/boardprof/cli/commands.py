@@ -21,7 +21,7 @@ from boardprof.cli.completion import completion
 from boardprof.cli.decode import decode
 from boardprof.cli.devices import devices
 from boardprof.cli.doctor import doctor
-from boardprof.cli.environment import misspelt_variables
+from boardprof.cli.environment import check_variables
 from boardprof.cli.export import export
 from boardprof.cli.flash import flash
 from boardprof.cli.functions import functions
@@ -31,7 +31,7 @@ from boardprof.cli.history import history
 from boardprof.cli.info import info
 from boardprof.cli.metrics import metrics
 from boardprof.cli.new import new
-from boardprof.cli.output import echo_note, forget_output
+from boardprof.cli.output import forget_output
 from boardprof.cli.run import run
 from boardprof.cli.runtime import runtime
 from boardprof.cli.settings import apply_settings
@@ -64,31 +64,27 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     Each option can stand in boardprof.toml or in [tool.boardprof] of pyproject.toml, by its long
     name, or in the environment: BOARDPROF_REPEAT is --repeat.
     """
-    ctx.call_on_close(lambda: _note_variables(ctx))  # at the end, when --quiet was heard
+    check_variables(os.environ, cli, ctx)
     apply_settings(ctx, config, profile)
 
 
-def _note_variables(ctx: click.Context) -> None:
-    for name, meant in misspelt_variables(os.environ, cli, ctx):
-        echo_note(f"{name} in the environment is no setting; did you mean {meant}?")
-
-
+# As the help lists them: measuring, boards, firmware, the rest.
 for _command in (
-    boards,
-    devices,
-    build,
-    flash,
-    info,
-    metrics,
     run,
     show,
-    export,
-    decode,
     compare,
     history,
+    export,
+    decode,
+    boards,
+    devices,
+    info,
+    metrics,
     doctor,
-    agent,
     functions,
+    build,
+    flash,
+    agent,
     glue,
     runtime,
     new,

@@ -9,6 +9,7 @@ import click
 
 from boardprof.cli.options import Real
 from boardprof.cli.output import echo_table, echo_written
+from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,11 +20,10 @@ __all__ = ["compare"]
 _REGRESSION = 1
 """Exit code: the command itself went well, but a rule is broken."""
 
-_STDOUT = "-"
 _LAST = "last"
 
 
-@click.command()
+@click.command(short_help="Compare two runs: what became better or worse; a gate for CI.")
 @click.argument("before")
 @click.argument("after", default=_LAST)
 @click.option(
@@ -51,30 +51,14 @@ _LAST = "last"
 @click.option(
     "--fail-if-missing",
     is_flag=True,
-    help="Exit with 1, too, where a rule could not judge what it is for: it is gone, or no number.",
+    help="Exit with 1, too, where a rule could not judge what it is for: it is gone, no number, or "
+    "of too few samples.",
 )
 @click.option("--changed", is_flag=True, help="Leave out of the table what is the same.")
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Write JSON; - prints it in place of the table.",
-)
-@click.option(
-    "--markdown",
-    "markdown_file",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Write Markdown for a pull request; - prints it in place of the table.",
-)
-@click.option(
-    "--junit",
-    "junit_file",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Write JUnit XML; - prints it in place of the table.",
-)
+@file_option("json", "JSON")
+@file_option("markdown", "Markdown for a pull request")
+@file_option("junit", "JUnit XML")
+@width_option
 def compare(
     before: str,
     after: str,
@@ -96,15 +80,14 @@ def compare(
     Without --fail-if nothing is a regression.
     """
     from boardprof.comparison.compare import compare as compared
-    from boardprof.report.report_file import check_report_file, write_text
+    from boardprof.report.report_file import write_text
 
     files = {"--json": json_file, "--markdown": markdown_file, "--junit": junit_file}
-    if [*files.values()].count(_STDOUT) > 1:
+    if [*files.values()].count(STDOUT) > 1:
         raise UsageError("Only one form can be printed.", hint="write the others to files")
-    for file in files.values():
-        if file not in (None, _STDOUT):
-            check_report_file(file)
-    comparison = compared(before, after, rules, alpha=alpha, allow=allow)
+    comparison = compared(
+        before, after, rules, alpha=alpha, allow=allow, fail_if_missing=fail_if_missing
+    )
     forms: dict[str, Callable[[], str]] = {
         "--json": lambda: comparison.json() + "\n",
         "--markdown": comparison.markdown,
@@ -112,7 +95,7 @@ def compare(
     }
     printed = None
     for option, file in files.items():
-        if file == _STDOUT:
+        if file == STDOUT:
             printed = forms[option]()
         elif file is not None:
             write_text(forms[option](), file)
@@ -121,5 +104,4 @@ def compare(
         echo_table(comparison.table(changed_only=changed))
     else:
         click.echo(printed, nl=False)
-    is_missing = fail_if_missing and bool(comparison.unjudged)
-    return _REGRESSION if comparison.regressed or is_missing else 0
+    return _REGRESSION if comparison.failed else 0

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import click
 
+from boardprof.cli.output import echo_table, echo_written
+from boardprof.cli.output_options import json_option, output_option, width_option
+
 __all__ = ["decode"]
 
 
-@click.command()
+@click.command(short_help="Decode the blobs of a kept Report again, and print its table.")
 @click.argument("report", metavar="REPORT")
 @click.option(
     "--schema",
@@ -18,14 +21,9 @@ __all__ = ["decode"]
     metavar="FILE",
     help="Python file whose LAYOUT or LAYOUTS replace those of the same schema id. It is run.",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the new Report there as JSON, and print nothing.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print the new Report as JSON.")
+@output_option("Write the new Report there as JSON, and print nothing.")
+@json_option
+@width_option
 def decode(report: str, schemas: tuple[str, ...], output: str | None, as_json: bool) -> None:
     """Decode the blobs that a Report keeps once more, and print its table.
 
@@ -43,7 +41,8 @@ def decode(report: str, schemas: tuple[str, ...], output: str | None, as_json: b
     decoded = decode_again(find_report(report), layouts)
     if output is not None:
         write_report(decoded, output)
+        echo_written("Report", output)
     if as_json:
         click.echo(decoded.json())
     elif output is None:
-        click.echo(decoded.table(by_board=decoded.has_several))
+        echo_table(decoded.table(by_board=decoded.has_several) + "\n")

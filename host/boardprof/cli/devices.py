@@ -7,13 +7,17 @@ import json
 
 import click
 
+from boardprof.cli.output import echo_lines
+from boardprof.cli.output_options import json_option, width_option
+
 __all__ = ["devices"]
 
 
 @click.command()
 @click.argument("ports", nargs=-1, metavar="[PORT]...")
-@click.option("--baud", type=click.IntRange(min=1), help="Bits a second. [115200]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--baud", type=click.IntRange(min=1), metavar="N", help="Bits a second. [115200]")
+@json_option
+@width_option
 def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
     """List the serial ports and the boards that answer on them.
 
@@ -23,4 +27,7 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
     from boardprof.run.devices import devices_facts, devices_text, find_devices, serial_ports
 
     found = find_devices(ports or serial_ports(), baud)
-    click.echo(json.dumps(devices_facts(found), indent=2) if as_json else devices_text(found))
+    if as_json:
+        click.echo(json.dumps(devices_facts(found), indent=2))
+    else:
+        echo_lines(devices_text(found).removesuffix("\n"))

@@ -11,16 +11,19 @@ import click
 
 from boardprof.cli.boards import board_facts
 from boardprof.cli.options import LONGEST_S, Real, board_option, key_option
-from boardprof.cli.output import echo_note, progress_bar
+from boardprof.cli.output import echo_lines, echo_note, progress_bar
+from boardprof.cli.output_options import json_option, width_option
 from boardprof.errors import BuildError, DeviceError, UsageError
 
 __all__ = ["doctor"]
 
 
-@click.command()
+@click.command(short_help="See what is missing here; prove a board (-b, -p), or its cable.")
 @click.option("--link", is_flag=True, help="Test the line to a board.")
 @board_option
-@click.option("-p", "--port", help="Device path or socket://HOST:PORT. [start the board]")
+@click.option(
+    "-p", "--port", metavar="PORT", help="Device path or socket://HOST:PORT. [start the board]"
+)
 @click.option("--baud", "bauds", metavar="N[,N...]", help="Rates of a serial port to try.")
 @click.option(
     "--seconds",
@@ -36,9 +39,16 @@ __all__ = ["doctor"]
     metavar="RATE",
     help="Damage this fraction of the frames on purpose.",
 )
-@click.option("--seed", default=0, show_default=True, help="Of the faults and of the test's data.")
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of the faults and of the test's data.",
+)
 @key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
+@width_option
 def doctor(link: bool, as_json: bool, **options: Any) -> int:
     """See what is missing on this machine; with -b or -p, prove a board; with --link, its cable.
 
@@ -64,7 +74,10 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     facts = environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
-    click.echo(json.dumps(facts, indent=2) if as_json else environment_text(facts))
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        echo_lines(environment_text(facts))
     lacking = any(board["default"] and board["missing"] for board in facts["boards"])
     return BuildError.exit_code if lacking else 0
 
@@ -80,7 +93,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
             if as_json:
                 show(f"proving, {found.subject}", int(time.monotonic() - began_s), None)
             else:
-                click.echo(finding_text(found))
+                echo_lines(finding_text(found))
 
         findings = proved(
             options["board"],
@@ -111,9 +124,10 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         key_file=options["key_file"],
         on_note=echo_note,
     )
-    click.echo(
-        json.dumps(links_facts(tests), indent=2) if as_json else links_text(spec.name, tests)
-    )
+    if as_json:
+        click.echo(json.dumps(links_facts(tests), indent=2))
+    else:
+        echo_lines(links_text(spec.name, tests))
     return exit_code(tests)
 
 

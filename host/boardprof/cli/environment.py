@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environment variables that look like ours and are none."""
+"""Environment variables that look like ours and are none: a mistake, as in a file of settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 import click
 
-from boardprof.errors import UnknownNameError
+from boardprof.errors import UsageError
 
-__all__ = ["PREFIX", "misspelt_variables"]
+__all__ = ["PREFIX", "check_variables"]
 
 PREFIX = "BOARDPROF_"
 _BESIDE_OPTIONS = frozenset(["HISTORY", "KEY"])
@@ -22,12 +23,11 @@ _OF_BUILDS = frozenset(
 """What boardprof.mk and the other build files of the runtime know, and make puts there."""
 
 
-def misspelt_variables(
-    environment: Mapping[str, str], group: click.Group, ctx: click.Context
-) -> Iterator[tuple[str, str]]:
-    """Yield each variable that is probably a misspelt one of ours, and that one.
+def check_variables(environment: Mapping[str, str], group: click.Group, ctx: click.Context) -> None:
+    """See that no variable is a misspelt one of ours; what is near to none may be anybody's own.
 
-    What is near to none may be anybody's own, and is left alone.
+    Raises:
+        UsageError: one is.
     """
     ours = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
     ours -= _BESIDE_OPTIONS | _OF_BUILDS
@@ -35,9 +35,20 @@ def misspelt_variables(
         return
     known = _BESIDE_OPTIONS | {name.removeprefix(PREFIX) for name in _variables(group, ctx)}
     for name in sorted(ours - known):
-        nearest = UnknownNameError.nearest(name, sorted(known))
-        if nearest is not None:
-            yield f"{PREFIX}{name}", f"{PREFIX}{nearest}"
+        meant = next((each for each in sorted(known) if _is_slip(name, each)), None)
+        if meant is not None:
+            raise UsageError(
+                f"{PREFIX}{name} in the environment is no setting; did you mean {PREFIX}{meant}?"
+            )
+
+
+def _is_slip(written: str, meant: str) -> bool:
+    """Tell whether a letter is missing, too many or another one, or two are swapped."""
+    for _ in range(2):  # cut off what they begin with alike, then what they end with
+        pairs = zip(written, meant, strict=False)
+        alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        written, meant = written[alike:][::-1], meant[alike:][::-1]
+    return max(len(written), len(meant)) == 1 or (len(written) == 2 and written == meant[::-1])
 
 
 def _variables(command: click.Command, ctx: click.Context) -> Iterator[str]:

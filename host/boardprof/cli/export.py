@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from boardprof.cli.output import echo_written
+from boardprof.cli.output_options import output_option
 from boardprof.errors import UsageError
 
 __all__ = ["export"]
@@ -19,16 +21,10 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
     return [name for name in exporter_names() if name.startswith(incomplete)]
 
 
-@click.command()
+@click.command(short_help="Write a Report as CSV, Markdown, HTML, a Chrome trace ...")
 @click.argument("name", shell_complete=_names)
 @click.argument("report", metavar="REPORT")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write it there. [standard output]",
-)
+@output_option("Write it there. [standard output]")
 @click.option(
     "--diff",
     metavar="REPORT",
@@ -54,7 +50,7 @@ def export(
     REPORT is a file that `run --json` wrote, or a run of the history, such as `last`.
 
     \b
-    html        one page with tables and charts, for a browser; it needs no network
+    html        one page with tables and charts; it needs no network
     chrome      a trace for ui.perfetto.dev or chrome://tracing
     speedscope  for speedscope.app
     collapsed   stacks for flamegraph.pl
@@ -73,5 +69,6 @@ def export(
     content = exported(found.report, name, exporter)
     if output is not None:
         write_exported(content, Path(output))
+        echo_written("Report", output)
         return
     click.echo(content, nl=False)

@@ -13,6 +13,7 @@ import click
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import board_option, port_options
 from boardprof.cli.output import echo_command
+from boardprof.cli.output_options import json_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ __all__ = ["flash"]
 _STDERR = 2
 
 
-@click.command()
+@click.command(short_help="Write firmware to a board, and see that it runs.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @board_option
 @port_options
 @build_options
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each command.")
 def flash(
     paths: tuple[str, ...], board: str | None, as_json: bool, verbose: bool, **options: Any

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.options import board_option
-from boardprof.cli.output import echo_command
+from boardprof.cli.output import echo_command, echo_lines, echo_note
+from boardprof.cli.output_options import json_option, width_option
 
 if TYPE_CHECKING:
     from boardprof.run.function_list import FunctionList
@@ -20,7 +21,7 @@ __all__ = ["functions"]
 _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 
 
-@click.command()
+@click.command(short_help="List the functions of files, and how each is called.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @board_option
 @click.option(
@@ -33,7 +34,8 @@ _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 @click.option("--cflags", default="", metavar="FLAGS", help="More flags of the compiler.")
 @click.option("--keep", multiple=True, metavar="[FILE:]NAME", help="Static function.")
 @click.option("--all", "complete", is_flag=True, help="List all that cannot be called.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
+@width_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
 def functions(
     files: tuple[str, ...], board: str | None, complete: bool, as_json: bool, **options: Any
@@ -46,13 +48,12 @@ def functions(
     from boardprof.run.function_list import list_facts, list_text
 
     found = _found([Path(file) for file in files], board, **options)
-    click.echo(
-        json.dumps(list_facts(found), indent=2) if as_json else list_text(found, complete=complete)
-    )
+    if as_json:
+        click.echo(json.dumps(list_facts(found), indent=2))
+    else:
+        echo_lines(list_text(found, complete=complete))
     if any("debug information" in (fn.reason or "") for fn in found.functions):
-        click.echo(
-            "note: compile with -g, or -g -gdwarf-4, what has no debug information", err=True
-        )
+        echo_note("compile with -g, or -g -gdwarf-4, what has no debug information")
 
 
 def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList:

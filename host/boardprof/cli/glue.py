@@ -10,7 +10,7 @@ import click
 __all__ = ["glue"]
 
 
-@click.command()
+@click.command(short_help="Write the table of what BP_FUNCTION registers, for own builds.")
 @click.argument("objects", nargs=-1, required=True, metavar="OBJECT...", type=click.Path())
 @click.option("-b", "--board", required=True, help="The name that the firmware tells the host.")
 @click.option(

@@ -23,12 +23,16 @@ class Commands(click.Group):
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Add a command, with ``--quiet``, and with an environment variable for each option."""
-        if not isinstance(cmd, click.Group):
+        if not isinstance(cmd, click.Group) or cmd.invoke_without_command:
             cmd.params.append(_quiet_option())
         for parameter in cmd.params:
             if isinstance(parameter, click.Option) and parameter.envvar is None:
                 parameter.envvar = environment_name(parameter)
         super().add_command(cmd, name)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which they were added."""
+        return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; that whoever read its output has gone is no failure of it."""

@@ -8,22 +8,26 @@ from collections.abc import Sequence
 
 import click
 
+from boardprof.cli.group import Commands
 from boardprof.cli.output import echo_note, echo_odd_rows, echo_table
+from boardprof.cli.output_options import json_option, width_option
 
 __all__ = ["history"]
 
 
-@click.group(invoke_without_command=True)
-@click.option("-b", "--board", help="Only runs on this board.")
-@click.option("--function", help="Only runs of this function.")
+@click.group(cls=Commands, invoke_without_command=True)
+@click.option("-b", "--board", metavar="BOARD", help="Only runs on this board.")
+@click.option("--function", metavar="NAME", help="Only runs of this function.")
 @click.option(
     "--limit",
     default=20,
     show_default=True,
     type=click.IntRange(min=0),
+    metavar="N",
     help="So many at most; 0: all.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, one run a line.")
+@width_option
 @click.pass_context
 def history(
     ctx: click.Context, board: str | None, function: str | None, limit: int, as_json: bool
@@ -49,10 +53,11 @@ def history(
         echo_note("no run was kept that fits; `boardprof run` keeps each")
 
 
-@history.command()
+@history.command(short_help="Print the Report of a run.")
 @click.argument("ref", metavar="RUN")
-@click.option("--json", "as_json", is_flag=True, help="Print the Report as JSON.")
+@json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
+@width_option
 def show(ref: str, as_json: bool, as_csv: bool) -> None:
     """Print the Report of a run: #42, last~1, a name, a branch or a commit."""
     from boardprof.history.finding import find_run
@@ -84,8 +89,10 @@ def remove(refs: Sequence[str]) -> None:
 
 
 @history.command()
-def path() -> None:
+@json_option
+def path(as_json: bool) -> None:
     """Print where the history is; the file need not exist."""
     from boardprof.history.finding import user_history
 
-    click.echo(user_history().path)
+    file = str(user_history().path)
+    click.echo(json.dumps({"schema_version": 1, "path": file}, indent=2) if as_json else file)

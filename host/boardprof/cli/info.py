@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from boardprof.cli.options import board_option, image_option, port_options
-from boardprof.cli.output import echo_console, echo_note
+from boardprof.cli.output import echo_console, echo_lines, echo_note
+from boardprof.cli.output_options import json_option, width_option
 
 __all__ = ["info"]
 
@@ -19,7 +20,8 @@ __all__ = ["info"]
 @port_options
 @image_option
 @click.option("--console", is_flag=True, help="Show what the board prints.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
+@width_option
 def info(board: str | None, as_json: bool, **options: Any) -> None:
     """Connect to a board and show what it is and what it offers."""
     from boardprof.board.info import board_info, info_text
@@ -37,4 +39,7 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
         on_note=echo_note,
     ) as connected:
         facts = board_info(connected)
-    click.echo(json.dumps(facts, indent=2) if as_json else info_text(facts))
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        echo_lines(info_text(facts))

@@ -9,6 +9,8 @@ from typing import Any
 import click
 
 from boardprof.cli.options import board_option, image_option, port_options
+from boardprof.cli.output import echo_lines, echo_note
+from boardprof.cli.output_options import json_option, width_option
 
 __all__ = ["metrics"]
 
@@ -17,11 +19,11 @@ __all__ = ["metrics"]
 @board_option
 @port_options
 @image_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
+@width_option
 def metrics(board: str | None, as_json: bool, **options: Any) -> None:
     """List what a board can count; each event is tried out on it."""
     from boardprof.board.metric_list import board_metrics, metrics_json, metrics_text
-    from boardprof.cli.output import echo_note
     from boardprof.connection import connect
 
     with connect(
@@ -38,4 +40,4 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
         if as_json:
             click.echo(json.dumps(metrics_json(connected, found), indent=2))
         else:
-            click.echo(metrics_text(connected, found))
+            echo_lines(metrics_text(connected, found))

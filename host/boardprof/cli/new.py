@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from boardprof.cli.group import Commands
+from boardprof.cli.output_options import json_option
 
 __all__ = ["new"]
 
@@ -25,7 +26,7 @@ def new() -> None:
 @click.argument("name")
 @click.option("--like", required=True, metavar="BOARD", help="The board that it is most like.")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def board(name: str, like: str, folder: Path, as_json: bool) -> None:
     """Make DIR/NAME, the folder of a board, as a copy of another one's that builds at once.
 
@@ -48,7 +49,7 @@ def board(name: str, like: str, folder: Path, as_json: bool) -> None:
 @new.command()
 @click.argument("name")
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def collector(name: str, folder: Path, as_json: bool) -> None:
     """Make the files of a collector: bp_NAME.c, its layout and its vectors.
 

@@ -50,8 +50,18 @@ def port_options(command: Command) -> Command:
             metavar="SECONDS",
             help="Longest time of a call on the board's clock. [10; 30 of silence if unguarded]",
         ),
-        click.option("--baud", type=click.IntRange(min=1), help="Bits a second of a serial port."),
-        click.option("-p", "--port", help="Device path or socket://HOST:PORT of a running agent."),
+        click.option(
+            "--baud",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Bits a second of a serial port.",
+        ),
+        click.option(
+            "-p",
+            "--port",
+            metavar="PORT",
+            help="Device path or socket://HOST:PORT of a running agent.",
+        ),
     ):
         command = option(command)
     return command
@@ -81,6 +91,7 @@ def board_option(command: Command) -> Command:
     return click.option(
         "-b",
         "--board",
+        metavar="BOARD",
         shell_complete=complete_board,
         help="Board, as `boardprof boards` lists them, or the path of its folder.",
     )(command)

@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     from boardprof.cli.bar import Bar
     from boardprof.report.report import Report
 
-__all__ = ["echo_command", "echo_console", "echo_note", "echo_odd_rows"]
+__all__ = ["echo_command", "echo_console", "echo_lines", "echo_note", "echo_odd_rows"]
 __all__ += ["echo_table", "echo_warnings", "echo_written", "forget_output", "progress_bar"]
-__all__ += ["quieten", "stdout_of_boards"]
+__all__ += ["quieten", "set_width", "stdout_of_boards"]
 
 _STDOUT, _STDERR = 1, 2
 _quiet = False
+_width: int | None = None
 
 
 def quieten() -> None:
     """Print no notes and no progress from now on."""
     global _quiet
     _quiet = True
+
+
+def set_width(columns: int | None) -> None:
+    """Print tables and lists so wide from now on; None: as a terminal is, or without an end."""
+    global _width
+    _width = columns
 
 
 def forget_output() -> None:
@@ -53,26 +60,53 @@ def echo_console(line: str) -> None:
 def echo_note(text: str) -> None:
     """Show what the user should know, but did not ask for."""
     if not _quiet:
-        click.echo(f"note: {text}", err=True)
+        _echo_beside(f"note: {text}")
 
 
 def echo_table(text: str) -> None:
     """Print a table: as it is to a file or a program, as wide as a terminal to a terminal."""
-    if sys.stdout is not None and sys.stdout.isatty():
-        from boardprof.run.screen import as_shown
+    if _width is not None or (sys.stdout is not None and sys.stdout.isatty()):
+        from boardprof.run.screen import table_shown
 
-        text = as_shown(text, sys.stdout)
+        text = table_shown(text, sys.stdout, _width)
     click.echo(text, nl=False, color=True)  # whatever its name: styles are for terminals only
 
 
+def echo_lines(text: str) -> None:
+    """Print text that is no table, likewise."""
+    if _width is not None or (sys.stdout is not None and sys.stdout.isatty()):
+        from boardprof.run.screen import lines_shown
+
+        text = lines_shown(text, sys.stdout, _width)
+    click.echo(text)
+
+
 def echo_warnings(report: Report) -> None:
-    """Tell what stands against a Report's samples, and what to do about it."""
+    """Tell what stands against a Report's samples, and what to do about it.
+
+    What helps against several is said once.
+    """
     if _quiet:
         return
-    from boardprof.stats.warnings import warnings
+    from boardprof.stats.warnings import Warning_, warnings
 
-    for warning in warnings(report):
-        click.echo(f"warning: {_printable(str(warning))}", err=True)
+    by_hint: dict[str, list[Warning_]] = {}
+    for each in warnings(report):
+        by_hint.setdefault(each.hint, []).append(each)
+    for hint, found in by_hint.items():
+        if len(found) == 1:
+            _echo_beside(_printable(f"warning: {found[0]}"))
+        else:
+            seen = (f"  {_printable(str(each).removesuffix(hint).strip())}" for each in found)
+            _echo_beside("\n".join([f"warning: {_printable(hint)}", *seen]))
+
+
+def _echo_beside(text: str) -> None:
+    if sys.stderr is not None and sys.stderr.isatty():
+        from boardprof.run.screen import lines_shown
+
+        text = lines_shown(text, sys.stderr)
+    click.echo(text, err=True)
 
 
 def echo_odd_rows(report: Report) -> None:

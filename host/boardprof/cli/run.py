@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,15 +29,18 @@ from boardprof.cli.output import (
     progress_bar,
     stdout_of_boards,
 )
+from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.report.report import Report
+    from boardprof.run.exports import Export
+    from boardprof.run.plan import Plan
+    from boardprof.run.runner import Outcome
 
 __all__ = ["run"]
 
 _STDERR = 2
-_STDOUT = "-"
 
 
 @click.command()
@@ -47,6 +51,7 @@ _STDOUT = "-"
     "--board",
     "board_names",
     multiple=True,
+    metavar="BOARD[,BOARD...]",
     shell_complete=complete_board,
     help="Board, or several: -b A,B makes one Report. [the default board; with -p, what is there]",
 )
@@ -54,20 +59,28 @@ _STDOUT = "-"
 @image_option
 @click.option(
     "--metrics",
+    metavar="NAME[,NAME...]",
     help="Metrics to read, comma-separated. [what the board counts by itself; all: its events too]",
 )
 @click.option(
     "--warmup",
+    metavar="N",
     default=10,
     show_default=True,
     type=click.IntRange(min=0),
     help="Calls before the first sample.",
 )
 @click.option(
-    "--repeat", default=10, show_default=True, type=click.IntRange(min=1), help="Samples."
+    "--repeat",
+    metavar="N",
+    default=10,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Samples.",
 )
 @click.option(
     "--number",
+    metavar="N",
     default=1,
     show_default=True,
     type=click.IntRange(min=1),
@@ -91,7 +104,8 @@ _STDOUT = "-"
     "--expect",
     multiple=True,
     metavar="[NAME=]@FILE.npy",
-    help="Fail unless the output is that of the file; NAME may be `return`.",
+    help="Fail unless the output is that of the file; NAME may be `return`; in FILE, {board} is "
+    "the board's name.",
 )
 @click.option(
     "--tolerance",
@@ -106,13 +120,7 @@ _STDOUT = "-"
     metavar="MS",
     help="As --timeout, in milliseconds.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Write the Report as JSON; - prints it in place of the table.",
-)
+@file_option("json", "the Report as JSON")
 @click.option(
     "--export",
     "exports",
@@ -125,6 +133,7 @@ _STDOUT = "-"
 )
 @click.option("--stats", is_flag=True, help="Print statistics of the samples, too.")
 @warnings_option
+@width_option
 @click.option("--console", is_flag=True, help="Show what the board prints.")
 @click.option(
     "-v", "--verbose", is_flag=True, help="Show each compiler command and what the board prints."
@@ -139,80 +148,27 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     \b
     n=256  gain=-1.5  on=true      numbers
     x=@x.npy  x=@x.bin             an array of a file
-    x=int16[64]:random(7)          or :zeros, :ones, :random; [64]:ones is of x's own type
-    y=int32[16,16]:out             only written; s=@s.npy:keep is not put back between calls
-    s=zeros  s=[3]:zeros           structs; s='{gain=2.5, taps=[1, 2]}' sets members
+    x=int16[64]:random(7)          or :zeros, :ones, :random
+    x=[64]:ones                    of x's own type
+    y=int32[16,16]:out             only written
+    s=@s.npy:keep                  not put back between calls
+    s=zeros  s=[3]:zeros           structs
+    s='{gain=2.5, taps=[1, 2]}'    a struct's members
     p=NULL                         no array
     """  # noqa: D301 (click knows the backspace as: do not wrap)
-    from boardprof.report.report_file import check_report_file, write_report
-    from boardprof.run.exports import read_exports, write_export
-    from boardprof.run.runner import Plan, run_plan
-    from boardprof.run.saving import check_save_name, keep_run
+    from boardprof.run.exports import read_exports
+    from boardprof.run.saving import check_save_name
 
     check_save_name(options["save"])
     exports = read_exports(options["exports"])
-    json_file = options["json_file"]
-    if json_file not in (None, _STDOUT):
-        check_report_file(json_file)
-    names = [name for part in board_names for name in part.split(",") if name]
-    if board_names and not names:
-        raise UsageError("-b names no board.", hint="`boardprof boards` lists them")
-    metrics = options["metrics"]
-    plan = Plan(
-        target=target,
-        values=values,
-        boards=tuple(names),
-        port=options["port"],
-        baud=options["baud"],
-        timeout_s=_timeout_s(options),
-        takeover=options["takeover"],
-        key_file=options["key_file"],
-        image=options["image"],
-        metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
-        warmup=options["warmup"],
-        repeat=options["repeat"],
-        number=options["number"],
-        cold=options["cold"],
-        code=taken_build_options(options),
-        sweep=options["sweep"],
-        flash=options["flash"],
-        expect=options["expect"],
-        tolerance=options["tolerance"],
-        save_output=options["save_output"],
-    )
-    shows_console = options["verbose"] or options["console"]
-    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
-        outcome = run_plan(
-            plan,
-            on_command=echo_command if options["verbose"] else None,
-            on_progress=on_progress,
-            on_console=echo_console if shows_console else None,
-            on_note=echo_note,
-            flash_output=_STDERR,
-        )
+    outcome = _measured(_plan(target, values, board_names, options), options)
     failures = list(outcome.failures)
     if outcome.report is not None:
-        # The file first: nobody may be reading what we print.
-        if json_file not in (None, _STDOUT):
-            try:
-                write_report(outcome.report, json_file)
-                echo_written("Report", json_file)
-            except BoardprofError as error:
-                failures.append(error)
-        for export in exports:
-            try:
-                write_export(outcome.report, export)
-                echo_written("Report", export.file)
-            except BoardprofError as error:
-                failures.append(error)
-        notes: list[str] = []
-        kept = keep_run(outcome.report, name=options["save"], on_note=notes.append)
-        if kept is None and options["save"] is not None:
-            failures += [UsageError(note) for note in notes]
-        else:
-            for note in notes:
-                echo_note(note)
-        _echo_report(outcome.report, as_json=json_file == _STDOUT, stats=options["stats"])
+        # The files first: nobody may be reading what we print.
+        failures += _write(outcome.report, options["json_file"], exports)
+        failures += _keep(outcome.report, options["save"])
+        as_json = options["json_file"] == STDOUT
+        _echo_report(outcome.report, as_json=as_json, stats=options["stats"])
         if options["warnings"]:
             echo_warnings(outcome.report)
     for failure in failures:
@@ -221,6 +177,78 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         click.echo("interrupted", err=True)
         return INTERRUPTED
     return failures[0].exit_code if failures else 0
+
+
+def _plan(
+    target: str, values: tuple[str, ...], board_names: Sequence[str], options: Mapping[str, Any]
+) -> Plan:
+    from boardprof.run.plan import Plan
+
+    names = [name for part in board_names for name in part.split(",") if name]
+    if board_names and not names:
+        raise UsageError("-b names no board.", hint="`boardprof boards` lists them")
+    metrics = options["metrics"]
+    as_given = (
+        *("port", "baud", "takeover", "key_file", "image", "warmup", "repeat", "number", "cold"),
+        *("sweep", "flash", "expect", "tolerance", "save_output"),
+    )
+    return Plan(
+        target=target,
+        values=values,
+        boards=tuple(names),
+        timeout_s=_timeout_s(options),
+        metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
+        code=taken_build_options(options),
+        **{name: options[name] for name in as_given},
+    )
+
+
+def _measured(plan: Plan, options: Mapping[str, Any]) -> Outcome:
+    from boardprof.run.measuring import Listener
+    from boardprof.run.runner import run_plan
+
+    shows_console = options["verbose"] or options["console"]
+    with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
+        listener = Listener(
+            on_note=echo_note,
+            on_command=echo_command if options["verbose"] else None,
+            on_progress=on_progress,
+            on_console=echo_console if shows_console else None,
+            flash_output=_STDERR,
+        )
+        return run_plan(plan, listener)
+
+
+def _write(
+    report: Report, json_file: str | None, exports: Sequence[Export]
+) -> Iterator[BoardprofError]:
+    """Write the files that were asked for; yield why one could not be."""
+    from boardprof.report.report_file import write_report
+    from boardprof.run.exports import write_export
+
+    writers: list[tuple[object, Callable[[], None]]] = []
+    if json_file is not None and json_file != STDOUT:
+        writers.append((json_file, partial(write_report, report, json_file)))
+    writers += [(export.file, partial(write_export, report, export)) for export in exports]
+    for file, write in writers:
+        try:
+            write()
+            echo_written("Report", file)
+        except BoardprofError as error:
+            yield error
+
+
+def _keep(report: Report, name: str | None) -> list[BoardprofError]:
+    """Keep a run in the history; return why not, where a name for it was given."""
+    from boardprof.run.saving import keep_run
+
+    notes: list[str] = []
+    kept = keep_run(report, name=name, on_note=notes.append)
+    if kept is None and name is not None:
+        return [UsageError(note) for note in notes]
+    for note in notes:
+        echo_note(note)
+    return []
 
 
 def _echo_report(report: Report, *, as_json: bool, stats: bool) -> None:

@@ -8,6 +8,7 @@ import json
 import click
 
 from boardprof.cli.group import Commands
+from boardprof.cli.output_options import json_option
 
 __all__ = ["runtime"]
 
@@ -18,7 +19,7 @@ def runtime() -> None:
 
 
 @runtime.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def path(as_json: bool) -> None:
     """Print the folder with the agent's C sources.
 

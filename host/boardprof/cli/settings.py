@@ -127,9 +127,16 @@ def _values(
             yield option.name, _value(option, ctx, setting)
 
 
+def _as_text(value: Any) -> Any:
+    """Return fractions as the text that a flag would have: click cuts numbers to whole ones."""
+    if isinstance(value, list):
+        return [_as_text(part) for part in value]
+    return repr(value) if isinstance(value, float) else value
+
+
 def _value(option: click.Option, ctx: click.Context, setting: Setting) -> Any:
     """Return a setting's value as the option takes it, or say where it is wrong and how."""
-    value = setting.value
+    value = _as_text(setting.value)
     if option.is_flag and not isinstance(value, bool):
         raise UsageError(
             f"{setting.place}: {setting.key} = true or false is needed, not {value!r}."

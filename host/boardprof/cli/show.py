@@ -10,6 +10,7 @@ import click
 
 from boardprof.cli.options import warnings_option
 from boardprof.cli.output import echo_odd_rows, echo_table, echo_warnings
+from boardprof.cli.output_options import json_option, width_option
 
 if TYPE_CHECKING:
     from boardprof.report.report import Report
@@ -20,10 +21,10 @@ _MANY_CALLS = 100_000
 """So many rows make one wait for the statistics of a table that nobody asked them of."""
 
 
-@click.command()
+@click.command(short_help="Print a Report that was kept: of a file, or of the history.")
 @click.argument("ref", metavar="FILE|RUN")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 @click.option("--stats", is_flag=True, help="Print statistics of the samples.")
 @click.option("--aggregate/--samples", default=True, help="One row a function, or one a sample.")
 @click.option(
@@ -33,6 +34,7 @@ _MANY_CALLS = 100_000
     "there are several boards or settings]",
 )
 @warnings_option
+@width_option
 def show(
     ref: str,
     as_csv: bool,

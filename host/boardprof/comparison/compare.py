@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Real
+from pathlib import Path
 
 from boardprof.comparison.comparison import Comparison, ComparisonError, Difference, Gap
 from boardprof.comparison.gate import apply_rules
@@ -28,7 +30,7 @@ from boardprof.comparison.pairing import (
 from boardprof.comparison.rule import Rule, parse_rule
 from boardprof.errors import UsageError
 from boardprof.report.report import Report
-from boardprof.stats.groups import SHARES, summaries
+from boardprof.stats.groups import SHARES, summaries, titled
 
 __all__ = ["compare"]
 
@@ -36,33 +38,36 @@ _MOST_LISTED = 8
 
 
 def compare(
-    before: Report | str,
-    after: Report | str,
-    rules: Sequence[str | Rule] = (),
+    before: Report | str | int | Path,
+    after: Report | str | int | Path,
+    rules: str | Rule | Iterable[str | Rule] = (),
     *,
     alpha: float = 0.01,
     allow: Iterable[str] = (),
     before_name: str | None = None,
     after_name: str | None = None,
+    fail_if_missing: bool = False,
 ) -> Comparison:
     """Compare two Reports row by row and metric by metric.
 
     Args:
         before: the old one, or a name that the history or the file system has: ``last``, ``#42``,
-            a name given by ``--save``, a branch, a commit, a JSON file.
+            its number, a name given by ``--save``, a branch, a commit, a JSON file or its Path.
         after: the new one, likewise.
-        rules: what a change must not break, such as ``cycles:median>2%``.
+        rules: what a change must not break, such as ``cycles:median>2%``; one, or several.
         alpha: what is no exact count differs where the rank test gives a smaller p; 0 < alpha < 1.
         allow: mismatches to compare in spite of: ``clock``, ``board``, ``compiler``.
         before_name: how output calls the old one.
         after_name: how output calls the new one.
+        fail_if_missing: what a rule could not judge is a failure, as a regression is.
 
     Raises:
+        UsageError: what is given is of no such type, or alpha is none.
         RuleError: a rule does not parse.
         UnknownNameError: a rule's metric, or what is to be allowed, is none.
         ComparisonError: the Reports have nothing in common, or differ in what was not allowed.
     """
-    parsed = tuple(rule if isinstance(rule, Rule) else parse_rule(rule) for rule in rules)
+    parsed = tuple(_parsed(rules))
     allowed = _checked(alpha, allow)
     old, old_name = _resolved(before, before_name or "before")
     new, new_name = _resolved(after, after_name or "after")
@@ -87,19 +92,35 @@ def compare(
         notes.append(f"{SHARE} is a function's share, with all its samples, in all of its board.")
     return Comparison(
         gated.rows,
-        (*notes, *_told(gaps), *_lost(rows), *gated.notes),
+        (
+            *notes,
+            *_of_one_build(rows, old_boards, new_boards),
+            *_told(gaps),
+            *_lost(rows),
+            *gated.notes,
+        ),
         parsed,
-        alpha,
+        float(alpha),
         old_name,
         new_name,
         _facts(old, old_boards),
         _facts(new, new_boards),
         gated.unjudged,
+        fail_if_missing,
     )
 
 
+def _parsed(rules: object) -> Iterator[Rule]:
+    if not isinstance(rules, str | Rule | Iterable):
+        raise UsageError(f"rules={rules!r:.60} are no rules.", hint="rules=['cycles>2%']")
+    for rule in [rules] if isinstance(rules, str | Rule) else rules:
+        if not isinstance(rule, str | Rule):
+            raise UsageError(f"{rule!r:.60} is no rule.", hint="e.g. 'cycles:median>2%'")
+        yield rule if isinstance(rule, Rule) else parse_rule(rule)
+
+
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
-    if not 0 < alpha < 1:
+    if not isinstance(alpha, Real) or not 0 < alpha < 1:
         raise UsageError(f"alpha={alpha!r} is no probability between 0 and 1.")
     allowed = frozenset([allow] if isinstance(allow, str) else allow)
     check_allowed(allowed)
@@ -115,7 +136,7 @@ def _check_rows(old: Report, new: Report) -> None:
         )
 
 
-def _resolved(side: Report | str, name: str) -> tuple[Report, str]:
+def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str]:
     if isinstance(side, Report):
         return side, name
     from boardprof.history.finding import find_run
@@ -138,7 +159,7 @@ def _check_common(old: Side, new: Side) -> None:
         what = f"row in common.\nBefore: {_listed(olds)}.\nAfter: {_listed(news)}"
     raise ComparisonError(
         f"The Reports have no {what}.",
-        hint="rows are the same by name, arguments, flags of a sweep, and board",
+        hint="rows are the same by name, label, arguments, flags of a sweep, and board",
     )
 
 
@@ -146,8 +167,9 @@ def _listed(side: Iterable[Key]) -> str:
     return _first(_text(*key) for key in side) or "nothing"
 
 
-def _text(name: str, shapes: str, flags: str, device: str, _: str) -> str:
-    return " ".join(filter(None, [f"{name}({shapes})", flags, f"on {device}" if device else ""]))
+def _text(name: str, shapes: str, flags: str, device: str, _: str, label: str) -> str:
+    place = f"on {device}" if device else ""
+    return " ".join(filter(None, [f"{titled(name, label)}({shapes})", flags, place]))
 
 
 def _rows(
@@ -166,6 +188,19 @@ def _rows(
             shown = pairing.shown(key)
             rows.append(difference(shown, olds.get(metric), news.get(metric), alpha))
     return rows, gaps
+
+
+def _of_one_build(
+    rows: Sequence[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
+) -> list[str]:
+    """Say where exact counts differ though the code is the same: then what it was given does."""
+    changed = {row.device for row in rows if row.is_exact and row.verdict in ("better", "worse")}
+    return [
+        f"{name} ran the same build before and after: where its exact counts differ, so do the "
+        "arguments, or --number or --warmup."
+        for name, board in old.items()
+        if name in changed and board.builds and name in new and board.builds == new[name].builds
+    ]
 
 
 def _told(gaps: Iterable[Gap]) -> list[str]:
@@ -187,7 +222,7 @@ def _lost(rows: Sequence[Difference]) -> list[str]:
     notes: list[str] = []
     for verdict, when in (("removed", "before"), ("added", "after")):
         found = dict.fromkeys(
-            f"{row.metric} of {row.name}" for row in rows if row.verdict == verdict
+            f"{row.metric} of {row.title}" for row in rows if row.verdict == verdict
         )
         if found:
             notes.append(f"Only {when}: {_first(found)}.")

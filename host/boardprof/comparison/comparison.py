@@ -9,11 +9,16 @@ from typing import Literal, TypeAlias
 from boardprof.comparison.rule import Rule
 from boardprof.errors import UsageError
 from boardprof.metrics import Kind
+from boardprof.stats.groups import titled
 from boardprof.stats.summary import Summary
 
-__all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict"]
+__all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
-Verdict: TypeAlias = Literal["same", "better", "worse", "noise", "added", "removed"]
+Verdict: TypeAlias = Literal[
+    "same", "better", "worse", "noise", "too few samples", "added", "removed"
+]
+"""``noise``: a difference that may be chance; ``too few samples``: one that could only be taken for
+chance, however large it is."""
 
 
 class ComparisonError(UsageError):
@@ -40,6 +45,8 @@ class Difference:
         verdict: what it amounts to.
         rule: the first rule that it breaks.
         broken: all rules that it breaks.
+        label: that the user gave the call, as a program's calls may have.
+        is_cold_apart: what the first calls cost differs by more than the steps of their clock.
     """
 
     name: str
@@ -56,6 +63,13 @@ class Difference:
     verdict: Verdict
     rule: Rule | None = None
     broken: tuple[Rule, ...] = ()
+    label: str = ""
+    is_cold_apart: bool = False
+
+    @property
+    def title(self) -> str:
+        """The function's name, and the label where there is one."""
+        return titled(self.name, self.label)
 
 
 @dataclass(frozen=True)
@@ -69,6 +83,7 @@ class Gap:
         flags: likewise.
         metric: column name.
         why: as a sentence without its subject and its point.
+        label: as in `Difference`.
     """
 
     name: str
@@ -77,11 +92,22 @@ class Gap:
     flags: str
     metric: str
     why: str
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """As in `Difference`."""
+        return titled(self.name, self.label)
 
     @property
     def what(self) -> str:
         """What it is about, for people."""
-        return f"{self.metric} of {self.name}" if self.name else self.metric
+        return f"{self.metric} of {self.title}" if self.name else self.metric
+
+
+def place_of(row: Difference | Gap) -> tuple[str, ...]:
+    """Return what tells a row from all others."""
+    return row.name, row.label, row.shapes, row.device, row.flags, row.metric
 
 
 @dataclass(frozen=True)
@@ -90,13 +116,21 @@ class Unjudged:
 
     Attributes:
         rule: the rule.
-        what: metric and function.
-        why: as in `Gap`.
+        gap: what it is for, and why it could not.
     """
 
     rule: Rule
-    what: str
-    why: str
+    gap: Gap
+
+    @property
+    def what(self) -> str:
+        """Metric and function."""
+        return self.gap.what
+
+    @property
+    def why(self) -> str:
+        """As in `Gap`."""
+        return self.gap.why
 
 
 @dataclass(frozen=True)
@@ -112,7 +146,9 @@ class Comparison:
         after_name: what the new one is called.
         before_facts: what identifies the old one: build, compiler, flags.
         after_facts: likewise.
-        unjudged: what rules are for, and could not judge: it is gone, or not to be compared.
+        unjudged: what rules are for, and could not judge: it is gone, not to be compared, or of so
+            few samples that no rank test says anything.
+        fails_if_missing: that is a failure.
     """
 
     rows: tuple[Difference, ...]
@@ -124,6 +160,12 @@ class Comparison:
     before_facts: tuple[tuple[str, str], ...] = field(default=())
     after_facts: tuple[tuple[str, str], ...] = field(default=())
     unjudged: tuple[Unjudged, ...] = ()
+    fails_if_missing: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether a rule is broken, or could not judge what it is for where that is a failure."""
+        return self.regressed or (self.fails_if_missing and bool(self.unjudged))
 
     @property
     def regressed(self) -> bool:
@@ -148,7 +190,7 @@ class Comparison:
         return comparison_markdown(self)
 
     def junit(self) -> str:
-        """Return it as JUnit XML: a test case a row that a rule is about."""
+        """Return it as JUnit XML: a test case a row, and one for what no rule could judge."""
         from boardprof.render.comparison_junit import comparison_junit
 
         return comparison_junit(self)

@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from boardprof.comparison.comparison import ComparisonError, Difference, Gap, Unjudged
+from boardprof.comparison.comparison import (
+    ComparisonError,
+    Difference,
+    Gap,
+    Unjudged,
+    place_of,
+)
 from boardprof.comparison.rule import Rule, RuleError, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Percent
@@ -40,7 +46,7 @@ def apply_rules(
     """Hold rows against rules.
 
     A rule is broken where the change is beyond its limit and is no noise. What a cold call costs is
-    known of one call: it is judged by the limit alone.
+    known of one call: it is judged by the limit and the steps of its clock alone.
 
     Args:
         rows: what has changed.
@@ -64,13 +70,11 @@ def apply_rules(
         beyond = [i for i, pair in pairs.items() if pair.is_broken(rule)]
         for i in beyond:
             broken.setdefault(i, []).append(rule)
-        judged = {_place(rows[i]) for i in beyond}
-        missing = [*own, *_missing(rule, [rows[i] for i in chosen], [*pairs.values()])]
-        by_place = {_place(gap): gap for gap in reversed(missing)}
+        judged = {place_of(rows[i]) for i in beyond}
+        missing = [*own, *_missing(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)]
+        by_place = {place_of(gap): gap for gap in reversed(missing)}
         unjudged += [
-            Unjudged(rule, gap.what, gap.why)
-            for place, gap in reversed(by_place.items())
-            if place not in judged
+            Unjudged(rule, gap) for place, gap in reversed(by_place.items()) if place not in judged
         ]
     gated = [
         replace(row, rule=broken[i][0], broken=tuple(broken[i])) if i in broken else row
@@ -91,9 +95,19 @@ class _Pair:
     def is_broken(self, rule: Rule) -> bool:
         if self.old is None or self.new is None:
             return False
-        is_real = self.row.verdict in ("better", "worse")
-        is_real |= rule.statistic == _COLD and self.old != self.new
+        is_cold = rule.statistic == _COLD
+        is_real = self.row.is_cold_apart if is_cold else self.row.verdict in ("better", "worse")
         return is_real and rule.is_broken(self.old, self.new)
+
+    def lacks(self, rule: Rule) -> bool:
+        """Tell whether what the rule looks at is not on both sides; a glob takes what there is."""
+        missing = (self.old, self.new).count(None)
+        return missing == 1 or (missing == 2 and not rule.is_glob)
+
+    def is_of_few(self, rule: Rule, alpha: float) -> bool:
+        """Tell whether the rank test can never say anything, so that the rule cannot be broken."""
+        is_tested = rule.statistic != _COLD and not self.row.is_exact
+        return is_tested and self.smallest_p >= alpha
 
 
 def _pair(row: Difference, rule: Rule) -> _Pair | None:
@@ -103,18 +117,22 @@ def _pair(row: Difference, rule: Rule) -> _Pair | None:
     return _Pair(row, old, new, smallest_p(row.before.n, row.after.n))
 
 
-def _place(row: Difference | Gap) -> tuple[str, str, str, str, str]:
-    return row.name, row.shapes, row.device, row.flags, row.metric
-
-
-def _missing(rule: Rule, chosen: Sequence[Difference], pairs: Sequence[_Pair]) -> Iterable[Gap]:
+def _missing(
+    rule: Rule, chosen: Sequence[Difference], pairs: Sequence[_Pair], alpha: float
+) -> Iterable[Gap]:
     """Yield the rows that a rule is for and cannot judge: what is new has nothing to be kept."""
     for row in chosen:
         if row.verdict == "removed":
-            yield Gap(*_place(row), "it is gone")
+            yield _gap(row, "it is gone")
     for pair in pairs:
-        if None in (pair.old, pair.new):
-            yield Gap(*_place(pair.row), f"{rule.statistic} is not on both sides")
+        if pair.lacks(rule):
+            yield _gap(pair.row, f"{rule.statistic} is not on both sides")
+        elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
+            yield _gap(pair.row, f"so few samples never give p < {alpha:g}")
+
+
+def _gap(row: Difference, why: str) -> Gap:
+    return Gap(row.name, row.shapes, row.device, row.flags, row.metric, why, row.label)
 
 
 def _names(row: Difference | Gap) -> tuple[str, str]:
@@ -173,17 +191,21 @@ def _notes_of(
                 hint="measure the same metrics as before, or leave the rule out",
             )
         yield f"The rule {rule} is for what was not measured before."
-    lacking = dict.fromkeys(each.row.name for each in pairs if None in (each.old, each.new))
+    lacking = dict.fromkeys(_what(each.row) for each in pairs if each.lacks(rule))
     if lacking:
         names = _listed([*lacking])
         yield f"The rule {rule} says nothing of {names}: {rule.statistic} is not on both sides."
-    few = [p.row for p in pairs if not p.row.is_exact and p.smallest_p >= alpha]
-    if few and rule.statistic != _COLD:
-        names = _listed([*dict.fromkeys(f"{row.metric} of {row.name}" for row in few)])
+    few = dict.fromkeys(_what(each.row) for each in pairs if each.is_of_few(rule, alpha))
+    if few:
+        names = _listed([*few])
         yield (
             f"The rule {rule} cannot be broken by {names}: so few samples never give "
             f"p < {alpha:g}. Take more with --repeat."
         )
+
+
+def _what(row: Difference) -> str:
+    return f"{row.metric} of {row.title}"
 
 
 def _listed(names: Sequence[str]) -> str:

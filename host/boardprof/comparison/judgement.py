@@ -11,7 +11,7 @@ from fractions import Fraction
 from boardprof.comparison.comparison import Difference, Verdict
 from boardprof.metrics import Kind, Percent, Ratio
 from boardprof.stats.groups import GroupKey, GroupSummary
-from boardprof.stats.ranks import mann_whitney
+from boardprof.stats.ranks import mann_whitney, smallest_p
 from boardprof.stats.summary import Number, magnitude, plain
 
 __all__ = ["difference"]
@@ -36,7 +36,8 @@ def difference(
     """Compare one metric of one group; one of the two sides may be missing.
 
     Exact values differ if they differ. Others differ where the rank test says so with p < alpha,
-    and by more than the steps of the clock that they are read from.
+    and by more than the steps of the clock that they are read from. Where so few samples never give
+    such a p, the verdict says so.
     """
     one = before or after
     assert one is not None
@@ -59,6 +60,8 @@ def difference(
         p=p,
         is_exact=is_exact,
         verdict=verdict,
+        label=key.label,
+        is_cold_apart=bool(before and after and _is_cold_apart(before, after)),
     )
 
 
@@ -67,9 +70,7 @@ def _change(before: GroupSummary, after: GroupSummary) -> int | float | None:
     old, new = _medians(before, after)
     if old == 0:
         return None
-    if isinstance(old, float) or isinstance(new, float):
-        return float(new - old) / abs(float(old))
-    return plain(Fraction(new - old) / Fraction(magnitude(old)))
+    return plain((Fraction(new) - Fraction(old)) / Fraction(magnitude(old)))
 
 
 def _missing(before: GroupSummary | None) -> Verdict:
@@ -109,7 +110,8 @@ def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: 
     if p is not None:
         grain = max(before.grain, after.grain)
         if p >= alpha or magnitude(step) <= _GRAINS * grain:
-            return "noise"
+            is_few = smallest_p(before.summary.n, after.summary.n) >= alpha
+            return "too few samples" if is_few else "noise"
     more_is_better = _is_gain(before.kind, before.metric)
     return "better" if (step > 0) == more_is_better else "worse"
 
@@ -119,16 +121,24 @@ def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:
     return len({*before.values, *after.values}) == 1
 
 
-def _step(before: GroupSummary, after: GroupSummary) -> Number:
+def _step(before: GroupSummary, after: GroupSummary) -> Fraction:
     """Return the difference of the medians, or of the means where the medians are equal."""
     old, new = _medians(before, after)
-    if old != new:
-        return new - old
-    return after.summary.exactly("mean") - before.summary.exactly("mean")
+    if old == new:
+        old, new = before.summary.exactly("mean"), after.summary.exactly("mean")
+    return Fraction(new) - Fraction(old)
 
 
 def _medians(before: GroupSummary, after: GroupSummary) -> tuple[Number, Number]:
     return before.summary.exactly("median"), after.summary.exactly("median")
+
+
+def _is_cold_apart(before: GroupSummary, after: GroupSummary) -> bool:
+    old, new = before.summary.first, after.summary.first
+    if old is None or new is None:
+        return False
+    grain = max(before.cold_grain, after.cold_grain)
+    return magnitude(Fraction(new) - Fraction(old)) > _GRAINS * grain
 
 
 def _is_gain(kind: Kind, metric: str) -> bool:

@@ -12,7 +12,8 @@ from boardprof.comparison.comparison import ComparisonError
 from boardprof.errors import UnknownNameError
 from boardprof.report.report import Report
 
-__all__ = ["MISMATCHES", "BoardFacts", "check_allowed", "check_same", "facts_of", "paired_boards"]
+__all__ = ["MISMATCHES", "BoardFacts", "check_allowed", "check_same", "comparable_flags"]
+__all__ += ["facts_of", "paired_boards"]
 
 MISMATCHES: Final = ("clock", "board", "compiler")
 """What `compare` refuses unless it is allowed."""
@@ -87,21 +88,21 @@ def _facts(
         clock_kind=kind,
         is_emulated=(kind == "simulated" or bool(device.get("emulated"))) if kind else None,
         cflags=_comparable(map(str, cflags)) if isinstance(cflags, list) else "",
-        flags={n: _comparable(_words(text)) for n, text in flags.items() if isinstance(text, str)},
+        flags={n: comparable_flags(text) for n, text in flags.items() if isinstance(text, str)},
         compilers=frozenset(str(c) for m in measurements for c in m.get("compilers") or ()),
         builds=tuple(dict.fromkeys(str(build) for build in builds if build)),
     )
 
 
-def _words(flags: str) -> list[str]:
+def comparable_flags(flags: str) -> str:
+    """Return flags without paths: the same sources in another folder are the same."""
     try:
-        return shlex.split(flags)
+        return _comparable(shlex.split(flags))
     except ValueError:
-        return flags.split()
+        return _comparable(flags.split())
 
 
 def _comparable(flags: Iterable[str]) -> str:
-    """Return flags without paths: the same sources in another folder are the same."""
     kept: list[str] = []
     words = iter(flags)
     for word in words:

@@ -15,8 +15,8 @@ from boardprof.stats.summary import summarize
 
 __all__ = ["SHARE", "Key", "Pairing", "Side", "lost_samples", "needs_hash", "side_of", "why_not"]
 
-Key: TypeAlias = tuple[str, str, str, str, str]
-"""Name, shapes, flags, device, hash."""
+Key: TypeAlias = tuple[str, str, str, str, str, str]
+"""Name, shapes, flags, device, hash, label."""
 
 SHARE: Final = "Percent"
 """Each sample's share of its run: of so many samples as the run has, so it says little alone."""
@@ -56,17 +56,18 @@ class Pairing:
     def key(self, key: GroupKey, *, is_old: bool) -> Key:
         """Return where a group of a side stands, by the boards' new names."""
         device = self.devices.get(key.device, key.device) if is_old else key.device
-        return (key.name, key.shapes, key.flags, device, key.hash if self.by_hash else "")
+        hash = key.hash if self.by_hash else ""
+        return (key.name, key.shapes, key.flags, device, hash, key.label)
 
     def shown(self, key: Key) -> GroupKey:
         """Return a group for people: boards that differ have both names."""
         names = {new: old if old == new else f"{old} -> {new}" for old, new in self.devices.items()}
-        return GroupKey(key[0], key[1], key[2], names.get(key[3], key[3]), key[4])
+        return GroupKey(key[0], key[1], key[2], names.get(key[3], key[3]), key[4], key[5])
 
     def gap(self, key: Key, metric: str, why: str) -> Gap:
         """Return why a metric of a group is not compared, or not wholly."""
         shown = self.shown(key)
-        return Gap(shown.name, shown.shapes, shown.device, shown.flags, metric, why)
+        return Gap(shown.name, shown.shapes, shown.device, shown.flags, metric, why, shown.label)
 
 
 def needs_hash(groups: Iterable[GroupSummary]) -> bool:

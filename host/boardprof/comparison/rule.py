@@ -118,11 +118,11 @@ class Rule:
         Growth from 0 has no percentage; any is beyond a limit in percent.
         """
         is_rounded = isinstance(before, float) or isinstance(after, float)
-        change: Number = after - before if is_rounded else Fraction(after) - Fraction(before)
+        change = Fraction(after) - Fraction(before)
         if self.unit == "%":
             if before == 0:
                 return change > 0 if self.sign == ">" else change < 0
-            change = 100 * change / magnitude(before)
+            change = 100 * change / Fraction(magnitude(before))
         limit = Fraction(self.limit) if isinstance(self.limit, int) else Fraction(str(self.limit))
         if is_rounded:  # what a float cannot say exactly is not beyond it
             limit *= 1 + Fraction(1, 10**9)
@@ -149,7 +149,7 @@ def parse_rule(text: str) -> Rule:
         column, rules = several
         options = " ".join(f"--fail-if {shlex.quote(rule)}" for rule in rules)
         raise RuleError(text, column, "These are several rules.", hint=f"each apart: {options}")
-    if text[:place].rstrip().endswith((">", "<")):
+    if text[:place].rstrip().endswith((">", "<", "=")):
         raise RuleError(text, place, "There are two signs.", hint=_FORM)
     metric, chosen = _left(text, place)
     limit, unit = _right(text, place + 1)

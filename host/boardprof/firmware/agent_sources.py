@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_file import BOARD_FILE, BoardSpec
 from boardprof.decode.schemas import packages_collectors
 from boardprof.errors import UnknownNameError
 from boardprof.firmware.sources import DEBUG, RUNTIME
@@ -48,7 +48,7 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
     brought = [(spec.folder, spec.folder / source) for source in board.sources]
     for name in board.collectors:
         if f"bp_{name}.c" not in board.sources:
-            path = _collector(runtime, name)
+            path = _collector(runtime, name, spec)
             if path.is_relative_to(runtime):
                 files.append(path)
             else:
@@ -85,15 +85,24 @@ def _arch_files(runtime: Path, arch: str) -> list[Path]:
     return sorted([*folder.glob("*.c"), *folder.glob("*.S")])
 
 
-def _collector(runtime: Path, name: str) -> Path:
+def _collector(runtime: Path, name: str, spec: BoardSpec) -> Path:
     path = runtime / "collectors" / f"bp_{name}.c"
     if path.is_file():
         return path
     brought = packages_collectors()
     if name not in brought:
         files = [*sorted((runtime / "collectors").glob("bp_*.c")), *brought.values()]
-        raise UnknownNameError("collector", name, [file.stem[len("bp_") :] for file in files])
+        known = [file.stem[len("bp_") :] for file in files]
+        raise UnknownNameError("collector", name, known, hint=_how_to_add(name, spec))
     return brought[name]
+
+
+def _how_to_add(name: str, spec: BoardSpec) -> str | None:
+    """Return how a collector becomes a part of the build whose source is in the board's folder."""
+    source = f"bp_{name}.c"
+    if not (spec.folder / source).is_file():
+        return None
+    return f'"{source}" among the sources of [build] in {spec.folder / BOARD_FILE}'
 
 
 def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:

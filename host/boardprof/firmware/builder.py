@@ -7,25 +7,22 @@ The user's code needs no header of boardprof; the agent sees none of the user's.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, replace
-from importlib.metadata import version
 from pathlib import Path
 
-from boardprof import cfunction
-from boardprof.boards.board_file import BoardSpec, agent_options
-from boardprof.cfunction import CFunction, function_from_json, function_to_json
+from boardprof.boards.board_file import BoardSpec
+from boardprof.cfunction import CFunction
 from boardprof.elf.machine import check_machine
 from boardprof.errors import BuildError
 from boardprof.firmware.agent_sources import agent_flags, agent_includes, agent_units, link_inputs
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.firmware import Firmware
-from boardprof.firmware.glue import fit, table_source
+from boardprof.firmware.glue import table_source
 from boardprof.firmware.leaving_out import link_what_can_be
 from boardprof.firmware.libc import find_libc, missing_header
 from boardprof.firmware.linker_files import (
@@ -37,6 +34,7 @@ from boardprof.firmware.linker_files import (
 from boardprof.firmware.linking import Linker
 from boardprof.firmware.memory_functions import fallback_library, with_own_memory
 from boardprof.firmware.prebuilt import check_constructors, check_kept, edited
+from boardprof.firmware.read_functions import Hidden, read_functions
 from boardprof.firmware.same_names import names_to_change, parts_of, renamed, renamed_libraries
 from boardprof.firmware.sources import (
     RUNTIME,
@@ -56,8 +54,6 @@ from boardprof.toolchain.toolchain import Compiler, Object
 
 __all__ = ["Firmware", "build", "source_functions"]
 
-# What reads functions from objects: what it found is remembered for as long as it is the same.
-_READERS = ("elf/*.py", "dwarf/*.py", "cfunction.py")
 _DEFAULT = BuildOptions()
 
 
@@ -90,11 +86,11 @@ def source_functions(
     sources: Sequence[str | Path],
     options: BuildOptions = _DEFAULT,
     verbose: Callable[[str], None] | None = None,
-) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+) -> tuple[list[CFunction], list[Hidden]]:
     """Compile sources as `build` does, and link nothing.
 
     Returns:
-        Their functions, and of those that are hidden: name, source, and why.
+        Their functions, and those that are hidden.
 
     Raises:
         BoardprofError: as `build`.
@@ -123,7 +119,7 @@ class _Build:
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
         self._libc = find_libc(spec, self._cc) if self._sources.named else None
 
-    def functions(self) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
+    def functions(self) -> tuple[list[CFunction], list[Hidden]]:
         """Return the functions of the sources, and those that are hidden."""
         user = self._user_units()
         _, compiled = self._compile([], user)
@@ -248,34 +244,11 @@ class _Build:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _functions(
-        self, objects: Sequence[Object]
-    ) -> tuple[list[CFunction], list[tuple[str, str, str]]]:
-        """Return the functions of the user's objects, as far as the agent can call them.
-
-        And the static ones, which are not among them: name, source, why.
-        """
-        names = [[made.path.name, made.sha256] for made in objects]
-        place = ("functions", digest(2, _readers(), names, self._flags.keep) + ".json")
-        known = self._cache.read(*place)
-        if known is None:
-            # Here, because pyelftools takes a while to import.
-            from boardprof.dwarf.object_functions import functions, hidden_functions
-
-            paths = [made.path for made in objects]
-            sources = [*self._sources.files, *self._sources.objects, *self._sources.archives]
-            found = functions(paths, self._flags.kept_names, sources)
-            offered = {fn.name for fn in found}
-            hidden = [(*h,) for h in hidden_functions(paths) if h.name not in offered]
-            data = {"functions": [function_to_json(fn) for fn in found], "hidden": hidden}
-            self._cache.write(json.dumps(data), *place)
-        else:
-            data = json.loads(known)
-            found = [function_from_json(each) for each in data["functions"]]
-            hidden = [(each[0], each[1], each[2]) for each in data["hidden"]]
-        options = {**agent_options(), **self._spec.build.config}
-        limits = {name: options[name] for name in ("slot_bytes", "mtu", "arena")}
-        return [fit(fn, **limits) for fn in found], hidden
+    def _functions(self, objects: Sequence[Object]) -> tuple[list[CFunction], list[Hidden]]:
+        """Return the functions of the user's objects, and those that are hidden."""
+        brought = self._sources
+        sources = [*brought.files, *brought.objects, *brought.archives]
+        return read_functions(self._spec, self._cache, objects, self._flags, sources)
 
     def _build_id(
         self,
@@ -308,12 +281,6 @@ class _Build:
         path = self._cache.root.resolve().joinpath(*place)
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
-
-
-def _readers() -> list[str | None]:
-    package = Path(cfunction.__file__).parent
-    files = sorted(path for pattern in _READERS for path in package.glob(pattern))
-    return [version("pyelftools"), *(FileHashes().of(path) for path in files)]
 
 
 def _object(path: Path) -> Object:

@@ -91,7 +91,9 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
 
 def _open(uri: str, timeout_s: float) -> sqlite3.Connection:
     # isolation_level=None: Python begins no transactions of its own.
-    return sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
+    file = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
+    file.text_factory = lambda text: text.decode("utf-8", "replace")  # one damaged run is not all
+    return file
 
 
 def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
@@ -170,15 +172,15 @@ def _told(path: Path, timeout_s: float, done: str) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         raise _error(path, timeout_s, done, code, error) from error
+    except UnicodeDecodeError as error:  # what SQLite says of a damaged file quotes the damage
+        raise _error(path, timeout_s, done, sqlite3.SQLITE_CORRUPT, error) from error
     except OSError as error:
         raise HistoryError(
             f"The history {path} cannot be {done}: {error.strerror or error}.", hint=_ELSEWHERE
         ) from error
 
 
-def _error(
-    path: Path, timeout_s: float, done: str, code: int, error: sqlite3.Error
-) -> HistoryError:
+def _error(path: Path, timeout_s: float, done: str, code: int, error: Exception) -> HistoryError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         who = holders_of([path, Path(f"{path}-shm"), Path(f"{path}-wal")])
         holder = f": {who} has it" if who else ""

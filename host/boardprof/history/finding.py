@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import os
+import shlex
+import stat
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from boardprof.errors import UnknownNameError
+from boardprof.errors import ReportFileError, UnknownNameError
+from boardprof.history.reference import LAST
 from boardprof.history.run import HistoryError, Run
 from boardprof.history.store import History
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
 
-__all__ = ["Found", "find_report", "find_run", "history_path", "user_history"]
+__all__ = ["Found", "find_report", "find_run", "history_path", "is_named", "user_history"]
 
 _VARIABLE = "BOARDPROF_HISTORY"
 
@@ -56,11 +59,18 @@ def history_path() -> Path | None:
     return base / "boardprof" / "history.sqlite"
 
 
+def is_named() -> bool:
+    """Tell whether the environment names the history's file."""
+    return _VARIABLE in os.environ
+
+
 def user_history() -> History:
     """Return the user's history.
 
+    Folders are made for the default file alone: another name may be a mistake.
+
     Raises:
-        HistoryError: there is to be none.
+        HistoryError: there is to be none, or the folder of the file that is named is not there.
     """
     path = history_path()
     if path is None:
@@ -69,38 +79,59 @@ def user_history() -> History:
             f"There is no history: {_VARIABLE}{empty} turns it off.",
             hint=f"unset {_VARIABLE}, or give the file of a Report",
         )
+    if is_named() and not path.parent.exists():
+        raise HistoryError(
+            f"There is no folder {path.parent} for the history {path}, which {_VARIABLE} names.",
+            hint=f"see whether the name is right; mkdir -p {shlex.quote(str(path.parent))}",
+        )
     return History(path)
 
 
-def find_report(ref: str) -> Report:
+def find_report(ref: str | int | Path) -> Report:
     """Return a Report by a file's path, or a run of the history by any reference to it.
 
     Args:
-        ref: as `History.find` takes it, or a path. What ends in ``.json`` or has a slash and exists
-            is a file; anything else first a run.
+        ref: as `History.find` takes it, or a path. A Path, what ends in ``.json``, or has a slash
+            and exists, is a file; anything else first a run.
 
     Raises:
         UnknownNameError: there is no such run, nor a file of that name.
-        ReportFileError: the file holds no Report.
+        UsageError: no run can be called so.
+        ReportFileError: the file holds no Report, or it is a folder.
         HistoryError: the history cannot be read, or there is none.
     """
     return find_run(ref).report
 
 
-def find_run(ref: str) -> Found:
+def find_run(ref: str | int | Path) -> Found:
     """Return a Report as `find_report` does, with what is known of it."""
-    path = Path(ref)
-    is_file = ref != "" and path.is_file()
-    if ref.endswith(".json") or (is_file and os.sep in ref):
-        return _of_file(path)
+    if isinstance(ref, Path):
+        return _of_file(ref)
+    text = str(ref)
+    mode = _mode(text)
+    if text.endswith(".json") or (stat.S_ISREG(mode) and os.sep in text):
+        return _of_file(Path(text))
     try:
         history = user_history()
         run = history.run(ref)
-    except (HistoryError, UnknownNameError):
-        if is_file:
-            return _of_file(path)
+    except (HistoryError, UnknownNameError) as error:
+        if stat.S_ISREG(mode):
+            return _of_file(Path(text))
+        if stat.S_ISDIR(mode) and text != LAST:
+            raise ReportFileError(
+                f"{text} is a folder, and there is no run of that name.",
+                hint="the file of a Report in it, or `boardprof history`",
+            ) from error
         raise
     return Found(history.load(run), run.label, run.time, run)
+
+
+def _mode(path: str) -> int:
+    """Return what stat says a path is; 0 where there is nothing, or no path can be such."""
+    try:
+        return os.stat(path).st_mode
+    except (OSError, ValueError):
+        return 0
 
 
 def _of_file(path: Path) -> Found:

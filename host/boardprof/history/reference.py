@@ -7,12 +7,17 @@ import re
 from dataclasses import dataclass
 
 from boardprof.errors import UsageError
+from boardprof.metrics import digits
 
-__all__ = ["LAST", "Reference", "check_name", "parse_reference"]
+__all__ = ["LAST", "Reference", "check_name", "parse_reference", "storable"]
 
 LAST = "last"
 
 _LONGEST_NAME = 200
+_LARGEST = (1 << 63) - 1
+"""That SQLite can hold; no run has that number."""
+
+_FORMS = "#NUMBER, last, last~1, a name, a branch or a commit"
 _BACK = re.compile(r"(.*?)~(\d*)", re.DOTALL)
 _COMMIT = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 
@@ -23,9 +28,10 @@ class Reference:
 
     Attributes:
         text: as it was written.
-        word: without ``#`` and ``~N``.
+        word: without ``#`` and ``~N``, as a file holds it.
         back: how many before the newest that fits, >= 0.
-        number: of the run, where the word is one; None otherwise.
+        number: of the run, where the word is one; None otherwise. Like ``back``, what is larger
+            than a file can hold is the largest that it can.
         must_be_number: it was written with ``#``.
     """
 
@@ -41,23 +47,35 @@ class Reference:
         return self.word.lower() if _COMMIT.fullmatch(self.word) else None
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(ref: str | int) -> Reference:
     """Take a reference apart.
 
     Raises:
-        UsageError: it is empty, or ``#`` has no number.
+        UsageError: it is empty, ``#`` has no number, or it is neither text nor a number.
     """
+    text = f"#{digits(ref)}" if type(ref) is int else ref
+    if not isinstance(text, str):
+        raise UsageError(f"{ref!r:.60} names no run.", hint=_FORMS)
     found = _BACK.fullmatch(text)
-    word, back = (found[1], int(found[2] or 1)) if found else (text, 0)
+    word, back = (found[1], _bounded(found[2] or "1")) if found else (text, 0)
     has_sign = word.startswith("#")
-    word = word.removeprefix("#").strip()
+    word = storable(word.removeprefix("#").strip())
     is_number = word.isascii() and word.isdigit()
     if not word or (has_sign and not is_number):
-        raise UsageError(
-            f"{text!r} names no run.", hint="#NUMBER, last, last~1, a name, a branch or a commit"
-        )
-    number = int(word) if is_number and back == 0 else None
+        raise UsageError(f"{text!r} names no run.", hint=_FORMS)
+    number = _bounded(word) if is_number and back == 0 else None
     return Reference(text, word, back, number, has_sign)
+
+
+def _bounded(text: str) -> int:
+    """Return a number, or the largest that a file can hold."""
+    significant = text.lstrip("0") or "0"
+    return int(significant) if len(significant) < len(str(_LARGEST)) else _LARGEST
+
+
+def storable(text: str) -> str:
+    """Return text that SQLite can keep: a file name that is no UTF-8 comes as lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def check_name(name: str) -> None:
@@ -67,7 +85,9 @@ def check_name(name: str) -> None:
         UsageError: the name is empty, too long, or means something else.
     """
     why = ""
-    if not name or name != name.strip():
+    if not isinstance(name, str):
+        why = "it is no text"
+    elif not name or name != name.strip():
         why = "it is empty" if not name.strip() else "it begins or ends with a blank"
     elif len(name) > _LONGEST_NAME:
         why = f"it is longer than {_LONGEST_NAME} characters"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NewType
@@ -10,7 +11,7 @@ from typing import Any, NewType
 from boardprof.errors import UsageError
 from boardprof.report.report import Report
 
-__all__ = ["GitState", "HistoryError", "Run", "RunId", "contents_of"]
+__all__ = ["GitState", "HistoryError", "Run", "RunId", "contents_of", "kept_contents"]
 
 RunId = NewType("RunId", int)
 
@@ -100,6 +101,22 @@ def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
         "functions": _texts(report.calls.column("Name").filled("")),
         "build_ids": _texts(m.get("build_id") for m in measurements),
         "flags": _texts(m.get("flags") for m in measurements),
+    }
+
+
+def kept_contents(text: object) -> dict[str, tuple[str, ...]]:
+    """Return what `contents_of` gave, of the JSON that is kept; of a damaged run nothing.
+
+    So the others can still be listed, and this one removed.
+    """
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        found = None
+    kept = found if isinstance(found, dict) else {}
+    return {
+        kind: _texts(names if isinstance(names := kept.get(kind), list) else ())
+        for kind in ("boards", "functions", "build_ids", "flags")
     }
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from boardprof._version import __version__
-from boardprof.errors import UnknownNameError
+from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.database import reading, writing
-from boardprof.history.reference import LAST, Reference, check_name, parse_reference
-from boardprof.history.run import GitState, HistoryError, Run, RunId, contents_of
+from boardprof.history.reference import LAST, Reference, check_name, parse_reference, storable
+from boardprof.history.run import GitState, HistoryError, Run, RunId, contents_of, kept_contents
 from boardprof.report.report import Report
 
 __all__ = ["History"]
@@ -61,6 +61,8 @@ class History:
             UsageError: the name cannot be one.
             HistoryError: the file cannot be written.
         """
+        if not isinstance(report, Report):
+            raise UsageError(f"{report!r:.60} is no Report.")
         if name is not None:
             check_name(name)
         text = command if isinstance(command, str) else shlex.join(command or ())
@@ -69,9 +71,9 @@ class History:
         values = (
             time,
             name,
-            _storable(text),
+            storable(text),
             git.commit if git else None,
-            _storable(git.branch) if git else None,
+            storable(git.branch) if git else None,
             int(git.is_dirty) if git else None,
             __version__,
             len(report.calls),
@@ -88,15 +90,17 @@ class History:
         assert number is not None  # an INSERT has one
         return RunId(number)
 
-    def find(self, ref: str) -> Report:
+    def find(self, ref: str | int) -> Report:
         """Return the Report of a run.
 
         Args:
-            ref: ``#42`` or ``42``; ``last``, ``last~1``; the name given by ``--save``; a branch or
-                the beginning of a commit, of which the newest run with nothing changed is taken.
+            ref: its number, also as ``#42`` or ``"42"``; ``last``, ``last~1``; the name given by
+                ``--save``; a branch or the beginning of a commit, of which the newest run with
+                nothing changed is taken.
 
         Raises:
             UnknownNameError: there is no such run.
+            UsageError: no run can be called so.
             HistoryError: the file cannot be read.
             ReportFileError: what was kept is no Report.
         """
@@ -123,7 +127,7 @@ class History:
             ) from error
         return Report.from_json(text)
 
-    def run(self, ref: str) -> Run:
+    def run(self, ref: str | int) -> Run:
         """Return what is known of a run; see `find`."""
         reference = parse_reference(ref)
         with reading(self.path, self.timeout_s) as file:
@@ -140,11 +144,14 @@ class History:
         Args:
             board: only those on it.
             function: only those of it.
-            limit: so many at most.
+            limit: so many at most, 0 or more.
 
         Raises:
+            UsageError: the limit is none.
             HistoryError: the file cannot be read.
         """
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise UsageError(f"limit={limit!r:.60} is out of range: 0 or more, or None for all.")
         found: list[Run] = []
         with reading(self.path, self.timeout_s) as file:
             if file is None:
@@ -157,7 +164,7 @@ class History:
                     found.append(run)
         return found
 
-    def remove(self, ref: str) -> Run:
+    def remove(self, ref: str | int) -> Run:
         """Remove one run for good, and return what was known of it.
 
         Raises:
@@ -226,23 +233,18 @@ def _names(file: sqlite3.Connection) -> list[str]:
 
 def _run(row: tuple[Any, ...]) -> Run:
     number, time, name, command, commit, branch, is_dirty, version, rows, contents = row
-    kept = json.loads(contents)
+    kept = kept_contents(contents)
     git = None if commit is None else GitState(commit, branch or "", bool(is_dirty))
     return Run(
         id=RunId(number),
         time=time,
         name=name,
-        boards=tuple(kept["boards"]),
-        functions=tuple(kept["functions"]),
-        build_ids=tuple(kept["build_ids"]),
-        flags=tuple(kept["flags"]),
+        boards=kept["boards"],
+        functions=kept["functions"],
+        build_ids=kept["build_ids"],
+        flags=kept["flags"],
         command=command,
         git=git,
         version=version,
         rows=rows,
     )
-
-
-def _storable(text: str) -> str:
-    """Return text that SQLite can keep: a file name that is no UTF-8 comes as lone surrogates."""
-    return text.encode("utf-8", "replace").decode("utf-8")

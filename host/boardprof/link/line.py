@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -80,6 +81,7 @@ class Line:
         self._follows = on_console is not None
         self._taken = len(transport.printed()) if self._follows else 0  # characters
         self._busy = threading.Lock()
+        self._process = os.getpid()
 
     # -- requests ---------------------------------------------------------------------------
 
@@ -103,14 +105,13 @@ class Line:
             silence_s: longest silence of the board. PROGRESS ends a silence.
 
         Raises:
-            UsageError: another thread is at it.
+            UsageError: another thread is at it, or the line is of the process that forked this one.
             BoardTimeoutError: silence.
             BusyError: another host has taken the board over.
             DeviceEndedError: the program that is the board has ended.
             LinkError: the line is gone.
         """
-        if not self._busy.acquire(False):
-            raise self._in_use(name)
+        self._take_line(name)
         try:
             return self.ask(kind, sequence, body, name, silence_s, on_progress)
         except BaseException as error:
@@ -226,8 +227,7 @@ class Line:
     @contextlib.contextmanager
     def held(self, name: str) -> Iterator[None]:
         """Have the line for more than one exchange; raises as `exchange`."""
-        if not self._busy.acquire(False):
-            raise self._in_use(name)
+        self._take_line(name)
         try:
             yield
         except LinkError as error:
@@ -236,11 +236,22 @@ class Line:
         finally:
             self._busy.release()
 
-    def _in_use(self, name: str) -> UsageError:
-        return UsageError(
-            f"{name} was called while another call on {self.transport.name} is under way.",
-            hint="use a board from one thread at a time",
-        )
+    def _take_line(self, name: str) -> None:
+        if self._is_forked:
+            raise UsageError(
+                f"{name} was called in another process than the one that connected to "
+                f"{self.transport.name}: two would mix up their bytes on one line.",
+                hint="connect after the fork, in the process that uses the board",
+            )
+        if not self._busy.acquire(False):
+            raise UsageError(
+                f"{name} was called while another call on {self.transport.name} is under way.",
+                hint="use a board from one thread at a time",
+            )
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
 
     def _explain(self, error: LinkError, name: str) -> None:
         """Read the last words of a line that is gone: did another host take the board over?
@@ -321,7 +332,9 @@ class Line:
         return BoardTimeoutError(text, console=self.console + printed, hint=hint)
 
     def close(self) -> None:
-        """Let go of the line."""
+        """Let go of the line; in a forked process nothing happens, since it is the parent's."""
+        if self._is_forked:
+            return
         self._take_console(self.clock(), everything=True)
         self._follow(self.clock())
         self._console.flush()

@@ -70,7 +70,14 @@ def _value(name: str, body: bytes) -> object:
 
 
 class Session:
-    """Calls over one transport, one at a time, and beside them at most one channel."""
+    """Calls over one transport, one at a time, and beside them at most one channel.
+
+    Attributes:
+        transport: the line to the board.
+        timeout_s: longest silence of the board.
+        welcome: what it said when the session began; None before.
+        is_closed: whether the line was let go of.
+    """
 
     def __init__(
         self,
@@ -99,6 +106,7 @@ class Session:
         self.timeout_s = timeout_s
         self.locate: Locate | None = None  # names the source lines of faults
         self.welcome: Welcome | None = None
+        self.is_closed = False
         self._body_room = body_capacity(HOST_MTU)
         self._sequence = 0
         self._client = RpcClient(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
@@ -333,4 +341,5 @@ class Session:
 
     def close(self) -> None:
         """Let go of the line."""
+        self.is_closed = True
         self._line.close()

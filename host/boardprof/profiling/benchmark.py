@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from boardprof.errors import UsageError
+
 __all__ = ["MOST_CALLS", "BenchmarkResult", "next_number", "time_long_enough"]
 
 _GROWTH = 1.618
@@ -22,9 +24,17 @@ class BenchmarkResult:
 
     Attributes:
         results: seconds a call, one for each repeat, in run order.
+
+    Raises:
+        UsageError: there are none.
     """
 
     results: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """See that there is something to take figures of."""
+        if not self.results:
+            raise UsageError("A BenchmarkResult takes one result or more.")
 
     @property
     def mean(self) -> float:
@@ -60,7 +70,12 @@ class BenchmarkResult:
 
 
 def time_long_enough(
-    seconds: Callable[[int], float], number: int, min_repeat_ms: float, limit_zero: int
+    seconds: Callable[[int], float],
+    number: int,
+    min_repeat_ms: float,
+    limit_zero: int,
+    *,
+    may_grow: Callable[[], bool] = lambda: True,
 ) -> tuple[int, float]:
     """Call ``seconds`` with growing numbers until they take ``min_repeat_ms``.
 
@@ -69,6 +84,8 @@ def time_long_enough(
         number: of calls, to begin with.
         min_repeat_ms: what is long enough.
         limit_zero: how many times may be 0 or less before the last one is taken.
+        may_grow: asked behind an attempt; False: it is taken. By a clock that wraps unseen none is
+            ever long enough.
 
     Returns:
         The number of the last attempt, and its time in seconds.
@@ -77,7 +94,8 @@ def time_long_enough(
     while True:
         taken_s = seconds(number)
         zeros += taken_s <= 0
-        if 1e3 * taken_s >= min_repeat_ms or zeros >= limit_zero or number == MOST_CALLS:
+        is_over = zeros >= limit_zero or number == MOST_CALLS or not may_grow()
+        if is_over or 1e3 * max(taken_s, 0.0) >= min_repeat_ms:
             return number, taken_s
         if taken_s > 0:
             number = next_number(number, 1e3 * taken_s, min_repeat_ms)

@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeAlias
 
 from boardprof.board.board import Board
-from boardprof.errors import UsageError
+from boardprof.errors import LinkError, UsageError
 from boardprof.firmware.firmware import Firmware
 from boardprof.profiling.collecting import Collecting
 from boardprof.profiling.collector import DeviceWrapper, MetricCollector
 from boardprof.profiling.papi import PAPIMetricCollector
 
-__all__ = ["Choice", "Collector", "Module", "OpenBoard", "check_device", "choose", "timer_of"]
+__all__ = ["Choice", "Collector", "Module", "OpenBoard", "check_device", "check_open", "choose"]
+__all__ += ["timer_of"]
 
 Collector: TypeAlias = str | MetricCollector
 """The name of a collector of the board, or one that runs on the host."""
@@ -52,6 +53,7 @@ class OpenBoard:
 
         Raises:
             UsageError: it is neither.
+            LinkError: the board is closed.
             BoardprofError: see `Firmware.open`.
         """
         if not isinstance(mod, Board | Firmware):
@@ -61,6 +63,7 @@ class OpenBoard:
             )
         self._is_own = isinstance(mod, Firmware)
         self.board = mod.open() if isinstance(mod, Firmware) else mod
+        check_open(self.board)
 
     def close(self) -> None:
         """Stop what was started; a board that was connected stays so."""
@@ -100,6 +103,8 @@ def choose(board: Board, collectors: Sequence[Collector] | None) -> Choice:
         return Choice(None, Collecting([]))
     if isinstance(collectors, str | MetricCollector):
         collectors = [collectors]
+    if not isinstance(collectors, Iterable):
+        raise _no_collector(collectors)
     of_host: list[MetricCollector] = []
     of_board: list[str | PAPIMetricCollector] = []
     for each in collectors:
@@ -137,6 +142,12 @@ def timer_of(board: Board) -> str | None:
     return _SYSTEM_CLOCK if _SYSTEM_CLOCK in clocks else next(iter(clocks), None)
 
 
+def check_open(board: Board) -> None:
+    """Raise LinkError if the session with a board is over."""
+    if board.session.is_closed:
+        raise LinkError(f"{board.session.transport.name} is closed", hint="connect again")
+
+
 def check_device(board: Board, dev: object) -> None:
     """See that ``dev`` is None, the board, its name, or a `DeviceWrapper` of it.
 
@@ -168,9 +179,9 @@ def _counters(board: Board, collectors: Sequence[str | PAPIMetricCollector]) -> 
             names, reasons = _counters_of(board, collector)
             supported += names
             missing |= reasons
-    if not supported:
+    names_text = ", ".join(each for each in collectors if isinstance(each, str))
+    if names_text and not supported:  # PAPI has warned of its own, and may be left out
         reasons_text = ", ".join(f"{name} ({why})" for name, why in missing.items())
-        names_text = [c if isinstance(c, str) else type(c).__name__ for c in collectors]
         raise UsageError(f"{board.device.name} supports nothing of {names_text}: {reasons_text}.")
     return supported
 

@@ -24,7 +24,8 @@ from boardprof.profiling.collecting import Gathered, columns_for
 from boardprof.profiling.counted import Passes
 from boardprof.profiling.placed import PlacedFunction, measurable
 from boardprof.profiling.timing import Stopwatch, check_ms, check_time
-from boardprof.report.assemble import DURATION, assemble
+from boardprof.report.assemble import assemble
+from boardprof.report.counter_metrics import DURATION
 from boardprof.report.measurement import Measurement, Windows
 from boardprof.report.report import Report, Row
 
@@ -110,7 +111,11 @@ class ProfiledFunction:
             watch = Stopwatch(self.board, placed)
             watch.warm_up()
             number, _ = time_long_enough(
-                watch.seconds, self._rounds.number, self._min_repeat_ms, _LIMIT_ZERO
+                watch.seconds,
+                self._rounds.number,
+                self._min_repeat_ms,
+                _LIMIT_ZERO,
+                may_grow=watch.is_certain,
             )
         return number
 

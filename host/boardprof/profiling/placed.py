@@ -55,13 +55,13 @@ class PlacedFunction:
         self.remote = measurable(board, name)
         self.arguments = self.remote.bind(args, named)
         board.stack_check.require(name)
-        self._session = board.session
+        self._board = board
         self._placement = Placement(board.memory, self.arguments, put_back=True)
 
     @property
     def call(self) -> PlacedCall:
         """The function and its arguments as they are placed now."""
-        return PlacedCall(self.remote.info, self._placement.packed)
+        return self._of(self.remote)
 
     @property
     def why_again(self) -> str:
@@ -72,13 +72,24 @@ class PlacedFunction:
         """Send in/out arrays again, where the board has no room to do it by itself."""
         self._placement.send_again()
 
+    def renew(self) -> None:
+        """Send all arrays again as they are now; they may get other places."""
+        self._placement.__exit__(None, None, None)
+        self._placement = Placement(self._board.memory, self.arguments, put_back=True)
+        self._placement.__enter__()
+
+    def also(self, remote: RemoteFunction) -> None:
+        """Call another function, which takes the same arguments, where they are on the board."""
+        self._of(remote).value()
+
+    def _of(self, remote: RemoteFunction) -> PlacedCall:
+        return PlacedCall(self._board, remote, self.arguments, self._placement.packed)
+
     def call_for_outputs(self) -> tuple[object, dict[str, npt.NDArray[Any]]]:
         """Call it once, unmeasured, and read the caller's arrays back; return result and arrays."""
         self._placement.send_again()
         self._placement.renew_outputs()
-        info = self.remote.info
-        result = self._session.value(info.id, *self._placement.packed, info.name)
-        return result, self._placement.fetch()
+        return self.call.value(), self._placement.fetch()
 
     def __enter__(self) -> Self:
         """Send the arrays."""

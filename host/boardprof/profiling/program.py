@@ -9,7 +9,7 @@ from boardprof.board.board import Board
 from boardprof.board.measuring import Rounds
 from boardprof.board.sampling import Progress
 from boardprof.errors import UsageError
-from boardprof.profiling.choice import Collector, check_device, choose
+from boardprof.profiling.choice import Collector, check_device, check_open, choose
 from boardprof.profiling.collector import DeviceWrapper
 from boardprof.profiling.program_arrays import ProgramArrays
 from boardprof.profiling.program_call import ProgramCall, program_call
@@ -42,7 +42,14 @@ class Program:
 
         Args:
             board: connected; each call is of it, unless it names another.
+
+        Raises:
+            UsageError: it is none.
         """
+        if not isinstance(board, Board):
+            raise UsageError(
+                f"{board!r:.60} is no board.", hint="pass what boardprof.connect returned"
+            )
         self._board = board
         self._calls: list[ProgramCall] = []
 
@@ -66,12 +73,17 @@ class Program:
 
         Raises:
             UnknownNameError: no such function.
-            UsageError: it cannot be measured; the arguments do not fit; or there is no such device.
+            LinkError: the board is closed.
+            UsageError: it cannot be measured; the arguments do not fit; there is no such device; or
+                the label is no text.
         """
+        if not isinstance(named, Mapping | None):
+            raise UsageError(f"named={named!r:.60} is no dict of arguments by name.")
         board = device.device if isinstance(device, DeviceWrapper) else device
         if not isinstance(board, Board):
             check_device(self._board, board)
             board = self._board
+        check_open(board)
         self._calls.append(program_call(board, function, args, named or {}, label))
 
     def __len__(self) -> int:
@@ -86,10 +98,7 @@ class Program:
         """
         self._check()
         with ProgramArrays(self._calls) as arrays:
-            values = []
-            for call in self._calls:
-                info, packed = call.remote.info, arrays.call(call).packed
-                values.append(call.board.session.value(info.id, *packed, info.name))
+            values = [arrays.call(call).value() for call in self._calls]
             arrays.fetch()
         return values
 

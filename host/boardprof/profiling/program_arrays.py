@@ -103,7 +103,8 @@ class ProgramArrays:
         spans = self._boards[call.board].spans
         parts = call.arguments.parts
         packed = [part if isinstance(part, bytes) else spans[_key(part)] for part in parts]
-        return PlacedCall(call.remote.info, (b"".join(packed), len(packed)))
+        content = b"".join(packed), len(packed)
+        return PlacedCall(call.board, call.remote, call.arguments, content)
 
     def fetch(self) -> None:
         """Read what was written into the caller's arrays."""

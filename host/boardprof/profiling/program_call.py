@@ -14,6 +14,7 @@ from boardprof.arguments.struct_dtype import element_dtype
 from boardprof.board.board import Board
 from boardprof.board.functions import RemoteFunction
 from boardprof.cfunction import Pointer, Scalar, Struct
+from boardprof.errors import UsageError
 from boardprof.profiling.placed import measurable
 
 __all__ = ["ProgramCall", "program_call"]
@@ -64,8 +65,11 @@ def program_call(
 
     Raises:
         UnknownNameError: no such function.
-        UsageError: it cannot be measured, or the arguments do not fit its signature.
+        UsageError: it cannot be measured, the arguments do not fit its signature, or the label is
+            no text.
     """
+    if not isinstance(label, str | None):
+        raise UsageError(f"label={label!r:.60} is no text.", hint=f'label="{label!s:.40}"')
     remote = measurable(board, function)
     arguments = remote.bind(args, named)
     values = in_order(function, remote.signature, args, named)

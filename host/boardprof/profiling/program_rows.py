@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from boardprof.metrics import Count, Duration, Metric, Percent
 from boardprof.profiling.collecting import Gathered, columns_for
 from boardprof.profiling.program_call import ProgramCall
-from boardprof.report.assemble import DURATION, assemble
+from boardprof.report.assemble import assemble
+from boardprof.report.counter_metrics import DURATION
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report, Row
 

@@ -129,8 +129,7 @@ class ProgramRuns:
         for index, call in enumerate(self._calls):
             placed = self._arrays.call(call)
             if call.board not in counted:  # it has counted everything in earlier passes
-                info = call.remote.info
-                call.board.session.value(info.id, *placed.packed, info.name)
+                placed.value()
                 self._show_progress()
                 continue
             around: AbstractContextManager[Gathered] = nullcontext({})

@@ -67,6 +67,10 @@ class Stopwatch:
         per_second = 1e9 if reading.unit == "ns" else reading.hz
         return known.net(sample, clock) / per_second
 
+    def is_certain(self) -> bool:
+        """Whether no attempt may have been longer than the clock tells."""
+        return not self.is_ambiguous
+
     def _clock(self) -> CountedPass:
         if self._counted is None:
             self._counted = self._passes.next(self._placed.call)
@@ -115,9 +119,13 @@ class TimeEvaluator:
             watch = Stopwatch(board, placed)
             watch.warm_up()
             for index in range(self._repeat):
-                self._preprocess(args, named)
+                self._preprocess(placed, args, named)
                 number, seconds = time_long_enough(
-                    watch.seconds, number, self._min_repeat_ms, self._limit_zero
+                    watch.seconds,
+                    number,
+                    self._min_repeat_ms,
+                    self._limit_zero,
+                    may_grow=watch.is_certain,
                 )
                 results.append(seconds / number)
                 if self._cooldown_s > 0 and index % self._repeats_to_cooldown == 0:
@@ -132,7 +140,7 @@ class TimeEvaluator:
         if watch.is_ambiguous:
             warnings.warn(
                 f"the clock of {board.device.name} may have wrapped unseen while {self._function} "
-                "ran; give a smaller number",
+                "ran; give a smaller number, or a smaller min_repeat_ms",
                 stacklevel=2,
             )
         return BenchmarkResult(tuple(results))
@@ -141,13 +149,17 @@ class TimeEvaluator:
         """Stop the board, if it was started for this."""
         self._target.close()
 
-    def _preprocess(self, args: Sequence[object], named: Mapping[str, object]) -> None:
+    def _preprocess(
+        self, placed: PlacedFunction, args: Sequence[object], named: Mapping[str, object]
+    ) -> None:
         if callable(self._prepare):
             self._prepare(*args, **named)
+            placed.renew()
         elif self._prepare:
             remote = self._target.board.functions[self._prepare]
             if remote.signature.parameters:
-                remote(*args, **named)
+                self._target.board.stack_check.require(self._prepare)
+                placed.also(remote)
             else:
                 remote()
 
@@ -191,10 +203,12 @@ def time_evaluator(
         cache_flush_bytes: 0 only; a board has no function that flushes its caches unless you
             register one: see ``f_preproc``.
         f_preproc: called before each repeat, untimed: a function of the board, by name, or one of
-            the host. Either gets the arguments; one of the board that takes none gets none.
+            the host. Either gets the arguments; one of the board, where they are there, unless it
+            takes none. What one of the host writes into arrays is what the repeat begins with.
 
     Raises:
-        UsageError: the board has no real clock; a number is out of range; another device.
+        UsageError: the board has no real clock; a number is out of range; another device;
+            f_preproc takes other arguments than the function.
         UnknownNameError: no such function.
     """
     for name, value in (
@@ -206,6 +220,8 @@ def time_evaluator(
         check_range(name, value, 1, MOST_CALLS)
     check_ms("min_repeat_ms", min_repeat_ms)
     check_ms("cooldown_interval_ms", cooldown_interval_ms)
+    if f_preproc is not None and not isinstance(f_preproc, str) and not callable(f_preproc):
+        raise UsageError(f"f_preproc={f_preproc!r:.60} is neither a name nor a function.")
     if cache_flush_bytes != 0:
         raise UsageError(
             f"cache_flush_bytes={cache_flush_bytes!r}: the agent does not flush caches.",
@@ -217,7 +233,7 @@ def time_evaluator(
         check_time(target.board)
         function = measurable(target.board, func_name).info.name
         if isinstance(f_preproc, str) and f_preproc:
-            target.board.dictionary.function(f_preproc)
+            _check_takes_the_same(target.board, function, f_preproc)
     except BaseException:
         target.close()
         raise
@@ -232,6 +248,20 @@ def time_evaluator(
         repeats_to_cooldown,
         f_preproc,
     )
+
+
+def _check_takes_the_same(board: Board, function: str, preproc: str) -> None:
+    """See that a function takes what another one takes, const or not, or nothing at all."""
+    taken, wanted = (
+        [kind.removeprefix("const ") for _, kind in board.functions[name].signature.parameters]
+        for name in (preproc, function)
+    )
+    if taken and taken != wanted:
+        raise UsageError(
+            f"f_preproc={preproc!r} takes {', '.join(taken)}; {function} takes "
+            f"{', '.join(wanted) or 'nothing'}.",
+            hint="it must take the same, or nothing",
+        )
 
 
 def check_time(board: Board) -> str:

@@ -86,8 +86,8 @@ class Boards:
         return default_board() if self._options.port is None else None
 
     def _connected(self, wanted: Wanted, spec: BoardSpec | None) -> Board:
-        port, baud = self._options.port, self._options.baud
+        port, baud, timeout_s = self._options.port, self._options.baud, self._options.timeout_s
         if not wanted.sources:
-            return connect(spec, port, baud=baud)
+            return connect(spec, port, baud=baud, timeout_s=timeout_s)
         firmware = wanted.options.build(spec or default_board(), wanted.sources)
-        return firmware.open(port, baud=baud)
+        return firmware.open(port, baud=baud, timeout_s=timeout_s)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import digits
+from boardprof.pytest_plugin.baseline import part_about
 from boardprof.report.report import Report
 from boardprof.stats.groups import SHARES, GroupSummary, summaries
 
-__all__ = ["Gate", "Verdict", "check_rules"]
+__all__ = ["Gate", "Verdict", "check_counted", "check_rules"]
 
 
 @dataclass(frozen=True)
@@ -60,10 +61,10 @@ class Gate:
         if self.baseline is None or uncounted:
             return Verdict(tuple(failures), ())
         name, earlier = self.baseline
-        common = _rows_of(earlier, report, any_board="board" in self.allow)
+        common = part_about(earlier, report, any_board="board" in self.allow)
         if common is None:
-            names = ", ".join(dict.fromkeys(str(row["Name"]) for row in report.calls))
-            text = f"{name} has no such run of {names}"
+            names = ", ".join(dict.fromkeys(each.key.name for each in groups))
+            text = f"{name} has no such run of {names} by this test"
             if self.is_baseline_required:
                 failures.append(f"not compared: {text} (--bp-require-baseline)")
             return Verdict(tuple(failures), (text,), is_compared=False)
@@ -93,29 +94,26 @@ class Gate:
 
     def _uncounted(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
         """Yield the rules whose metric is not there: that nobody has counted it breaks no rule."""
-        from boardprof.comparison.rule import parse_rule
-
-        metrics = list(dict.fromkeys(each.metric for each in groups))
-        names = [*metrics, *SHARES, *(f"{each.key.device}.{each.metric}" for each in groups)]
         boards = ", ".join(dict.fromkeys(each.board for each in groups))
-        for rule in map(parse_rule, self.rules):
-            if not rule.is_glob and not rule.chosen(names):
-                error = UnknownNameError("metric", rule.metric, metrics, owner=boards)
-                yield f"the rule {rule} cannot be kept, its metric was not counted: {error}"
+        for rule, error in _without_metric(self.rules, groups, boards):
+            yield f"the rule {rule} cannot be kept, its metric was not counted: {error}"
+
+
+def _without_metric(
+    rules: Sequence[str], groups: Sequence[GroupSummary], owner: str
+) -> Iterator[tuple[str, UnknownNameError]]:
+    """Yield rules of whose metric there is nothing, and what to say of it."""
+    from boardprof.comparison.rule import parse_rule
+
+    metrics = list(dict.fromkeys(each.metric for each in groups))
+    names = [*metrics, *SHARES, *(f"{each.key.device}.{each.metric}" for each in groups)]
+    for rule in map(parse_rule, rules):
+        if not rule.is_glob and not rule.chosen(names):
+            yield rule.text, UnknownNameError("metric", rule.metric, metrics, owner=owner)
 
 
 def _text(value: int | float) -> str:
     return digits(value, ",") if isinstance(value, int) else f"{value:,.6g}"
-
-
-def _rows_of(earlier: Report, report: Report, *, any_board: bool) -> Report | None:
-    """Return the part of an earlier run that is about the same; None: there is none."""
-    keys = ["Name", "Argument Shapes"] if any_board else ["Name", "Argument Shapes", "Device"]
-    wanted = {tuple(row.get(key) for key in keys) for row in report.calls}
-    rows = [row for row in earlier.calls if tuple(row.get(key) for key in keys) in wanted]
-    if not rows:
-        return None
-    return Report(rows, earlier.device_metrics, earlier.configuration, earlier.extra)
 
 
 def check_rules(rules: Sequence[str]) -> None:
@@ -130,3 +128,18 @@ def check_rules(rules: Sequence[str]) -> None:
         if not isinstance(rule, str):
             raise UsageError(f"{rule!r} is no rule.", hint="fail_if=['cycles:median>2%']")
         parse_rule(rule)
+
+
+def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
+    """See before anything is measured that a baseline has what rules are about.
+
+    Args:
+        rules: of all tests that have none of their own.
+        name: of the baseline.
+        baseline: the earlier run.
+
+    Raises:
+        UnknownNameError: it has nothing of a rule's metric.
+    """
+    for _, error in _without_metric(rules, summaries(baseline), name):
+        raise error

@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from boardprof.errors import UsageError
 
 __all__ = ["Options", "add_options", "read_options"]
+
+N = TypeVar("N", int, float)
 
 _WAIT_S = 600.0
 
@@ -30,6 +33,7 @@ class Options:
         allow: mismatches to compare in spite of.
         json_file: where the Report of all tests is written.
         save: name under which the history keeps it.
+        timeout_s: longest time of a call, in seconds of the board's clock; None: the default.
         wait_s: how long to wait for a board that another worker has.
         is_required: a board that cannot be had fails the test instead of skipping it.
         is_baseline_required: what the baseline has no run of fails the test.
@@ -43,6 +47,7 @@ class Options:
     allow: tuple[str, ...]
     json_file: Path | None
     save: str | None
+    timeout_s: float | None
     wait_s: float
     is_required: bool
     is_baseline_required: bool = False
@@ -70,6 +75,12 @@ def add_options(parser: pytest.Parser) -> None:
     )
     add("--bp-json", metavar="FILE", help="Write the Report of all that was measured.")
     add("--bp-save", metavar="NAME", help="Keep that Report in the history under NAME.")
+    add(
+        "--bp-timeout",
+        type=float,
+        metavar="SECONDS",
+        help="Longest time that a call may take, by the board's clock.",
+    )
     add(
         "--bp-wait",
         type=float,
@@ -107,6 +118,8 @@ def read_options(config: pytest.Config) -> Options:
 
     boards = option("board") or ()
     names = boards.split(",") if isinstance(boards, str) else boards
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise pytest.UsageError(f"board is {boards!r}, which is no name of a board")
     rules = config.getoption("--bp-fail-if") or ()
     baseline = config.getoption("--bp-compare")
     if rules and baseline is None:
@@ -114,20 +127,32 @@ def read_options(config: pytest.Config) -> Options:
     if config.getoption("--bp-require-baseline") and baseline is None:
         raise pytest.UsageError("--bp-require-baseline is about --bp-compare RUN, which is missing")
     json_file = config.getoption("--bp-json")
-    baud = option("baud")
+    baud, timeout = option("baud"), option("timeout")
+    wait_s = config.getoption("--bp-wait")
+    if not 0 <= wait_s < math.inf:
+        raise pytest.UsageError(f"--bp-wait {wait_s} is no number of seconds")
     return Options(
         boards=tuple(name.strip() for name in names if name.strip()),
         port=option("port"),
-        baud=None if baud is None else int(baud),
+        baud=None if baud is None else _number("baud", baud, int),
         baseline=baseline,
         rules=tuple(rules),
         allow=tuple(config.getoption("--bp-allow") or ()),
         json_file=None if json_file is None else Path(json_file).absolute(),
         save=config.getoption("--bp-save"),
-        wait_s=config.getoption("--bp-wait"),
+        timeout_s=None if timeout is None else _number("timeout", timeout, float),
+        wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=config.getoption("--bp-require-baseline"),
     )
+
+
+def _number(name: str, given: Any, kind: type[N]) -> N:
+    """Return what the environment or a file has for a number."""
+    try:
+        return kind(given)
+    except (TypeError, ValueError):
+        raise pytest.UsageError(f"{name} is {given!r}, which is no number") from None
 
 
 def _settings(folder: Path) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from boardprof.pytest_plugin.markers import (
     wanted_board,
 )
 from boardprof.pytest_plugin.options import add_options
+from boardprof.pytest_plugin.row_label import BOARD, label_of
 from boardprof.pytest_plugin.session import Session
 from boardprof.pytest_plugin.telling import shortened, told
 
@@ -52,16 +53,16 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[_SESSION] = session = Session(config)
-    if session.options.baseline is not None or session.options.allow:
-        session.check()
+    session.check()
 
 
+@pytest.hookimpl(tryfirst=True)  # so that the board begins the id, see `label_of`
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Let a test that names no board run on each one that was asked for."""
     boards = metafunc.config.stash[_SESSION].options.boards
-    is_free = "bp_board" in metafunc.fixturenames and named_board(metafunc.definition) is None
+    is_free = BOARD in metafunc.fixturenames and named_board(metafunc.definition) is None
     if is_free and len(boards) > 1:
-        metafunc.parametrize("bp_board", boards, indirect=True)
+        metafunc.parametrize(BOARD, boards, indirect=True)
 
 
 @pytest.fixture
@@ -102,6 +103,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
             session.boards,
             wanted_board(request.node, bp_board),
             request.path.parent,
+            label_of(request.node),
             Gate(
                 words.get("limit", {}),
                 rules,
@@ -145,8 +147,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     ours.close()
     output = getattr(session.config, "workeroutput", None)
     if output is None:
-        if not ours.write() and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR  # what was asked for is not there
+        ours.write()
+        if ours.errors and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # what was asked for is not there
     else:
         output[_SENT] = ours.packed()
 
@@ -157,22 +160,28 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     sent = getattr(node, "workeroutput", {}).get(_SENT)
     if sent is not None:
         node.config.stash[_SESSION].take(sent)
+    elif error:
+        node.config.stash[_SESSION].lost.append(str(node.gateway.id))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show what was measured."""
     ours = terminalreporter.config.stash[_SESSION]
-    if not ours.measurements and not ours.notes:
+    if not ours.measurements and not ours.notes:  # without measurements, there are no errors
         return
     terminalreporter.section("boardprof")
     if ours.measurements:
         report = ours.report()
         text = report.table(by_board=report.has_several, col_sums=False)
         terminalreporter.write_line(text.partition("\n\nConfiguration\n")[0])
+    for worker in ours.lost:
+        terminalreporter.write_line(f"note: worker {worker} died: what it had measured is missing")
     for note in ours.notes:
         terminalreporter.write_line(f"note: {note}")
     if ours.not_compared:
         terminalreporter.write_line(f"{ours.not_compared}: {ours.options.baseline} lacks them")
+    for error in ours.errors:
+        terminalreporter.write_line(f"ERROR: {error}", red=True)
 
 
 def _properties(measurement: Measurement) -> list[tuple[str, object]]:

@@ -28,7 +28,13 @@ class Profiler:
     """
 
     def __init__(
-        self, boards: Boards, wanted: Wanted, folder: Path, gate: Gate, defaults: Mapping[str, Any]
+        self,
+        boards: Boards,
+        wanted: Wanted,
+        folder: Path,
+        label: str,
+        gate: Gate,
+        defaults: Mapping[str, Any],
     ) -> None:
         """Measure nothing yet.
 
@@ -36,12 +42,14 @@ class Profiler:
             boards: the worker's.
             wanted: the board of this test.
             folder: what relative paths begin at: the test file's.
+            label: of the rows: the test's.
             gate: what is to be kept.
             defaults: of ``warmup``, ``repeat``, ``number`` and ``metrics``, from the marker.
         """
         self._boards = boards
         self._wanted = wanted
         self._folder = folder
+        self._label = label
         self._gate = gate
         self._defaults = defaults
         self.measurements: list[Measurement] = []
@@ -89,6 +97,7 @@ class Profiler:
             except DeviceError:
                 self._boards.forget(wanted)
                 raise
+        measured = replace(measured, label=self._label_for(measured))
         self.measurements.append(measured)
         found = Measured(measured)
         verdict = self._gate.judge(found.report)
@@ -97,3 +106,9 @@ class Profiler:
         if verdict.is_compared is not None:
             self.compared.append(verdict.is_compared)
         return found
+
+    def _label_for(self, measured: Measurement) -> str:
+        """Return the test's label; with a number, if it has measured such before."""
+        such = (measured.function, measured.arguments)
+        before = sum((each.function, each.arguments) == such for each in self.measurements)
+        return f"{self._label} #{before + 1}" if before else self._label

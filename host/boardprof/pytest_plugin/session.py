@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ class Session:
         options: of this run.
         measurements: in the order of the tests.
         notes: what people should know of it.
+        lost: workers of pytest-xdist that died.
+        errors: what was asked for and could not be written.
         compared: for each measurement that was to be, whether it was compared with the baseline.
     """
 
@@ -36,6 +38,8 @@ class Session:
         self.options: Options = read_options(config)
         self.measurements: list[Measurement] = []
         self.notes: list[str] = []
+        self.lost: list[str] = []
+        self.errors: list[str] = []
         self.compared: list[bool] = []
         self._boards: Boards | None = None
         self._baseline: tuple[str, Report] | None = None
@@ -60,21 +64,34 @@ class Session:
         return self._baseline
 
     def check(self) -> None:
-        """See before any test that there is what to compare with, and that rules parse.
+        """See before any test that what the options name is there, or can be written.
+
+        What no option asks for is not even imported.
 
         Raises:
-            pytest.UsageError: there is not, or they do not.
+            pytest.UsageError: something is not, or a rule does not parse.
         """
-        from boardprof.comparison.matching import check_allowed
         from boardprof.errors import BoardprofError
-        from boardprof.pytest_plugin.gate import check_rules
 
+        options = self.options
         try:
-            check_rules(self.options.rules)
-            check_allowed(self.options.allow)
-            _ = self.baseline
+            if options.boards:
+                _check_boards(options.boards)
+            if options.json_file is not None or options.save is not None:
+                _check_files(options.json_file, options.save)
+            if options.baseline is not None or options.allow:
+                self._check_comparison()
         except BoardprofError as error:
             raise pytest.UsageError(str(error)) from None
+
+    def _check_comparison(self) -> None:
+        from boardprof.comparison.matching import check_allowed
+        from boardprof.pytest_plugin.gate import check_counted, check_rules
+
+        check_rules(self.options.rules)
+        check_allowed(self.options.allow)
+        if self.baseline is not None:
+            check_counted(self.options.rules, *self.baseline)
 
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
@@ -111,33 +128,47 @@ class Session:
         self.notes += notes
         self.compared += compared
 
-    def write(self) -> bool:
-        """Write the Report and keep it in the history.
-
-        Returns:
-            Whether all went well that somebody has asked for; what has not is a note.
-        """
+    def write(self) -> None:
+        """Write the Report, and keep it in the history; see `errors`."""
         if not self.measurements:
-            return True
+            return
         from boardprof.errors import BoardprofError
         from boardprof.report.report_file import write_report
         from boardprof.run.saving import keep_run
 
         report = self.report()
         file, name = self.options.json_file, self.options.save
-        is_written = True
         try:
             if file is not None:
                 write_report(report, str(file))
         except BoardprofError as error:
-            self.notes.append(str(error))
-            is_written = False
+            self.errors.append(str(error))
+        told: list[str] = []
         kept = keep_run(
-            report, name=name, folder=Path.cwd(), command=["pytest"], on_note=self.notes.append
+            report, name=name, folder=Path.cwd(), command=["pytest"], on_note=told.append
         )
-        return is_written and (name is None or kept is not None)
+        is_failure = kept is None and name is not None
+        (self.errors if is_failure else self.notes).extend(told)
 
     def close(self) -> None:
         """End what was started."""
         if self._boards is not None:
             self._boards.close()
+
+
+def _check_boards(names: Iterable[str]) -> None:
+    """See that there are such boards."""
+    from boardprof.boards.finding import board_spec
+
+    for name in names:
+        board_spec(name)
+
+
+def _check_files(json_file: Path | None, save: str | None) -> None:
+    """See that the Report can be written, and kept under its name."""
+    from boardprof.report.report_file import check_report_file
+    from boardprof.run.saving import check_save_name
+
+    if json_file is not None:
+        check_report_file(str(json_file))
+    check_save_name(save)

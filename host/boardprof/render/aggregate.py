@@ -2,7 +2,8 @@
 """Merging, summing and sorting of rows, column by column; all in linear or n log n time.
 
 Nothing depends on the order of rows, to the last bit: Counts are added as integers, floats without
-rounding in between.
+rounding in between. In TVM's layout floats are added one after the other, as TVM does, whose last
+digit may be another.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
 from itertools import repeat
-from operator import truediv
+from operator import add, truediv
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, raw_of
@@ -84,7 +86,7 @@ def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[R
     Args:
         calls: the rows.
         groups: of them.
-        compat: "tvm" sums Counts and Percents in all columns, as TVM does.
+        compat: "tvm" sums Counts and Percents in all columns, in the groups' order, as TVM does.
     """
     sums: list[Row] = [{} for _ in groups.keys]
     for name in calls.names:
@@ -94,7 +96,7 @@ def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[R
             if len(numbers) == 1:
                 [(kind, values)] = numbers.items()
                 if _way(name, kind, compat) == "sum":
-                    row[name] = metric_of_kind(kind, _total(values))
+                    row[name] = metric_of_kind(kind, _total(values, compat))
     return sums
 
 
@@ -122,7 +124,7 @@ def _merged(name: str, kind: Kind | None, values: list[Any], compat: Compat) -> 
         return cast(str, values[0]) if values.count(values[0]) == len(values) else ""
     if way == "largest":
         return Count(max(values))
-    total = _total(values)
+    total = _total(values, compat)
     return metric_of_kind(kind, total / len(values) if way == "mean" else total)
 
 
@@ -135,10 +137,15 @@ def _way(name: str, kind: Kind, compat: Compat) -> str:
     return {Duration: "sum", Ratio: "mean", str: "same"}[kind]
 
 
-def _total(values: Sequence[Any]) -> Any:
-    """Return the sum, of floats rounded once, so that it is the same in any order."""
+def _total(values: Sequence[Any], compat: Compat) -> Any:
+    """Return the sum, of floats rounded once, so that it is the same in any order; but see above.
+
+    (The sum() of later Pythons does not round as C++ does.)
+    """
     if isinstance(values[0], int):
         return sum(values)
+    if compat == "tvm":
+        return reduce(add, values)
     try:
         return math.fsum(values)
     except (OverflowError, ValueError):  # beyond the largest float; infinities of both signs

@@ -3,12 +3,14 @@
 
 A row a function, or a function's setting; a group of columns a board, under its name. Each number
 is the median per call over the samples; what a board does not have stays empty. There are no sums:
-what is put side by side here does not add up.
+what is put side by side here does not add up. A function is the same on two boards by its name:
+its types, and so its hash, may be others there.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -23,7 +25,8 @@ from boardprof.render.aggregate import (
     per_call_medians,
 )
 from boardprof.render.cells import cell, display_width, escaped, per_call_cell
-from boardprof.render.labels import LABEL, labelled_groups
+from boardprof.render.labels import LABEL, LabelledKey, labelled_groups
+from boardprof.render.mixed import mixed_columns, mixed_note
 from boardprof.render.table import configuration_lines, headers_of
 from boardprof.report.calls import Calls, Row
 from boardprof.report.report import Report
@@ -44,7 +47,7 @@ _RELATIVE_LEGEND: Final = (
 
 _Group: TypeAlias = list[list[str]]  # columns: a header, then one cell a line
 
-_Function: TypeAlias = tuple[Metric, Metric, str]  # name or hash, argument shapes, label
+_Function: TypeAlias = tuple[Metric, ...]  # name, argument shapes, label, a hash if need be
 
 
 @dataclass
@@ -54,7 +57,7 @@ class _Line:
     name: Metric
     shapes: Metric
     flags: Metric
-    label: str
+    label: Metric
     groups: dict[Metric, int] = field(default_factory=dict)
 
 
@@ -66,19 +69,33 @@ class _Samples:
         self._groups = labelled_groups(calls)
         self._merged = merge_calls(calls, self._groups)
         self._medians: dict[str, list[PerCall]] = {}
+        places = Counter(key._replace(hash="") for key in self._groups.keys)
+        self._alike = {_named(key) for key, hashes in places.items() if hashes > 1}
+
+    def function(self, key: LabelledKey) -> _Function:
+        """Return what rows have in common that are of one function, on whatever board."""
+        named = _named(key)
+        return (*named, key.hash) if named in self._alike else named
 
     def functions(self) -> dict[_Function, list[_Line]]:
         """Return the lines of each function, in the order of their first samples."""
         functions: dict[_Function, dict[Metric, _Line]] = {}
-        for number, ((key, label), rows) in enumerate(
-            zip(self._groups.keys, self._groups.rows, strict=True)
-        ):
-            lines = functions.setdefault((key.name, key.shapes, label), {})
-            if key.flags not in lines:
-                name = self._calls[rows[0]].get("Name", "")
-                lines[key.flags] = _Line(name, key.shapes, key.flags, label)
-            lines[key.flags].groups[key.device] = number
+        for number, key in enumerate(self._groups.keys):
+            line = _Line(key.name, key.shapes, key.flags, key.label)
+            lines = functions.setdefault(self.function(key), {})
+            lines.setdefault(key.flags, line).groups[key.device] = number
         return {function: list(lines.values()) for function, lines in functions.items()}
+
+    def order(self, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
+        """Return the functions' numbers, the one that is largest on a board first."""
+        groups = labelled_groups(self._calls, by_flags=False)
+        pairs = zip(groups.keys, merge_calls(self._calls, groups), strict=True)
+        there = {self.function(key): row for key, row in pairs if key.device == device}
+        return largest_first([there.get(function, {}) for function in functions], SORT_COLUMNS)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        return mixed_note(mixed_columns(self._calls, self._merged))
 
     def merged(self, group: int | None) -> Row:
         return {} if group is None else self._merged[group]
@@ -87,6 +104,10 @@ class _Samples:
         if name not in self._medians:
             self._medians[name] = per_call_medians(self._calls, self._groups, name)
         return self._medians[name][group]
+
+
+def _named(key: LabelledKey) -> _Function:
+    return key.name, key.shapes, key.label
 
 
 def render_boards_table(report: Report, *, sort: bool = True, separator: str = ",") -> str:
@@ -103,25 +124,16 @@ def render_boards_table(report: Report, *, sort: bool = True, separator: str = "
     by_function = samples.functions()
     functions = list(by_function.values())
     if sort and devices:
-        functions = [functions[i] for i in _order(report.calls, list(by_function), devices[0])]
+        functions = [functions[i] for i in samples.order(list(by_function), devices[0])]
     lines = [line for function in functions for line in function]
     swept = any(line.flags for line in lines)
     keys, legend = _keys(lines, swept)
     groups = [_group(device, functions, samples, swept, separator) for device in devices]
     text = _text(keys, list(zip(map(str, devices), groups, strict=True)))
-    text += ["", _LEGEND, *([_RELATIVE_LEGEND] if swept else []), *legend] if lines else []
+    legend = [_LEGEND, *([_RELATIVE_LEGEND] if swept else []), *legend, *samples.notes]
+    text += ["", *legend] if lines else []
     text += configuration_lines(report.configuration, separator)
     return "".join(f"{line.rstrip(' ')}\n" for line in text)
-
-
-def _order(calls: Calls, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
-    """Return the functions' numbers, the one that is largest on a board first."""
-    groups = labelled_groups(calls, by_flags=False)
-    pairs = zip(groups.keys, merge_calls(calls, groups), strict=True)
-    there = {
-        (key.name, key.shapes, label): row for (key, label), row in pairs if key.device == device
-    }
-    return largest_first([there.get(function, {}) for function in functions], SORT_COLUMNS)
 
 
 def _keys(lines: Sequence[_Line], swept: bool) -> tuple[_Group, list[str]]:

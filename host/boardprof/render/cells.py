@@ -33,8 +33,8 @@ def tvm_cell(metric: Metric, separator: str) -> str:
 def cell(metric: Metric, column: str, separator: str) -> str:
     """Return ``metric`` as our table prints it.
 
-    As ``tvm_cell``, but a Ratio is written without exponent between 1e-6 and
-    1e6, a Ratio in a column whose name ends in ``(%)`` is a percentage, and
+    As ``tvm_cell``, but a Ratio has up to four significant digits and no exponent
+    between 1e-6 and 1e6, a Ratio in a column whose name ends in ``(%)`` is a percentage, and
     text is escaped.
     """
     if isinstance(metric, str):
@@ -94,8 +94,8 @@ def _round_half_even(numerator: int, denominator: int) -> int:
 
 
 def _ratio(ratio: float) -> str:
-    """Return two significant digits; an exponent only below 1e-6 and from 1e6 on."""
-    rounded = f"{ratio:.2g}"
+    """Return four significant digits at most; an exponent only below 1e-6 and from 1e6 on."""
+    rounded = f"{ratio:.4g}"
     if "e" not in rounded or not 1e-6 <= abs(ratio) < 1e6:
         return rounded
     return f"{Decimal(rounded):,f}"

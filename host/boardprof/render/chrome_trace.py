@@ -17,9 +17,13 @@ from typing import Any, NamedTuple
 
 from boardprof.errors import UsageError
 
-__all__ = ["TraceEvent", "Track", "chrome_trace"]
+__all__ = ["OWN_KEYS", "TraceEvent", "Track", "chrome_trace", "json_text", "microseconds"]
+__all__ += ["trace_text", "track_names"]
 
-_OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
+OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
+"""Of a trace file, beside the metadata."""
+
+_ENCODE = json.JSONEncoder(allow_nan=False).encode
 _MOST = (1 << 63) - 1
 """Greatest integer that the readers take as such."""
 
@@ -68,23 +72,43 @@ def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]
         UsageError: a key of ``metadata`` is one of the format's own.
         ValueError: a time is not finite, or a duration negative.
     """
+    return trace_text(map(_ENCODE, _entries(list(events))), metadata=metadata)
+
+
+def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str:
+    """Return a trace file of entries that are JSON already: names first, then the order of time.
+
+    Raises:
+        UsageError: a key of ``metadata`` is one of the format's own.
+    """
     for key in metadata:
-        if key in _OWN_KEYS:
+        if key in OWN_KEYS:
             raise UsageError(
                 f"{key!r} cannot be a key of metadata: the trace format has it.",
                 hint=f"another name, such as {'my_' + key!r}",
             )
-    lines = [json.dumps(each, allow_nan=False) for each in _entries(list(events))]
     head = {"schemaVersion": 1, "displayTimeUnit": "ns"}
     tail = {key: _plain(value) for key, value in metadata.items()}
-    texts = [_members(head), '"traceEvents": [\n' + ",\n".join(lines) + "\n]"]
+    texts = [_members(head), '"traceEvents": [\n' + ",\n".join(entries) + "\n]"]
     if tail:
         texts.append(_members(tail))
     return "{" + ",\n".join(texts) + "}\n"
 
 
+def json_text(value: object) -> str:
+    """Return any value as JSON that every reader takes."""
+    return _ENCODE(_plain(value))
+
+
+def track_names(process_id: int, process: str, threads: Mapping[int, str]) -> list[str]:
+    """Return the entries that name a process, and its threads by their numbers."""
+    names = [_name("process_name", process_id, 0, process)]
+    names += [_name("thread_name", process_id, number, name) for number, name in threads.items()]
+    return list(map(_ENCODE, names))
+
+
 def _members(content: Mapping[str, object]) -> str:
-    return json.dumps(content, allow_nan=False)[1:-1]
+    return _ENCODE(content)[1:-1]
 
 
 def _entries(events: Sequence[TraceEvent]) -> list[dict[str, object]]:
@@ -110,8 +134,7 @@ def _name(what: str, process_id: int, thread_id: int, text: str) -> dict[str, ob
     return {"ph": "M", "name": what, "pid": process_id, "tid": thread_id, "args": {"name": text}}
 
 
-@dataclass(frozen=True)
-class _Slice:
+class _Slice(NamedTuple):
     """An event in whole nanoseconds: what is written is what is compared."""
 
     event: TraceEvent
@@ -131,20 +154,20 @@ class _Slice:
             "name": event.name,
             "pid": process_id,
             "tid": thread_id,
-            "ts": _us(self.start_ns),
+            "ts": microseconds(self.start_ns),
         }
         if event.duration_us is None:
             entry["s"] = "t"  # its own thread's
         else:
-            entry["dur"] = _us(self.end_ns - self.start_ns)
+            entry["dur"] = microseconds(self.end_ns - self.start_ns)
         if event.category:
             entry["cat"] = event.category
         if event.args:
-            entry["args"] = {key: _plain(value) for key, value in event.args.items()}
+            entry["args"] = _plain(event.args)
         return entry
 
 
-def _us(ns: int) -> float:
+def microseconds(ns: int) -> float:
     """Return nanoseconds as us; the float nearest to three decimals is written with these."""
     return round(ns / 1000, 3)
 
@@ -201,7 +224,7 @@ def _lanes(slices: Sequence[_Slice]) -> list[list[_Slice]]:
 
 def _plain(value: Any) -> object:
     """Return a value as JSON can carry it, and every reader takes it."""
-    if value is None or isinstance(value, bool | str):
+    if isinstance(value, str | bool) or value is None:
         return value
     if isinstance(value, int):
         return value if -_MOST <= value <= _MOST else str(value)

@@ -11,9 +11,15 @@ semicolon in a name is written ``\x3b``, since it would part frames.
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
+from fractions import Fraction
+from typing import Any
+
 from boardprof.errors import UsageError
-from boardprof.metrics import Duration
-from boardprof.render.stacks import device_of, metric_of_all, stack_of, weight_of
+from boardprof.metrics import Count, Duration
+from boardprof.render.stacks import Stacks, metric_of_all, weights_of
+from boardprof.report.columns import Column
 from boardprof.report.report import Report
 
 __all__ = ["render_collapsed"]
@@ -34,17 +40,35 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
         UsageError: the Report is empty, no metric is on all devices, or no sample has a weight
             that can be drawn; an empty file would look like a function that costs nothing.
     """
-    column = metric_of_all(report, metric)
-    sums: dict[tuple[str, ...], int | float] = {}
-    for row in report.calls:
-        weight = weight_of(row, column)
-        if weight is not None:
-            stack = (device_of(row), *stack_of(row))
-            whole = round(weight * _NS_PER_US) if isinstance(row[column], Duration) else weight
-            sums[stack] = sums.get(stack, 0) + whole
+    stacks = Stacks(report.calls)
+    name = metric_of_all(stacks, metric)
+    column = report.calls.column(name)
+    sums: dict[tuple[str, ...], int] = {}
+    for kind, total in ((Count, sum), (Duration, _nanoseconds)):
+        for (device, stack), weights in _by_stack(stacks, column.of(kind)).items():
+            frames = (stacks.devices[device], *stacks.frames[stack])
+            sums[frames] = sums.get(frames, 0) + total(weights)
     if not sums:
-        raise UsageError(f"No sample has {column} above or at 0: there is nothing to draw.")
+        raise UsageError(f"No sample has {name} above or at 0: there is nothing to draw.")
     return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
+
+
+def _by_stack(stacks: Stacks, column: Column) -> dict[tuple[int, int], list[Any]]:
+    """Return what the rows of each device and stack weigh that can be drawn."""
+    found: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
+    for device, stack, weight in zip(
+        stacks.device_of, stacks.stack_of, weights_of(column), strict=True
+    ):
+        if weight is not None:
+            found[device, stack].append(weight)
+    return found
+
+
+def _nanoseconds(times_us: list[float]) -> int:
+    try:
+        return round(_NS_PER_US * math.fsum(times_us))
+    except OverflowError:  # beyond the largest float
+        return round(_NS_PER_US * sum(map(Fraction, times_us)))
 
 
 def _frame(name: str) -> str:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from fractions import Fraction
 
-from boardprof.comparison.comparison import Comparison, Difference
+from boardprof.comparison.comparison import Comparison, Difference, Gap
 from boardprof.metrics import Kind, Percent, digits
 from boardprof.stats.summary import Number, Summary, magnitude, plain
 
@@ -24,10 +25,10 @@ def number_text(value: Number | None, kind: Kind) -> str:
     if value is None:
         return ""
     unit = " %" if kind is Percent else ""
-    if value == int(value):
-        whole = int(value)
-        return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
     number = plain(value)
+    if number == int(number):
+        whole = int(number)
+        return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
     return (f"{number:.4g}" if abs(number) < _PRECISE_BELOW else f"{number:,.2f}") + unit
 
 
@@ -40,11 +41,11 @@ def change_text(row: Difference) -> str:
     """Return the change in percent; of percentages in points; from 0 as a difference."""
     if row.before is None or row.after is None:
         return ""
-    step = row.after.exactly("median") - row.before.exactly("median")
+    step = Fraction(row.after.exactly("median")) - Fraction(row.before.exactly("median"))
     if step == 0:
         return "0"
     if row.kind is Percent:
-        return f"{float(step):+.3g} pp"
+        return f"{Decimal(step.numerator) / step.denominator:+.3g} pp"
     if not row.change:  # from 0, or less than any float
         return f"{'+' if step > 0 else '-'}{number_text(magnitude(step), row.kind)}"
     try:
@@ -69,11 +70,11 @@ def verdict_text(row: Difference) -> str:
     return f"REGRESSION ({row.rule})" if row.rule is not None else row.verdict
 
 
-def what_of(row: Difference) -> str:
-    """Name the row: function, arguments, flags, board and metric."""
+def what_of(row: Difference | Gap) -> str:
+    """Name the row: function, label, arguments, flags, board and metric."""
     flags = f" {row.flags}" if row.flags else ""
     device = f" on {row.device}" if row.device else ""
-    return f"{row.name}({row.shapes}){flags}{device}: {row.metric}"
+    return f"{row.title}({row.shapes}){flags}{device}: {row.metric}"
 
 
 def headline(comparison: Comparison) -> str:
@@ -88,7 +89,7 @@ def headline(comparison: Comparison) -> str:
         result += f"; {_unjudged_text(comparison)}"
     counts = ", ".join(
         f"{number} {verdict}"
-        for verdict in ("worse", "better", "noise", "same", "added", "removed")
+        for verdict in ("worse", "better", "noise", "too few samples", "same", "added", "removed")
         if (number := sum(row.verdict == verdict for row in rows))
     )
     return f"{result}; {len(rows)} metrics: {counts}."
@@ -100,4 +101,5 @@ def _unjudged_text(comparison: Comparison) -> str:
     more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
     number = len(comparison.unjudged)
     what = "1 row is" if number == 1 else f"{number} rows are"
-    return f"{what} not judged ({', '.join(names[:_MOST_LISTED])}{more})"
+    fails = ", which fails" if comparison.fails_if_missing else ""
+    return f"{what} not judged{fails} ({', '.join(names[:_MOST_LISTED])}{more})"

@@ -22,6 +22,7 @@ def comparison_json(comparison: Comparison) -> str:
         "kind": "boardprof.comparison",
         "schema_version": COMPARISON_VERSION,
         "regressed": comparison.regressed,
+        "failed": comparison.failed,
         "alpha": comparison.alpha,
         "rules": [str(rule) for rule in comparison.rules],
         "before": {"name": comparison.before_name, **dict(comparison.before_facts)},
@@ -39,6 +40,7 @@ def comparison_json(comparison: Comparison) -> str:
 def _row(row: Difference) -> dict[str, Any]:
     return {
         "name": row.name,
+        "label": row.label,
         "shapes": row.shapes,
         "device": row.device,
         "flags": row.flags,

@@ -4,9 +4,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from xml.etree import ElementTree as xml
 
-from boardprof.comparison.comparison import Comparison, Difference
+from boardprof.comparison.comparison import (
+    Comparison,
+    Difference,
+    Gap,
+    Unjudged,
+    place_of,
+)
 from boardprof.render.cells import escaped
 from boardprof.render.comparison_cells import (
     certainty,
@@ -22,22 +29,24 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def comparison_junit(comparison: Comparison) -> str:
-    """Return ``comparison`` as JUnit XML; what only one side has is skipped."""
-    rows = comparison.rows
-    missing = [row for row in rows if row.verdict in ("added", "removed")]
+    """Return ``comparison`` as JUnit XML.
+
+    What only one side has, and what a rule could not judge, is skipped; the latter is a failure
+    where `Comparison.fails_if_missing` says so.
+    """
+    cases = [*_cases(comparison)]
     suite = xml.Element(
         "testsuite",
         name="boardprof compare",
-        tests=str(len(rows)),
-        failures=str(len(comparison.regressions)),
+        tests=str(len(cases)),
+        failures=_count(cases, "failure"),
         errors="0",
-        skipped=str(len(missing)),
+        skipped=_count(cases, "skipped"),
     )
     properties = xml.SubElement(suite, "properties")
     for name, value in _properties(comparison):
         xml.SubElement(properties, "property", name=_clean(name), value=_clean(value))
-    for row in rows:
-        suite.append(_case(row))
+    suite.extend(cases)
     lines = map(_clean, [headline(comparison), *comparison.notes])
     xml.SubElement(suite, "system-out").text = "\n".join(lines)
     root = xml.Element("testsuites")
@@ -48,27 +57,62 @@ def comparison_junit(comparison: Comparison) -> str:
     )
 
 
-def _case(row: Difference) -> xml.Element:
-    case = xml.Element(
+def _cases(comparison: Comparison) -> Iterator[xml.Element]:
+    """Yield a test case a row, then one for each metric that has no row as it was not compared."""
+    unjudged: dict[tuple[str, ...], list[Unjudged]] = {}
+    for each in comparison.unjudged:
+        unjudged.setdefault(place_of(each.gap), []).append(each)
+    for row in comparison.rows:
+        case = _case(row)
+        missing = unjudged.pop(place_of(row), [])
+        if row.broken:
+            _regression(case, row)
+        elif missing:
+            _not_judged(case, missing, comparison.fails_if_missing)
+        elif row.before is None or row.after is None:
+            why = f"{row.verdict}: there is nothing to compare it with"
+            xml.SubElement(case, "skipped", message=why)
+        yield case
+    for missing in unjudged.values():
+        case = _case(missing[0].gap)
+        _not_judged(case, missing, comparison.fails_if_missing)
+        yield case
+
+
+def _case(row: Difference | Gap) -> xml.Element:
+    return xml.Element(
         "testcase",
         classname=_clean(f"boardprof.{row.device}" if row.device else "boardprof"),
-        name=_clean(what_of(row)),
+        name=_clean(what_of(row) if row.name else row.metric),
         time="0",
     )
-    if row.before is None or row.after is None:
-        xml.SubElement(
-            case, "skipped", message=f"{row.verdict}: there is nothing to compare it with"
-        )
-    elif row.broken:
-        numbers = (
-            f"{median_text(row.before, row.kind)} -> {median_text(row.after, row.kind)} "
-            f"({change_text(row)}, {certainty(row)}, {row.before.n} and {row.after.n} samples)"
-        )
-        rules = ", ".join(map(str, row.broken))
-        message = f"{row.metric} of {row.name}: {numbers}, limit {rules}"
-        failure = xml.SubElement(case, "failure", type="regression", message=_clean(message))
-        failure.text = "\n".join(map(_clean, [what_of(row), numbers, f"broken: {rules}"]))
-    return case
+
+
+def _regression(case: xml.Element, row: Difference) -> None:
+    assert row.before is not None
+    assert row.after is not None
+    numbers = (
+        f"{median_text(row.before, row.kind)} -> {median_text(row.after, row.kind)} "
+        f"({change_text(row)}, {certainty(row)}, {row.before.n} and {row.after.n} samples)"
+    )
+    rules = ", ".join(map(str, row.broken))
+    message = f"{row.metric} of {row.title}: {numbers}, limit {rules}"
+    failure = xml.SubElement(case, "failure", type="regression", message=_clean(message))
+    failure.text = "\n".join(map(_clean, [what_of(row), numbers, f"broken: {rules}"]))
+
+
+def _not_judged(case: xml.Element, missing: Sequence[Unjudged], is_failure: bool) -> None:
+    texts = [f"not judged by {each.rule}: {each.why}" for each in missing]
+    message = _clean("; ".join(texts))
+    if is_failure:
+        failure = xml.SubElement(case, "failure", type="not judged", message=message)
+        failure.text = "\n".join(map(_clean, texts))
+    else:
+        xml.SubElement(case, "skipped", message=message)
+
+
+def _count(cases: Iterable[xml.Element], outcome: str) -> str:
+    return str(sum(case.find(outcome) is not None for case in cases))
 
 
 def _properties(comparison: Comparison) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from boardprof.comparison.comparison import Comparison, Difference
@@ -10,6 +11,9 @@ from boardprof.render.comparison_cells import certainty, change_text, headline, 
 from boardprof.render.markdown import code, markdown_table
 
 __all__ = ["comparison_markdown"]
+
+_PLAIN = re.compile(r"[^\W_]+(?:[ .,:;()%+=-]|[^\W_])*")
+"""Letters, digits, and what no renderer takes for markup, a link, an issue or somebody's name."""
 
 _HEADERS = ["Function", "Metric", "Before", "After", "Change", "Certainty", "Verdict"]
 
@@ -19,7 +23,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     changed = [row for row in comparison.rows if row.rule or row.verdict in ("better", "worse")]
     changed.sort(key=lambda row: row.rule is None)
     rest = [row for row in comparison.rows if row not in changed]
-    mark = "❌" if comparison.regressed else "✅"
+    mark = "❌" if comparison.failed else "✅"
     parts = [
         f"### {mark} boardprof: {_text(headline(comparison))}\n",
         f"{code(comparison.before_name)} → {code(comparison.after_name)}\n",
@@ -54,7 +58,7 @@ def _cells(row: Difference) -> list[str]:
     place = f" on {row.device}" if row.device else ""
     flags = f" {row.flags}" if row.flags else ""
     return [
-        code(f"{row.name}({row.shapes}){flags}{place}"),
+        code(f"{row.title}({row.shapes}){flags}{place}"),
         code(row.metric),
         median_text(row.before, row.kind),
         median_text(row.after, row.kind),
@@ -70,4 +74,4 @@ def _folded(summary: str, content: str) -> str:
 
 def _text(note: str) -> str:
     """Return a sentence in which names of the user's stand, as no markup."""
-    return code(note) if any(char in note for char in "<>&[]`*_|\\") else note
+    return note if _PLAIN.fullmatch(note) else code(note)

@@ -17,8 +17,8 @@ from boardprof.render.comparison_cells import (
 
 __all__ = ["comparison_table"]
 
-_LEFT = ("Name", "Flags", "Arguments", "Device", "Metric", "Verdict")
-_OPTIONAL = ("Flags", "Arguments", "Device")
+_LEFT = ("Name", "Label", "Flags", "Arguments", "Device", "Metric", "Verdict")
+_OPTIONAL = ("Label", "Flags", "Arguments", "Device")
 
 
 def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> str:
@@ -50,6 +50,7 @@ def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> s
 def _cells(row: Difference) -> dict[str, str]:
     return {
         "Name": escaped(row.name),
+        "Label": escaped(row.label),
         "Flags": escaped(row.flags),
         "Arguments": escaped(row.shapes),
         "Device": escaped(row.device),

@@ -7,26 +7,22 @@ first line is a table, its columns at least two blanks apart.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final, TypeAlias
+from typing import Final
 
 from boardprof.render.cells import display_width
+from boardprof.render.folding import LEAST_WIDTH, Line, columns_of, folded_line
 
 __all__ = ["fitted"]
 
-_Line: TypeAlias = list[str]  # a piece a column of the terminal; "" behind a wide character
-
-_LEAST_WIDTH: Final = 20
 _GAP: Final = "  "
 _SHORTEST_NAME: Final = 8
-_KEYS: Final = ("Name", "Metric", "Device", "Flags", "Argument Shapes", "Arguments")
+_KEYS: Final = ("Name", "Label", "Metric", "Device", "Flags", "Argument Shapes", "Arguments")
 """Columns that may tell rows apart, the most needed first."""
 
 _RULE: Final = "----------"
-_INDENT: Final = "    "
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -59,7 +55,7 @@ def fitted(text: str, width: int, *, styled: bool) -> str:
 def _table(lines: Sequence[str], width: int, styled: bool) -> list[str]:
     heads = 2 if lines[0].startswith(" ") and len(lines) > 1 else 1
     blocks = [lines]
-    if width >= _LEAST_WIDTH and max(map(display_width, lines)) > width:
+    if width >= LEAST_WIDTH and max(map(display_width, lines)) > width:
         blocks = list(_blocks(lines, heads, width))
     shown: list[str] = []
     for block in blocks:
@@ -84,29 +80,13 @@ def _facts(lines: Sequence[str], width: int, styled: bool) -> list[str]:
     shown: list[str] = []
     for number, line in enumerate(lines):
         style = _BOLD if is_titled and number == 0 else _DIM
-        folded = _folded(line, width) if width >= _LEAST_WIDTH else [line]
-        shown += [_in_style(each, style if styled else "") for each in folded]
+        parts = folded_line(line, width) if width >= LEAST_WIDTH else [line]
+        shown += [_in_style(each, style if styled else "") for each in parts]
     return shown
 
 
 def _in_style(line: str, style: str) -> str:
     return f"{style}{line}{_PLAIN}" if style and line else line
-
-
-def _folded(line: str, width: int) -> list[str]:
-    if display_width(line) <= width:
-        return [line]
-    if line.isascii():
-        return textwrap.wrap(
-            line, width, subsequent_indent=_INDENT, break_on_hyphens=False, drop_whitespace=True
-        )
-    columns, folded = _columns_of(line), []
-    while len(columns) > width:
-        # Not between the halves of a wide character.
-        end = width - 1 if columns[width] == "" else width
-        folded.append("".join(columns[:end]))
-        columns = [*_INDENT, *columns[end:]]
-    return [*folded, "".join(columns)]
 
 
 @dataclass(frozen=True)
@@ -136,8 +116,8 @@ def _cut(cell: str, most: int) -> str:
         pad = " " * (most - display_width(text))
         return pad + text if cell.startswith(" ") else text + pad
     dots = "..."[:most]
-    kept = _columns_of(text)[: most - len(dots)]
-    if _columns_of(text)[len(kept)] == "":
+    kept = columns_of(text)[: most - len(dots)]
+    if columns_of(text)[len(kept)] == "":
         kept[-1] = " "  # half of a wide character
     return "".join(kept) + dots
 
@@ -146,7 +126,7 @@ def _blocks(lines: Sequence[str], heads: int, width: int) -> Iterator[list[str]]
     keys, others = _parsed(lines, heads)
     widest = max((c.width for c in others if c.header not in _KEYS), default=0)
     # Names are cut before numbers are.
-    keys = _narrowed(keys, max(_LEAST_WIDTH // 2, min(2 * width // 3, width - widest)))
+    keys = _narrowed(keys, max(LEAST_WIDTH // 2, min(2 * width // 3, width - widest)))
     room = width - sum(key.width + len(_GAP) for key in keys)
     others = [column.cut(room) for column in others]
     taken: list[_Column] = []
@@ -162,16 +142,22 @@ def _blocks(lines: Sequence[str], heads: int, width: int) -> Iterator[list[str]]
 def _narrowed(keys: Sequence[_Column], most: int) -> list[_Column]:
     """Return keys that take no more than ``most`` columns, gaps behind them included.
 
-    The least needed are left out; before a metric is, the name is cut.
+    The least needed are left out; before that makes rows alike, the name is cut.
     """
     kept = list(keys)
     while len(kept) > 1 and sum(key.width + len(_GAP) for key in kept) > most:
         least = max(kept[1:], key=lambda key: _KEYS.index(key.header))
+        fewer = [key for key in kept if key is not least]
         left = most - sum(key.width + len(_GAP) for key in kept[1:]) - len(_GAP)
-        if least.header == "Metric" and left >= _SHORTEST_NAME:
+        if left >= _SHORTEST_NAME and _unlike(fewer) < _unlike(kept):
             return [kept[0].cut(left), *kept[1:]]
-        kept.remove(least)
+        kept = fewer
     return [key.cut(max(1, most - len(_GAP))) for key in kept]
+
+
+def _unlike(keys: Sequence[_Column]) -> int:
+    """Return how many different rows there are."""
+    return len({*zip(*(key.cells for key in keys), strict=True)})
 
 
 def _laid(keys: Sequence[_Column], columns: Sequence[_Column], heads: int) -> list[str]:
@@ -198,7 +184,7 @@ def _laid_width(columns: Sequence[_Column]) -> int:
 
 def _parsed(lines: Sequence[str], heads: int) -> tuple[list[_Column], list[_Column]]:
     """Return the columns that tell rows apart, and the others."""
-    pieces = [_columns_of(line) for line in lines]
+    pieces = [columns_of(line) for line in lines]
     longest = max(map(len, pieces))
     pieces = [piece + [" "] * (longest - len(piece)) for piece in pieces]
     titles, rows = pieces[: heads - 1], pieces[heads - 1 :]
@@ -216,9 +202,9 @@ def _parsed(lines: Sequence[str], heads: int) -> tuple[list[_Column], list[_Colu
     else:
         keys = [column for column in columns if _tells_apart(column)]
     keys = [key for key in keys if key.header in _KEYS] or columns[:1]
-    others = [column for column in columns if column not in keys]
-    # The first is a key whatever it is called.
-    return (keys if columns[0] in keys else [columns[0]]), others
+    if columns[0] not in keys:
+        keys = columns[:1]  # the first is a key whatever it is called
+    return keys, [column for column in columns if column not in keys]
 
 
 def _tells_apart(column: _Column) -> bool:
@@ -233,7 +219,7 @@ def _title(groups: Iterable[tuple[int, str]], end: int) -> str:
     return titles[-1].rstrip("-").rstrip(" ") if titles else ""
 
 
-def _spans(rows: Sequence[_Line]) -> list[tuple[int, int]]:
+def _spans(rows: Sequence[Line]) -> list[tuple[int, int]]:
     """Return where columns begin and end: two blanks in all rows part them.
 
     What has no header is no column but part of the one before it, whose cells have blanks.
@@ -254,16 +240,3 @@ def _spans(rows: Sequence[_Line]) -> list[tuple[int, int]]:
         else:
             merged.append((begin, end))
     return merged
-
-
-def _columns_of(line: str) -> _Line:
-    if line.isascii():
-        return list(line)
-    columns: _Line = []
-    for char in line:
-        width = display_width(char)
-        if width == 0 and columns:
-            columns[-1 if columns[-1] else -2] += char
-        else:
-            columns += [char, ""][:width]
-    return columns

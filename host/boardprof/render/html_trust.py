@@ -21,10 +21,11 @@ _CLOCKS = {
     "declared": ("Declared clock", False),
     "simulated": ("Simulated clock: no wall time", True),
 }
-_SHOWN = 3
+_SHOWN = 1
 """Warnings of one kind that are not folded up."""
 
 _CAUTION = frozenset({"warning", "unsupported", "estimated", "of several runs", "may have wrapped"})
+_IDENTITY = frozenset({"clock", "agent", "flags"})
 
 
 def isolated(text: str) -> str:
@@ -53,20 +54,33 @@ def cards(report: Report) -> str:
     """Return a card for each board: its identity, and how far its numbers go."""
     devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
     if devices:
-        return "\n".join(_card(report, name, facts) for name, facts in devices.items())
+        folds = len(devices) > 1
+        made = [_card(report, name, facts, folds=folds) for name, facts in devices.items()]
+        return "\n".join(made)
     told = dict.fromkeys(report.calls.column("Device").filled(""))
     names = dict.fromkeys([*(n for n in told if isinstance(n, str) and n), *report.device_metrics])
-    made = [_card(report, name, {}) for name in names]
+    made = [_card(report, name, {}, folds=len(names) > 1) for name in names]
     return "\n".join(made) or '<p class="empty">The Report says nothing of a board.</p>'
 
 
-def _card(report: Report, name: str, facts: Mapping[str, Any]) -> str:
+def _card(report: Report, name: str, facts: Mapping[str, Any], *, folds: bool) -> str:
+    """Return one board's card; of several, what is neither identity nor caution is folded up."""
     lines = _lines(report, name, facts)
+    first = [line for line in lines if not folds or line[0].lower() in _IDENTITY | _CAUTION]
+    rest = [line for line in lines if line not in first]
+    body = _list(first) if first else ""
+    if rest:
+        terms = html.escape(", ".join(term for term, _ in rest))
+        body += f"<details><summary>{terms}</summary>{_list(rest)}</details>"
+    body = body or '<p class="empty">Nothing more is known.</p>'
+    return f'<article class="card">\n<h3>{isolated(name)}{_tags(facts)}</h3>\n{body}\n</article>'
+
+
+def _list(lines: Iterable[tuple[str, str]]) -> str:
     items = "\n".join(
         f"<dt>{html.escape(term)}</dt><dd{_class(term)}>{text}</dd>" for term, text in lines
     )
-    body = f"<dl>\n{items}\n</dl>" if lines else '<p class="empty">Nothing more is known.</p>'
-    return f'<article class="card">\n<h3>{isolated(name)}{_tags(facts)}</h3>\n{body}\n</article>'
+    return f"<dl>\n{items}\n</dl>"
 
 
 def _class(term: str) -> str:
@@ -104,7 +118,7 @@ def _lines(report: Report, name: str, facts: Mapping[str, Any]) -> list[tuple[st
     if unsupported and "unsupported" not in known:
         lines.append(("Unsupported", _reasons(unsupported)))
     if facts.get("cflags") and "flags" not in known:
-        lines.append(("Flags", f"<code>{isolated(' '.join(map(str, facts['cflags'])))}</code>"))
+        lines.append(("Flags", _flags(map(str, facts["cflags"]))))
     if facts.get("port"):
         lines.append(("Port", isolated(str(facts["port"]))))
     return lines + [(term, text) for term, text in _wraps(report, name) if text]
@@ -117,8 +131,13 @@ def _term(term: str) -> str:
 def _definition(term: str, value: Metric, facts: Mapping[str, Any]) -> str:
     if term == "unsupported" and facts.get("unsupported"):
         return _reasons(facts["unsupported"], cell(value, term, ","))
-    text = isolated(cell(value, term, ","))
-    return f"<code>{text}</code>" if term == "flags" else text
+    text = cell(value, term, ",")
+    return _flags(text.split(" ")) if term == "flags" else isolated(text)
+
+
+def _flags(flags: Iterable[str]) -> str:
+    """Return flags of a compiler, none of which is parted where a line ends."""
+    return f"<code>{' '.join(map(isolated, flags))}</code>"
 
 
 def _reasons(unsupported: Mapping[str, Any], line: str = "") -> str:
@@ -186,9 +205,8 @@ def _folded(items: Sequence[str]) -> str:
 
 def _seen(each: Warning_) -> str:
     place = _place(each.key.device, each.key.flags)
-    return (
-        f"<li>{isolated(each.key.name)}{place}, {isolated(each.metric)}: {isolated(each.text)}</li>"
-    )
+    what = f"{isolated(each.key.title)}{place}, {isolated(each.metric)}"
+    return f"<li>{what}: {isolated(each.text)}</li>"
 
 
 def _place(device: str, flags: str) -> str:

@@ -107,7 +107,7 @@ def _kind_of_total(report: Report, name: str) -> str:
 
 def _key(key: GroupKey | Difference) -> dict[str, str]:
     return {
-        "name": escaped(key.name),
+        "name": escaped(key.title),
         "device": escaped(key.device),
         "flags": escaped(key.flags),
         "shapes": escaped(key.shapes),
@@ -148,17 +148,22 @@ def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | fl
 
 
 def _changes(comparison: Comparison) -> dict[str, Any]:
-    before, after = comparison.before_name, comparison.after_name
-    sides = [(after, comparison.after_facts), (before, comparison.before_facts)]
-    shown = " against ".join(escaped(f"{name}{_told(facts)}") for name, facts in sides)
-    notes = [f"{shown}.", *map(escaped, comparison.notes)]
-    return {"note": " ".join(notes), "rows": [_change(each) for each in comparison.rows]}
+    old, new = _identity(comparison.before_facts), _identity(comparison.after_facts)
+    return {
+        "before": escaped(comparison.before_name),
+        "after": escaped(comparison.after_name),
+        "facts": [
+            [escaped(name), escaped(old.get(name, "")), escaped(new.get(name, ""))]
+            for name in {**old, **new}
+        ],
+        "notes": [escaped(note) for note in comparison.notes],
+        "rows": [_change(each) for each in comparison.rows],
+    }
 
 
-def _told(facts: Sequence[tuple[str, str]]) -> str:
+def _identity(facts: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return build, compiler and flags of a side."""
-    told = [f"{name} {value}" for name, value in facts if name.endswith(_IDENTITY)]
-    return f" ({'; '.join(told)})" if told else ""
+    return {name: value for name, value in facts if name.endswith(_IDENTITY)}
 
 
 def _changed_keys(comparison: Comparison) -> list[dict[str, str]]:

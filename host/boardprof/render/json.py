@@ -74,8 +74,8 @@ def _rendered(report: Report) -> str:
 def parse_json(text: str | bytes) -> Report:
     """Read a Report from JSON.
 
-    Beside what ``render_json`` writes, TVM's output (17 decimals) and the form
-    in TVM's documentation (plain strings, no configuration) are read.
+    Beside what ``render_json`` writes, TVM's output (17 decimals; infinities and NaN bare) and the
+    form in TVM's documentation (plain strings, no configuration) are read.
 
     Args:
         text: JSON, as bytes in UTF-8.
@@ -83,6 +83,8 @@ def parse_json(text: str | bytes) -> Report:
     Raises:
         ReportFileError: the text is not a Report; ``where`` is the place in it.
     """
+    if not isinstance(text, str | bytes | bytearray):
+        raise ReportFileError(f"a Report is read from JSON as text or bytes, not {text!r:.60}")
     try:
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")

@@ -150,6 +150,7 @@ _MEASUREMENT: Final = _object(
         "name": _TEXT,
         "device": _TEXT,
         "arguments": _TEXT,
+        "label": _TEXT,
         "flags": _TEXT,
         "build_id": _TEXT,
         "number": _INTEGER,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON taken piece by piece, so that a million rows never stand in memory as dicts.
 
-Strict: no NaN, no Infinity, no number beyond 64-bit floats, and each fault with its place.
+Strict: no NaN, no Infinity, no number beyond 64-bit floats, no key twice, and each fault with its
+place. What TVM writes for numbers that are not finite is the one exception.
 """
 
 from __future__ import annotations
@@ -21,10 +22,19 @@ __all__ = ["JsonReader", "json_kind", "need_list", "need_object", "syntax_error"
 
 _FAULT: Final = object()  # stands in the parsed JSON for what cannot be accepted
 _NON_FINITE_HINT: Final = 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
+_DAMAGED_HINT: Final = "write each key once; a file that nobody edited is damaged"
 _BLANK: Final = " \t\n\r"
 _BLANKS: Final = re.compile(r"[ \t\n\r]*")
 _SURROGATE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 """Halves of a character that stand alone, but for those that Python reads file names with."""
+
+_TVMS_NUMBER: Final = r"-?(?:inf|nan)\b(?:\(\w*\))?"
+"""A number that is not finite as C++ writes it, and so TVM, bare."""
+
+_BARE: Final = re.compile(_TVMS_NUMBER)
+_STRING_OR_BARE_MEMBER: Final = re.compile(
+    rf'"(?:[^"\\]|\\.)*"|(?P<colon>:[{_BLANK}]*)(?P<bare>{_TVMS_NUMBER})', re.DOTALL
+)
 
 _CUT_TOKEN: Final = re.compile(r"-|\.|[eE][-+]?|nu?l?|tr?u?|fa?l?s?")
 
@@ -43,7 +53,10 @@ class JsonReader:
         self._faults: list[tuple[str, str | None]] = []
         self._has_surrogates = _may_have_surrogates(text)
         self._decoder = json.JSONDecoder(
-            parse_constant=self._constant, parse_float=self._number, strict=True
+            object_pairs_hook=self._object,
+            parse_constant=self._constant,
+            parse_float=self._number,
+            strict=True,
         )
 
     def next(self) -> str:
@@ -57,16 +70,10 @@ class JsonReader:
         """Take a whole value, of which ``place`` is the place in the Report.
 
         Raises:
-            ReportFileError: a number in it that JSON has not, or that is too large.
+            ReportFileError: a number in it that JSON has not, or that is too large; a key twice.
         """
         self.next()
-        try:
-            value, end = self._decoder.raw_decode(self._text, self._pos)
-        except json.JSONDecodeError:
-            raise
-        except ValueError:  # an integer of thousands of digits
-            value, end = self._slow_decoder.raw_decode(self._text, self._pos)
-        self._pos = end
+        value, self._pos = self._decoded()
         if self._faults:
             message, hint = self._faults[0]
             raise ReportFileError(message, where=_find_fault(value, *place) or "", hint=hint)
@@ -78,8 +85,25 @@ class JsonReader:
             )
         return value
 
+    def _decoded(self) -> tuple[Any, int]:
+        """Return the next value, and where it ends."""
+        try:
+            return self._decoder.raw_decode(self._text, self._pos)
+        except json.JSONDecodeError as error:
+            if not _is_bare_member(error):
+                raise
+        except ValueError:  # an integer of thousands of digits
+            return self._slow_decoder.raw_decode(self._text, self._pos)
+        self._text = self._text[: self._pos] + _with_quotes(self._text[self._pos :])
+        return self._decoded()
+
     def members(self) -> Iterator[str]:
-        """Take an object: yield each key; its value must be taken before the next one."""
+        """Take an object: yield each key; its value must be taken before the next one.
+
+        Raises:
+            ReportFileError: a key is there twice.
+        """
+        seen: set[str] = set()
         for _ in self._between_commas("}"):
             if self.next() != '"':
                 raise self._error("Expecting property name enclosed in double quotes")
@@ -87,6 +111,9 @@ class JsonReader:
             if self.next() != ":":
                 raise self._error("Expecting ':' delimiter")
             self._pos += 1
+            if key in seen:
+                raise ReportFileError(_twice(key), hint=_DAMAGED_HINT)
+            seen.add(key)
             yield key
 
     def elements(self) -> Iterator[int]:
@@ -120,11 +147,21 @@ class JsonReader:
     def _slow_decoder(self) -> json.JSONDecoder:
         """One that asks for each integer."""
         return json.JSONDecoder(
+            object_pairs_hook=self._object,
             parse_constant=self._constant,
             parse_float=self._number,
             parse_int=self._integer,
             strict=True,
         )
+
+    def _object(self, members: list[tuple[str, Any]]) -> object:
+        found = dict(members)
+        if len(found) == len(members):
+            return found
+        keys = [key for key, _ in members]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        self._faults.append((_twice(repeated), _DAMAGED_HINT))
+        return _FAULT
 
     def _integer(self, digits: str) -> object:
         try:
@@ -146,6 +183,28 @@ class JsonReader:
             return value
         self._faults.append((f"{digits:.40} is too large for a 64-bit float", None))
         return _FAULT
+
+
+def _is_bare_member(error: json.JSONDecodeError) -> bool:
+    """Tell whether parsing failed at a member of an object that is no JSON, but is TVM's."""
+    is_member = error.doc[: error.pos].rstrip(_BLANK).endswith(":")
+    return is_member and _BARE.match(error.doc, error.pos) is not None
+
+
+def _with_quotes(text: str) -> str:
+    """Return JSON in which such members stand as we write them."""
+
+    def quoted(found: re.Match[str]) -> str:
+        bare = found["bare"]
+        if bare is None:
+            return found[0]
+        return f'{found["colon"]}"{"nan" if "nan" in bare else bare}"'
+
+    return _STRING_OR_BARE_MEMBER.sub(quoted, text)
+
+
+def _twice(key: str) -> str:
+    return f"the key {json.dumps(key)} is there twice"
 
 
 def syntax_error(error: json.JSONDecodeError) -> ReportFileError:

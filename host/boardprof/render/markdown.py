@@ -20,13 +20,16 @@ from boardprof.render.aggregate import (
     per_call_median,
 )
 from boardprof.render.cells import cell, escaped, per_call_cell
+from boardprof.render.labels import LABEL
+from boardprof.render.mixed import mixed_columns, mixed_note
 from boardprof.render.names import KEY_COLUMNS, text_of
 from boardprof.report.report import Report, Row
 
 __all__ = ["code", "markdown_table", "render_markdown"]
 
 _PLAIN = re.compile(r"[\w .,:;=()\[\]{}/+*%'^?!@$-]+")
-_LEFT_OUT = frozenset({*KEY_COLUMNS, "Hash"})
+_KEYS = (LABEL, "Flags", "Argument Shapes")
+_LEFT_OUT = frozenset({*KEY_COLUMNS, LABEL, "Hash"})
 
 
 def render_markdown(report: Report) -> str:
@@ -65,14 +68,13 @@ def markdown_table(headers: list[str], rows: list[list[str]], *, left: int = 1) 
 def _device(report: Report, device: str, rows: list[Row]) -> str:
     groups: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
-        name = text_of(row.get("Hash", row.get("Name", "")))
-        rest = (text_of(row.get(column, "")) for column in ("Flags", "Argument Shapes"))
-        groups.setdefault((name, *rest), []).append(row)
+        key = tuple(text_of(row.get(column, "")) for column in ("Name", "Hash", *_KEYS))
+        groups.setdefault(key, []).append(row)
     samples = list(groups.values())
     merged = [merge_rows(group) for group in samples]
     order = largest_first(merged, SORT_COLUMNS)
     samples, merged = [samples[i] for i in order], [merged[i] for i in order]
-    keys = [column for column in ("Flags", "Argument Shapes") if any(column in r for r in merged)]
+    keys = [column for column in _KEYS if any(column in r for r in merged)]
     numbers = _number_columns(merged)
     headers = ["Name", *keys, *(code(column) for column in numbers), "Samples"]
     lines = [
@@ -85,8 +87,10 @@ def _device(report: Report, device: str, rows: list[Row]) -> str:
         for row, group in zip(merged, samples, strict=True)
     ]
     title = f"**{code(device) or 'no device'}**{_clock(report, device)}\n\n"
-    note = "\nCounts and times are medians per call.\n" if numbers else ""
-    return title + markdown_table(headers, lines, left=1 + len(keys)) + note
+    notes = ["Counts and times are medians per call."] if numbers else []
+    notes += mixed_note(mixed_columns(report.calls, merged), code)
+    told = "".join(f"\n{note}\n" for note in notes)
+    return title + markdown_table(headers, lines, left=1 + len(keys)) + told
 
 
 def _number_columns(rows: list[Row]) -> list[str]:

@@ -5,24 +5,33 @@ A Report does not say when a sample began: only what it took is true, and that t
 other as they ran. Where a device has no time, its samples are as long as their instructions or
 ticks are many, one of which is drawn as 1 us; the device's name, and ``boardprof_time_base`` in the
 metadata, say so.
+
+Reports have many rows, so that entries are written column by column, as text.
 """
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Iterator
+from functools import cache
+from itertools import chain
+from operator import itemgetter
 
 from boardprof._version import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration
-from boardprof.render.aggregate import SORT_COLUMNS
-from boardprof.render.chrome_trace import TraceEvent, Track, chrome_trace
-from boardprof.render.names import KEY_COLUMNS, plain, text_of
-from boardprof.render.stacks import device_of, summed_columns, weight_of
-from boardprof.report.report import Report, Row
+from boardprof.render.chrome_trace import json_text, microseconds, trace_text, track_names
+from boardprof.render.names import KEY_COLUMNS, plain
+from boardprof.render.stacks import Stacks, weights_of
+from boardprof.report.calls import Calls
+from boardprof.report.columns import Column
+from boardprof.report.report import Report
 
 __all__ = ["render_chrome"]
 
 _ORDER = "samples in run order, end to end; when each began was not recorded"
+_TEXTS = ("Argument Shapes", "Flags")
 _MOST_NS = (1 << 53) - 1
 """Times that are exact as the floats that readers take them for, ns."""
 
@@ -33,63 +42,111 @@ def render_chrome(report: Report) -> str:
     Raises:
         UsageError: no sample has a length that can be drawn.
     """
-    by_device: dict[str, list[Row]] = {}
-    for row in report.calls:
-        by_device.setdefault(device_of(row), []).append(row)
-    bases = {device: _base(rows) for device, rows in by_device.items()}
-    events = [
-        event
-        for device, rows in by_device.items()
-        if (base := bases[device]) is not None
-        for event in _events(device, rows, base)
-    ]
-    if not events:
+    tracks = _Tracks(report.calls)
+    samples = list(tracks.samples())
+    if not samples:
         raise UsageError("The Report has no Counts and no Durations: there is nothing to draw.")
+    samples.sort(key=itemgetter(0, 1))
     metadata = {
         "boardprof": __version__,
-        "boardprof_time_base": {d: _base_text(rows, bases[d]) for d, rows in by_device.items()},
+        "boardprof_time_base": tracks.bases,
         "boardprof_order": _ORDER,
         "boardprof_configuration": {k: plain(v) for k, v in report.configuration.items()},
     }
-    return chrome_trace(events, metadata=metadata)
+    return trace_text(chain(tracks.names(), map(itemgetter(2), samples)), metadata=metadata)
 
 
-def _base(rows: list[Row]) -> str | None:
-    """Return the column that a device's samples are as long as."""
-    columns = summed_columns(rows)
-    return next((name for name in (*SORT_COLUMNS, *columns) if name in columns), None)
+class _Tracks:
+    """The samples of each device, end to end."""
+
+    def __init__(self, calls: Calls) -> None:
+        """Choose what each device's samples are as long as."""
+        self._calls = calls
+        self._stacks = stacks = Stacks(calls)
+        self._base = [next(iter(names), None) for names in stacks.columns]
+        self._is_time = [
+            base is not None and device in stacks.devices_with(calls.column(base).of(Duration))
+            for device, base in enumerate(self._base)
+        ]
+        self._numbers: dict[int, int] = {}
+
+    @property
+    def bases(self) -> dict[str, str]:
+        """What the lengths on each device are."""
+        texts = map(_base_text, self._base, self._is_time)
+        return dict(zip(self._stacks.devices, texts, strict=True))
+
+    def names(self) -> Iterator[str]:
+        """Yield the entries that name the tracks of which `samples` has yielded any."""
+        for device, number in self._numbers.items():
+            name = self._stacks.devices[device]
+            if not self._is_time[device]:
+                name = f"{name} ({self._base[device]}, not time)"
+            yield from track_names(number, name, {number: "samples"})
+
+    def samples(self) -> Iterator[tuple[int, int, str]]:
+        """Yield begin in ns, the same below 0 of the end, and the entry; of each device in order.
+
+        Whatever cannot be drawn takes no room.
+        """
+        stacks, numbers = self._stacks, self._numbers
+        columns = {base: self._calls.column(base) for base in self._base if base is not None}
+        weights = {base: weights_of(column) for base, column in columns.items()}
+        names = [json_text(frames[0]) for frames in stacks.frames]
+        at_ns = [0] * len(stacks.devices)
+        rows = zip(stacks.device_of, stacks.stack_of, _args(self._calls), strict=True)
+        for row, (device, stack, args) in enumerate(rows):
+            base = self._base[device]
+            weight = None if base is None else weights[base][row]
+            if weight is None:
+                continue
+            begin_ns, length_ns = at_ns[device], round(weight * 1000)
+            at_ns[device] = end_ns = begin_ns + length_ns
+            if end_ns > _MOST_NS:
+                raise _too_long(stacks.devices[device], base)
+            number = numbers.setdefault(device, len(numbers) + 1)
+            yield (
+                begin_ns,
+                -end_ns,
+                f'{{"ph": "X", "name": {names[stack]}, "pid": {number}, "tid": {number}, '
+                f'"ts": {microseconds(begin_ns)}, "dur": {microseconds(length_ns)}, '
+                f'"cat": "sample", "args": {{{args}}}}}',
+            )
 
 
-def _is_time(rows: list[Row], base: str) -> bool:
-    return any(isinstance(row.get(base), Duration) for row in rows)
-
-
-def _base_text(rows: list[Row], base: str | None) -> str:
+def _base_text(base: str | None, is_time: bool) -> str:
     if base is None:
         return "nothing to draw"
-    return "time" if _is_time(rows, base) else f"{base}, not time: one is drawn as 1 us"
+    return "time" if is_time else f"{base}, not time: one is drawn as 1 us"
 
 
-def _events(device: str, rows: list[Row], base: str) -> Iterator[TraceEvent]:
-    """Lay the samples end to end; whatever cannot be drawn takes no room."""
-    name = device if _is_time(rows, base) else f"{device} ({base}, not time)"
-    track = Track(name, "samples")
-    at_ns = 0
-    for row in rows:
-        weight = weight_of(row, base)
-        if weight is None:
-            continue
-        length_ns = round(weight * 1000)
-        if at_ns + length_ns > _MOST_NS:
-            raise UsageError(
-                f"The samples on {device} are too long for a trace: {base} adds up to more than "
-                "2**53 ns.",
-                hint="export speedscope, or fewer samples",
-            )
-        args: dict[str, object] = {
-            key: plain(metric) for key, metric in row.items() if key not in KEY_COLUMNS
-        }
-        args |= {k: text_of(row[k]) for k in ("Argument Shapes", "Flags") if k in row}
-        label = text_of(row.get("Name", "")) or "(no name)"
-        yield TraceEvent(label, at_ns / 1000, length_ns / 1000, track, args, "sample")
-        at_ns += length_ns
+def _too_long(device: str, base: str | None) -> UsageError:
+    return UsageError(
+        f"The samples on {device} are too long for a trace: {base} adds up to more than 2**53 ns.",
+        hint="export speedscope, or fewer samples",
+    )
+
+
+def _args(calls: Calls) -> Iterator[str]:
+    """Yield the members of what is shown of each row besides its length."""
+    texts = {name: _texts(calls.column(name)) for name in calls.names}
+
+    @cache
+    def members(layout: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+        names = [name for name in layout if name not in KEY_COLUMNS]
+        names += [name for name in _TEXTS if name in layout]
+        keys = (json_text(name).replace("%", "%%") for name in names)
+        return ", ".join(f"{key}: %s" for key in keys), tuple(names)
+
+    for layout in calls.layouts:
+        form, names = members(layout)
+        yield form % tuple([next(texts[name]) for name in names])
+
+
+def _texts(column: Column) -> Iterator[str]:
+    """Return the values of the rows that have one as JSON."""
+    given = column.given
+    if isinstance(given, array) and (given.typecode == "q" or all(map(math.isfinite, given))):
+        return map(repr, given)
+    text = cache(json_text) if column.kind is str else json_text
+    return map(text, given if column.kind is not None else map(plain, given))

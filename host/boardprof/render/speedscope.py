@@ -7,15 +7,21 @@ Its file format has no unit for events that are counted: of cycles and instructi
 from __future__ import annotations
 
 import json
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, TypeAlias
 
 from boardprof._version import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration
-from boardprof.render.stacks import device_of, stack_of, summed_columns, weight_of
-from boardprof.report.report import Report, Row
+from boardprof.render.stacks import Stacks, weights_of
+from boardprof.report.columns import Column
+from boardprof.report.report import Report
 
 __all__ = ["render_speedscope"]
+
+_Profile: TypeAlias = dict[str, Any]
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -30,22 +36,21 @@ def render_speedscope(report: Report) -> str:
     Raises:
         UsageError: nothing can be drawn.
     """
-    by_device: dict[str, list[Row]] = {}
-    for row in report.calls:
-        by_device.setdefault(device_of(row), []).append(row)
+    stacks = Stacks(report.calls)
     frames: dict[str, int] = {}
-    profiles = [
-        profile
-        for device, rows in by_device.items()
-        for column in summed_columns(rows)
-        if (profile := _profile(device, column, rows, frames)) is not None
-    ]
+    stack_frames = [[frames.setdefault(f, len(frames)) for f in stack] for stack in stacks.frames]
+    found: dict[tuple[int, str], _Profile] = {}
+    for name in dict.fromkeys(chain(*stacks.columns)):
+        for device, profile in _profiles(report.calls.column(name), name, stacks, stack_frames):
+            found[device, name] = profile
+    places = ((device, name) for device, names in enumerate(stacks.columns) for name in names)
+    profiles = [found[place] for place in places if place in found]
     if not profiles:
         raise UsageError("The Report has no Counts and no Durations: there is nothing to draw.")
     document = {
         "$schema": _SCHEMA,
         "exporter": f"boardprof@{__version__}",
-        "name": ", ".join(by_device),
+        "name": ", ".join(stacks.devices),
         "activeProfileIndex": 0,
         "shared": {"frames": [{"name": name} for name in frames]},
         "profiles": profiles,
@@ -53,28 +58,32 @@ def render_speedscope(report: Report) -> str:
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-def _profile(
-    device: str, column: str, rows: list[Row], frames: dict[str, int]
-) -> dict[str, Any] | None:
-    """Return one metric of a device; None if it has no sample that takes any room."""
-    present = [row for row in rows if column in row]
-    weighed = [(row, weight) for row in present if (weight := weight_of(row, column)) is not None]
-    total = sum(weight for _, weight in weighed)
-    if not total:
-        return None
-    left_out = len(present) - len(weighed)
-    told = f" ({left_out} of {len(present)} samples left out: below 0 or infinite)"
-    is_time = isinstance(weighed[0][0][column], Duration)
-    return {
-        "type": "sampled",
-        "name": f"{device}: {column}" + (told if left_out else ""),
-        "unit": "microseconds" if is_time else "none",
-        "startValue": 0,
-        "endValue": total,
-        "samples": [[_index(frame, frames) for frame in stack_of(row)] for row, _ in weighed],
-        "weights": [weight for _, weight in weighed],
-    }
-
-
-def _index(frame: str, frames: dict[str, int]) -> int:
-    return frames.setdefault(frame, len(frames))
+def _profiles(
+    column: Column, name: str, stacks: Stacks, frames: Sequence[list[int]]
+) -> Iterator[tuple[int, _Profile]]:
+    """Yield a metric of each device that has a sample which takes any room, and the device."""
+    weights = weights_of(column)
+    present = column.present
+    for device, on_device in enumerate(stacks.rows):
+        rows = [row for row in on_device if weights[row] is not None]
+        shown = [weight for row in rows if (weight := weights[row]) is not None]
+        total = sum(shown)
+        if not total:
+            continue
+        if math.isinf(total):
+            raise UsageError(f"{name} on {stacks.devices[device]} adds up to more than a float.")
+        there = len(on_device) if present is None else sum(present[row] for row in on_device)
+        told = f" ({there - len(rows)} of {there} samples left out: below 0 or infinite)"
+        is_time = device in stacks.devices_with(column.of(Duration))
+        yield (
+            device,
+            {
+                "type": "sampled",
+                "name": f"{stacks.devices[device]}: {name}" + (told if there > len(rows) else ""),
+                "unit": "microseconds" if is_time else "none",
+                "startValue": 0,
+                "endValue": total,
+                "samples": [frames[stacks.stack_of[row]] for row in rows],
+                "weights": shown,
+            },
+        )

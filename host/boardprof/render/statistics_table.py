@@ -9,13 +9,13 @@ from typing import Final
 from boardprof.render.cells import display_width, escaped
 from boardprof.render.comparison_cells import number_text
 from boardprof.report.report import Report
-from boardprof.stats.groups import GroupSummary, summaries
+from boardprof.stats.groups import GroupSummary, LeftOut, left_out, summaries
 from boardprof.stats.summary import PERCENTILES, Summary
 
 __all__ = ["render_statistics"]
 
-_LEFT: Final = ("Name", "Flags", "Argument Shapes", "Device", "Metric")
-_OPTIONAL: Final = ("Flags", "Argument Shapes", "Device", "Cold", "Outliers")
+_LEFT: Final = ("Name", "Label", "Flags", "Argument Shapes", "Device", "Metric")
+_OPTIONAL: Final = ("Label", "Flags", "Argument Shapes", "Device", "Cold", "Outliers")
 _EXACT: Final = "exact"
 _SHOWN_OUTLIERS: Final = 8
 
@@ -31,14 +31,15 @@ _NOTES: Final = {
 def render_statistics(report: Report) -> str:
     """Return the statistics of a Report's samples as a text table; see ``Report.statistics``."""
     rows = [_cells(group) for group in summaries(report)]
+    notes = [_left_out(each) for each in left_out(report)]
     if not rows:
-        return "There are no samples.\n"
+        return "".join(f"{line}\n" for line in ("There are no samples.", *notes))
     headers = [name for name in rows[0] if name not in _OPTIONAL or any(row[name] for row in rows)]
     has_exact = any(row["CV"] == _EXACT for row in rows)
     shown = [
         text for name, text in _NOTES.items() if name in headers or (name == _EXACT and has_exact)
     ]
-    lines = [*_lines(headers, rows), "", _LEGEND, *shown]
+    lines = [*_lines(headers, rows), "", _LEGEND, *shown, *notes]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -51,6 +52,7 @@ def _cells(group: GroupSummary) -> dict[str, str]:
 
     return {
         "Name": escaped(key.name),
+        "Label": escaped(key.label),
         "Flags": escaped(key.flags),
         "Argument Shapes": escaped(key.shapes),
         "Device": escaped(key.device),
@@ -66,6 +68,11 @@ def _cells(group: GroupSummary) -> dict[str, str]:
         "Cold": text(summary.first),
         "Outliers": _outliers(summary),
     }
+
+
+def _left_out(lost: LeftOut) -> str:
+    of = f" of {escaped(lost.key.title)}" if lost.key is not None else ""
+    return f"Left out: {escaped(lost.metric)}{of}: {lost.why}."
 
 
 def _cv(summary: Summary) -> str:

@@ -7,14 +7,14 @@ configuration. Six columns always come first, others follow in byte order.
 
 Ours differs in this: lines have no trailing blanks, columns without a value are
 left out, beside each sum stands the median per call, several devices have a sum
-each, rows without a duration are sorted by instructions or ticks, and unprintable
-text is escaped.
+each, rows without a duration are sorted by instructions or ticks, unprintable
+text is escaped, and what cannot be merged is named below.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from array import array
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
 from boardprof.errors import UnknownNameError
@@ -36,6 +36,7 @@ from boardprof.render.cells import (
     tvm_width,
 )
 from boardprof.render.labels import labelled_groups
+from boardprof.render.mixed import mixed_columns, mixed_note
 from boardprof.report.calls import Calls
 from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
@@ -80,7 +81,8 @@ def render_table(
     merged = merge_calls(calls, groups, compat)
     sorted_by = SORT_COLUMNS if compat is None else SORT_COLUMNS[:1]
     order = largest_first(merged, sorted_by) if sort else range(len(merged))
-    tail = _sum_rows(merged, compat) if col_sums else []
+    mixed = mixed_columns(calls, merged) if compat is None else {}
+    tail = _sum_rows(merged, order, compat, mixed) if col_sums else []
     tail += _total_rows(report, with_device=compat is None)
     names = headers_of([merged.names, *tail])
     if compat == "tvm":
@@ -92,7 +94,9 @@ def render_table(
         if name != "Count" and name not in LEVELS and f"{name}/call" not in names:
             per_call = _per_call_cells(name, calls, groups, merged, separator)
             columns.append([f"{name}/call", *(per_call[i] for i in order), *("" for _ in tail)])
-    return _our_text(report.configuration, columns, separator)
+    return _our_text(
+        columns, mixed_note(mixed), configuration_lines(report.configuration, separator)
+    )
 
 
 def _groups(calls: Calls, compat: Compat) -> Groups[Any]:
@@ -124,10 +128,13 @@ def _tvm_text(configuration: Row, columns: Sequence[_Column], separator: str) ->
     return "".join(f"{line}\n" for line in lines)
 
 
-def _our_text(configuration: Row, columns: Sequence[_Column], separator: str) -> str:
+def _our_text(
+    columns: Sequence[_Column], notes: Sequence[str], configuration: Sequence[str]
+) -> str:
     shown = [c for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
     lines = _lines([[escaped(c[0]), *c[1:]] for c in shown], display_width)
-    lines += configuration_lines(configuration, separator)
+    lines += ["", *notes] if notes else []
+    lines += configuration
     return "".join(f"{line.rstrip(' ')}\n" for line in lines)
 
 
@@ -151,7 +158,9 @@ def _per_call_cells(
     ]
 
 
-def _sum_rows(merged: Calls, compat: Compat) -> list[Row]:
+def _sum_rows(
+    merged: Calls, order: Sequence[int], compat: Compat, mixed: Collection[str]
+) -> list[Row]:
     """Return the line and the sums; of several devices, a sum for each in our layout.
 
     TVM adds up all devices. Ticks of different clocks, or instructions of different processors,
@@ -161,9 +170,16 @@ def _sum_rows(merged: Calls, compat: Compat) -> list[Row]:
     by_device = merged.group_by("Device")
     if compat is None and len(by_device) > 1:
         sums = zip(sum_rows(merged, by_device), by_device.keys, strict=True)
-        return [rule, *({**row, "Name": "Sum", "Device": device} for row, (device,) in sums)]
-    [total] = sum_rows(merged, grouped(repeat(0, len(merged))), compat) or [{}]
-    return [rule, {**total, "Name": "Sum"}]
+        own = (_without(mixed, row) | {"Device": device} for row, (device,) in sums)
+        return [rule, *({**row, "Name": "Sum"} for row in own)]
+    all_of_them = Groups(("",), array("q", order), (0, len(merged)))
+    [total] = sum_rows(merged, all_of_them, compat)
+    return [rule, {**_without(mixed, total), "Name": "Sum"}]
+
+
+def _without(columns: Collection[str], row: Row) -> Row:
+    """Return a sum without those of which it would be of a part."""
+    return {name: metric for name, metric in row.items() if name not in columns}
 
 
 def _total_rows(report: Report, *, with_device: bool) -> list[Row]:

@@ -95,11 +95,19 @@ class Windows:
     mask: int = 0
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def counters(self) -> tuple[str, ...]:
         """Names of the counters that were read every time."""
         every = (*self.samples, *self.calibration, *self.totals)
         return tuple(n for n in self.samples[0].readings if all(n in s.readings for s in every))
+
+    @cached_property
+    def overheads(self) -> dict[str, int]:
+        """What the empty function's window counted: the median over the calibration's samples."""
+        return {
+            name: statistics.median_low([each.readings[name].value for each in self.calibration])
+            for name in self.counters
+        }
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,7 @@ class Measurement:
         formulas: metrics that are computed of others: name -> its kind and the formula.
         cold: the first call of all; None: not measured.
         compilers: that the board's image names; () where it is not known.
+        label: what tells its rows from others of the same function and arguments; "": nothing.
     """
 
     function: str
@@ -169,6 +178,7 @@ class Measurement:
     formulas: Mapping[str, tuple[str, Formula]] = field(default_factory=dict)
     cold: Cold | None = None
     compilers: tuple[str, ...] = ()
+    label: str = ""
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
@@ -190,9 +200,8 @@ class Measurement:
         return clock_of(self.samples[0].readings, self.device.clock_kind)
 
     def overhead(self, counter: str) -> int:
-        """What the empty function's window counted: the median over the calibration's samples."""
-        values = [sample.readings[counter].value for sample in self._pass(counter).calibration]
-        return statistics.median_low(values)
+        """What the empty function's window counted; see `Windows.overheads`."""
+        return self._pass(counter).overheads[counter]
 
     def net(self, sample: Sample, counter: str) -> int:
         """What the function itself counted, from its first instruction to its return.

@@ -18,8 +18,9 @@ from boardprof.boards.finding import board_spec
 from boardprof.errors import BoardprofError, DecodeError, UsageError
 from boardprof.formula import Formula, parse_formula
 from boardprof.metrics import Metric
-from boardprof.report.assemble import STACK, assemble
+from boardprof.report.assemble import assemble
 from boardprof.report.report import Report, Row
+from boardprof.report.rows import STACK
 from boardprof.run.stored import Meaning, stored_collectors, stored_measurements
 from boardprof.run.stored_layouts import (
     check_ids,

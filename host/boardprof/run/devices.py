@@ -13,6 +13,7 @@ from typing import Any
 from boardprof.connection import connect
 from boardprof.errors import BoardprofError, BusyError
 from boardprof.progress import activity
+from boardprof.render.plain_table import plain_table
 from boardprof.transport.holders import described, lock_holders, openers
 
 __all__ = ["Found", "devices_facts", "devices_text", "find_devices", "serial_ports"]
@@ -75,24 +76,12 @@ def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Found]:
 def devices_text(found: Sequence[Found]) -> str:
     """Return the table for people."""
     if not found:
-        return "no serial port; an agent on TCP is asked by its name: socket://HOST:PORT"
-    head = ("PORT", "USB ID", "SERIAL", "BOARD", "AGENT", "STATE")
+        return "no serial port; an agent on TCP is asked by its name: socket://HOST:PORT\n"
+    headers = ("Port", "USB ID", "Serial", "Board", "Agent", "State")
     rows = [
-        (
-            each.port,
-            each.usb or "-",
-            each.serial or "-",
-            each.board or "-",
-            each.agent or "-",
-            each.state,
-        )
-        for each in found
+        (each.port, each.usb, each.serial, each.board, each.agent, each.state) for each in found
     ]
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = [
-        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in (head, *rows)
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+    return plain_table(headers, rows)
 
 
 def devices_facts(found: Sequence[Found]) -> dict[str, Any]:

@@ -15,7 +15,10 @@ from boardprof.run.outputs import RETURN, outputs_of
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Expectation", "check_outputs", "read_expectation"]
+__all__ = ["Expectation", "check_outputs", "read_expectations"]
+
+_BOARD = "{board}"
+"""In a file's name: where the board's stands, as in the folders of ``--save-output``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,26 +29,41 @@ class Expectation:
         name: of the parameter, or ``return``; None: the only output that there is.
         file: where it is from.
         array: as the file has it.
+        board: whose output; None: each board's.
     """
 
     name: str | None
     file: str
     array: npt.NDArray[Any]
+    board: str | None = None
 
 
-def read_expectation(text: str) -> Expectation:
-    """Read ``@y.npy`` or ``y=@y.npy``.
+def read_expectations(text: str, boards: Sequence[str]) -> list[Expectation]:
+    """Read ``@y.npy`` or ``y=@y.npy``; of ``@{board}/y.npy``, the file of each board.
+
+    Args:
+        text: as ``--expect`` takes it.
+        boards: the names of those that are measured; "" where it is not named.
 
     Raises:
-        UsageError: it has another form, or the file cannot be read.
+        UsageError: it has another form, a file cannot be read, or the board has no name yet.
     """
+    if _BOARD not in text:
+        return [_read(text, None)]
+    if "" in boards:
+        raise UsageError(f"--expect {text} needs the name of the board.", hint="-b BOARD")
+    return [_read(text.replace(_BOARD, board), board) for board in boards]
+
+
+def _read(text: str, board: str | None) -> Expectation:
     name, equals, file = text.rpartition("=")
     if not file.startswith("@") or file == "@" or (equals and not name):
         raise UsageError(
             f"{text!r} says nothing of what to expect.", hint="--expect y=@y.npy, or @y.npy"
         )
     array = load_array(file[1:], f"--expect {text}", "--save-output DIR writes files that fit")
-    return Expectation(name or None, file[1:], array.astype(array.dtype.newbyteorder("=")))
+    values = array.astype(array.dtype.newbyteorder("="))
+    return Expectation(name or None, file[1:], values, board)
 
 
 def check_outputs(
@@ -55,7 +73,7 @@ def check_outputs(
 
     Args:
         measurement: with the outputs of one call.
-        expectations: what some or all of them must be.
+        expectations: what some or all of them must be; those of other boards are passed over.
         tolerance: how far floats may be from what is expected, as a share of it; 0: not a bit.
 
     Raises:
@@ -63,8 +81,9 @@ def check_outputs(
         UsageError: which output is meant is not said, or it has another shape or element type.
         CheckFailedError: an output is something else.
     """
-    outputs = outputs_of(measurement) if expectations else {}
-    for expectation in expectations:
+    own = [each for each in expectations if each.board in (None, measurement.device.name)]
+    outputs = outputs_of(measurement) if own else {}
+    for expectation in own:
         name = _name(measurement, expectation, outputs)
         _check(measurement, name, outputs[name], expectation, tolerance)
 

@@ -11,7 +11,7 @@ from boardprof.arguments.argument_text import ArgumentText, read_argument
 from boardprof.arguments.signature import Signature
 from boardprof.errors import UsageError
 from boardprof.report.measurement import Measurement
-from boardprof.run.expectation import Expectation, check_outputs, read_expectation
+from boardprof.run.expectation import Expectation, check_outputs, read_expectations
 from boardprof.run.outputs import check_folder, save_outputs
 
 __all__ = ["PlanData", "read_plan_data"]
@@ -70,19 +70,21 @@ def read_plan_data(
     expect: Sequence[str] = (),
     tolerance: float = 0.0,
     folder: str | None = None,
+    boards: Sequence[str] = (),
 ) -> PlanData:
     """Read what the command line says, and the files that it names.
 
     Args:
         arguments: texts by parameter name; see `read_argument`.
-        expect: texts; see `read_expectation`.
+        expect: texts; see `read_expectations`.
         tolerance: see `check_outputs`.
         folder: where outputs go; it is made if need be.
+        boards: the names of those that are measured.
 
     Raises:
         UsageError: a text has no form that is known, or a file or folder cannot be had.
     """
-    expectations = [read_expectation(text) for text in expect]
+    expectations = [each for text in expect for each in read_expectations(text, boards)]
     if tolerance and not expectations:
         raise UsageError("A tolerance needs something to expect.", hint="--expect @y.npy")
     texts = {name: read_argument(name, text) for name, text in arguments.items()}

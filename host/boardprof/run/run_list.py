@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from boardprof.history.run import Run
-from boardprof.render.cells import display_width, escaped
+from boardprof.render.cells import escaped
+from boardprof.render.plain_table import plain_table
 
 __all__ = ["git_text", "run_facts", "run_table"]
 
@@ -16,30 +17,20 @@ _LONGEST = 40
 
 def run_table(runs: Sequence[Run]) -> str:
     """Return a table, a line a run, in the order given."""
-    lines = [
+    return plain_table(
         _HEADERS,
-        *(
+        [
             (
                 f"#{run.id}",
                 run.time.removesuffix("Z").replace("T", " "),
-                run.name or "",
-                git_text(run),
-                ", ".join(run.boards),
-                ", ".join(run.functions),
-                " | ".join(run.flags),
+                _cut(run.name or ""),
+                _cut(git_text(run)),
+                _some_of(run.boards),
+                _some_of(run.functions),
+                _cut(" | ".join(run.flags)),
             )
             for run in runs
-        ),
-    ]
-    shown = [[_cut(escaped(cell)) for cell in line] for line in lines]
-    widths = [max(map(display_width, column)) for column in zip(*shown, strict=True)]
-    return "".join(
-        "  ".join(
-            cell + " " * (width - display_width(cell))
-            for cell, width in zip(line, widths, strict=True)
-        ).rstrip(" ")
-        + "\n"
-        for line in shown
+        ],
     )
 
 
@@ -66,3 +57,13 @@ def git_text(run: Run, *, whole: bool = False) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return names with commas; of many, the first and how many more there are."""
+    text = ", ".join(names)
+    shown = len(names)
+    while len(text) > _LONGEST and shown > 1:
+        shown -= 1
+        text = f"{', '.join(names[:shown])} and {len(names) - shown} more"
+    return _cut(text)

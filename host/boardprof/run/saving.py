@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from boardprof.errors import BoardprofError
-from boardprof.history.finding import history_path, user_history
+from boardprof.history.finding import history_path, is_named, user_history
 from boardprof.history.reference import check_name
 from boardprof.history.run import GitState, RunId
-from boardprof.history.store import History
 from boardprof.report.report import Report
 
 __all__ = ["check_save_name", "git_state", "keep_run"]
@@ -25,15 +24,18 @@ _NO_COMMIT = "(initial)"
 
 
 def check_save_name(name: str | None) -> None:
-    """See before anything is measured that a run can be found by the name given by ``--save``.
+    """See before anything is measured that a run can be kept, and found by its name.
+
+    Args:
+        name: given by ``--save``; None: there is none, nor need there be a history.
 
     Raises:
         UsageError: it cannot, or there is no history.
     """
-    if name is None:
-        return
-    check_name(name)
-    user_history()
+    if name is not None:
+        check_name(name)
+    if name is not None or history_path() is not None:
+        user_history()
 
 
 def keep_run(
@@ -51,20 +53,25 @@ def keep_run(
         name: given by ``--save``.
         command: the command line; None takes that of this process.
         folder: whose git work tree the run is of; None takes the current one.
-        on_note: gets a sentence where it could not be saved.
+        on_note: gets a sentence where it could not be saved, and where a file that the user has
+            named was not there before: the name may be a mistake.
 
     Returns:
         The run's number, or None where nothing was saved.
     """
-    path = history_path()
-    if path is None:
+    if history_path() is None:
         return None
     words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
     try:
-        return History(path).save(report, name, words, git=git_state(folder))
+        history = user_history()
+        is_new = is_named() and not history.path.exists()
+        kept = history.save(report, name, words, git=git_state(folder))
     except BoardprofError as error:
         on_note(f"the run was not kept: {error}")
-    return None
+        return None
+    if is_new:
+        on_note(f"{history.path} was not there: a new history begins with this run")
+    return kept
 
 
 def git_state(folder: str | Path | None = None) -> GitState | None:

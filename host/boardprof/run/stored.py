@@ -214,6 +214,7 @@ def _measurement(
         formulas=formulas[name] or {},
         cold=_cold(stored["cold"], runs[0]) if "cold" in stored else None,
         compilers=tuple(stored.get("compilers", ())),
+        label=stored.get("label", ""),
     )
 
 

@@ -85,15 +85,16 @@ class Boards:
                 key = (_text(each.get("name")), _text(each.get("arguments")))
                 self._measurements.setdefault(key, []).append(each)
 
-    def source(self, name: str, shapes: str, flags: str, device: str) -> Source:
+    def source(self, name: str, shapes: str, flags: str, device: str, label: str = "") -> Source:
         """Return where rows of these keys come from."""
         found = [
             each
             for each in self._measurements.get((name, shapes), ())
             if not flags or each.get("flags") == flags
         ]
-        own = [each for each in found if each.get("device") == device]
-        measurement: Mapping[str, Any] = (own or found or [{}])[0]
+        own = [each for each in found if each.get("device") == device] or found
+        named = [each for each in own if _text(each.get("label")) == label]
+        measurement: Mapping[str, Any] = (named or own or [{}])[0]
         board = device if device in self._devices else _text(measurement.get("device"))
         facts = self._devices.get(board)
         if facts is None:

@@ -17,7 +17,7 @@ from boardprof.stats.boards import Boards, Source
 from boardprof.stats.summary import Number, Summary, is_finite, summarize
 
 __all__ = ["LEVELS", "SHARES", "GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out"]
-__all__ += ["summaries"]
+__all__ += ["summaries", "titled"]
 
 LEVELS: Final = frozenset(["Stack (bytes)"])
 """Columns that say how high something stood in the whole measurement, not how often in a call."""
@@ -26,7 +26,7 @@ SHARES: Final = frozenset(["Percent", "Perturbation (%)"])
 """Columns that also depend on what the agent did around the samples; they are never exact."""
 
 _CALLS = "Count"
-_KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash")
+_KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", "Label")
 
 
 @dataclass(frozen=True, order=True)
@@ -39,6 +39,7 @@ class GroupKey:
         flags: the setting of a sweep, "" where there is none.
         device: the board, or a part of it.
         hash: of the function, "" where rows have none.
+        label: that the user gave the call, as a program's calls may have; "" where rows have none.
     """
 
     name: str
@@ -46,6 +47,12 @@ class GroupKey:
     flags: str = ""
     device: str = ""
     hash: str = ""
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name, and the label where there is one: ``conv2d [layer 3]``."""
+        return titled(self.name, self.label)
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,7 @@ class GroupSummary:
         clock_kind: of the board; "" where it is not known.
         board: the board's name, also where ``key.device`` is a part of it.
         hz: of the clock whose steps the metric counts; None of any other, and where not known.
+        cold_grain: what one step of the clock is worth in ``summary.first``, which is of one call.
     """
 
     key: GroupKey
@@ -76,6 +84,7 @@ class GroupSummary:
     clock_kind: str = ""
     board: str = ""
     hz: int | None = None
+    cold_grain: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,11 @@ class LeftOut:
     why: str
 
 
+def titled(name: str, label: str) -> str:
+    """Return what a call is named in one text: the function, and the label that the user gave."""
+    return f"{name} [{label}]" if label else name
+
+
 def summaries(report: Report) -> list[GroupSummary]:
     """Return a Summary for each group of rows and each numeric column that it has.
 
@@ -103,7 +117,7 @@ def summaries(report: Report) -> list[GroupSummary]:
     boards, calls = Boards(report), report.calls
     groups = calls.group_by(*_KEYS)
     keys = [GroupKey(*map(_text, key)) for key in groups.keys]
-    sources = [boards.source(key.name, key.shapes, key.flags, key.device) for key in keys]
+    sources = [boards.source(k.name, k.shapes, k.flags, k.device, k.label) for k in keys]
     found: list[list[GroupSummary]] = [[] for _ in keys]
     for metric in calls.names:
         column = calls.column(metric)
@@ -185,7 +199,8 @@ def _text(metric: Metric) -> str:
 
 
 def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source) -> GroupSummary:
-    grain = source.grain(metric) / part.most_calls
+    step = source.grain(metric)
+    grain = step / part.most_calls
     is_stepless = source.is_emulated is True and grain == 0 and metric not in SHARES
     # A level is found once and stands in each row: there is nothing random about it.
     is_exact = metric in LEVELS or is_stepless
@@ -200,4 +215,5 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
         clock_kind=source.clock_kind,
         board=source.board or key.device,
         hz=source.hz(metric),
+        cold_grain=step,
     )

@@ -13,8 +13,9 @@ from typing import Final, TypeAlias
 
 from boardprof.errors import UsageError
 
-__all__ = ["OUTLIER_SCORE", "PERCENTILES", "Number", "Summary", "exact_percentile", "is_finite"]
-__all__ += ["magnitude", "percentile", "plain", "summarize"]
+__all__ = ["LARGEST_PLAIN", "OUTLIER_SCORE", "PERCENTILES", "Number", "Summary"]
+__all__ += ["exact_percentile", "far_from_the_others", "is_finite", "magnitude", "percentile"]
+__all__ += ["plain", "summarize"]
 
 Number: TypeAlias = int | float | Fraction
 
@@ -26,6 +27,9 @@ OUTLIER_SCORE: Final = 3.5
 
 _EXACT_FLOAT = 1 << 53
 """Whole numbers below are the same as floats."""
+
+LARGEST_PLAIN: Final = 1e150
+"""Of smaller numbers sums and squares are floats as well."""
 
 _MAD_TO_SIGMA = 0.6745
 """The median absolute deviation of a normal distribution, in standard deviations."""
@@ -136,7 +140,7 @@ def summarize(
         stddev=stddev,
         cv=None if stddev is None else _share(stddev, rounded["mean"]),
         percentiles={share: rounded[f"p{share}"] for share in PERCENTILES},
-        outliers=() if alike else _outliers(values),
+        outliers=() if alike else far_from_the_others(values, OUTLIER_SCORE),
         first=rounded.get("cold"),
         is_exact=is_exact and alike,
         unrounded={
@@ -192,6 +196,23 @@ def exact_percentile(ordered: Sequence[Number], share: float) -> Number:
     return low + (step * part if isinstance(step, int | Fraction) else step * float(part))
 
 
+def far_from_the_others(values: Sequence[Number], score: float) -> tuple[int, ...]:
+    """Return the indices of what is far from the median, measured by how far the others are.
+
+    Args:
+        values: at least one.
+        score: the modified z-score beyond which one is far: standard deviations of the others, if
+            they are normal.
+    """
+    numbers = _floats(values)
+    middle = statistics.median(numbers)
+    distances = [abs(value - middle) for value in numbers]
+    scale = statistics.median(distances) / _MAD_TO_SIGMA
+    if scale == 0:  # more than half are alike: the median says nothing of the rest
+        scale = statistics.fmean(distances) * _MEAN_DEVIATION_TO_SIGMA
+    return tuple(i for i, far in enumerate(distances) if far > score * scale)
+
+
 def _mean(values: Sequence[Number]) -> Number:
     """Return the average, of integers and fractions without rounding."""
     kinds = set(map(type, values))
@@ -230,21 +251,8 @@ def _share(stddev: int | float, mean: int | float) -> float | None:
     if mean == 0:
         return None
     with contextlib.suppress(OverflowError):
-        return stddev / abs(mean)
-    with contextlib.suppress(OverflowError):
         return float(Fraction(stddev) / abs(Fraction(mean)))
     return None
-
-
-def _outliers(values: Sequence[Number]) -> tuple[int, ...]:
-    """Return what is far from the median, measured by how far the others are from it."""
-    numbers = _floats(values)
-    middle = statistics.median(numbers)
-    distances = [abs(value - middle) for value in numbers]
-    scale = statistics.median(distances) / _MAD_TO_SIGMA
-    if scale == 0:  # more than half are alike: the median says nothing of the rest
-        scale = statistics.fmean(distances) * _MEAN_DEVIATION_TO_SIGMA
-    return tuple(i for i, far in enumerate(distances) if far > OUTLIER_SCORE * scale)
 
 
 def _floats(values: Sequence[Number]) -> list[float]:
@@ -253,13 +261,8 @@ def _floats(values: Sequence[Number]) -> list[float]:
     Of large counts, whose differences a float may not hold, how far they are from the first.
     """
     base, largest = values[0], max(magnitude(min(values)), max(values))
-    if largest < _EXACT_FLOAT:
+    if largest < _EXACT_FLOAT or (isinstance(base, float) and largest < LARGEST_PLAIN):
         return [float(value) for value in values]
-    if isinstance(base, float):
-        return [float(value) / float(largest) for value in values]
-    steps = [Fraction(value) - base for value in values]
-    try:
-        return [float(step) for step in steps]
-    except OverflowError:
-        farthest = max(map(abs, steps))
-        return [float(step / farthest) for step in steps]
+    steps = [Fraction(value) - Fraction(base) for value in values]
+    farthest = max(map(abs, steps))
+    return [float(step if farthest < LARGEST_PLAIN else step / farthest) for step in steps]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -14,7 +13,7 @@ from boardprof.report.report import Report
 from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
 from boardprof.stats.modes import two_modes
 from boardprof.stats.ranks import rank_correlation, smallest_p
-from boardprof.stats.summary import OUTLIER_SCORE, Number
+from boardprof.stats.summary import LARGEST_PLAIN, Number, far_from_the_others
 
 __all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "warnings", "warnings_of"]
 
@@ -34,8 +33,19 @@ _LARGE_GRAIN = 0.05
 _LEAST_FOR_SHAPE = 10
 """Fewer samples have no shape: three in a row rise by chance in one of six runs."""
 
+_STANDS_OUT = 10.0
+"""Standard deviations of the others beyond which a sample is worth a warning.
+
+Of plain noise of 5 to 100 samples, one report in a hundred has such a sample where it is normal,
+one in twenty where it is exponential. With the 3.5 by which `Summary` names outliers, it would be
+one in seven, and almost every one.
+"""
+
 _DRIFT_P = 0.001
-"""Looked for in every run: it must be rare that chance looks like it."""
+"""Looked for in every run: it must be rare that chance looks like it; it does in one of 500."""
+
+_NEARLY_1 = 1 - 1e-12
+"""The transform of 1 is infinite."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +69,8 @@ class Warning_:
     def __str__(self) -> str:
         """Return what it is about, and both sentences."""
         flags = f", {self.key.flags}" if self.key.flags else ""
-        return (
-            f"{self.metric} of {self.key.name} on {self.key.device}{flags}: {self.text} {self.hint}"
-        )
+        where = f"{self.metric} of {self.key.title} on {self.key.device}{flags}"
+        return f"{where}: {self.text} {self.hint}"
 
 
 def warnings(report: Report) -> list[Warning_]:
@@ -100,7 +109,7 @@ def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
 
 def _has_floats(group: GroupSummary) -> bool:
     """Tell whether the samples are within what shapes are looked for in."""
-    return max(abs(group.summary.minimum), abs(group.summary.maximum)) <= sys.float_info.max
+    return max(abs(group.summary.minimum), abs(group.summary.maximum)) < LARGEST_PLAIN
 
 
 _Doubts: TypeAlias = Iterator[tuple[str, str]]
@@ -132,7 +141,7 @@ def _first_is_slow(group: GroupSummary) -> bool:
     first, *rest = map(float, group.values)
     middle = statistics.median(rest)
     scale = statistics.median(abs(value - middle) for value in rest) / 0.6745
-    far = OUTLIER_SCORE * scale + 2 * float(group.grain) + _RELEVANT * abs(middle)
+    far = _STANDS_OUT * scale + 2 * float(group.grain) + _RELEVANT * abs(middle)
     return first == group.summary.maximum and first - middle > far
 
 
@@ -140,8 +149,10 @@ def _drift(group: GroupSummary) -> _Doubts:
     n = group.summary.n
     if n < _LEAST_FOR_SHAPE:
         return
-    # Spearman's coefficient of independent samples is near normal with variance 1 / (n - 1).
-    p = math.erfc(abs(rank_correlation(group.values)) * math.sqrt((n - 1) / 2))
+    # Spearman's coefficient of independent samples, transformed as Fisher did, is near normal with
+    # variance 1.06 / (n - 3) (Fieller, Hartley and Pearson, 1957).
+    correlation = min(abs(rank_correlation(group.values)), _NEARLY_1)
+    p = math.erfc(math.atanh(correlation) * math.sqrt((n - 3) / 2.12))
     third = n // 3
     begin, end = _median(group.values[:third]), _median(group.values[-third:])
     if p < _DRIFT_P and _matters(group, end - begin):
@@ -188,7 +199,8 @@ def _noisy(group: GroupSummary) -> _Doubts:
 
 
 def _outlying(group: GroupSummary) -> _Doubts:
-    found = [i for i in group.summary.outliers if i > 0 or not _first_is_slow(group)]
+    far = far_from_the_others(group.values, _STANDS_OUT)
+    found = [i for i in far if i > 0 or not _first_is_slow(group)]
     median = group.summary.median
     if group.summary.n < _LEAST_FOR_SHAPE or not found or any(_bimodal(group)):
         return  # of two parts, the smaller one is no accident

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from boardprof.errors import BuildError, MissingToolError
+from boardprof.errors import BuildError
 from boardprof.toolchain.cache import Cache, FileHashes, digest
 from boardprof.toolchain.compile_unit import (
     Record,
@@ -28,16 +26,12 @@ from boardprof.toolchain.compile_unit import (
     parse_depfile,
     shadows,
 )
-from boardprof.toolchain.tools import ToolFailure, Tools
+from boardprof.toolchain.driver import SEARCHED, Driver
+from boardprof.toolchain.tools import ToolFailure
 
 __all__ = ["Compiler", "LinkFailure", "Object"]
 
-_FORMAT = 3  # of keys and records: raise it when either changes its meaning
 _ENGLISH = {"LC_ALL": "", "LC_MESSAGES": "C", "LANGUAGE": "C"}
-_PROGRAMS = ("cc1", "cc1plus", "as", "ld")
-# Variables that change what GCC finds (GCC manual, 3.21 "Environment Variables").
-_SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
-_ENVIRONMENT = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", *_SEARCHED)
 
 
 @dataclass(frozen=True)
@@ -58,44 +52,15 @@ class LinkFailure(BuildError):
         self.output = output
 
 
-class Compiler:
-    """A compiler on this machine, for one build; its methods may be called from many threads.
-
-    Attributes:
-        version: what ``--version`` prints.
-    """
+class Compiler(Driver):
+    """A compiler on this machine, for one build; its methods may be called from many threads."""
 
     def __init__(
         self, cc: str, package: str, cache: Cache, report: Callable[[str], None] | None = None
     ) -> None:
-        """Look up ``cc`` on PATH.
-
-        Args:
-            cc: the program's name.
-            package: the Debian package that has it.
-            cache: where results are kept.
-            report: is given each command line before it runs, and the warnings
-                of those that succeed; one call at a time.
-
-        Raises:
-            MissingToolError: there is no ``cc``.
-            BuildError: it does not run.
-        """
-        found = shutil.which(cc)
-        if found is None:
-            raise MissingToolError(cc, package, hint=f"sudo apt-get install {package}")
-        self._cc = found
-        self._cache = cache
-        self._tools = Tools(report)
+        """Look up ``cc`` on PATH; see `Driver`."""
+        super().__init__(cc, package, cache, report)
         self._hashes = FileHashes()
-        self.version = self._version()
-        environment = {name: os.environ.get(name) for name in _ENVIRONMENT}
-        self._identity = digest(_FORMAT, cc, self.version, environment, self._programs())
-
-    @property
-    def commands(self) -> list[tuple[str, ...]]:
-        """Those that were run, in the order in which they began."""
-        return self._tools.commands
 
     def compile(self, unit: Unit) -> Object:
         """Return the object of ``unit``, from the cache if it is there.
@@ -158,7 +123,7 @@ class Compiler:
             command = [word for path in scripts for word in ("-T", str(path))]
             command += [f"-L{path}" for path in folders]
             command += [*before, *files, *after, *(str(made.path) for made in last)]
-            command += [f"-Wl,--dependency-file={depfile}"] if self._tells_files() else []
+            command += [f"-Wl,--dependency-file={depfile}"] if self.tells_files() else []
             command += ["-o", str(made)]
             try:
                 self._tools.run(self._cc, command, folder, f"{image} does not link", LC_ALL="C")
@@ -186,21 +151,6 @@ class Compiler:
         self._cache.use(Path(image))
         return Path(image)
 
-    def _tells_files(self) -> bool:
-        """Return whether the linker can tell what it read (GNU ld since 2.35)."""
-        place = ("linkers", digest(self._identity, "dependency-file"))
-        known = self._cache.read(*place)
-        if known is None:
-            try:
-                said = Tools(None).run(
-                    self._cc, ["-Wl,--help"], Path("/"), "the linker", LC_ALL="C"
-                )
-            except BuildError:
-                said = ""
-            known = "yes" if "--dependency-file" in said else "no"
-            self._cache.write(known, *place)
-        return known == "yes"
-
     def edit(self, made: Object, *options: str) -> Object:
         """Return an object as the compiler's own ``objcopy`` changes it.
 
@@ -222,66 +172,6 @@ class Compiler:
                 self._tools.run(program, command, scratch, f"{made.path.name} cannot be edited")
                 self._cache.keep(target, *place)
         return Object(kept, FileHashes().of(kept) or "")
-
-    def program(self, name: str) -> str:
-        """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
-        place = ("compilers", digest(self._identity, self._cc, name))
-        known = self._cache.read(*place)
-        if known is None or not shutil.which(known):
-            asked = [f"-print-prog-name={name}"]
-            known = self._tools.run(self._cc, asked, Path("/"), f"{name} is not found").strip()
-            self._cache.write(known, *place)
-        return known
-
-    def has_library(self, name: str) -> bool:
-        """Return whether ``-lNAME`` is one of those that come with the compiler."""
-        files = [f"lib{name}.so", f"lib{name}.a"]
-        asked = [
-            self._tools.run(self._cc, [f"-print-file-name={file}"], Path("/"), f"{file}?")
-            for file in files
-        ]
-        # What it does not have it names without a folder.
-        return any(Path(said.strip()).is_absolute() for said in asked)
-
-    def header(self, name: str, flags: Sequence[str]) -> Path | None:
-        """Return where ``#include <name>`` is found with these flags; None: nowhere."""
-        place = ("headers", digest(self._identity, self._cc, name, flags))
-        known = self._cache.read(*place)
-        if known and Path(known).is_file():
-            return Path(known)
-        with self._cache.scratch() as scratch:
-            (scratch / "probe.c").write_text(f"#include <{name}>\n")
-            command = [*flags, "-M", "-MT", "probe", "probe.c"]
-            try:
-                rule = self._tools.run(self._cc, command, scratch, "the probe does not compile")
-            except ToolFailure:
-                return None
-        found = next((p for p in parse_depfile(rule) if Path(p).name == Path(name).name), None)
-        if found is None:
-            return None
-        self._cache.write(found, *place)
-        return Path(found)
-
-    def _version(self) -> str:
-        """Return what ``--version`` prints; asked each time: the program may be a wrapper."""
-        said = Tools(None).run(
-            self._cc, ["--version"], Path("/"), f"{self._cc} does not run", LC_ALL="C"
-        )
-        return said
-
-    def _programs(self) -> list[list[Any]]:
-        """Return which compiler, assembler and linker it runs, and the state of their files."""
-        found = []
-        for name in _PROGRAMS:
-            asked = [f"-print-prog-name={name}"]
-            try:
-                said = Tools(None).run(self._cc, asked, Path("/"), f"{name} is not found").strip()
-            except ToolFailure:  # none of GCC's kind: the version must do
-                continue
-            path = shutil.which(said)
-            status = os.stat(path) if path else None
-            found.append([said, status and [status.st_size, status.st_mtime_ns]])
-        return found
 
     def _records(self, key: str) -> Iterator[Record]:
         for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
@@ -334,7 +224,7 @@ class Compiler:
 
 def _searched() -> list[str]:
     """Return the absolute folders in which the environment lets GCC look for headers."""
-    values = (os.environ.get(name, "") for name in _SEARCHED)
+    values = (os.environ.get(name, "") for name in SEARCHED)
     return [folder for value in values for folder in value.split(os.pathsep) if folder[:1] == "/"]
 
 

@@ -3,26 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.trace.events import FunctionEvent
+from boardprof.trace.events import CALLS, FunctionEvent
+from boardprof.trace.time_texts import TimeTexts
 
 __all__ = ["FunctionEventAvg"]
 
+_N = TypeVar("_N", int, float)
 
-class FunctionEventAvg:
+
+class FunctionEventAvg(TimeTexts):
     """Events of one key.
 
-    Times are in us; what no event knows is None. Percentiles are interpolated between the nearest
-    two events.
+    Times are in us. A sum is None unless all events know it; a mean is of those that do.
+    Percentiles are interpolated between the nearest two events.
 
     Attributes:
         key: their name; see `FunctionEvent.key`.
-        kind: what they are.
-        board: that was called, "" for ranges.
+        kind: what they are; that of the first where they are of several.
+        board: that was called, "" for ranges, and for several.
         input_shapes: of all of them, where they were grouped by it; else None.
         stack: what all of them stand in, the innermost first, where they were grouped by it.
         events: they themselves.
@@ -33,12 +37,13 @@ class FunctionEventAvg:
         events: Sequence[FunctionEvent],
         input_shapes: str | None = None,
         stack: tuple[str, ...] = (),
+        key: str | None = None,
     ) -> None:
-        """Take events together, one or more."""
+        """Take events together, one or more; ``key`` None: their own."""
         self.events = tuple(events)
-        self.key = events[0].key
+        self.key = events[0].key if key is None else key
         self.kind = events[0].kind
-        self.board = events[0].board
+        self.board = events[0].board if len({event.board for event in events}) == 1 else ""
         self.input_shapes = input_shapes
         self.stack = stack
 
@@ -79,12 +84,12 @@ class FunctionEventAvg:
     @cached_property
     def device_time_total(self) -> float | None:
         """How long they ran on boards, what stands in them included, together."""
-        return _sum(event.device_time_total for event in self.events)
+        return _sum([event.device_time_total for event in self.events if event.calls])
 
     @cached_property
     def self_device_time_total(self) -> float | None:
         """The same without what stands in them."""
-        return _sum(event.self_device_time_total for event in self.events)
+        return _sum([e.self_device_time_total for e in self.events if e.kind in CALLS])
 
     @property
     def device_time(self) -> float | None:
@@ -95,8 +100,7 @@ class FunctionEventAvg:
     @cached_property
     def flops(self) -> int | None:
         """Operations of all of them; None where those of any are unknown."""
-        known = [event.flops for event in self.events if event.flops is not None]
-        return sum(known) if len(known) == self.count else None
+        return _sum([event.flops for event in self.events])
 
     # -- spread ---------------------------------------------------------------------------------
 
@@ -110,8 +114,8 @@ class FunctionEventAvg:
         Raises:
             UsageError: it is not within 0 to 100.
         """
-        if not 0 <= percent <= 100:
-            raise UsageError(f"There is no percentile {percent}: 0 to 100.")
+        if not isinstance(percent, int | float) or not 0 <= percent <= 100:
+            raise UsageError(f"There is no percentile {percent!r:.60}: 0 to 100.")
         place = (self.count - 1) * percent / 100
         low = int(place)
         high = min(low + 1, self.count - 1)
@@ -157,9 +161,16 @@ class FunctionEventAvg:
         return any(inner.is_raw for event in self.events for inner in event.and_inner())
 
     def metric_values(self, name: str) -> list[float]:
-        """Return a counter of each event that has it, what stands in it included."""
-        found = (event.metric_total(name) for event in self.events)
-        return [_number(metric) for metric in found if metric is not None]
+        """Return a counter of each event that has it, what stands in it included.
+
+        Counts on several boards have nothing in common: there are none then.
+        """
+        found = [event.metric_total(name) for event in self.events]
+        known = [metric for metric in found if metric is not None]
+        boards = {call.board for event in self.events for call in event.calls}
+        if len(boards) > 1 and not all(isinstance(metric, Duration) for metric in known):
+            return []
+        return list(map(_number, known))
 
     def metric(self, name: str) -> float | None:
         """Return the mean of a counter, us of times; None where no event has it."""
@@ -178,6 +189,7 @@ def _number(metric: Metric) -> float:
     return metric.ratio
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
+def _sum(values: Sequence[_N | None]) -> _N | None:
+    """Return the sum; None where any is unknown, and of nothing."""
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return sum(known) if known and len(known) == len(values) else None

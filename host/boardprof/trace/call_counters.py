@@ -11,11 +11,10 @@ from boardprof.board.counting import CALIBRATION_SAMPLES
 from boardprof.board.passes import layouts_of
 from boardprof.board.sampling import Sampling
 from boardprof.board.window import Window
-from boardprof.decode.clock import ClockFit
 from boardprof.decode.samples import Reading, Sample
-from boardprof.errors import BoardprofError, RpcError, UsageError
+from boardprof.errors import RpcError, UsageError
 from boardprof.metrics import Count, Metric, Percent, Ratio
-from boardprof.report.assemble import metrics_of
+from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.measurement import Measurement, Windows, clock_of
 from boardprof.trace.device_spans import RawSpan, sample_spans, tick_counter, window_span
 from boardprof.trace.records import Record
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CallCounters"]
 
-_EXCHANGES = 8
-"""Of time stamps, before the first call and behind the last."""
-
 _KINDS: Mapping[str, Callable[[float], Metric]] = {
     "Count": lambda value: Count(round(value)),
     "Percent": Percent,
@@ -40,16 +36,17 @@ _KINDS: Mapping[str, Callable[[float], Metric]] = {
 
 
 class CallCounters:
-    """What is counted of each call of one board, and its clock on the host's.
+    """What is counted of each call of one board.
 
-    A function without a result is called as one sample of a measurement: its counters are read on
-    the board around nothing but the call, and corrected by a calibration. What the board measures
-    returns no result, so that other functions are called as always, in a window that the host opens
+    A function is called as one sample of a measurement: its counters are read on the board around
+    nothing but the call, and corrected by a calibration. Agents without open windows, and older
+    ones, return no result of what they measure, as the calibration shows; and within another
+    profile the call is that one's. Such calls are made as always, in a window that the host opens
     and closes: the agent's work, and its waiting for the line, are in those counts.
     """
 
     def __init__(self, board: Board, metrics: Sequence[str]) -> None:
-        """Choose the collectors, tell the programmable ones what to count, ask for the time.
+        """Choose the collectors, and tell the programmable ones what to count.
 
         Args:
             board: with an open session.
@@ -75,14 +72,16 @@ class CallCounters:
         self._events = {each.collector.name: each.events for each in self._slots}
         self._collectors = self._selection.collectors
         self._calibrations: dict[int, tuple[Sample, ...]] = {}
-        self._probe = board.clock_probe()
-        self._has_clock = self._probe.offered and any(
+        self._returns: bool | None = None  # whether the agent returns results of what it measures
+
+    @property
+    def read_a_clock(self) -> bool:
+        """Whether any of them has a rate: it says when a call was."""
+        return any(
             counter.hz and counter.name in self._selection.counters
             for collector in self._collectors
             for counter in collector.counters
         )
-        if self._has_clock:
-            self._probe.ask(_EXCHANGES)
 
     def _program(self) -> None:
         """Tell the programmable collectors what to count."""
@@ -113,17 +112,19 @@ class CallCounters:
         """
         if not self._is_programmed():
             self._program()
-        if is_plain and function.info.measurable and function.signature.result == "void":
-            return self._measured(record, function)
-        self._check_windows(function.info.name)
+        is_returned = self._returns is not False or function.signature.result == "void"
+        if is_plain and function.info.measurable and is_returned:
+            return self._measured(record, function, value)
         return self._in_windows(record, value)
 
     # -- measured by the board ------------------------------------------------------------------
 
-    def _measured(self, record: Record, function: RemoteFunction) -> Value:
+    def _measured(self, record: Record, function: RemoteFunction, value: Value) -> Value:
         board = self._board
+        is_void = function.signature.result == "void"
+        wanted = MeasureFlag(0) if is_void else MeasureFlag.RESULT
 
-        def call(function_id: int, packed: bytes, count: int, name: str) -> None:
+        def call(function_id: int, packed: bytes, count: int, name: str) -> object:
             run = Sampling(
                 board.session,
                 function.info,
@@ -136,13 +137,17 @@ class CallCounters:
                 on_progress=None,
             )
             if function_id not in self._calibrations:
-                empty = run.samples(MeasureFlag.EMPTY, 1, CALIBRATION_SAMPLES)[0]
+                empty = run.samples(MeasureFlag.EMPTY | wanted, 1, CALIBRATION_SAMPLES)[0]
                 self._calibrations[function_id] = empty
-            samples, totals = run.samples(MeasureFlag(0), 0, 1)
+                self._returns = self._returns if is_void else run.returns
+            if not is_void and not self._returns:
+                return self._in_windows(record, value)(function_id, packed, count, name)
+            samples, totals = run.samples(wanted, 0, 1)
             calibration = self._calibrations[function_id]
             windows = Windows(samples, calibration, totals, self._selection.mask, self._events)
             one = Measurement(name, board.device, 1, 0, (windows,))
             self._note_sample(record, one)
+            return run.result
 
         return call
 
@@ -174,6 +179,7 @@ class CallCounters:
 
     def _in_windows(self, record: Record, value: Value) -> Value:
         def call(function_id: int, packed: bytes, count: int, name: str) -> object:
+            self._check_windows(name)
             with self._around(record):
                 return value(function_id, packed, count, name)
 
@@ -244,13 +250,3 @@ class CallCounters:
                 )
                 if span is not None:
                     yield span
-
-    def fit(self) -> ClockFit | None:
-        """Ask for the time once more; return the board's clock on the host's, if it is known."""
-        if not self._has_clock:
-            return None
-        try:
-            self._probe.ask(_EXCHANGES)
-        except BoardprofError:  # the session is over: the spans have no place then, which they say
-            return None
-        return self._probe.fit()

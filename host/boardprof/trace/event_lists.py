@@ -44,13 +44,24 @@ class EventAverages(Sequence[FunctionEventAvg]):
         """How long all events took the host, each moment counted once, us."""
         return sum(each.self_cpu_time_total for each in self._averages)
 
+    def total_average(self) -> FunctionEventAvg:
+        """Return all their events taken together, as ``Total``.
+
+        What stands in another event is in that one's total too, and so twice in the sum of totals;
+        in the sum of self times it is once.
+
+        Raises:
+            UsageError: there are none.
+        """
+        return _total([event for each in self._averages for event in each.events])
+
     def table(
         self,
         sort_by: str | None = None,
         row_limit: int = 100,
-        max_src_column_width: int = 75,
-        max_name_column_width: int = 55,
-        max_shapes_column_width: int = 80,
+        max_src_column_width: int | None = 75,
+        max_name_column_width: int | None = 55,
+        max_shapes_column_width: int | None = 80,
         header: str | None = None,
         top_level_events_only: bool = False,
         time_unit: str | None = None,
@@ -59,13 +70,14 @@ class EventAverages(Sequence[FunctionEventAvg]):
         """Return them as a text table; "" where there are none.
 
         Percentages are of the sum of self times: what stands in another row is in its total too.
+        What is not known is ``--``: a sum of which a part is not, and a share of such a sum.
 
         Args:
             sort_by: the greatest of it first: ``cpu_time``, ``cpu_time_total``,
                 ``self_cpu_time_total``, the same of ``device``, ``count``, ``flops``,
                 ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None: as they began.
             row_limit: so many rows at most; -1 for all.
-            max_src_column_width: characters of what they stand in, >= 4.
+            max_src_column_width: characters of what they stand in, >= 4; None: all.
             max_name_column_width: of names, likewise.
             max_shapes_column_width: of argument shapes, likewise.
             header: a line above.
@@ -92,9 +104,10 @@ class EventAverages(Sequence[FunctionEventAvg]):
 class EventList(Sequence[FunctionEvent]):
     """What `profile.events` returns, in the order in which they began."""
 
-    def __init__(self, events: Iterable[FunctionEvent]) -> None:
-        """Hold events."""
+    def __init__(self, events: Iterable[FunctionEvent], *, has_shapes: bool = True) -> None:
+        """Hold events; ``has_shapes``: the shapes of their arguments were recorded."""
         self._events = list(events)
+        self._has_shapes = has_shapes
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> FunctionEvent: ...
@@ -103,23 +116,46 @@ class EventList(Sequence[FunctionEvent]):
     def __getitem__(self, index: SupportsIndex | slice) -> FunctionEvent | EventList:
         """Return one, or some."""
         if isinstance(index, slice):
-            return EventList(self._events[index])
+            return EventList(self._events[index], has_shapes=self._has_shapes)
         return self._events[index]
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._events)
 
+    def __str__(self) -> str:
+        """Return the table."""
+        return self.table()
+
+    @property
+    def self_cpu_time_total(self) -> float:
+        """How long all of them took the host, each moment counted once, us."""
+        return sum(event.self_cpu_time_total for event in self._events)
+
+    def total_average(self) -> FunctionEventAvg:
+        """Return all of them taken together; see `EventAverages.total_average`."""
+        return _total(self._events)
+
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
     ) -> EventAverages:
         """Return averages; see `profile.key_averages`."""
+        if group_by_input_shape and not self._has_shapes:
+            raise UsageError(
+                "group_by_input_shape: no shapes were recorded.", hint="profile(record_shapes=True)"
+            )
         return average(self._events, group_by_input_shape, group_by_stack_n)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
         """Return a table with a row an event; see `EventAverages.table`."""
         rows = [FunctionEventAvg([e], e.input_shapes) for e in self._events]
         return EventAverages(rows).table(sort_by=sort_by, row_limit=row_limit)
+
+
+def _total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
+    if not events:
+        raise UsageError("There is no total of no events.")
+    return FunctionEventAvg(events, key="Total")
 
 
 def average(
@@ -135,8 +171,8 @@ def average(
     Raises:
         UsageError: the number is negative.
     """
-    if by_stack_n < 0:
-        raise UsageError(f"group_by_stack_n={by_stack_n} is out of range: 0 or more.")
+    if not isinstance(by_stack_n, int) or by_stack_n < 0:
+        raise UsageError(f"group_by_stack_n={by_stack_n!r} is out of range: 0 or more.")
     groups: dict[tuple[object, ...], list[FunctionEvent]] = {}
     for event in events:
         shapes = event.input_shapes if by_input_shape else None

@@ -11,10 +11,13 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.recorder import Recorded
 from boardprof.trace.records import Kind, Record, Thread
+from boardprof.trace.time_texts import TimeTexts
 
-__all__ = ["FunctionEvent", "Interval", "Trace", "make_trace", "nest"]
+__all__ = ["CALLS", "FunctionEvent", "Interval", "Trace", "make_trace", "nest"]
 
 _STEP = "ProfilerStep#"
+CALLS = ("call", "measurement")
+"""Kinds of events that run on boards."""
 
 
 class Interval(NamedTuple):
@@ -29,7 +32,7 @@ class Interval(NamedTuple):
 
 
 @dataclass(eq=False)
-class FunctionEvent:
+class FunctionEvent(TimeTexts):
     """A call of a board's function, a measurement, or a range of the host.
 
     Attributes:
@@ -40,7 +43,8 @@ class FunctionEvent:
         start_ns: the host's clock when it began.
         end_ns: likewise when it ended.
         base_ns: likewise when the trace began.
-        board: that was called; "" for a range.
+        board: that was called; "" for a range. Of boards of one name at several ports, the second
+            is ``NAME (2)``.
         input_shapes: arguments as Reports show them; None: not recorded.
         flops: operations by the formula that is registered for the function; None: unknown.
         metrics: counters of a call, or their sums over the samples of a measurement.
@@ -97,6 +101,16 @@ class FunctionEvent:
         return (self.end_ns - self.start_ns - inner_ns) / 1e3
 
     @property
+    def cpu_time(self) -> float:
+        """The same as `cpu_time_total`, of the one event that it is."""
+        return self.cpu_time_total
+
+    @property
+    def device_time(self) -> float | None:
+        """The same as `device_time_total`, likewise."""
+        return self.device_time_total
+
+    @property
     def self_device_time_total(self) -> float | None:
         """How long it itself ran on the board, us; None: not known, or in simulated ticks only."""
         known = [s.duration_us for s in self.device_spans if s.duration_us is not None]
@@ -104,15 +118,28 @@ class FunctionEvent:
 
     @property
     def device_time_total(self) -> float | None:
-        """The same with what stands in it."""
-        return _sum(e.self_device_time_total for e in self.and_inner())
+        """The same with what stands in it; None where that of any call is not known."""
+        times = [call.self_device_time_total for call in self.calls]
+        known = [time for time in times if time is not None]
+        return sum(known) if known and len(known) == len(times) else None
 
     def metric_total(self, name: str) -> Metric | None:
-        """Return a counter of it, or of all calls in it; None where none has it."""
-        if name in self.metrics or not self.cpu_children:
-            return self.metrics.get(name)
-        inner = [e.metrics[name] for e in self.and_inner() if name in e.metrics]
-        return _added(inner)
+        """Return a counter of it, or of all calls in it.
+
+        None where any of them lacks it, and of counts on several boards: those do not add up.
+        """
+        found = [call.metrics.get(name) for call in self.calls]
+        known = [metric for metric in found if metric is not None]
+        if len(known) < len(found):
+            return None
+        if len(known) == 1:
+            return known[0]
+        return _added(known, on_one_board=len({call.board for call in self.calls}) == 1)
+
+    @property
+    def calls(self) -> list[FunctionEvent]:
+        """It itself, if it is a call or a measurement; else those that stand in it."""
+        return [event for event in self.and_inner() if event.kind in CALLS]
 
     def and_inner(self) -> Iterable[FunctionEvent]:
         """Yield the event, and all that stand in it."""
@@ -196,13 +223,15 @@ def make_trace(recorded: Recorded, flops: Flops) -> Trace:
 
 def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> FunctionEvent:
     one = flops(record)
+    is_unfinished = record in recorded.unfinished
+    end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
     return FunctionEvent(
         number,
         record.name,
         record.kind,
         record.thread,
         record.start_ns,
-        record.start_ns if record.end_ns is None else record.end_ns,
+        max(record.start_ns, end_ns),
         recorded.begin_ns,
         record.board,
         record.shapes,
@@ -211,7 +240,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
         recorded.spans.get(record, ()),
         record.is_raw,
         record.args,
-        record in recorded.unfinished,
+        is_unfinished,
         record.error,
     )
 
@@ -254,15 +283,10 @@ def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterabl
         yield f"{what} no place on the host's time: {why}"
 
 
-def _sum(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _added(metrics: Sequence[Metric]) -> Metric | None:
-    """Return a sum of counts or of times; ratios have none."""
+def _added(metrics: Sequence[Metric], *, on_one_board: bool) -> Metric | None:
+    """Return a sum of times, or of one board's counts; ratios have none."""
     counts = [m.value for m in metrics if isinstance(m, Count)]
     times = [m.microseconds for m in metrics if isinstance(m, Duration)]
-    if metrics and len(counts) == len(metrics):
+    if metrics and len(counts) == len(metrics) and on_one_board:
         return Count(sum(counts))
     return Duration(sum(times)) if metrics and len(times) == len(metrics) else None

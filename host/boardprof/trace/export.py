@@ -10,14 +10,22 @@ from pathlib import Path
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.render.chrome_trace import TraceEvent, Track, chrome_trace
+from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent, Trace
 from boardprof.trace.records import Record, Thread
 from boardprof.trace.schedule import ProfilerActivity
+from boardprof.trace.table import of_device
 from boardprof.writing import unwritable
 
-__all__ = ["chrome_trace_text", "stacks_text", "write_text"]
+__all__ = ["RESERVED_KEYS", "TRACE_ID", "chrome_trace_text", "stacks_text", "write_text"]
+
+TRACE_ID = "traceId"
+
+_BASE, _DIAGNOSTICS = "baseTimeNanoseconds", "diagnostics"
+
+RESERVED_KEYS = frozenset([*OWN_KEYS, TRACE_ID, _BASE, _DIAGNOSTICS])
+"""Of a trace file, which no metadata may have."""
 
 _SELF_CPU, _SELF_DEVICE = "self_cpu_time_total", "self_device_time_total"
 _SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
@@ -44,8 +52,8 @@ def chrome_trace_text(
         events += [_mark(each, trace.base_ns) for each in trace.marks]
     events += _board_events(trace)
     beside: dict[str, object] = {
-        "baseTimeNanoseconds": trace.unix_ns,
-        "diagnostics": list(trace.diagnostics),
+        _BASE: trace.unix_ns,
+        _DIAGNOSTICS: list(trace.diagnostics),
     }
     return chrome_trace(events, metadata={**beside, **metadata})
 
@@ -131,25 +139,30 @@ def stacks_text(trace: Trace, metric: str) -> str:
 
     Args:
         trace: what was recorded.
-        metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls.
+        metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls. Where
+            several boards have it, they are the outermost frames; raw ones say so in their names.
 
     Raises:
         UnknownNameError: there is no such metric.
         UsageError: no event has a value of it of 1 or more, so that there would be no line.
     """
     counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
+    if metric not in counters:
+        metric = of_device(metric)
     if metric not in (_SELF_CPU, _SELF_DEVICE, *counters):
         raise UnknownNameError("metric of stacks", metric, (_SELF_CPU, _SELF_DEVICE, *counters))
+    found = [(event, own) for event in trace.events if (own := _own(event, metric)) is not None]
+    are_several = metric != _SELF_CPU and len({event.board for event, _ in found}) > 1
     sums: dict[str, float] = {}
-    for event in trace.events:
-        value = _own(event, metric)
-        if value is not None:
-            stack = ";".join(_frame(key) for key in (*reversed(event.stack), event.key))
-            sums[stack] = sums.get(stack, 0) + value
+    for event, value in found:
+        name = f"{event.key} (raw)" if event.is_raw and metric in counters else event.key
+        frames = (*([event.board] if are_several else []), *reversed(event.stack), name)
+        stack = ";".join(map(_frame, frames))
+        sums[stack] = sums.get(stack, 0) + value
     lines = [f"{stack} {int(value)}\n" for stack, value in sums.items() if int(value) > 0]
     if not lines:
         raise UsageError(
-            f"There are no stacks: none of {len(trace.events)} events has any {metric}.",
+            f"There are no stacks: none of {len(trace.events)} events has any {metric}: not 1.",
             hint="call a board, or put record_function around what takes time, in a recorded step",
         )
     return "".join(lines)

@@ -37,7 +37,8 @@ def register_flops(*functions: str) -> Callable[[_F], _F]:
         functions: their names, one or more.
 
     Raises:
-        UsageError: no name, or something else.
+        UsageError: no name, or something else; or, of what is returned, the formula cannot be
+            called.
     """
     if not functions or not all(isinstance(name, str) for name in functions):
         raise UsageError(
@@ -45,6 +46,8 @@ def register_flops(*functions: str) -> Callable[[_F], _F]:
         )
 
     def register(formula: _F) -> _F:
+        if not callable(formula):
+            raise UsageError(f"{formula!r:.60} is no formula: it cannot be called.")
         _FORMULAS.update(dict.fromkeys(functions, formula))
         return formula
 
@@ -107,22 +110,36 @@ def conv2d(
         padding: on each side, likewise.
         dilation: of the kernel, likewise.
         groups: into which the channels are parted.
+
+    Raises:
+        UsageError: the shapes do not fit each other.
     """
     batch, channels, *size = _dims("conv2d", "input", input, 4)
-    filters, _, *kernel = _dims("conv2d", "weight", weight, 4)
-    out = [
-        (n + 2 * p - d * (k - 1) - 1) // s + 1
-        for n, p, d, k, s in zip(
-            size, _pair(padding), _pair(dilation), kernel, _pair(stride), strict=True
+    filters, inner, *kernel = _dims("conv2d", "weight", weight, 4)
+    if inner * groups != channels or filters % groups:
+        raise UsageError(
+            f"conv2d of {channels} channels in {groups} groups takes a weight of {channels} / "
+            f"{groups} channels, not {inner}, and a multiple of {groups} filters, not {filters}.",
+            hint="shapes are (N, C, H, W) and (C out, C / groups, kernel H, kernel W)",
         )
-    ]
+    steps, holes = _pair("stride", stride, 1), _pair("dilation", dilation, 1)
+    sides = (size, _pair("padding", padding, 0), holes, kernel, steps)
+    out = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(*sides, strict=True)]
+    if min(out) < 1:
+        raise UsageError(f"conv2d of {tuple(input)}: a kernel of {tuple(weight)} does not fit in.")
     return 2 * batch * math.prod(out) * math.prod(kernel) * channels * filters // groups
 
 
 def mm(a: Shape, b: Shape) -> int:
-    """Return the operations of a product of matrices, (M, K) and (K, N)."""
+    """Return the operations of a product of matrices, (M, K) and (K, N).
+
+    Raises:
+        UsageError: these are no such shapes.
+    """
     rows, inner = _dims("mm", "a", a, 2)
-    return 2 * rows * inner * _dims("mm", "b", b, 2)[1]
+    same, columns = _dims("mm", "b", b, 2)
+    _check_equal("mm", inner, same, a, b)
+    return 2 * rows * inner * columns
 
 
 addmm = mm
@@ -130,9 +147,15 @@ addmm = mm
 
 
 def bmm(a: Shape, b: Shape) -> int:
-    """Return the operations of a batch of products, (B, M, K) and (B, K, N)."""
+    """Return the operations of a batch of products, (B, M, K) and (B, K, N).
+
+    Raises:
+        UsageError: these are no such shapes.
+    """
     batch, *left = _dims("bmm", "a", a, 3)
-    return batch * mm(left, _dims("bmm", "b", b, 3)[1:])
+    same, *right = _dims("bmm", "b", b, 3)
+    _check_equal("bmm", batch, same, a, b)
+    return batch * mm(left, right)
 
 
 def mul(a: Shape) -> int:
@@ -149,5 +172,13 @@ def _dims(formula: str, name: str, shape: Shape, count: int) -> Shape:
     return shape
 
 
-def _pair(value: int | Shape) -> Shape:
-    return (value, value) if isinstance(value, int) else value
+def _check_equal(formula: str, one: int, other: int, a: Shape, b: Shape) -> None:
+    if one != other:
+        raise UsageError(f"{formula} of {tuple(a)} and {tuple(b)}: {one} is not {other}.")
+
+
+def _pair(name: str, value: int | Shape, least: int) -> Shape:
+    pair = (value, value) if isinstance(value, int) else value
+    if len(pair) != 2 or min(pair) < least:
+        raise UsageError(f"conv2d takes a {name} of {least} or more, or two, not {value!r:.60}.")
+    return pair

@@ -31,6 +31,10 @@ class profile(Results):
             board.functions.fir(x, h)
         print(prof.key_averages().table(sort_by="cpu_time_total"))
 
+    `Board.profile` is one event. What the host measures sample by sample, as `Program.profile`,
+    `time_evaluator`, and `profile_function` with collectors of the host do, is an event a sample,
+    with those of ``metrics`` that it counts itself.
+
     The host's times are those of the whole call: arrays to the board and back, the link's exchange,
     and with ``metrics`` what counting takes. Where a board's clock is a real
     one, its samples and windows (of `Board.profile` and ``metrics``) stand on the host's time, too.
@@ -70,14 +74,16 @@ class profile(Results):
             experimental_config: ``{"metrics": [...]}``, as the argument of that name.
             acc_events: keep the events of earlier cycles beside those of later ones.
             custom_trace_id_callback: returns the name of a trace that is about to begin.
-            metrics: what is counted of each call, names as `Board.profile` takes them: of functions
-                without a result the call alone, as there; of others a window of the host's, with
-                the agent's work and its waiting for the line in it. Tables mark these. A board
-                that lacks one counts the others, and `diagnostics` says why; a warning at the end
-                tells of what no board has that was called.
+            metrics: what is counted of each call, names as `Board.profile` takes them: the call
+                alone, as there. Within another profile that counts, and where the agent returns no
+                result of what it measures, it is a window of the host's, with the agent's work and
+                its waiting for the line in it. Tables mark these. A board that lacks one counts the
+                others, and `diagnostics` says why; a warning at the end tells of what no board has
+                that was called.
 
         Raises:
-            UsageError: no activity, an unknown setting, or metrics without boards.
+            UsageError: no activity, an unknown setting, metrics without boards, or what is to be
+                called cannot be.
             NotSupportedByAgentError: it would have to be recorded on the board.
         """
         wanted = Configuration(
@@ -90,6 +96,13 @@ class profile(Results):
             experimental_config=experimental_config,
             metrics=metrics,
         )
+        for name, function in (
+            ("schedule", schedule),
+            ("on_trace_ready", on_trace_ready),
+            ("custom_trace_id_callback", custom_trace_id_callback),
+        ):
+            if function is not None and not callable(function):
+                raise UsageError(f"{name}={function!r:.60} cannot be called.")
         super().__init__(wanted)
         self._schedule = always if schedule is None else schedule
         self._marks_steps = schedule is not None
@@ -98,8 +111,14 @@ class profile(Results):
         self._make_trace_id = custom_trace_id_callback
         self._recorder: Recorder | None = None
         self._step: record_function | None = None
+        self._handler_error: Exception | None = None
         self.step_num = 0
         self.current_action = self._action()
+
+    @property
+    def profiler(self) -> Self:
+        """Itself: in torch, what has the events and averages is an object of its own."""
+        return self
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -116,7 +135,7 @@ class profile(Results):
         self._begin_step()
 
     def step(self) -> None:
-        """End the step under way and begin the next one.
+        """End the step under way and begin the next one, also where ``on_trace_ready`` raises.
 
         Raises:
             UsageError: the profile does not run.
@@ -127,8 +146,10 @@ class profile(Results):
         before = self.current_action
         self.step_num += 1
         self.current_action = self._action()
-        self._go(before, self.current_action)
-        self._begin_step()
+        try:
+            self._go(before, self.current_action)
+        finally:
+            self._begin_step()
 
     def stop(self) -> None:
         """End the step under way, and with it the trace; nothing if the profile does not run."""
@@ -170,7 +191,11 @@ class profile(Results):
             self._step = None
 
     def _go(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
-        """Do what lies between two steps; after an error, a handler's too, nothing is recorded."""
+        """Do what lies between two steps, and then raise what a handler has raised.
+
+        After any other error nothing is recorded.
+        """
+        self._handler_error = None
         doing: dict[Act, Callable[[], None]] = {
             Act.PREPARE: self._prepare,
             Act.START: self._start_trace,
@@ -186,6 +211,8 @@ class profile(Results):
             self._is_running = False
             self._drop_trace()
             raise
+        if self._handler_error is not None:
+            raise self._handler_error
 
     def _prepare(self) -> None:
         if self._make_trace_id is not None:
@@ -213,7 +240,10 @@ class profile(Results):
 
     def _tell(self) -> None:
         if self.on_trace_ready is not None:
-            self.on_trace_ready(self)
+            try:
+                self.on_trace_ready(self)
+            except Exception as error:  # whatever a user's handler raises; the profile goes on
+                self._handler_error = error
 
     def _flops(self, record: Record) -> int | None:
         if not self._wanted.with_flops or not record.board or record.shapes is None:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from boardprof.errors import UsageError
-from boardprof.trace.records import Kind, Record, begin_range, now_ns
+from boardprof.trace.records import Kind, Record, begin_range, check_name, now_ns
 
 __all__ = ["pop_range", "push_range", "record_function"]
 
@@ -34,15 +35,20 @@ class record_function:
             name: any text.
             args: what the trace shows of it besides: a text, or a dict.
             kind: what it is.
+
+        Raises:
+            UsageError: the name is no text.
         """
+        check_name(name)
         self.name = name
         self.args = args
         self._kind = kind
-        self._open: list[Record | None] = []
+        self._open: list[tuple[int, Record | None]] = []  # with the thread of each
 
     def __enter__(self) -> Self:
         """Begin the range."""
-        self._open.append(begin_range(self.name, self._kind, self.args))
+        began = begin_range(self.name, self._kind, self.args)
+        self._open.append((threading.get_ident(), began))
         return self
 
     def __exit__(
@@ -51,16 +57,51 @@ class record_function:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it."""
-        _end(self._open.pop())
+        """End it.
+
+        Raises:
+            UsageError: it has not begun.
+        """
+        if not self._open:
+            raise UsageError(
+                f"The range {self.name!r:.60} cannot end: it has not begun.",
+                hint="use record_function by `with`",
+            )
+        mine = [i for i, (thread, _) in enumerate(self._open) if thread == threading.get_ident()]
+        _, record = self._open.pop(mine[-1] if mine else -1)
+        _end(record, error)
 
     def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
-        """Put a range around each call of ``function``."""
+        """Put a range around each call of ``function``; of a coroutine, until it has returned.
 
+        Raises:
+            UsageError: it is a generator, whose call does nothing but make it; or no function.
+        """
+        if not callable(function):
+            raise UsageError(f"{function!r:.60} is no function to put a range around.")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise UsageError(
+                f"{function.__qualname__} is a generator: a call of it only makes one, and what "
+                "it does comes later.",
+                hint="put `with record_function(...)` around what takes time in it",
+            )
+        if inspect.iscoroutinefunction(function):
+            return self._awaited(function)
+        return self._called(function)
+
+    def _called(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
         @functools.wraps(function)
         def ranged(*args: _P.args, **named: _P.kwargs) -> _T:
             with record_function(self.name, self.args, kind=self._kind):
                 return function(*args, **named)
+
+        return ranged
+
+    def _awaited(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def ranged(*args: object, **named: object) -> object:
+            with record_function(self.name, self.args, kind=self._kind):
+                return await function(*args, **named)
 
         return ranged
 
@@ -81,8 +122,11 @@ def push_range(name: str) -> int:
     return len(_PUSHED.open) - 1
 
 
-def pop_range() -> int:
+def pop_range(error: BaseException | None = None) -> int:
     """End the innermost range of this thread that was pushed; return its depth.
+
+    Args:
+        error: that has ended it.
 
     Raises:
         UsageError: there is none.
@@ -92,10 +136,11 @@ def pop_range() -> int:
             "range_pop without a range: this thread has pushed none that is still open.",
             hint="one range_pop for each range_push, on the same thread",
         )
-    _end(_PUSHED.open.pop())
+    _end(_PUSHED.open.pop(), error)
     return len(_PUSHED.open)
 
 
-def _end(record: Record | None) -> None:
+def _end(record: Record | None, error: BaseException | None) -> None:
     if record is not None:
         record.end_ns = now_ns()
+        record.error = "" if error is None else type(error).__name__

@@ -6,13 +6,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgpack
 
 from boardprof.board.lacking import lack_text, split_by_offer
 from boardprof.board.observing import OBSERVERS, HostCall, Observation
+from boardprof.trace.board_clock import BoardClock
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
 from boardprof.trace.records import RECORDINGS, Kind, Record, now_ns, this_thread
@@ -47,9 +48,9 @@ class Recorded:
     """What was recorded.
 
     Attributes:
-        records: in the order in which they began; all have ended, the unfinished at ``end_ns``.
+        records: in the order in which they began.
         spans: of those records that ran on a board whose clock was read.
-        unfinished: those that had not ended.
+        unfinished: those that had not ended; their own end, if any, is later than the trace's.
         begin_ns: the host's clock when it began.
         end_ns: likewise when it ended.
         unix_ns: the time of day when it began.
@@ -76,11 +77,13 @@ class Recorder:
         self._records: list[Record] = []
         self._keeps = False
         self._counters: dict[int, tuple[Board, CallCounters | None]] = {}
+        self._clocks: dict[int, tuple[Board, BoardClock]] = {}
         self._lacking: dict[tuple[str, str], str] = {}
         self._had: set[str] = set()
+        self._ports: dict[str, list[str]] = {}
         self._making = threading.Lock()
         self._begin_ns = self._unix_ns = 0
-        OBSERVERS.append(self._watch)
+        OBSERVERS.append(self)
 
     def keep(self) -> None:
         """Keep what begins from now on."""
@@ -93,8 +96,8 @@ class Recorder:
         """Watch no longer."""
         # By identity: a list equals another of the same content.
         RECORDINGS[:] = [each for each in RECORDINGS if each is not self._records]
-        if self._watch in OBSERVERS:
-            OBSERVERS.remove(self._watch)
+        if self in OBSERVERS:
+            OBSERVERS.remove(self)
 
     def finish(self) -> Recorded:
         """Watch no longer; return what was recorded."""
@@ -102,9 +105,7 @@ class Recorder:
         self.drop()
         records = tuple(self._records)
         unfinished = frozenset(r for r in records if r.end_ns is None)
-        fits = {id(b.device): c.fit() for b, c in self._counters.values() if c is not None}
-        for record in unfinished:
-            record.end_ns = max(end_ns, record.start_ns)
+        fits = {id(board.device): clock.fit() for board, clock in self._clocks.values()}
         spans = {r: _placed(r, fits) for r in records if r.spans}
         unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
         return Recorded(
@@ -120,7 +121,16 @@ class Recorder:
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def _watch(self, call: HostCall) -> Observation | None:
+    def prepare(self, board: Board) -> None:
+        """Choose counters, and begin to follow the clock."""
+        if self.wanted.metrics:
+            self._counters_of(board)
+        if ProfilerActivity.BOARD in self.wanted.activities:
+            with self._making:
+                self._follow(board)
+
+    def watch(self, call: HostCall) -> Observation | None:
+        """Return what records a call."""
         counters = None
         if self.wanted.metrics:
             counters = self._counters_of(call.board)
@@ -132,12 +142,27 @@ class Recorder:
             known = self._counters.get(id(board))
             if known is None:
                 found, lacking = split_by_offer(board.offer, self.wanted.metrics)
-                known = board, CallCounters(board, found) if found else None
-                self._counters[id(board)] = known
+                counters = CallCounters(board, found) if found else None
+                if counters is not None and counters.read_a_clock:
+                    self._follow(board)
+                known = self._counters[id(board)] = board, counters
                 self._had.update(found)
                 for name, error in lacking.items():
-                    self._lacking[board.device.name, name] = lack_text(name, error)
+                    self._lacking[self.name_of(board), name] = lack_text(name, error)
             return known[1]
+
+    def _follow(self, board: Board) -> None:
+        if id(board) not in self._clocks:
+            self._clocks[id(board)] = board, BoardClock(board)
+
+    def name_of(self, board: Board) -> str:
+        """Return a board's name, with a number where one of that name is at another port, too."""
+        name, port = board.device.name, board.device.port
+        ports = self._ports.setdefault(name, [])
+        if port not in ports:
+            ports.append(port)
+        number = ports.index(port) + 1
+        return name if number == 1 else f"{name} ({number})"
 
     def add(self, record: Record) -> None:
         """Take a record that begins, if anything is kept."""
@@ -148,7 +173,8 @@ class Recorder:
 def _placed(record: Record, fits: Mapping[int, ClockFit | None]) -> tuple[DeviceSpan, ...]:
     """Put what ran on a board on the host's time; ``fits``: by the identity of the device."""
     begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
-    return tuple(place(span, begin_ns, end_ns, fits.get(id(span.device))) for span in record.spans)
+    placed = (place(s, begin_ns, end_ns, fits.get(id(s.device))) for s in record.spans)
+    return tuple(replace(span, board=record.board) for span in placed)
 
 
 class _CallObservation:
@@ -161,7 +187,7 @@ class _CallObservation:
         self._counters = counters
         kind: Kind = "call" if call.rounds is None else "measurement"
         self._record = Record(
-            call.function.info.name, kind, this_thread(), 0, board=call.board.device.name
+            call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
         )
 
     def begin(self) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from boardprof.errors import UsageError
 from boardprof.metrics import Metric
 from boardprof.trace.device_spans import RawSpan
 
 __all__ = ["RECORDINGS", "Kind", "Record", "Thread"]
-__all__ += ["begin_range", "mark", "now_ns", "this_thread"]
+__all__ += ["begin_range", "check_name", "mark", "now_ns", "this_thread"]
 
 Kind = Literal["range", "step", "mark", "call", "measurement"]
 
@@ -78,8 +79,19 @@ def this_thread() -> Thread:
     return Thread(threading.get_native_id(), threading.current_thread().name)
 
 
+def check_name(name: object) -> None:
+    """Raise UsageError unless the name of a range or a mark is a text."""
+    if not isinstance(name, str):
+        raise UsageError(f"{name!r:.60} is no name of a range or a mark: a text is.")
+
+
 def begin_range(name: str, kind: Kind = "range", args: object = None) -> Record | None:
-    """Begin a range; None where nothing records. It ends when its `end_ns` is set."""
+    """Begin a range; None where nothing records. It ends when its `end_ns` is set.
+
+    Raises:
+        UsageError: the name is no text.
+    """
+    check_name(name)
     if not RECORDINGS:
         return None
     record = Record(name, kind, this_thread(), now_ns(), args=_args(args))

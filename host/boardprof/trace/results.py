@@ -8,9 +8,15 @@ import os
 
 from boardprof.errors import UsageError
 from boardprof.trace.configuration import Configuration
-from boardprof.trace.event_lists import EventAverages, EventList, average
+from boardprof.trace.event_lists import EventAverages, EventList
 from boardprof.trace.events import Trace
-from boardprof.trace.export import chrome_trace_text, stacks_text, write_text
+from boardprof.trace.export import (
+    RESERVED_KEYS,
+    TRACE_ID,
+    chrome_trace_text,
+    stacks_text,
+    write_text,
+)
 from boardprof.trace.unsupported import require_board_events
 
 __all__ = ["Results"]
@@ -33,7 +39,7 @@ class Results:
         Raises:
             UsageError: no trace is ready.
         """
-        return EventList(self._ready.events)
+        return EventList(self._ready.events, has_shapes=self._wanted.record_shapes)
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
@@ -47,11 +53,7 @@ class Results:
         Raises:
             UsageError: no trace is ready, shapes were not recorded, or the number is negative.
         """
-        if group_by_input_shape and not self._wanted.record_shapes:
-            raise UsageError(
-                "group_by_input_shape: no shapes were recorded.", hint="profile(record_shapes=True)"
-            )
-        return average(self._ready.events, group_by_input_shape, group_by_stack_n)
+        return self.events().key_averages(group_by_input_shape, group_by_stack_n)
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
@@ -72,21 +74,39 @@ class Results:
         return self._trace_id
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Put a text beside the events of exported traces."""
-        self._metadata[key] = value
+        """Put a text beside the events of exported traces.
+
+        Raises:
+            UsageError: it is none, or the trace has something of that name itself.
+        """
+        if not isinstance(value, str):
+            raise UsageError(
+                f"The metadata {key!r:.60} is no text: {value!r:.60}.", hint="add_metadata_json"
+            )
+        self._put(key, value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
         """Put JSON beside the events of exported traces.
 
         Raises:
-            UsageError: the value is no JSON.
+            UsageError: the value is no JSON, or the trace has something of that name itself.
         """
         try:
-            self._metadata[key] = json.loads(value)
+            self._put(key, json.loads(value))
         except (TypeError, ValueError) as error:
             raise UsageError(
                 f"The metadata {key!r} is no JSON: {error}.", hint="add_metadata takes a text"
             ) from error
+
+    def _put(self, key: str, value: object) -> None:
+        if not isinstance(key, str):
+            raise UsageError(f"{key!r:.60} is no key of metadata: a text is.")
+        if key in RESERVED_KEYS:
+            raise UsageError(
+                f"{key!r} cannot be a key of metadata: the trace has it.",
+                hint=f"another name, such as {'my_' + key!r}",
+            )
+        self._metadata[key] = value
 
     def preset_metadata_json(self, key: str, value: str) -> None:
         """Do the same before the profile starts.
@@ -109,7 +129,7 @@ class Results:
         """
         metadata = {**self._wanted.flags, **self._metadata}
         if self._trace_id:
-            metadata["traceId"] = self._trace_id
+            metadata[TRACE_ID] = self._trace_id
         text = chrome_trace_text(
             self._ready,
             metadata,
@@ -125,7 +145,9 @@ class Results:
 
         Args:
             path: of the file; compressed if it ends in ``.gz``.
-            metric: ``self_cpu_time_total``, ``self_device_time_total`` or a counter.
+            metric: ``self_cpu_time_total``, ``self_device_time_total`` (``cuda`` or ``board`` for
+                ``device`` are the same), or a counter. Where several boards have it, they are the
+                outermost frames.
 
         Raises:
             UnknownNameError: there is no such metric.

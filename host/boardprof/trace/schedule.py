@@ -72,6 +72,8 @@ def schedule(
         ("skip_first", skip_first, 0),
     ):
         _check(name, value, least)
+    if not isinstance(skip_first_wait, bool):
+        _check("skip_first_wait", skip_first_wait, 0)
     if warmup == 0:
         warnings.warn(
             "warmup=0: the first recorded step also pays for starting the profile, which can skew "

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.render.cells import display_width, escaped
+from boardprof.trace.events import CALLS
+from boardprof.trace.time_texts import UNITS, UNKNOWN, time_text
 
 if TYPE_CHECKING:
     from boardprof.trace.averages import FunctionEventAvg
 
-__all__ = ["render_events_table", "time_text"]
-
-UNKNOWN = "--"
-"""What is not known is never 0."""
+__all__ = ["of_device", "render_events_table"]
 
 _SORTED_BY = (
     "count",
@@ -32,7 +31,6 @@ _SORTED_BY = (
     "self_cpu_time_total",
     "self_device_time_total",
 )
-_UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 _DOTS = "..."
 
@@ -44,7 +42,7 @@ def render_events_table(
     *,
     sort_by: str | None,
     row_limit: int,
-    widths: tuple[int, int, int],
+    widths: tuple[int | None, int | None, int | None],
     header: str | None,
     top_level_events_only: bool,
     time_unit: str | None,
@@ -61,25 +59,18 @@ def render_events_table(
     cells = [[title, *(text(row) for row in rows)] for title, text in columns]
     lines = _lines(cells)
     if header is not None:
-        lines.insert(0, escaped(header))
+        lines.insert(0, escaped(f"{header}"))
     return "\n".join([*lines, *_footer(averages, time_unit)]) + "\n"
 
 
-def time_text(us: float, unit: str | None = None) -> str:
-    """Return a time with three decimals, in the unit that it needs or in the given one."""
-    if unit is None:
-        unit = "s" if us >= 1e6 else "ms" if us >= 1e3 else "us"
-    return f"{us / _UNITS[unit]:.3f}{unit}"
-
-
-def _check(row_limit: int, widths: Sequence[int], time_unit: str | None) -> None:
-    if row_limit < -1:
-        raise UsageError(f"row_limit={row_limit} is out of range: 0 or more, or -1 for all.")
+def _check(row_limit: int, widths: Sequence[int | None], time_unit: str | None) -> None:
+    if not isinstance(row_limit, int) or row_limit < -1:
+        raise UsageError(f"row_limit={row_limit!r} is out of range: 0 or more, or -1 for all.")
     for width in widths:
-        if width < len(_DOTS) + 1:
-            raise UsageError(f"A column {width} wide is out of range: {len(_DOTS) + 1} or more.")
-    if time_unit is not None and time_unit not in _UNITS:
-        raise UnknownNameError("unit of time", time_unit, _UNITS)
+        if width is not None and (not isinstance(width, int) or width < len(_DOTS) + 1):
+            raise UsageError(f"A column {width!r} wide is out of range: {len(_DOTS) + 1} or more.")
+    if time_unit is not None and time_unit not in UNITS:
+        raise UnknownNameError("unit of time", f"{time_unit}", UNITS)
 
 
 def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[FunctionEventAvg]:
@@ -88,16 +79,21 @@ def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[Funct
         return list(rows)
     names = _metric_names(rows)
     value: Callable[[FunctionEventAvg], float | None]
-    key = sort_by.replace("cuda", "device").replace("board", "device")
+    key = of_device(sort_by)
     if sort_by in names:
         value = lambda row: row.metric(sort_by)  # noqa: E731
     elif key in _SORTED_BY:
         value = lambda row: getattr(row, key)  # noqa: E731
     else:
-        raise UnknownNameError("column to sort by", sort_by, (*_SORTED_BY, *names))
+        raise UnknownNameError("column to sort by", f"{sort_by}", (*_SORTED_BY, *names))
     known = [(each, row) for row in rows if (each := value(row)) is not None]
     known.sort(key=lambda pair: -pair[0])
     return [row for _, row in known] + [row for row in rows if value(row) is None]
+
+
+def of_device(name: str) -> str:
+    """Return a column's name as it is here: ``self_cuda_time_total`` is that of a board."""
+    return f"{name}".replace("cuda", "device").replace("board", "device")
 
 
 def _metric_names(rows: Sequence[FunctionEventAvg]) -> tuple[str, ...]:
@@ -106,14 +102,14 @@ def _metric_names(rows: Sequence[FunctionEventAvg]) -> tuple[str, ...]:
 
 def _columns(
     rows: Sequence[FunctionEventAvg],
-    widths: tuple[int, int, int],
+    widths: tuple[int | None, int | None, int | None],
     unit: str | None,
     percentiles: bool,
 ) -> list[_Column]:
     name_width, shapes_width, stack_width = widths
 
     def time(us: float | None) -> str:
-        return UNKNOWN if us is None else time_text(us, unit)
+        return time_text(us, unit)
 
     whole = sum(row.self_cpu_time_total for row in rows)
     columns: list[_Column] = [
@@ -132,8 +128,8 @@ def _columns(
             ("CPU p90", lambda r: time(r.cpu_time_p90)),
             ("CPU max", lambda r: time(r.cpu_time_max)),
         ]
-    if any(row.device_time_total is not None for row in rows):
-        board = sum(row.self_device_time_total or 0.0 for row in rows)
+    if any(row.device_time is not None for row in rows):
+        board = _board_total(rows)
         columns += [
             ("Self BOARD", lambda r: time(r.self_device_time_total)),
             ("Self BOARD %", lambda r: _percent(r.self_device_time_total, board)),
@@ -182,14 +178,25 @@ def _flops_columns(rows: Sequence[FunctionEventAvg]) -> list[_Column]:
     return [(f"Total {_FLOPS[scale]}", text)]
 
 
-def _percent(part: float | None, whole: float) -> str:
-    return UNKNOWN if part is None or whole <= 0 else f"{100 * part / whole:.2f}%"
+def _board_total(rows: Sequence[FunctionEventAvg]) -> float | None:
+    """Return how long all calls ran on boards; None where that is not known of one."""
+    times = [row.self_device_time_total for row in rows if row.kind in CALLS]
+    known = [time for time in times if time is not None]
+    return sum(known) if known and len(known) == len(times) else None
 
 
-def _cut(text: str, width: int) -> str:
-    """Return a text on one line, of so many characters at most."""
+def _percent(part: float | None, whole: float | None) -> str:
+    if part is None or whole is None or whole <= 0:
+        return UNKNOWN
+    return f"{100 * part / whole:.2f}%"
+
+
+def _cut(text: str, width: int | None) -> str:
+    """Return a text on one line, of so many characters at most; None: all of it."""
     shown = escaped(text)
-    return shown if len(shown) <= width else shown[: width - len(_DOTS)] + _DOTS
+    if width is None or len(shown) <= width:
+        return shown
+    return shown[: width - len(_DOTS)] + _DOTS
 
 
 def _lines(columns: Sequence[Sequence[str]]) -> list[str]:
@@ -210,12 +217,10 @@ def _lines(columns: Sequence[Sequence[str]]) -> list[str]:
 
 def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
     lines = [f"Self CPU time total: {time_text(sum(r.self_cpu_time_total for r in rows), unit)}"]
-    board = [r.self_device_time_total for r in rows if r.self_device_time_total is not None]
-    if board:
-        lines.append(f"Self BOARD time total: {time_text(sum(board), unit)}")
+    if any(r.device_time is not None for r in rows):
+        board = _board_total(rows)
+        text = "--, not known of all calls" if board is None else time_text(board, unit)
+        lines.append(f"Self BOARD time total: {text}")
     if any(r.is_raw for r in rows):
-        lines.append(
-            "~ raw: of functions with a result; the agent's work on the call and its waiting for "
-            "the line are in it."
-        )
+        lines.append("~ raw: the agent's work on the call and its waiting for the line are in it.")
     return lines

@@ -30,8 +30,13 @@ def tensorboard_trace_handler(
         use_gzip: compress the files; their names end in ``.gz`` then.
 
     Raises:
-        UsageError: when a trace is ready: the folder or the file cannot be written.
+        UsageError: a name is no text; or, when a trace is ready, the folder or the file cannot be
+            written.
     """
+    if not isinstance(dir_name, str | os.PathLike) or not isinstance(worker_name, str | None):
+        raise UsageError(
+            f"dir_name={dir_name!r:.60}, worker_name={worker_name!r:.60}: names are texts."
+        )
     worker = worker_name
 
     def handler(prof: _Exports) -> None:

@@ -155,7 +155,7 @@ class ChildProcess:
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as we do
         whole = [program, *command[1:]]
         self._process = _spawn(_tied_to_us(whole), self._output)
-        self._finalizer = weakref.finalize(self, _end, self._process, lock)
+        self._finalizer = weakref.finalize(self, _end, self._process, lock, os.getpid())
         if lock is not None:
             try:
                 lock.started(self._process.pid, whole, port)
@@ -195,7 +195,9 @@ def _how(code: int) -> str:
     return f"with code {code}" if code >= 0 else f"by signal {-code} ({signal.strsignal(-code)})"
 
 
-def _end(process: subprocess.Popen[bytes], lock: Lock | None) -> None:
+def _end(process: subprocess.Popen[bytes], lock: Lock | None, parent: int) -> None:
+    if os.getpid() != parent:  # a fork of it, for which the child is none
+        return
     if process.poll() is None:
         process.terminate()
         try:

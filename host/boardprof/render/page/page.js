@@ -37,7 +37,10 @@
     return kind === "count" && !text.endsWith("00") ? text.replace(/0$/, "") : text;
   }
 
-  const share = (value) => (value === null || value === undefined ? "" : `${fixed(100 * value, 2)}\u2009%`);
+  function share(value) {
+    if (value === null || value === undefined) return "";
+    return value !== 0 && Math.abs(value) < 0.00005 ? "<\u20090.01\u2009%" : `${fixed(100 * value, 2)}\u2009%`;
+  }
   const short = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 6 });
   const largest = (values) => values.reduce((most, value) => Math.max(most, value), 0);
   const plural = (n, what) => `${n.toLocaleString("en-US")} ${what}${n === 1 ? "" : "s"}`;
@@ -122,13 +125,20 @@
 
   const sorting = {}; // by which column each table is sorted, kept while it is drawn anew
 
-  const groupColumns = (named) => {
-    const columns = [{ title: "Function", value: (g) => g.name, cell: named }];
-    for (const [key, title] of [["device", "Device"], ["flags", "Flags"], ["shapes", "Arguments"]]) {
-      if (view.shows[key]) columns.push({ title, value: (g) => g[key], cell: (g) => isolated(g[key]) });
-    }
-    return columns;
-  };
+  /** Columns that tell rows apart; where there is little room, all but the name stand below it. */
+  function keyColumns(named, more = []) {
+    const known = [["device", "Device"], ["flags", "Flags"], ["shapes", "Arguments"]];
+    const keys = [...known.filter(([key]) => view.shows[key]), ...more];
+    const below = (row) => make("span", { class: "below" },
+      ...keys.filter(([key]) => row[key]).flatMap(([key], i) => [i ? " \u00b7 " : "", isolated(row[key])]));
+    const cell = (row) => {
+      const both = new DocumentFragment();
+      both.append(named(row), below(row));
+      return both;
+    };
+    return [{ title: "Function", value: (row) => row.name, cell }, ...keys.map(([key, title]) => (
+      { title, className: "key", value: (row) => row[key], cell: (row) => isolated(row[key]) }))];
+  }
   const nameOf = (group) => make("span", { class: "name" }, isolated(group.name || "(no name)"));
 
   // -- samples of one metric --------------------------------------------------------------------
@@ -174,24 +184,36 @@
     return svg;
   }
 
+  /** How much the bars of a row's device span: counts of different boards have no common measure. */
+  function scales(rows, kind) {
+    const key = (g) => (kind === "count" ? g.device : "");
+    const spans = new Map();
+    for (const device of new Set(rows.map(key))) {
+      const own = rows.filter((g) => key(g) === device).map(of);
+      // One noisy function would squeeze all others: what lies far beyond the medians is cut off.
+      const most = Math.min(largest(own.map((one) => one.maximum)) * 1.02, largest(own.map((one) => one.median)) * 1.6);
+      spans.set(device, Math.max(1e-300, most));
+    }
+    at("scales").hidden = spans.size < 2;
+    return (g) => spans.get(key(g));
+  }
+
   function showSamples() {
     const part = at("find").value.trim().toLowerCase();
     const rows = view.groups.filter((g) => of(g) && g.name.toLowerCase().includes(part));
-    // One noisy function would squeeze all others: what lies far beyond the medians is cut off.
-    const medians = largest(rows.map((g) => of(g).median));
-    const most = Math.max(1e-300, Math.min(largest(rows.map((g) => of(g).maximum)) * 1.02, medians * 1.6));
     const kind = kindOf();
+    const most = scales(rows, kind);
     const number = (title, key) => ({
       title, numeric: true, value: (g) => of(g)[key], cell: (g) => shown(kind, of(g)[key]),
     });
     if (chosen && !rows.includes(chosen)) chosen = null;
     chosen ??= rows.slice().sort((a, b) => of(b).median - of(a).median)[0] ?? null;
-    const keys = groupColumns(chooser);
+    const keys = keyColumns(chooser);
     sorting.samples ??= { column: keys.length, sign: -1 };
     const columns = [
       ...keys,
       number("Median", "median"),
-      { title: "Spread of the samples", className: "spread", cell: (g) => spreadBar(of(g), most) },
+      { title: "Spread of the samples", className: "spread", cell: (g) => spreadBar(of(g), most(g)) },
       { title: "CV", numeric: true, value: (g) => of(g).cv ?? null, cell: (g) => (of(g).exact ? "exact" : share(of(g).cv)) },
       number("Min", "minimum"),
       number("Max", "maximum"),
@@ -202,6 +224,10 @@
       columns, rows, selected: () => chosen, sort: sorting.samples,
       none: part ? "No function's name has this in it." : "No function has this metric.",
     });
+    const devices = new Set(view.groups.map((g) => g.device));
+    const lacking = [...devices].filter((device) => !view.groups.some((g) => of(g) && g.device === device));
+    at("lacking").hidden = !lacking.length;
+    at("lacking").replaceChildren(`No ${view.metrics[metric].name} on `, ...lacking.flatMap((device, i) => [i ? ", " : "", isolated(device)]), ".");
     at("legend").hidden = !rows.some((g) => of(g).minimum !== of(g).maximum);
     detail();
   }
@@ -370,7 +396,8 @@
     }
     svg.append(draw("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }));
     for (const index of new Set([0, Math.floor(last / 2), values.length - 1])) {
-      svg.append(draw("text", { x: x(index), y: bottom + 18, "text-anchor": "middle" }, `#${index}`));
+      const isLast = index > 0 && index === values.length - 1; // its text ends with the picture
+      svg.append(draw("text", { x: isLast ? width : x(index), y: bottom + 18, "text-anchor": isLast ? "end" : "middle" }, `#${index}`));
     }
   }
 
@@ -379,7 +406,7 @@
   function showMetrics() {
     const part = at("find").value.trim().toLowerCase();
     const rows = view.groups.filter((g) => g.name.toLowerCase().includes(part));
-    const keys = groupColumns(nameOf);
+    const keys = keyColumns(nameOf);
     const used = view.metrics.map((_, index) => index).filter((index) =>
       view.groups.some((g) => g.metrics[index]) || view.totals.some((t) => t.metrics[index] !== undefined));
     const columns = used.map((index) => ({
@@ -399,8 +426,8 @@
 
   // -- what changed -----------------------------------------------------------------------------
 
-  const VERDICTS = { worse: "\u25b2 worse", better: "\u25bc better", same: "same", noise: "within noise", added: "+ added", removed: "\u2212 removed" };
-  const WEIGHT = { worse: 5, better: 4, removed: 3, added: 2, noise: 1, same: 0 };
+  const VERDICTS = { worse: "\u25b2 worse", better: "\u25bc better", same: "same", noise: "within noise", "too few samples": "too few samples", added: "+ added", removed: "\u2212 removed" };
+  const WEIGHT = { worse: 6, better: 5, removed: 4, added: 3, "too few samples": 2, noise: 1, same: 0 };
 
   function deltaBar(change, verdict, most) {
     const svg = draw("svg", { "aria-hidden": "true" });
@@ -415,14 +442,14 @@
 
   function showChanges() {
     const only = at("only-changed").checked;
+    const size = (d) => (typeof d.change === "number" ? Math.abs(d.change) : Infinity);
     const rows = view.changes.rows.filter((d) => !only || !["same", "noise"].includes(d.verdict));
+    rows.sort((a, b) => (size(b) > size(a)) - (size(b) < size(a))); // the largest of each verdict first
     const finite = view.changes.rows.map((d) => d.change).filter((c) => typeof c === "number").map(Math.abs);
     const most = Math.max(1e-9, largest(finite));
     const signed = (change) => (typeof change !== "number" ? change ?? "" : `${change > 0 ? "+" : change < 0 ? "\u2212" : ""}${share(Math.abs(change))}`);
-    const keys = groupColumns(nameOf);
     const columns = [
-      ...keys,
-      { title: "Metric", value: (d) => d.metric, cell: (d) => isolated(d.metric) },
+      ...keyColumns(nameOf, [["metric", "Metric"]]),
       { title: "Before", numeric: true, value: (d) => d.before, cell: (d) => shown(d.kind, d.before) },
       { title: "After", numeric: true, value: (d) => d.after, cell: (d) => shown(d.kind, d.after) },
       { title: "Change", numeric: true, value: (d) => (typeof d.change === "number" ? d.change : null), cell: (d) => signed(d.change) },
@@ -438,6 +465,18 @@
       caption: "What changed", columns, rows, sort: sorting.changes ??= { column: columns.length - 1, sign: 1 },
       none: "Nothing differs.",
     });
+  }
+
+  function showSides() {
+    const { before, after, facts, notes, rows } = view.changes;
+    const counted = Object.keys(VERDICTS).map((verdict) => [verdict, rows.filter((d) => d.verdict === verdict).length]);
+    at("verdicts").replaceChildren(...counted.filter(([, n]) => n).map(([verdict, n]) =>
+      make("span", { class: verdict }, make("b", {}, n.toLocaleString("en-US")), ` ${VERDICTS[verdict].replace(/^\W /, "")}`)));
+    at("changes-note").replaceChildren(isolated(after), " against ", isolated(before), ".", ...notes.flatMap((note) => [make("br"), isolated(note)]));
+    at("runs").hidden = !facts.length;
+    const row = (tag, [name, ...sides]) => make("tr", {}, make("th", { scope: "row" }, isolated(name)), ...sides.map((side) => make(tag, {}, isolated(side))));
+    at("changes-facts").append(make("table", { class: "facts-table", "aria-label": "The two runs" },
+      make("thead", {}, row("th", ["", "Before", "After"])), make("tbody", {}, ...facts.map((each) => row("td", each)))));
   }
 
   // -- the Report itself ------------------------------------------------------------------------
@@ -475,7 +514,7 @@
   else at("metrics").hidden = true;
   if (view.changes) {
     at("changes").hidden = false;
-    at("changes-note").textContent = view.changes.note;
+    showSides();
     at("only-changed").checked = view.changes.rows.some((d) => !["same", "noise"].includes(d.verdict));
     at("only-changed").addEventListener("change", showChanges);
     showChanges();

@@ -12,8 +12,9 @@ from boardprof.decode.dictionary import CounterInfo
 from boardprof.errors import DecodeError
 from boardprof.report.measurement import Measurement
 from boardprof.run.proof.blob_fields import blob_fields
+from boardprof.run.proof.busy import better_half, doubt
 from boardprof.run.proof.clocks import slow_clock
-from boardprof.run.proof.finding import FAILED, OK, UNSUPPORTED, Finding, listed
+from boardprof.run.proof.finding import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
 from boardprof.run.proof.steps import Steps, amount, measured, stepped, units
 from boardprof.run.proof.work import known_counts, plain_name
 
@@ -41,9 +42,6 @@ _UNEVEN = 0.1
 
 _JUMP = 1_000_000
 """No two runs of the same work differ by so much, beside what it takes itself."""
-
-_BUSY = (1.5, 8.0)
-"""Three times the work takes so many times as long where other programs take their turns."""
 
 _AGAIN = 5
 """How often both are looked at again before a counter is said to have wrapped."""
@@ -155,7 +153,7 @@ class _Work:
             steps = self._stepped(_FIRST_ROUNDS, [name])
         verdict, text = _judged(self._board, name, steps)
         for _ in range(_TRIES if self._board.device.clock_kind == "measured" else 0):
-            if verdict != FAILED:
+            if verdict not in (FAILED, SKIPPED):
                 break
             steps = self._stepped(self.rounds, self._names)
             verdict, text = _judged(self._board, name, steps)
@@ -248,8 +246,9 @@ def _judged(board: Board, name: str, steps: Steps) -> tuple[str, str]:
     nets = steps.nets(name)
     # Whatever else a system does only ever adds to a count.
     least = [min(values) for values in nets]
+    is_beside_others = board.device.clock_kind == "measured"
     spread = max(max(values) - min(values) for values in nets)
-    if board.device.clock_kind != "measured" and spread > _JUMP + 100 * max(least):
+    if not is_beside_others and spread > _JUMP + 100 * max(least):
         return FAILED, (
             f"jumps by {amount(spread, unit)} in the same work: it wraps before its declared width"
         )
@@ -265,18 +264,19 @@ def _judged(board: Board, name: str, steps: Steps) -> tuple[str, str]:
     if first <= 0 or second <= 0:
         return FAILED, f"does not grow with the work: {seen}"
     allowed = 0 if is_exact else max(4, _UNEVEN * second)
-    is_even = abs(second - first) <= allowed
-    if board.device.clock_kind == "measured":
-        is_even = _BUSY[0] <= least[2] / max(least[0], 1) <= _BUSY[1]
-    if not is_even:
+    if is_beside_others:
+        doubtful = doubt(nets, unit)
+        if doubtful is not None:
+            return doubtful
+        spread = better_half(nets)
+    elif abs(second - first) > allowed:
         return FAILED, f"does not grow evenly: {seen}"
     each = first / steps.rounds
     low, high = _A_ROUND.get(plain_name(board, name), (0, each))
     if not low <= each <= high:
         return FAILED, f"{amount(each, unit)} a round; {low:g} to {high:g} is right"
-    exact = (
-        "the same in every run" if not spread else f"within {amount(spread, unit)} of each other"
-    )
+    within = f"{'half of the runs ' * is_beside_others}within {amount(spread, unit)} of each other"
+    exact = within if spread else "the same in every run"
     return OK, f"{amount(each, unit)} a round, evenly, {exact}; {_calibration(steps, name)}"
 
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Columns that cannot be merged: rows that are one have them as several kinds of metric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from boardprof.render.cells import escaped
+from boardprof.report.calls import Calls, Row
+
+__all__ = ["mixed_columns", "mixed_note"]
+
+
+def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
+    """Return the columns of which a merged row is empty though its rows are not, and their kinds.
+
+    Args:
+        calls: the rows.
+        merged: of them.
+
+    Returns:
+        Name of the column -> ``Count and Duration``.
+    """
+    columns = {name: calls.column(name) for name in calls.names}
+    kinds = {
+        name: " and ".join(sorted({type(value).__name__ for value in column.given}))
+        for name, column in columns.items()
+        if column.kind is None
+    }
+    if not kinds:
+        return {}
+    empty = {name for row in merged for name in kinds if row.get(name) == ""}
+    return {name: text for name, text in kinds.items() if name in empty}
+
+
+def mixed_note(mixed: Mapping[str, str], shown: Callable[[str], str] = escaped) -> Sequence[str]:
+    """Return a line that tells of such columns, whose names are shown so; none without any."""
+    if not mixed:
+        return []
+    listed = ", ".join(f"{shown(name)} ({kinds})" for name, kinds in mixed.items())
+    return [
+        f"Left empty where rows that are one have several kinds of metric: {listed}. "
+        "CSV and JSON have each."
+    ]

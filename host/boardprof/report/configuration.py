@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Report says of how it was measured, in sentences: the lines below its table."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Sequence
+
+from boardprof._version import __version__
+from boardprof.decode.clock import ClockFit
+from boardprof.metrics import Count, Metric
+from boardprof.report.counter_metrics import metrics_of
+from boardprof.report.measurement import Device, Measurement, Stack, clock_of
+from boardprof.report.parts import busy_parts, devices_of
+from boardprof.report.report import Row
+
+__all__ = ["configuration_of"]
+
+_LIBC = {
+    False: "none; memcpy and its like are the agent's, byte by byte, unless the code has its own",
+    True: "linked; memcpy and its like are its own",
+}
+
+
+def configuration_of(measurements: Sequence[Measurement]) -> Row:
+    """Return the lines, by their names; those of a device begin with its own."""
+    configuration: Row = {
+        "boardprof": __version__,
+        "Host": f"{platform.system()} {platform.machine()}",
+        "Warm-up": _same(m.warmup for m in measurements),
+        "Repeat": _same(len(m.samples) for m in measurements),
+        "Number": _same(m.number for m in measurements),
+    }
+    if any(m.number > 1 for m in measurements):
+        configuration["Note"] = "Number > 1: later calls of a sample see what earlier ones left"
+    if differ := _other_results(measurements):
+        configuration["Results differ"] = "; ".join(differ)
+    for device in devices_of(measurements):
+        ours = [m for m in measurements if m.device.name == device.name]
+        configuration |= _device_lines(device, ours)
+    return configuration
+
+
+def _other_results(measurements: Sequence[Measurement]) -> list[str]:
+    """Say which functions returned what, where boards or flags do not agree on it."""
+    found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for m in measurements:
+        if m.result is not None:
+            place = m.device.name if not m.flags else f"{m.device.name} with {m.flags}"
+            results = found.setdefault((m.function, m.arguments, m.label), {})
+            results.setdefault(f"{m.result}", []).append(place)
+    return [
+        f"{function} returned "
+        + ", ".join(f"{value} on {' and '.join(places)}" for value, places in results.items())
+        for (function, _, _), results in found.items()
+        if len(results) > 1
+    ]
+
+
+def _same(values: Iterable[int]) -> Metric:
+    found = sorted(set(values))
+    return Count(found[0]) if len(found) == 1 else ", ".join(map(str, found))
+
+
+def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+    lines: Row = {f"{device.name} clock": _clock_line(device, measurements)}
+    fits = [m.clock_fit for m in measurements if m.clock_fit is not None]
+    if fits:
+        lines[f"{device.name} clock by the host's"] = _fit_line(fits)
+    unsupported = dict(device.unsupported)
+    if why := dict.fromkeys(m.stack for m in measurements if isinstance(m.stack, str)):
+        unsupported["stack"] = "; ".join(why)
+    if unsupported:
+        lines[f"{device.name} unsupported"] = "; ".join(
+            f"{what} ({why})" for what, why in unsupported.items()
+        )
+    lines |= _argument_lines(device, measurements)
+    lines[f"{device.name} perturbation"] = _perturbation_line(measurements)
+    lines |= _pass_lines(device, measurements)
+    flags = sorted({f for m in measurements for f in _warnings(m)})
+    if flags:
+        lines[f"{device.name} warning"] = "; ".join(flags)
+    builds = ", ".join(dict.fromkeys(m.device.build_id for m in measurements))
+    lines[f"{device.name} agent"] = f"{device.agent_version}, build {builds}"
+    settings = list(dict.fromkeys(m.flags for m in measurements if m.flags is not None))
+    if settings:
+        lines[f"{device.name} flags"] = _flags_line(device.cflags, settings)
+    libc = dict.fromkeys(_LIBC[m.libc] for m in measurements if m.libc is not None)
+    if libc:
+        lines[f"{device.name} libc"] = " | ".join(libc)
+    return lines
+
+
+def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
+    readings = [(name, m.samples[0].readings[name]) for m in measurements for name in m.counters]
+    rates = {
+        (r.hz, "ticks" if r.unit == "ticks" else name)
+        for name, r in readings
+        if r.hz and r.unit != "ns"
+    }
+    ticks = "".join(f", {hz:,} {what} a second" for hz, what in sorted(rates))
+    if device.clock_kind == "simulated":
+        own = f"{ticks} of" if ticks else ", by"
+        return f"simulated{own} the emulator's own time; there is no Duration"
+    return f"{device.clock_kind}{ticks}" + (", of a simulated board" if device.emulated else "")
+
+
+def _fit_line(fits: Sequence[ClockFit]) -> str:
+    """Say of the fit over the longest time: only that one bounds the drift well."""
+    fit = max(fits, key=lambda each: each.span_s)
+    return (
+        f"within {max(each.error_s for each in fits) * 1e6:.3g} us, drift {fit.drift_ppm:+.3g} ppm "
+        f"(within {fit.drift_error_ppm:.3g}) over {fit.span_s:.3g} s"
+    )
+
+
+def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+    """Say what in/out arrays held in each call, where that is not what the host gave; the result.
+
+    Of several functions the results stand in the JSON alone.
+    """
+    lines: Row = {}
+    results = dict.fromkeys(f"{m.result}" for m in measurements if m.result is not None)
+    if results and len({m.function for m in measurements}) == 1:
+        lines[f"{device.name} returned"] = ", ".join(results)
+    kept = [f"{name} of {m.function}" for m in measurements for name in m.kept]
+    if kept:
+        lines[f"{device.name} kept"] = f"{', '.join(kept)}: not put back between calls"
+    again = {m.function: m.sent_again for m in measurements if m.sent_again}
+    if again:
+        lines[f"{device.name} sent again"] = "; ".join(
+            f"in/out arrays of {name}, before each round, which begins cold: {why}"
+            for name, why in again.items()
+        )
+    return lines
+
+
+def _perturbation_line(measurements: Sequence[Measurement]) -> str:
+    shares = [
+        share
+        for m in measurements
+        for s in m.samples
+        if (share := m.perturbation_percent(s)) is not None
+    ]
+    if not shares:
+        return "unknown: every raw window reads 0"
+    ends = dict.fromkeys(f"{share:.3g}" for share in (min(shares), max(shares)))
+    return f"{' to '.join(ends)} % of the raw windows was the measuring itself, subtracted"
+
+
+def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
+    """Say which counters come from runs of their own, and which are estimates."""
+    lines: Row = {}
+    split = [m for m in measurements if len(m.windows) > 1]
+    if split:
+        texts = dict.fromkeys(" | ".join(", ".join(w.counters) for w in m.windows) for m in split)
+        lines[f"{device.name} passes"] = (
+            f"{max(len(m.windows) for m in split)} runs, since the counters do not fit into one: "
+            + "; ".join(texts)
+        )
+    mixed = dict.fromkeys(
+        name
+        for m in split
+        for name, (_, formula) in m.formulas.items()
+        if {*formula.names} <= {*m.counters}
+        and not any({*formula.names} <= {*w.counters} for w in m.windows)
+    )
+    if mixed:
+        lines[f"{device.name} of several runs"] = (
+            f"{', '.join(mixed)}: of counters of different runs"
+        )
+    shared = dict.fromkeys(
+        counter
+        for m in measurements
+        for sample in m.samples
+        for counter in m.counters
+        if sample.readings[counter].estimated
+    )
+    if shared:
+        lines[f"{device.name} estimated"] = (
+            f"{', '.join(shared)}: counted for a part of the time, scaled to the whole"
+        )
+    parts = dict.fromkeys(part for m in measurements for part in m.parts.values())
+    idle = [part for part in parts if not any(part in busy_parts(m) for m in measurements)]
+    if idle:
+        lines[f"{device.name} idle"] = ", ".join(idle)
+    return lines
+
+
+def _warnings(measurement: Measurement) -> Iterable[str]:
+    for counter in measurement.counters:
+        told = f"{_column(measurement, counter)} of {measurement.function}"
+        if any(s.readings[counter].ambiguous for s in measurement.samples):
+            yield f"{told} may have wrapped unseen"
+        if any(measurement.net(s, counter) < 0 for s in measurement.samples):
+            yield f"{told} is below what can be resolved (net < 0)"
+    if isinstance(measurement.stack, Stack) and measurement.stack.is_at_least:
+        yield (
+            f"the stack of {measurement.function} is at least {measurement.stack.used:,} bytes: "
+            "all that was painted was used"
+        )
+
+
+def _column(measurement: Measurement, counter: str) -> str:
+    """Return the column that a counter stands in."""
+    readings = measurement.samples[0].readings
+    clock = clock_of(readings, measurement.device.clock_kind)
+    return next(iter(metrics_of(counter, 0, readings[counter], clock)))
+
+
+def _flags_line(board: Sequence[str], settings: Sequence[str]) -> str:
+    """Return the board's flags and each setting's, with the level of optimisation that counts."""
+    level = [flag for flag in board if flag.startswith("-O")][-1:]
+    brings = [any(word.startswith("-O") for word in setting.split()) for setting in settings]
+    own = [flag for flag in board if not flag.startswith("-O")]
+    shown = [
+        setting if brings_one else " ".join(filter(None, [*level, setting]))
+        for setting, brings_one in zip(settings, brings, strict=True)
+    ]
+    return " ".join(filter(None, [*own, " | ".join(shown)]))

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The raw data beside a Report's rows, for its JSON: devices, samples, calibrations, blobs."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from boardprof.decode.samples import Sample
+from boardprof.metrics import metric_to_json
+from boardprof.report.counter_metrics import metrics_of
+from boardprof.report.measurement import Cold, Measurement, Stack, Windows
+from boardprof.report.parts import devices_of
+from boardprof.report.report import SCHEMA_VERSION, Row
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["raw_data_of"]
+
+
+def raw_data_of(measurements: Sequence[Measurement]) -> dict[str, Any]:
+    """Return what the Report's JSON has beside its rows; what it takes to compute them again."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "devices": {
+            device.name: {
+                "clock_kind": device.clock_kind,
+                "emulated": device.emulated,
+                "port": device.port,
+                "agent_version": device.agent_version,
+                "build_id": device.build_id,
+                "cflags": list(device.cflags),
+                "boot_id": device.boot_id,
+                "unsupported": dict(device.unsupported),
+                "collectors": [asdict(collector) for collector in device.collectors],
+            }
+            for device in devices_of(measurements)
+        },
+        "measurements": [_measurement_json(m) for m in measurements],
+    }
+
+
+def _measurement_json(measurement: Measurement) -> dict[str, Any]:
+    return {
+        "name": measurement.function,
+        "device": measurement.device.name,
+        "arguments": measurement.arguments,
+        **({"label": measurement.label} if measurement.label else {}),
+        "stack": asdict(measurement.stack) if isinstance(measurement.stack, Stack) else None,
+        "result": _result_json(measurement.result),
+        "outputs": {name: _array_json(array) for name, array in measurement.outputs.items()},
+        "flags": measurement.flags,
+        "build_id": measurement.device.build_id,
+        "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
+        "number": measurement.number,
+        "warmup": measurement.warmup,
+        "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
+        **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
+        **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
+        "calibration": {c: measurement.overhead(c) for c in measurement.counters},
+        **_windows_json(measurement.windows[0]),
+        "further_passes": [_windows_json(each) for each in measurement.windows[1:]],
+    }
+
+
+def _cold_json(cold: Cold, clock: str | None) -> dict[str, Any]:
+    """Return the first call of all: its metrics, net, and what they come from."""
+    metrics: Row = {}
+    for counter, net in cold.nets.items():
+        metrics |= metrics_of(counter, net, cold.sample.readings[counter], clock)
+    return {
+        "metrics": {name: metric_to_json(metric) for name, metric in metrics.items()},
+        "calibration": dict(cold.overhead),
+        **_sample_json(cold.sample),
+    }
+
+
+def _windows_json(windows: Windows) -> dict[str, Any]:
+    return {
+        "collectors": [i for i in range(8) if windows.mask >> i & 1],
+        "events": {name: list(events) for name, events in windows.events.items()},
+        "samples": [_sample_json(s) for s in windows.samples],
+        "calibration_samples": [_sample_json(s) for s in windows.calibration],
+        "totals": [_sample_json(s) for s in windows.totals],
+    }
+
+
+def _sample_json(sample: Sample) -> dict[str, Any]:
+    raw: dict[str, Any] = {"raw": {c: r.value for c, r in sample.readings.items()}}
+    wraps = {c: r.wrapped for c, r in sample.readings.items() if r.wrapped}
+    if wraps:
+        raw["wraps"] = wraps
+    if estimated := [c for c, r in sample.readings.items() if r.estimated]:
+        raw["estimated"] = estimated
+    ambiguous = [c for c, r in sample.readings.items() if r.ambiguous]
+    if ambiguous:
+        raw["ambiguous"] = ambiguous
+    raw["blobs"] = sample.raw.hex()
+    return raw
+
+
+def _result_json(result: object) -> object:
+    """Return a function's result; what JSON has no numbers for as text."""
+    return str(result) if isinstance(result, float) and not math.isfinite(result) else result
+
+
+def _array_json(array: npt.NDArray[Any]) -> dict[str, Any]:
+    """Say what an output is, without its data; the CRC-32 is of its bytes on this machine."""
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "crc32": f"{zlib.crc32(array.tobytes()):08x}",
+    }

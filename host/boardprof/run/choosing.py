@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the functions on a board a plan means, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from boardprof.arguments.signature import parse_signature
+from boardprof.board.board import Board
+from boardprof.errors import BuildError, UnknownNameError, UsageError
+from boardprof.firmware.firmware import Firmware
+from boardprof.run.plan import ALL, Plan
+
+__all__ = ["chosen_functions"]
+
+Note = Callable[[str], None]
+
+
+def chosen_functions(
+    board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
+) -> list[str]:
+    """Return the functions to measure, in the board's order.
+
+    Args:
+        board: that they are on.
+        plan: names one, or all.
+        firmware: that was built for it; None where the board has its own.
+        on_note: gets what is left out of all, and why.
+
+    Raises:
+        UsageError, UnknownNameError, BuildError: there is none that could be measured.
+    """
+    chosen = _chosen(board, plan, firmware, on_note)
+    _note_hooks(chosen, firmware, on_note)
+    return chosen
+
+
+def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) -> list[str]:
+    infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
+    reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
+    if plan.function != ALL:
+        if firmware is not None and plan.function in firmware.missing:
+            raise BuildError(
+                f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
+                hint="give the file that defines it with --source, or its library with --ldflags",
+            )
+        if reason := reasons.get(plan.function):
+            raise UsageError(f"{plan.function} cannot be called over the wire: {reason}.")
+        hidden = firmware.hidden if firmware else {}
+        if plan.function in hidden and plan.function not in infos:
+            raise UsageError(
+                f"{plan.function} in {hidden[plan.function]} is static or inlined: nothing outside "
+                "of its file can call it.",
+                hint=f"--keep {plan.function} compiles it out of line",
+            )
+        if plan.function not in infos:
+            _check_mangled(plan.function, reasons)
+            hint = None if infos or plan.path else "PATH:FUNCTION builds firmware that has it"
+            others = (name for name in (*reasons, *hidden) if not name.startswith("_"))
+            where = _where(board, plan)
+            raise UnknownNameError(
+                "function", plan.function, [*infos, *others], where=where, hint=hint
+            )
+        return [plan.function]
+    for name, reason in reasons.items():
+        on_note(f"{name} is left out: {reason}")
+    chosen = []
+    for name, info in infos.items():
+        needed = {parameter for parameter, _ in parse_signature(info.signature).parameters}
+        if needed == plan.arguments.keys():
+            chosen.append(name)
+        else:
+            on_note(f"{name} is left out: it takes {info.signature}")
+    if not chosen:
+        raise UsageError(f"There is nothing to measure {_where(board, plan)}.")
+    return chosen
+
+
+def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
+    """See that a function is not one of C++ or Rust, whose names in the object are longer."""
+    for symbol, reason in reasons.items():
+        # Itanium C++ ABI, 5.1.2: <source-name> is its length and the name; so it is in Rust.
+        if symbol.startswith(("_Z", "_R")) and f"{len(function)}{function}" in symbol:
+            raise UsageError(f"{function} cannot be called over the wire: {reason}.")
+
+
+def _note_hooks(names: Sequence[str], firmware: Firmware | None, on_note: Note) -> None:
+    """Tell of functions that have the name of a set-up or a check, but not its type."""
+    others = {f.name for f in firmware.functions} if firmware else set()
+    for name in names:
+        for hook, form in (("setup", "void {}(void)"), ("check", "int {}(void)")):
+            if f"{name}_{hook}" in others:
+                wanted = form.format(f"{name}_{hook}")
+                on_note(f"{name}_{hook} is not run for {name}: it is not `{wanted}`")
+
+
+def _where(board: Board, plan: Plan) -> str:
+    return f"in {plan.path}" if plan.path else f"on {board.device.name}"
