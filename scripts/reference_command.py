@@ -41,8 +41,9 @@ def _commands(command: click.Command, ctx: click.Context) -> Iterator[click.Cont
     """Yield the contexts of a command and of all below it that have something to say."""
     yield ctx
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            below = command.commands[name]
+        for name in sorted(command.list_commands(ctx)):
+            below = command.get_command(ctx, name)
+            assert below is not None
             yield from _commands(below, click.Context(below, info_name=name, parent=ctx))
 
 

@@ -31,7 +31,7 @@ ENTRIES = {
     "script": [str(Path(sys.executable).parent / "boardprof")],
 }
 # Modules that are loaded one after the other, from the first on that the command asks for.
-MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.cli.flash"]
+MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.cli.build_options"]
 MOMENTS += ["boardprof.cli.commands", "msgpack", "construct", "boardprof.board.board"]
 
 

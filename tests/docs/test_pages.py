@@ -126,8 +126,8 @@ def test_every_command_is_shown_or_named_on_a_written_page() -> None:
 def test_the_options_that_make_a_gate_are_on_the_page_about_gates() -> None:
     plugin = (ROOT / "host/boardprof/pytest_plugin/options.py").read_text(encoding="utf-8")
     ours = set(re.findall(r'"(--bp-[a-z-]+)"', plugin))
-    every = options(cli.commands["show"])  # quietness, width and the like
-    compare = {n for n in options(cli.commands["compare"]) - every if n.startswith("--")}
+    every = options(found("show"))  # quietness, width and the like
+    compare = {n for n in options(found("compare")) - every if n.startswith("--")}
     assert "--fail-if-missing" in compare
     assert "--bp-require-baseline" in ours
     assert {name for name in ours | compare if name not in TEXTS["docs/gates.md"]} == set()
@@ -169,7 +169,12 @@ def test_every_file_and_make_target_that_prose_names_is_there() -> None:
 TOPS = {"boards", "device_runtime_c", "examples", "host", "protocol", "scripts", "tests"}
 
 
-def options(command: click.Command) -> set[str]:
+def found(name: str) -> click.Command | None:
+    return cli.get_command(click.Context(cli), name)
+
+
+def options(command: click.Command | None) -> set[str]:
+    assert command is not None
     return {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
 
 
@@ -189,7 +194,7 @@ def test_every_command_that_prose_names_is_there_with_its_options() -> None:
     for name, words in inline():
         if words[0] != "boardprof" or len(words) < 2 or not words[1].isalpha():
             continue
-        command = cli.commands.get(words[1])
+        command = found(words[1])
         if isinstance(command, click.Group) and len(words) > 2:
             command = command.commands.get(words[2], command)
         known = options(command) if command is not None else set()

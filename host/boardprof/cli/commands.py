@@ -1,48 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands, as one group. Thin: they read options, call the package, print.
 
-Only click is imported at once, so that ``--version`` and ``--help`` are fast; each command imports
-what it needs.
+Only click is imported at once, and a command when it is asked for, so that ``--version`` and each
+command are fast; each imports what it needs.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 
 import click
 
 from boardprof._version import __version__
 from boardprof.cli import INTERRUPTED
-from boardprof.cli.agent import agent
-from boardprof.cli.boards import boards
-from boardprof.cli.build import build
-from boardprof.cli.compare import compare
-from boardprof.cli.completion import completion
-from boardprof.cli.decode import decode
-from boardprof.cli.devices import devices
-from boardprof.cli.doctor import doctor
 from boardprof.cli.environment import check_variables
-from boardprof.cli.export import export
-from boardprof.cli.flash import flash
-from boardprof.cli.functions import functions
-from boardprof.cli.glue import glue
 from boardprof.cli.group import Commands
-from boardprof.cli.history import history
-from boardprof.cli.info import info
-from boardprof.cli.metrics import metrics
-from boardprof.cli.new import new
 from boardprof.cli.output import forget_output
-from boardprof.cli.run import run
-from boardprof.cli.runtime import runtime
 from boardprof.cli.settings import apply_settings
-from boardprof.cli.show import show
 from boardprof.errors import BoardprofError, StorageError
 from boardprof.writing import unwritable
 
 __all__ = ["run_command"]
 
+_NAMES = (
+    *("run", "show", "compare", "history", "export", "decode"),  # measuring
+    *("boards", "devices", "info", "metrics", "doctor"),
+    *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
+    *("new", "completion"),
+)
+"""As the help lists them. Each has a module of its name, and a command of that name in it."""
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+
+class _AllCommands(Commands):
+    """The commands, each imported when somebody asks for it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names; none is imported for that."""
+        return list(_NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; None: there is none of that name."""
+        if cmd_name in _NAMES and cmd_name not in self.commands:
+            module = importlib.import_module(f"boardprof.cli.{cmd_name}")
+            self.add_command(getattr(module, cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_AllCommands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="boardprof", message="%(prog)s %(version)s")
 @click.option(
     "--profile",
@@ -66,31 +71,6 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     """
     check_variables(os.environ, cli, ctx)
     apply_settings(ctx, config, profile)
-
-
-# As the help lists them: measuring, boards, firmware, the rest.
-for _command in (
-    run,
-    show,
-    compare,
-    history,
-    export,
-    decode,
-    boards,
-    devices,
-    info,
-    metrics,
-    doctor,
-    functions,
-    build,
-    flash,
-    agent,
-    glue,
-    runtime,
-    new,
-    completion,
-):
-    cli.add_command(_command)
 
 
 def run_command(arguments: list[str] | None = None) -> int:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from typing import Any
 
@@ -52,6 +51,8 @@ class Commands(click.Group):
         """Find the command, or say which is the nearest."""
         name = args[0] if args else ""
         if name and self.get_command(ctx, name) is None and not name.startswith("-"):
+            import difflib
+
             known = self.list_commands(ctx)
             close = difflib.get_close_matches(name, known, n=1)
             proposal = f" Did you mean {close[0]!r}?" if close else ""
