@@ -132,6 +132,11 @@ def test_the_configuration_states_how_well_the_boards_clock_is_known() -> None:
     assert report.extra is not None
     fits = [each["clock_fit"] for each in report.extra["measurements"]]
     assert [each and each["span_s"] for each in fits] == [0.1, 0.5, None]
+    rough = replace(fit, tick_s=0.9985e-6, drift_error_ppm=17_934.6, span_s=0.0262)
+    line = assemble([replace(measurement(), clock_fit=rough)]).configuration
+    assert line["m4 clock by the host's"] == (
+        "within 12.5 us, drift +1,502 ppm (within 17,935) over 0.0262 s"
+    )
 
 
 def test_without_exchanges_nothing_is_said_of_the_boards_clock() -> None:

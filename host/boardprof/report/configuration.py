@@ -109,9 +109,15 @@ def _fit_line(fits: Sequence[ClockFit]) -> str:
     """Say of the fit over the longest time: only that one bounds the drift well."""
     fit = max(fits, key=lambda each: each.span_s)
     return (
-        f"within {max(each.error_s for each in fits) * 1e6:.3g} us, drift {fit.drift_ppm:+.3g} ppm "
-        f"(within {fit.drift_error_ppm:.3g}) over {fit.span_s:.3g} s"
+        f"within {_short(max(each.error_s for each in fits) * 1e6)} us, drift "
+        f"{_short(fit.drift_ppm, '+')} ppm (within {_short(fit.drift_error_ppm)}) over "
+        f"{fit.span_s:.3g} s"
     )
+
+
+def _short(value: float, sign: str = "-") -> str:
+    """Return three digits, or all of a larger number, never an exponent of ten for it."""
+    return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"
 
 
 def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
