@@ -143,3 +143,20 @@ def test_one_run_is_compared_with_the_last(tmp_path: Path) -> None:
         "There is no run 'bsae'; did you mean 'base'"
         in boardprof("compare", "bsae", environment=environment).err
     )
+
+
+def test_a_run_is_not_compared_with_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "history.sqlite"
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(path))
+    History(path).save(report_of({"instructions": [100]}), "main")
+    assert main(["compare", "main", "--fail-if", "*>0"]) == 2
+    assert "Before and after are the same run, #1 (main)" in capsys.readouterr().err
+
+
+def test_what_is_missing_is_missing_to_a_rule(
+    files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *map(str, files), "--fail-if-missing"]) == 2
+    assert "--fail-if-missing is about rules, and there is none." in capsys.readouterr().err

@@ -79,6 +79,8 @@ def compare(
     Exact counts, as emulators have them, differ if they differ; all others if a rank test says so.
     Without --fail-if nothing is a regression.
     """
+    if fail_if_missing and not rules:
+        raise UsageError("--fail-if-missing is about rules, and there is none.", hint="--fail-if")
     from boardprof.comparison.compare import compare as compared
     from boardprof.report.report_file import write_text
 

@@ -65,12 +65,18 @@ def compare(
         UsageError: what is given is of no such type, or alpha is none.
         RuleError: a rule does not parse.
         UnknownNameError: a rule's metric, or what is to be allowed, is none.
-        ComparisonError: the Reports have nothing in common, or differ in what was not allowed.
+        ComparisonError: the Reports have nothing in common, or differ in what was not allowed; or
+            both are the same run of the history.
     """
     parsed = tuple(_parsed(rules))
     allowed = _checked(alpha, allow)
-    old, old_name = _resolved(before, before_name or "before")
-    new, new_name = _resolved(after, after_name or "after")
+    old, old_name, old_run = _resolved(before, before_name or "before")
+    new, new_name, new_run = _resolved(after, after_name or "after")
+    if old_run is not None and old_run == new_run:
+        raise ComparisonError(
+            f"Before and after are the same run, {new_name}: nothing could differ.",
+            hint="name an older one, such as last~1; boardprof history lists them",
+        )
     _check_rows(old, new)
     old_boards, new_boards = facts_of(old), facts_of(new)
     devices = paired_boards(old_boards, new_boards, allowed)
@@ -136,13 +142,14 @@ def _check_rows(old: Report, new: Report) -> None:
         )
 
 
-def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str]:
+def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, int | None]:
+    """Return a Report, what output calls it, and its number in the history if it is from there."""
     if isinstance(side, Report):
-        return side, name
+        return side, name, None
     from boardprof.history.finding import find_run
 
     found = find_run(side)
-    return found.report, found.label
+    return found.report, found.label, None if found.run is None else int(found.run.id)
 
 
 def _check_common(old: Side, new: Side) -> None:
