@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from boardprof.comparison.comparison import Comparison, Difference
-from boardprof.render.cells import display_width, escaped
+from boardprof.render.cells import escaped
 from boardprof.render.comparison_cells import (
     certainty,
     change_text,
@@ -14,6 +14,7 @@ from boardprof.render.comparison_cells import (
     median_text,
     verdict_text,
 )
+from boardprof.render.plain_table import aligned_lines
 
 __all__ = ["comparison_table"]
 
@@ -36,7 +37,7 @@ def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> s
         for name in (*_LEFT[:-1], *names, "Change", "Certainty", "Verdict")
         if name not in _OPTIONAL or any(row[name] for row in cells)
     ]
-    lines = _lines(headers, cells) if cells else []
+    lines = aligned_lines(headers, cells, _LEFT) if cells else []
     lines += [""] if cells else []
     lines += [
         f"Before: {escaped(comparison.before_name)}{_listed(comparison.before_facts)}",
@@ -61,18 +62,6 @@ def _cells(row: Difference) -> dict[str, str]:
         "Certainty": certainty(row),
         "Verdict": escaped(verdict_text(row)),
     }
-
-
-def _lines(headers: Sequence[str], cells: Sequence[dict[str, str]]) -> list[str]:
-    columns = [[name, *(row[name] for row in cells)] for name in headers]
-    aligned: list[list[str]] = []
-    for column in columns:
-        widest = max(map(display_width, column))
-        pads = [" " * (widest - display_width(text)) for text in column]
-        is_left = column[0] in _LEFT
-        pairs = zip(column, pads, strict=True)
-        aligned.append([text + pad if is_left else pad + text for text, pad in pairs])
-    return ["  ".join(line).rstrip(" ") for line in zip(*aligned, strict=True)]
 
 
 def _listed(facts: Sequence[tuple[str, str]]) -> str:

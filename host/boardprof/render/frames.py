@@ -7,8 +7,7 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from boardprof.errors import UsageError
-from boardprof.metrics import Count, Duration, Percent, Ratio
-from boardprof.render.names import plain
+from boardprof.metrics import Count, Duration, Percent, Ratio, raw_of
 from boardprof.report.columns import Column
 from boardprof.report.report import Report, Row
 
@@ -59,7 +58,7 @@ def to_pandas(report: Report) -> pandas.DataFrame:
 
 
 def _array(pandas: Any, column: Column) -> Any:
-    values = column.given if column.kind is not None else [plain(each) for each in column.given]
+    values = column.given if column.kind is not None else [raw_of(each) for each in column.given]
     if column.kind is Count and isinstance(values, array):  # none is beyond 64 bits
         kind = "Int64"
     elif column.kind in (Duration, Percent, Ratio):
@@ -79,4 +78,4 @@ def _kinds(column: Column) -> str:
 
 
 def _plain_row(row: Row) -> dict[str, str | int | float]:
-    return {name: plain(metric) for name, metric in row.items()}
+    return {name: raw_of(metric) for name, metric in row.items()}

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.cells import escaped
-from boardprof.render.names import plain
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.summary import Number, Summary
@@ -141,7 +140,7 @@ def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | fl
     found: dict[int, int | float | str | None] = {}
     for name, metric in row.items():
         if name in places and not isinstance(metric, str):
-            value = plain(metric)
+            value = raw_of(metric)
             big = isinstance(value, int) and abs(value) >= _EXACT_FLOAT
             found[places[name]] = f"{value:,}" if big else _number(value)
     return found

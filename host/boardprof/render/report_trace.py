@@ -20,9 +20,9 @@ from operator import itemgetter
 
 from boardprof._version import __version__
 from boardprof.errors import UsageError
-from boardprof.metrics import Duration
+from boardprof.metrics import Duration, raw_of
 from boardprof.render.chrome_trace import json_text, microseconds, trace_text, track_names
-from boardprof.render.names import KEY_COLUMNS, plain
+from boardprof.render.names import KEY_COLUMNS
 from boardprof.render.stacks import Stacks, weights_of
 from boardprof.report.calls import Calls
 from boardprof.report.columns import Column
@@ -51,7 +51,7 @@ def render_chrome(report: Report) -> str:
         "boardprof": __version__,
         "boardprof_time_base": tracks.bases,
         "boardprof_order": _ORDER,
-        "boardprof_configuration": {k: plain(v) for k, v in report.configuration.items()},
+        "boardprof_configuration": {k: raw_of(v) for k, v in report.configuration.items()},
     }
     return trace_text(chain(tracks.names(), map(itemgetter(2), samples)), metadata=metadata)
 
@@ -149,4 +149,4 @@ def _texts(column: Column) -> Iterator[str]:
     if isinstance(given, array) and (given.typecode == "q" or all(map(math.isfinite, given))):
         return map(repr, given)
     text = cache(json_text) if column.kind is str else json_text
-    return map(text, given if column.kind is not None else map(plain, given))
+    return map(text, given if column.kind is not None else map(raw_of, given))

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Final
 
-from boardprof.render.cells import display_width, escaped
+from boardprof.render.cells import escaped
 from boardprof.render.comparison_cells import number_text
+from boardprof.render.plain_table import aligned_lines
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary, LeftOut, left_out, summaries
 from boardprof.stats.summary import PERCENTILES, Summary
@@ -39,7 +39,7 @@ def render_statistics(report: Report) -> str:
     shown = [
         text for name, text in _NOTES.items() if name in headers or (name == _EXACT and has_exact)
     ]
-    lines = [*_lines(headers, rows), "", _LEGEND, *shown, *notes]
+    lines = [*aligned_lines(headers, rows, _LEFT), "", _LEGEND, *shown, *notes]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -88,16 +88,3 @@ def _outliers(summary: Summary) -> str:
     shown = ", ".join(f"#{i}" for i in summary.outliers[:_SHOWN_OUTLIERS])
     more = len(summary.outliers) - _SHOWN_OUTLIERS
     return f"{shown} and {more:,} more" if more > 0 else shown
-
-
-def _lines(headers: Sequence[str], rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Align the columns, text left and numbers right, two blanks apart."""
-    columns = [[name, *(row[name] for row in rows)] for name in headers]
-    aligned: list[list[str]] = []
-    for column in columns:
-        widest = max(map(display_width, column))
-        pads = [" " * (widest - display_width(text)) for text in column]
-        is_left = column[0] in _LEFT
-        pairs = zip(column, pads, strict=True)
-        aligned.append([text + pad if is_left else pad + text for text, pad in pairs])
-    return ["  ".join(line).rstrip(" ") for line in zip(*aligned, strict=True)]

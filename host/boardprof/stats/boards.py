@@ -8,28 +8,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, metric_from_json
+from boardprof.metrics import metric_from_json, raw_of
 from boardprof.report.report import Report
 
-__all__ = ["Boards", "Source", "number_of"]
+__all__ = ["Boards", "Source"]
 
 _DURATION = "Duration (us)"
 _CPU_CLOCK = "cycles"
 """Steps of the CPU itself: a clock that has no grain, whatever its rate."""
-
-
-def number_of(metric: Metric) -> int | float | None:
-    """Return a metric as a number in its own unit; None of text."""
-    match metric:
-        case Count():
-            return metric.value
-        case Duration():
-            return metric.microseconds
-        case Percent():
-            return metric.percent
-        case Ratio():
-            return metric.ratio
-    return None
 
 
 @dataclass(frozen=True)
@@ -125,10 +111,10 @@ def _rates(facts: Mapping[str, Any], measurement: Mapping[str, Any]) -> Iterator
 def _cold(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
     for column, value in _objects((measurement.get("cold") or {}).get("metrics")).items():
         try:
-            number = number_of(metric_from_json(value))
+            number = raw_of(metric_from_json(value))
         except ValueError:
             continue
-        if number is not None:
+        if not isinstance(number, str):
             yield column, number
 
 
