@@ -109,15 +109,21 @@ def test_warming_up_calls_the_board_and_keeps_nothing(board: Board) -> None:
     assert prof.events()[1].cpu_parent is prof.events()[0]
 
 
-def test_a_call_that_fails_is_an_event_with_its_error(native: Board) -> None:
+def test_a_call_that_fails_is_an_event_and_one_that_the_host_refuses_is_none(native: Board) -> None:
     for metrics in (None, ["duration_time"]):
         with profile(metrics=metrics, record_shapes=True) as prof:
             with pytest.raises(CheckFailedError):
                 native.functions.b_wrong()
             with pytest.raises(UsageError):
                 native.functions.same_i8("x")
+            with pytest.raises(UsageError):
+                native.functions.sum(np.zeros(3, np.float64), 3)
+            with pytest.raises(UsageError):
+                native.profile("same_i8", "x")
+            with pytest.raises(AttributeError, match="none"):
+                _ = native.functions.none
         found = [(e.name, e.error, dict(e.metrics)) for e in prof.events()]
-        assert found == [("b_wrong", "CheckFailedError", {}), ("same_i8", "UsageError", {})]
+        assert found == [("b_wrong", "CheckFailedError", {})]
         assert native.functions.same_i8(3) == 3
 
 
@@ -145,14 +151,16 @@ def test_operations_are_counted_where_a_formula_is_registered(native: Board) -> 
             native.profile("fir", named=fir_arguments(), repeat=3, number=2, warmup=0)
         register_flops("fir")(lambda shapes, args: int(args["taps"]))
         with (
-            pytest.warns(UserWarning, match="flops for fir fails: KeyError"),
+            pytest.warns(UserWarning, match="flops for fir fails: KeyError") as warned,
             profile(with_flops=True) as failed,
         ):
             native.functions.fir(**fir_arguments())
     finally:
         unregister_flops("fir")
-    assert [(e.name, e.flops) for e in prof.events()] == [("fir", 16), ("sum", None), ("fir", 96)]
+    found = [(e.name, e.flops) for e in prof.events()]
+    assert found == [("fir", 16), ("sum", None), ("profile(fir)", 96)]
     assert [e.flops for e in failed.events()] == [None]
+    assert [each.filename for each in warned] == [__file__]
     assert prof.key_averages().table().splitlines()[1].endswith("Total FLOPs")
 
 
@@ -266,8 +274,12 @@ def test_what_no_board_counts_is_warned_of_at_the_end(rv32: Board) -> None:
         r"No board that was called counts cycles, tocks \(qemu-rv32: QEMU has no cycle model: "
         r"mcycle counts instructions; qemu-rv32: it has no metric of that name\); "
     )
-    with pytest.warns(UserWarning, match=wanted), profile(metrics=["cycles", "tocks"]) as prof:
+    with (
+        pytest.warns(UserWarning, match=wanted) as warned,
+        profile(metrics=["cycles", "tocks"]) as prof,
+    ):
         rv32.functions.a_right()
+    assert [each.filename for each in warned] == [__file__]
     assert [dict(e.metrics) for e in prof.events()] == [{}]
     assert OBSERVERS == []
 
@@ -284,7 +296,36 @@ def test_without_windows_functions_with_a_result_are_refused(tmp_path: Path) -> 
         with pytest.raises(NotSupportedByAgentError, match="not supported by this agent"):
             native.functions.same_i8(1)
         native.functions.a_right()
-    assert [e.error for e in prof.events()] == ["", "NotSupportedByAgentError", ""]
+    assert [e.name for e in prof.events()] == ["a_right", "a_right"]
+
+
+def test_a_measurement_counts_its_calls_and_means_are_for_one(rv32: Board) -> None:
+    with profile(metrics=["instructions"]) as prof:
+        rv32.functions.fir(**fir_arguments())
+        rv32.profile("fir", named=fir_arguments(), repeat=4, number=5, warmup=3)
+    call, measured = prof.key_averages()
+    assert (call.key, call.count) == ("fir", 1)
+    assert (measured.key, measured.count) == ("profile(fir)", 20)
+    # A loop of 5 calls has less to correct each of them by than one call has.
+    exact = call.metric("instructions")
+    assert measured.metric("instructions") == pytest.approx(exact, rel=0.05)
+    assert measured.cpu_time == measured.cpu_time_total / 20
+    assert [e.name for e in prof.events()] == ["fir", "profile(fir)"]
+    assert prof.events()[1].metrics["instructions"] == Count(
+        round(20 * measured.metric("instructions"))
+    )
+
+
+def test_what_another_profile_within_programs_anew_is_not_known(rv32: Board) -> None:
+    event = "riscv_hpm.instructions"
+    with profile(metrics=[event]) as alone:
+        rv32.functions.a_right()
+    with profile(metrics=["iTLB-load-misses"]) as outer, profile(metrics=[event]) as inner:
+        rv32.functions.a_right()
+    assert inner.events()[0].metrics == alone.events()[0].metrics
+    assert outer.events()[0].metrics == {}
+    why = "a profile within this one has told programmable counters something else"
+    assert outer.events()[0].args == {"not counted": why}
 
 
 # -- the board's clock ------------------------------------------------------------------------
@@ -318,6 +359,35 @@ def test_a_real_clock_stands_on_the_hosts_time(native: Board, tmp_path: Path) ->
     samples = [e for e in trace["traceEvents"] if e.get("cat") == "sample"]
     assert len(samples) == 5
     assert prof.diagnostics == ()
+
+
+def test_calls_have_a_time_on_the_board_where_duration_is_among_the_metrics(native: Board) -> None:
+    with profile() as without:
+        native.functions.a_right()
+        native.profile("fir", named=fir_arguments(), repeat=4, number=5)
+    call, measured = without.key_averages()
+    assert (call.device_time, call.events[0].untimed) == (
+        None,
+        'its clock was not read; metrics="duration" has it read',
+    )
+    assert measured.device_time_total is not None
+    assert measured.device_time == measured.device_time_total / 20
+    last = without.key_averages().table().splitlines()[-1]
+    assert last.startswith('No BOARD time of 1 call on native: its clock was not read; metrics="du')
+    with profile(metrics="duration") as prof:
+        native.functions.a_right()
+    (average,) = prof.key_averages()
+    assert average.device_time == average.metric("Duration (us)")
+    assert "No BOARD time" not in prof.key_averages().table()
+
+
+def test_calls_on_a_simulated_clock_say_that_it_tells_no_time(rv32: Board) -> None:
+    with profile() as prof:
+        rv32.functions.a_right()
+    assert prof.events()[0].untimed == "its clock is simulated, and tells no time"
+    with profile(activities=[ProfilerActivity.CPU]) as host:
+        rv32.functions.a_right()
+    assert host.events()[0].untimed == ""
 
 
 def test_a_simulated_clock_has_a_track_of_its_own_that_says_so(rv32: Board, tmp_path: Path) -> None:

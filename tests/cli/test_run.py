@@ -157,7 +157,7 @@ def test_another_value_is_noticed_by_the_check() -> None:
         (["value=ten"], "value='ten' of take_i8 is not an integer; the parameter's type is i8."),
         (["value=1.5"], "value='1.5' of take_i8 is not an integer"),
         (["value="], "value='' of take_i8 is not an integer"),
-        ([], "take_i8 was called without value.\nTry: take_i8(value: i8) -> i8"),
+        ([], "take_i8 was called without value.\nTry: take_i8(value: i8) -> i8; e.g. value=64"),
         (["valeu=1"], "There is no parameter 'valeu'; did you mean 'value'? Known: value\nTry: "),
         (["valeu=i8[2]:zeros"], "There is no parameter 'valeu'; did you mean 'value'? Known: "),
         (["value=1", "value=2"], "The argument value is given twice."),

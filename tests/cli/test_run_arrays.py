@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -224,7 +225,30 @@ def test_arrays_that_do_not_fit_are_refused(values: list[str], message: str) -> 
 def test_an_argument_that_is_missing_is_told_with_the_signature() -> None:
     done = run("fir", "x=int16[5]", "h=int16[2]", "n=4")
     assert refused(done, "fir was called without y.")
-    assert "Try: fir(x: const i16*, h: const i16*, y: i32*, n: u32) -> void" in done.err
+    assert (
+        "Try: fir(x: const i16*, h: const i16*, y: i32*, n: u32) -> void; e.g. y='[64]:random(7)'\n"
+    ) in done.err
+
+
+def test_the_examples_of_a_message_are_arguments_that_a_function_takes(tmp_path: Path) -> None:
+    (tmp_path / "kinds.c").write_text(
+        "#include <stdbool.h>\n#include <stdint.h>\n"
+        "typedef struct { int32_t a[2]; } pair_t;\n"
+        "int32_t kinds(const int16_t *x, void *raw, char *text, pair_t *pair, double gain,\n"
+        "              bool on, uint8_t n) {\n"
+        "    const uint8_t *byte = raw;\n"
+        "    return x[n - 1] + byte[n - 1] + text[n - 1] + pair->a[1] + (int32_t)gain + on;\n"
+        "}\n"
+    )
+    target = f"{tmp_path / 'kinds.c'}:kinds"
+    done = boardprof("run", target)
+    examples = done.err.partition("; e.g. ")[2].strip()
+    assert examples == (
+        "x='[64]:random(7)' raw='uint8[64]:random(7)' text='[64]:zeros' pair=zeros gain=1.5 "
+        "on=true n=64"
+    )
+    done = boardprof("run", target, *shlex.split(examples), "--repeat", "1")
+    assert (done.code, done.err) == (0, "")
 
 
 def test_a_function_that_hangs_is_stopped_after_the_milliseconds() -> None:

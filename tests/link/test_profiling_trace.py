@@ -112,7 +112,7 @@ def test_what_a_measurement_does_not_count_is_unknown(native: Board) -> None:
     assert keys(prof) == ["profile(work)", "tick", "profile(work)", "work"]
     assert [list(e.metrics) for e in prof.events()] == [[], ["page-faults"], [], ["page-faults"]]
     row = prof.key_averages().table().splitlines()[3].split()
-    assert (row[0], row[-2:]) == ("profile(work)", ["--", "2"])
+    assert (row[0], row[-2:]) == ("profile(work)", ["--", "3"])  # 1 to warm up, 2 in the sample
 
 
 def test_samples_between_collectors_of_the_host_are_measurements(rv32: Board) -> None:
@@ -123,7 +123,9 @@ def test_samples_between_collectors_of_the_host_are_measurements(rv32: Board) ->
     assert x.tolist() == [6, 10]
     taken = ["ticked", "profile(twice)", "ticked"]
     assert keys(prof) == ["profile(twice)", *taken, *taken, "twice"]
-    counts = [e.metrics["instructions"] for e in prof.events() if e.name == "twice"]
+    counts = [
+        e.metrics["instructions"] for e in prof.events() if e.name.endswith(("twice", "twice)"))
+    ]
     assert counts == [metrics["instructions"]] * 4
     assert metrics["ticks of the board"] == Count(0)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from boardprof.errors import ReportFileError, UsageError
+from boardprof.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.report import Report
 
@@ -57,6 +57,32 @@ class TestWriting:
         text = Report([{'a"b': "\u202e\n\x00ä\udc80"}], {}, {}).json()
         assert '{"a\\"b":{"string":"\\u202e\\n\\u0000\\u00e4\\udc80"}}' in text
         assert text.isascii()
+
+
+class TestWritingForTvm:
+    """TVM's reader takes no fourth key, and of escapes \\r \\n \\t \\\\ and \\" alone."""
+
+    def test_there_are_tvms_three_keys_and_names_are_as_they_are(self) -> None:
+        assert SMALL.json(compat="tvm") == (
+            '{"calls":[{"Name":{"string":"fïr"},"Count":{"count":10},'
+            '"Duration (us)":{"microseconds":1.5},"IPC":{"ratio":0.5}}],'
+            '"device_metrics":{"cpu0":{"Device":{"string":"cpu0"},"Percent":{"percent":40.0}}},'
+            '"configuration":{"board":{"string":"native"}}}'
+        )
+
+    def test_it_is_read_back_as_tvms_files_are(self) -> None:
+        again = Report.from_json(SMALL.json(compat="tvm"))
+        assert again == Report(SMALL.calls, SMALL.device_metrics, SMALL.configuration)
+        assert again.extra is None
+
+    def test_what_tvm_cannot_read_escaped_is_spelled_out(self) -> None:
+        text = Report([{'a"b': "\u202e\n\x00\x1bä\udc80"}], {}, {}).json(compat="tvm")
+        assert '{"a\\"b":{"string":"\u202e\\n\\\\x00\\\\x1bä\\\\udc80"}}' in text
+        assert Report.from_json(text).calls[0] == {'a"b': "\u202e\n\\x00\\x1bä\\udc80"}
+
+    def test_an_unknown_compat_mode_is_refused_by_name(self) -> None:
+        with pytest.raises(UnknownNameError, match=r"no compat mode 'TVM'; did you mean 'tvm'"):
+            SMALL.json(compat="TVM")  # type: ignore[arg-type]
 
 
 class TestReading:

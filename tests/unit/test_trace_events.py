@@ -236,7 +236,7 @@ def test_a_measurement_is_no_call_and_neither_is_a_range_of_that_name() -> None:
     events = nested(
         event("f", 0, 1),
         event("f", 1, 2, kind="call", board="m4"),
-        event("f", 2, 3, kind="measurement", board="m4"),
+        event("profile(f)", 2, 3, kind="measurement", board="m4"),
         event("f", 3, 4, kind="call", board="m0"),
     )
     found = [(a.key, a.kind, a.board) for a in average(events)]
@@ -257,6 +257,44 @@ def test_counters_are_averaged_over_the_events_that_have_them() -> None:
     (f,) = average(events)
     assert f.metric("cycles") == 12.5
     assert f.metric("misses") is None
+
+
+def test_a_measurement_stands_for_the_calls_in_its_samples() -> None:
+    events = nested(
+        event("layer", 0, 2200),
+        event(
+            "profile(f)",
+            0,
+            2000,
+            kind="measurement",
+            board="m4",
+            count=20,
+            device_spans=(span(25.0), span(15.0)),
+            metrics={"n": Count(400), "ipc": Ratio(0.5)},
+        ),
+        event(
+            "profile(f)",
+            2000,
+            2100,
+            kind="measurement",
+            board="m4",
+            count=5,
+            device_spans=(span(10.0),),
+            metrics={"n": Count(50), "ipc": Ratio(1.0)},
+        ),
+    )
+    layer, f = average(events)
+    # 2000 and 100 us of the host, 40 and 10 us of the board, 400 and 50, each by 20 and 5 calls
+    assert (f.count, f.cpu_time_total, f.cpu_time) == (25, 2100.0, 84.0)
+    assert (f.device_time_total, f.device_time) == (50.0, 2.0)
+    assert (f.metric("n"), f.metric("ipc")) == (18.0, pytest.approx(0.6))
+    # A call of the first took 100 us, one of the second 20 us.
+    assert (f.cpu_time_min, f.cpu_time_p50, f.cpu_time_max) == (20.0, 60.0, 100.0)
+    first = events[1]
+    assert (first.cpu_time_total, first.cpu_time, first.device_time) == (2000.0, 100.0, 2.0)
+    # A range around it is one.
+    assert (layer.count, layer.cpu_time, layer.device_time) == (1, 2200.0, 50.0)
+    assert layer.metric("n") == 450.0
 
 
 # -- the table --------------------------------------------------------------------------------
@@ -378,6 +416,20 @@ def test_boards_time_and_counters_have_columns_where_they_are_known() -> None:
     ]
     assert lines[-2] == "Self BOARD time total: --, not known of all calls"
     assert lines[-1].startswith("~ raw: the agent")
+
+
+def test_a_table_says_of_which_calls_the_boards_time_is_not_known_and_why() -> None:
+    events = nested(
+        call("f", 1, untimed="its clock was not read"),
+        call("f", 3, untimed="its clock was not read"),
+        event("profile(f)", 4, 5, kind="measurement", board="m4", count=20, untimed="it stood"),
+        call("f", 6, "m0", device_spans=(span(1.0),)),
+    )
+    lines = average(events).table().splitlines()
+    assert lines[-2:] == [
+        "No BOARD time of 2 calls on m4: its clock was not read.",
+        "No BOARD time of 20 calls on m4: it stood.",
+    ]
 
 
 def test_shares_of_the_boards_time_are_of_all_calls() -> None:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import linecache
 import threading
 import time
 import warnings
@@ -102,6 +104,25 @@ def test_a_cycle_that_is_not_finished_is_thrown_away_with_a_warning(
     with pytest.warns(UserWarning, match=f"{message}.*thrown away"):
         ready, _ = play(actions)
     assert ready.traces == traces
+
+
+def test_a_warning_stands_at_the_line_of_the_program() -> None:
+    prof = profile(schedule=listed(R, N))
+    prof.start()
+    with pytest.warns(UserWarning, match="thrown away") as warned:
+        prof.step()
+    prof.stop()
+    assert [each.filename for each in warned] == [__file__]
+    assert linecache.getline(__file__, warned[0].lineno).strip() == "prof.step()"
+
+
+def test_a_warning_of_a_profile_in_an_exit_stack_stands_where_the_stack_ends() -> None:
+    stack = contextlib.ExitStack()
+    prof = stack.enter_context(profile(schedule=listed(R, N)))
+    stack.callback(prof.step)
+    with pytest.warns(UserWarning, match="thrown away") as warned:
+        stack.close()
+    assert [each.filename for each in warned] == [__file__]
 
 
 def test_without_a_schedule_all_is_one_trace_and_steps_have_no_ranges() -> None:

@@ -16,6 +16,7 @@ from boardprof.decode.samples import Sample
 from boardprof.errors import RpcError, UsageError
 from boardprof.report.measurement import Device, Windows
 from boardprof_protocol.codes import ErrorCode
+from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
@@ -51,6 +52,11 @@ class ProgrammedPass:
         """Whether the board's clock runs by the host's."""
         return self.board.device.clock_kind != "simulated"
 
+    @property
+    def layouts(self) -> dict[int, Layout]:
+        """What the blobs of its collectors are laid out like."""
+        return layouts_of(self.board.layouts, self.slots)
+
     def sampling(
         self,
         function: FunctionInfo,
@@ -63,14 +69,14 @@ class ProgrammedPass:
         prepare: Callable[[], None] | None = None,
     ) -> Sampling:
         """Return what calls ``function`` and counts; see `Sampling`."""
-        self._renew()
+        self.renew()
         return Sampling(
             self.board.session,
             function,
             packed,
             self.selection,
             number,
-            layouts_of(self.board.layouts, self.slots),
+            self.layouts,
             real_time=self.is_real_time,
             rounds=rounds,
             done=done,
@@ -78,12 +84,16 @@ class ProgrammedPass:
             prepare=prepare,
         )
 
-    def _renew(self) -> None:
+    @property
+    def is_programmed(self) -> bool:
+        """Whether the slots count this pass still, and nobody has told them something else."""
+        current = [each.current for each in self.board.offer.programmable]
+        return all(slots in current for slots in self.slots)
+
+    def renew(self) -> None:
         """Program the slots again, if somebody has told them something else in between."""
-        programmable = self.board.offer.programmable
-        current = [each.current for each in programmable]
-        if any(slots not in current for slots in self.slots):
-            self.chosen.slots(programmable)
+        if not self.is_programmed:
+            self.chosen.slots(self.board.offer.programmable)
 
     def windows(
         self,

@@ -8,8 +8,8 @@
      "configuration": {"Host": {"string": "Linux"}},
      "boardprof": {"schema_version": 1}}
 
-The last key is ours and absent from a Report that has no ``extra``. The text is
-ASCII on one line and always valid JSON.
+The last key is ours and absent from a Report that has no ``extra``; TVM's own reader refuses it
+(see `json_tvm`). The text is ASCII on one line and always valid JSON.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final
 
-from boardprof.errors import ReportFileError, UsageError
+from boardprof.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.metrics import (
     TAGS,
     Count,
@@ -34,23 +34,31 @@ from boardprof.metrics import (
 )
 from boardprof.render.json_extra import check_extra
 from boardprof.render.json_reader import JsonReader, need_list, need_object, syntax_error
+from boardprof.render.json_tvm import tvm_json
 from boardprof.report.calls import Calls, CallsBuilder, place_text
 from boardprof.report.columns import Cells, Column
-from boardprof.report.report import SCHEMA_VERSION, Report, Row
+from boardprof.report.report import SCHEMA_VERSION, Compat, Report, Row
 
 __all__ = ["parse_json", "render_json"]
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
 
 
-def render_json(report: Report) -> str:
+def render_json(report: Report, *, compat: Compat = None) -> str:
     """Return the whole Report as one line of JSON.
 
+    Args:
+        report: with any metrics.
+        compat: "tvm" leaves ``extra`` out; see `json_tvm`.
+
     Raises:
+        UnknownNameError: there is no such compat mode.
         UsageError: a count has more digits than a reader takes.
     """
+    if compat not in (None, "tvm"):
+        raise UnknownNameError("compat mode", compat, ["tvm"])
     try:
-        return _rendered(report)
+        return _rendered(report) if compat is None else tvm_json(report)
     except ValueError as error:
         if "digits" not in str(error):
             raise

@@ -10,7 +10,7 @@ from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Row
 
-__all__ = ["DURATION", "computed_metrics", "metrics_of"]
+__all__ = ["DURATION", "computed", "computed_metrics", "metrics_of"]
 
 DURATION = "Duration (us)"
 """TVM's name for the column of wall time."""
@@ -45,5 +45,10 @@ def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: 
             continue
         value = formula.value(values)
         if value is not None:
-            row[name] = _KINDS[kind](value)
+            row[name] = computed(kind, value)
     return row
+
+
+def computed(kind: str, value: float) -> Metric:
+    """Return what a formula gives as the metric that it says it is."""
+    return _KINDS[kind](value)

@@ -165,11 +165,19 @@ class Report:
 
         return render_csv(self, compat=compat)
 
-    def json(self) -> str:
-        """Return the whole Report as one line of JSON; ``from_json`` gives it back."""
+    def json(self, *, compat: Compat = None) -> str:
+        """Return the whole Report as one line of JSON; ``from_json`` gives it back.
+
+        Args:
+            compat: "tvm" writes what TVM's own ``from_json`` takes: ``calls``, ``device_metrics``
+                and ``configuration``, without ``extra``; text as UTF-8.
+
+        Raises:
+            UnknownNameError: there is no such compat mode.
+        """
         from boardprof.render.json import render_json
 
-        return render_json(self)
+        return render_json(self, compat=compat)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return ``calls`` as a DataFrame, a column a metric; needs ``boardprof[pandas]``.

@@ -9,6 +9,7 @@ from boardprof.arguments.signature import parse_signature
 from boardprof.board.board import Board
 from boardprof.errors import BuildError, UnknownNameError, UsageError
 from boardprof.firmware.firmware import Firmware
+from boardprof.run.examples import check_arguments
 from boardprof.run.plan import ALL, Plan
 
 __all__ = ["chosen_functions"]
@@ -61,6 +62,7 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
             raise UnknownNameError(
                 "function", plan.function, [*infos, *others], where=where, hint=hint
             )
+        check_arguments(plan.function, infos[plan.function].signature, plan.arguments.keys())
         return [plan.function]
     for name, reason in reasons.items():
         on_note(f"{name} is left out: {reason}")

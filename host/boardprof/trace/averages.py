@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from boardprof.errors import UsageError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.metrics import Count, Duration, Metric, raw_of
 from boardprof.trace.events import CALLS, FunctionEvent
 from boardprof.trace.time_texts import TimeTexts
 
@@ -20,8 +20,9 @@ _N = TypeVar("_N", int, float)
 class FunctionEventAvg(TimeTexts):
     """Events of one key.
 
-    Times are in us. A sum is None unless all events know it; a mean is of those that do.
-    Percentiles are interpolated between the nearest two events.
+    Times are in us. A sum is None unless all events know it. A mean is for one call: the sum over
+    those events that know it, by their calls. Percentiles are of the events' own means, and are
+    interpolated between the nearest two.
 
     Attributes:
         key: their name; see `FunctionEvent.key`.
@@ -49,7 +50,7 @@ class FunctionEventAvg(TimeTexts):
 
     def __repr__(self) -> str:
         """Return key, count and time."""
-        return f"<{self.key}: {self.count} events, {self.cpu_time_total:.3f} us>"
+        return f"<{self.key}: {self.count} calls, {self.cpu_time_total:.3f} us>"
 
     @property
     def name(self) -> str:
@@ -58,8 +59,8 @@ class FunctionEventAvg(TimeTexts):
 
     @property
     def count(self) -> int:
-        """How many events there are."""
-        return len(self.events)
+        """How many calls they stand for; how many events there are is ``len(events)``."""
+        return sum(event.count for event in self.events)
 
     @property
     def is_top_level(self) -> bool:
@@ -94,8 +95,8 @@ class FunctionEventAvg(TimeTexts):
     @property
     def device_time(self) -> float | None:
         """How long they ran on boards, the mean of those of which it is known."""
-        known = [t for e in self.events if (t := e.device_time_total) is not None]
-        return sum(known) / len(known) if known else None
+        known = [(t, e.count) for e in self.events if (t := e.device_time_total) is not None]
+        return sum(t for t, _ in known) / sum(count for _, count in known) if known else None
 
     @cached_property
     def flops(self) -> int | None:
@@ -106,19 +107,19 @@ class FunctionEventAvg(TimeTexts):
 
     @cached_property
     def _sorted_us(self) -> list[float]:
-        return sorted(event.cpu_time_total for event in self.events)
+        return sorted(event.cpu_time for event in self.events)
 
     def cpu_time_percentile(self, percent: float) -> float:
-        """Return what so many percent of the events took the host at most.
+        """Return what a call of so many percent of the events took the host at most.
 
         Raises:
             UsageError: it is not within 0 to 100.
         """
         if not isinstance(percent, int | float) or not 0 <= percent <= 100:
             raise UsageError(f"There is no percentile {percent!r:.60}: 0 to 100.")
-        place = (self.count - 1) * percent / 100
+        place = (len(self.events) - 1) * percent / 100
         low = int(place)
-        high = min(low + 1, self.count - 1)
+        high = min(low + 1, len(self.events) - 1)
         times = self._sorted_us
         return times[low] + (times[high] - times[low]) * (place - low)
 
@@ -160,33 +161,26 @@ class FunctionEventAvg(TimeTexts):
         """Whether any counter is raw; see `FunctionEvent.is_raw`."""
         return any(inner.is_raw for event in self.events for inner in event.and_inner())
 
-    def metric_values(self, name: str) -> list[float]:
-        """Return a counter of each event that has it, what stands in it included.
-
-        Counts on several boards have nothing in common: there are none then.
-        """
-        found = [event.metric_total(name) for event in self.events]
-        known = [metric for metric in found if metric is not None]
-        boards = {call.board for event in self.events for call in event.calls}
-        if len(boards) > 1 and not all(isinstance(metric, Duration) for metric in known):
-            return []
-        return list(map(_number, known))
-
     def metric(self, name: str) -> float | None:
-        """Return the mean of a counter, us of times; None where no event has it."""
-        values = self.metric_values(name)
-        return sum(values) / len(values) if values else None
+        """Return the mean of a counter for one call, us of times; None where no event has it.
+
+        What stands in an event is included. Counts on several boards have nothing in common: they
+        have no mean.
+        """
+        found = [(event.metric_total(name), event.count) for event in self.events]
+        known = [(metric, count) for metric, count in found if metric is not None]
+        boards = {call.board for event in self.events for call in event.calls}
+        is_time = all(isinstance(metric, Duration) for metric, _ in known)
+        if not known or (len(boards) > 1 and not is_time):
+            return None
+        return sum(_over(metric, count) for metric, count in known) / sum(n for _, n in known)
 
 
-def _number(metric: Metric) -> float:
-    if isinstance(metric, Count):
-        return metric.value
-    if isinstance(metric, Duration):
-        return metric.microseconds
-    if isinstance(metric, Percent):
-        return metric.percent
-    assert isinstance(metric, Ratio)
-    return metric.ratio
+def _over(metric: Metric, calls: int) -> float:
+    """Return a metric summed over calls; shares and ratios are of all of them already."""
+    raw = raw_of(metric)
+    assert not isinstance(raw, str)
+    return raw if isinstance(metric, Count | Duration) else raw * calls
 
 
 def _sum(values: Sequence[_N | None]) -> _N | None:

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from boardprof.board.counting import CALIBRATION_SAMPLES
-from boardprof.board.passes import layouts_of
-from boardprof.board.sampling import Sampling
+from boardprof.board.pass_queue import ProgrammedPass
 from boardprof.board.window import Window
 from boardprof.decode.samples import Reading, Sample
 from boardprof.errors import RpcError, UsageError
-from boardprof.metrics import Count, Metric, Percent, Ratio
-from boardprof.report.counter_metrics import metrics_of
-from boardprof.report.measurement import Measurement, Windows, clock_of
+from boardprof.metrics import Metric
+from boardprof.report.counter_metrics import computed, metrics_of
+from boardprof.report.measurement import Measurement, clock_of
 from boardprof.trace.device_spans import RawSpan, sample_spans, tick_counter, window_span
 from boardprof.trace.records import Record
 from boardprof.trace.unsupported import NotSupportedByAgentError
@@ -25,14 +24,11 @@ if TYPE_CHECKING:
     from boardprof.board.board import Board
     from boardprof.board.functions import RemoteFunction
     from boardprof.board.observing import Value
+    from boardprof.board.passes import Pass
 
 __all__ = ["CallCounters"]
 
-_KINDS: Mapping[str, Callable[[float], Metric]] = {
-    "Count": lambda value: Count(round(value)),
-    "Percent": Percent,
-    "Ratio": Ratio,
-}
+_TOLD_OTHERWISE = "a profile within this one has told programmable counters something else"
 
 
 class CallCounters:
@@ -65,11 +61,8 @@ class CallCounters:
                 "made once.",
                 hint="fewer metrics; board.profile(..., metrics=[...]) makes several passes",
             )
-        self._pass = passes[0]
-        self._program()
-        self._selection = self._pass.selection(self._slots)
-        self._layouts = layouts_of(board.layouts, self._slots)
-        self._events = {each.collector.name: each.events for each in self._slots}
+        self._pass = _programmed(board, passes[0])
+        self._selection = self._pass.selection
         self._collectors = self._selection.collectors
         self._calibrations: dict[int, tuple[Sample, ...]] = {}
         self._returns: bool | None = None  # whether the agent returns results of what it measures
@@ -82,19 +75,6 @@ class CallCounters:
             for collector in self._collectors
             for counter in collector.counters
         )
-
-    def _program(self) -> None:
-        """Tell the programmable collectors what to count."""
-        self._slots = self._pass.slots(self._board.offer.programmable)
-        for name, why in ((n, w) for each in self._slots for n, w in each.refused.items()):
-            raise UsageError(
-                f"{self._board.device.name} does not count {name} beside the others: {why}."
-            )
-
-    def _is_programmed(self) -> bool:
-        """Whether nobody, such as a measurement in between, has told them otherwise."""
-        current = [each.current for each in self._board.offer.programmable]
-        return all(any(slots is each for each in current) for slots in self._slots)
 
     def through(
         self, record: Record, function: RemoteFunction, value: Value, is_plain: bool
@@ -110,8 +90,6 @@ class CallCounters:
         Raises:
             NotSupportedByAgentError: the agent holds no windows open, and it takes one.
         """
-        if not self._is_programmed():
-            self._program()
         is_returned = self._returns is not False or function.signature.result == "void"
         if is_plain and function.info.measurable and is_returned:
             return self._measured(record, function, value)
@@ -120,22 +98,11 @@ class CallCounters:
     # -- measured by the board ------------------------------------------------------------------
 
     def _measured(self, record: Record, function: RemoteFunction, value: Value) -> Value:
-        board = self._board
         is_void = function.signature.result == "void"
         wanted = MeasureFlag(0) if is_void else MeasureFlag.RESULT
 
         def call(function_id: int, packed: bytes, count: int, name: str) -> object:
-            run = Sampling(
-                board.session,
-                function.info,
-                (packed, count),
-                self._selection,
-                1,
-                self._layouts,
-                real_time=board.device.clock_kind != "simulated",
-                rounds=1,
-                on_progress=None,
-            )
+            run = self._pass.sampling(function.info, (packed, count), 1)
             if function_id not in self._calibrations:
                 empty = run.samples(MeasureFlag.EMPTY | wanted, 1, CALIBRATION_SAMPLES)[0]
                 self._calibrations[function_id] = empty
@@ -143,10 +110,8 @@ class CallCounters:
             if not is_void and not self._returns:
                 return self._in_windows(record, value)(function_id, packed, count, name)
             samples, totals = run.samples(wanted, 0, 1)
-            calibration = self._calibrations[function_id]
-            windows = Windows(samples, calibration, totals, self._selection.mask, self._events)
-            one = Measurement(name, board.device, 1, 0, (windows,))
-            self._note_sample(record, one)
+            windows = self._pass.windows(samples, self._calibrations[function_id], totals)
+            self._note_sample(record, Measurement(name, self._board.device, 1, 0, (windows,)))
             return run.result
 
         return call
@@ -155,7 +120,7 @@ class CallCounters:
         (sample,) = measurement.samples
         nets = {name: measurement.net(sample, name) for name in measurement.counters}
         record.metrics = self._metrics(nets, sample.readings)
-        record.spans = tuple(sample_spans(measurement, self._layouts))
+        record.spans = tuple(sample_spans(measurement, self._pass.layouts))
 
     def note_measurement(self, record: Record, measurement: Measurement) -> None:
         """Give a measurement's record the sums over its samples, of what is counted of calls."""
@@ -180,6 +145,7 @@ class CallCounters:
     def _in_windows(self, record: Record, value: Value) -> Value:
         def call(function_id: int, packed: bytes, count: int, name: str) -> object:
             self._check_windows(name)
+            self._pass.renew()
             with self._around(record):
                 return value(function_id, packed, count, name)
 
@@ -196,6 +162,8 @@ class CallCounters:
         wanted = {n: r for n, r in readings.items() if n in self._selection.counters}
         record.metrics = self._metrics({n: r.value for n, r in wanted.items()}, wanted)
         record.is_raw = True
+        if not all(window.blob for window in windows):
+            record.args["not counted"] = _TOLD_OTHERWISE
         record.spans = tuple(self._spans(record.name, windows, wanted))
 
     @contextmanager
@@ -216,7 +184,13 @@ class CallCounters:
         except BaseException as error:
             window.__exit__(type(error), error, error.__traceback__)
             raise
-        window.stop()
+        try:
+            window.stop()
+        except RpcError as error:
+            # The board closes the windows of slots that are told something else, as by a profile
+            # within this one. They have no readings then.
+            if error.code != ErrorCode.BAD_HANDLE or self._pass.is_programmed:
+                raise
 
     def _metrics(
         self, values: Mapping[str, int], readings: Mapping[str, Reading]
@@ -227,9 +201,9 @@ class CallCounters:
             metrics |= metrics_of(name, value, readings[name], clock)
         for name in self._asked:
             kind, formula = self._board.formulas.get(name, ("", None))
-            computed = None if formula is None else formula.value(values)
-            if computed is not None:
-                metrics[name] = _KINDS[kind](computed)
+            found = None if formula is None else formula.value(values)
+            if found is not None:
+                metrics[name] = computed(kind, found)
         return metrics
 
     def _spans(
@@ -250,3 +224,15 @@ class CallCounters:
                 )
                 if span is not None:
                     yield span
+
+
+def _programmed(board: Board, chosen: Pass) -> ProgrammedPass:
+    """Tell the programmable collectors what to count.
+
+    Raises:
+        UsageError: the board refuses an event.
+    """
+    slots = chosen.slots(board.offer.programmable)
+    for name, why in ((n, w) for each in slots for n, w in each.refused.items()):
+        raise UsageError(f"{board.device.name} does not count {name} beside the others: {why}.")
+    return ProgrammedPass(board, chosen, slots, chosen.selection(slots))

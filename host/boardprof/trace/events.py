@@ -37,7 +37,7 @@ class FunctionEvent(TimeTexts):
 
     Attributes:
         id: its place among the trace's events, from 0 on.
-        name: of the function or the range.
+        name: of the range, or of the function; that of a measurement is ``profile(fir)``.
         kind: ``call``, ``measurement``, ``range`` or ``step``.
         thread: of the host.
         start_ns: the host's clock when it began.
@@ -54,6 +54,10 @@ class FunctionEvent(TimeTexts):
         args: what is known of it besides.
         is_unfinished: it had not ended when the trace did.
         error: name of the exception that ended it; "" for none.
+        count: the calls that it stands for: those in the samples of a measurement, over which all
+            sums go; else 1.
+        untimed: why `device_time` is not known; "" where it is, of ranges, and where
+            `Results.diagnostics` says it.
         cpu_parent: the event of the same thread that it stands in; None: it is outermost.
         cpu_children: those that stand in it, and in no other in between.
     """
@@ -74,15 +78,16 @@ class FunctionEvent(TimeTexts):
     args: Mapping[str, object] = field(default_factory=dict)
     is_unfinished: bool = False
     error: str = ""
+    count: int = 1
+    untimed: str = ""
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
 
     @property
     def key(self) -> str:
-        """The name that it is averaged under: all steps are one, and measurements say so."""
-        if self.kind == "step" and self.name.startswith(_STEP):
-            return "ProfilerStep*"
-        return f"profile({self.name})" if self.kind == "measurement" else self.name
+        """The name that it is averaged under: all steps are one."""
+        is_step = self.kind == "step" and self.name.startswith(_STEP)
+        return "ProfilerStep*" if is_step else self.name
 
     @property
     def time_range(self) -> Interval:
@@ -102,13 +107,14 @@ class FunctionEvent(TimeTexts):
 
     @property
     def cpu_time(self) -> float:
-        """The same as `cpu_time_total`, of the one event that it is."""
-        return self.cpu_time_total
+        """The same for one of the calls that it stands for: with all that measuring took, us."""
+        return self.cpu_time_total / self.count
 
     @property
     def device_time(self) -> float | None:
-        """The same as `device_time_total`, likewise."""
-        return self.device_time_total
+        """The same as `device_time_total` for one of the calls that it stands for, us."""
+        total = self.device_time_total
+        return None if total is None else total / self.count
 
     @property
     def self_device_time_total(self) -> float | None:
@@ -227,7 +233,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
     end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
     return FunctionEvent(
         number,
-        record.name,
+        f"profile({record.name})" if record.kind == "measurement" else record.name,
         record.kind,
         record.thread,
         record.start_ns,
@@ -242,6 +248,8 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
         record.args,
         is_unfinished,
         record.error,
+        record.calls,
+        record.untimed,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent, Trace
@@ -72,16 +72,15 @@ def _host_event(event: FunctionEvent, with_modules: bool) -> TraceEvent:
         args["flops"] = event.flops
     if with_modules:
         args["Module Hierarchy"] = event.module_hierarchy
-    args |= {name: _value(metric) for name, metric in event.metrics.items()}
+    args |= {name: raw_of(metric) for name, metric in event.metrics.items()}
     if event.is_raw:
         args["counters"] = "raw: the agent's work and the line's are in them"
     if event.error:
         args["error"] = event.error
     if event.is_unfinished:
         args["unfinished"] = True
-    name = event.name if event.kind != "measurement" else event.key
     start, end = event.time_range
-    return TraceEvent(name, start, end - start, _host(event.thread), args, event.kind)
+    return TraceEvent(event.name, start, end - start, _host(event.thread), args, event.kind)
 
 
 def _mark(record: Record, base_ns: int) -> TraceEvent:
@@ -119,16 +118,6 @@ def _track(span: DeviceSpan) -> Track:
         f"{span.board}, ticks of its own: not on the host's time ({span.why_not})",
         _LANES[span.what],
     )
-
-
-def _value(metric: Metric) -> object:
-    if isinstance(metric, Count):
-        return metric.value
-    if isinstance(metric, Duration):
-        return metric.microseconds
-    if isinstance(metric, Percent):
-        return metric.percent
-    return metric.ratio if isinstance(metric, Ratio) else metric
 
 
 # -- stacks -------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Self
@@ -18,6 +17,7 @@ from boardprof.trace.records import Record
 from boardprof.trace.results import Results
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, Schedule, always
 from boardprof.trace.transitions import Act, acts_between
+from boardprof.trace.user_warning import warn_user
 
 __all__ = ["profile"]
 
@@ -31,13 +31,15 @@ class profile(Results):
             board.functions.fir(x, h)
         print(prof.key_averages().table(sort_by="cpu_time_total"))
 
-    `Board.profile` is one event. What the host measures sample by sample, as `Program.profile`,
-    `time_evaluator`, and `profile_function` with collectors of the host do, is an event a sample,
-    with those of ``metrics`` that it counts itself.
+    `Board.profile` is one event, ``profile(fir)``, which stands for the calls in its samples. What
+    the host measures sample by sample, as `Program.profile`, `time_evaluator`, and
+    `profile_function` with collectors of the host do, is an event a sample, with those of
+    ``metrics`` that it counts itself. A call that the host refuses, such as one of wrong arguments,
+    is no event; one that fails is, with its error.
 
     The host's times are those of the whole call: arrays to the board and back, the link's exchange,
-    and with ``metrics`` what counting takes. Where a board's clock is a real
-    one, its samples and windows (of `Board.profile` and ``metrics``) stand on the host's time, too.
+    and with ``metrics`` what counting takes. Where a board's clock is a real one, its samples and
+    windows (of `Board.profile` and ``metrics``) stand on the host's time, too.
 
     Attributes:
         step_num: the step under way, counted from 0 on.
@@ -75,11 +77,12 @@ class profile(Results):
             acc_events: keep the events of earlier cycles beside those of later ones.
             custom_trace_id_callback: returns the name of a trace that is about to begin.
             metrics: what is counted of each call, names as `Board.profile` takes them: the call
-                alone, as there. Within another profile that counts, and where the agent returns no
-                result of what it measures, it is a window of the host's, with the agent's work and
-                its waiting for the line in it. Tables mark these. A board that lacks one counts the
-                others, and `diagnostics` says why; a warning at the end tells of what no board has
-                that was called.
+                alone, as there. ``"duration"`` is its time, by whatever clock the board has. None:
+                nothing, since counting makes calls slower for the host. Within another profile that
+                counts, and where the agent returns no result of what it measures, it is a window of
+                the host's, with the agent's work and its waiting for the line in it. Tables mark
+                these. A board that lacks one counts the others, and `diagnostics` says why; a
+                warning at the end tells of what no board has that was called.
 
         Raises:
             UsageError: no activity, an unknown setting, metrics without boards, or what is to be
@@ -231,7 +234,7 @@ class profile(Results):
         is_more = self._accumulates and self._trace is not None
         self._trace = self._trace.and_then(trace) if is_more and self._trace else trace
         if recorded.unknown:
-            warnings.warn(_uncounted(recorded), stacklevel=4)
+            warn_user(_uncounted(recorded))
 
     def _drop_trace(self) -> None:
         if self._recorder is not None:
@@ -251,7 +254,7 @@ class profile(Results):
         try:
             return flops_of(record.name, record.dims, record.values)
         except UsageError as error:  # of a formula; what was recorded is worth more
-            warnings.warn(str(error), stacklevel=2)
+            warn_user(str(error))
             return None
 
 
@@ -267,8 +270,7 @@ def _uncounted(recorded: Recorded) -> str:
 
 def _warn(before: ProfilerAction, now: ProfilerAction | None) -> None:
     after = "the end" if now is None else now.name
-    warnings.warn(
+    warn_user(
         f"The schedule went from {before.name} to {after}, so that the cycle is thrown away: a "
-        "cycle ends with RECORD_AND_SAVE.",
-        stacklevel=4,
+        "cycle ends with RECORD_AND_SAVE."
     )

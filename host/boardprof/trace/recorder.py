@@ -13,6 +13,8 @@ import msgpack
 
 from boardprof.board.lacking import lack_text, split_by_offer
 from boardprof.board.observing import OBSERVERS, HostCall, Observation
+from boardprof.board.selection import is_duration
+from boardprof.errors import UsageError
 from boardprof.trace.board_clock import BoardClock
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
@@ -103,7 +105,7 @@ class Recorder:
         """Watch no longer; return what was recorded."""
         end_ns = now_ns()
         self.drop()
-        records = tuple(self._records)
+        records = tuple(record for record in self._records if not record.is_refused)
         unfinished = frozenset(r for r in records if r.end_ns is None)
         fits = {id(board.device): clock.fit() for board, clock in self._clocks.values()}
         spans = {r: _placed(r, fits) for r in records if r.spans}
@@ -185,6 +187,7 @@ class _CallObservation:
         self._recorder = recorder
         self._call = call
         self._counters = counters
+        self._is_made = False
         kind: Kind = "call" if call.rounds is None else "measurement"
         self._record = Record(
             call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
@@ -196,10 +199,16 @@ class _CallObservation:
         self._recorder.add(self._record)
 
     def through(self, value: Value, is_plain: bool) -> Value:
-        """Count, if anything is counted."""
-        if self._counters is None:
-            return value
-        return self._counters.through(self._record, self._call.function, value, is_plain)
+        """Count, if anything is counted, and note that the board was called."""
+        if self._counters is not None:
+            value = self._counters.through(self._record, self._call.function, value, is_plain)
+
+        def call(function_id: int, packed: bytes, count: int, name: str) -> object:
+            result = value(function_id, packed, count, name)
+            self._is_made = True
+            return result
+
+        return call
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
         """Note the time, and then what is known of the call."""
@@ -207,11 +216,27 @@ class _CallObservation:
         ended_ns = now_ns()
         if error is not None:
             record.error = type(error).__name__
+            record.is_refused = isinstance(error, UsageError) and not self._is_made
         elif wanted.arguments:
             self._note_arguments()
         if measurement is not None:
             self._note_samples(measurement)
+        record.untimed = self._untimed()
         record.end_ns = ended_ns
+
+    def _untimed(self) -> str:
+        record, wanted = self._record, self._recorder.wanted
+        if ProfilerActivity.BOARD not in wanted.activities:
+            return ""
+        if record.error:
+            return "an error has ended it"
+        if self._call.board.device.clock_kind == "simulated":
+            return "its clock is simulated, and tells no time"
+        if record.is_raw:
+            return "its clock was read around more than the function"
+        if record.spans or any(map(is_duration, wanted.metrics)):
+            return ""
+        return 'its clock was not read; metrics="duration" has it read'
 
     def _note_samples(self, measurement: Measurement) -> None:
         record = self._record

@@ -41,11 +41,13 @@ class Record:
         shapes: of a call's arguments, as Reports show them; None: not asked for, or not known.
         dims: of the arrays among them, by parameter.
         values: of the scalars, likewise.
-        calls: how often the function was called within, 1 but for measurements.
+        calls: that it stands for: those in the samples of a measurement, else 1.
         metrics: counters of a call.
         is_raw: whether the agent's work and the line's are in them.
         spans: when it ran by the board's clock.
+        untimed: why it is not known how long it ran on the board, "" where it is, and of ranges.
         error: name of the exception that ended it, "" for none.
+        is_refused: the host has refused the call: the board was not called.
     """
 
     name: str
@@ -62,7 +64,9 @@ class Record:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     is_raw: bool = False
     spans: tuple[RawSpan, ...] = ()
+    untimed: str = ""
     error: str = ""
+    is_refused: bool = False
 
 
 RECORDINGS: list[list[Record]] = []

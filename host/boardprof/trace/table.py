@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.render.cells import display_width, escaped
+from boardprof.render.cells import display_width, escaped, plural
 from boardprof.trace.events import CALLS
 from boardprof.trace.time_texts import UNITS, UNKNOWN, time_text
 
@@ -221,6 +221,19 @@ def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
         board = _board_total(rows)
         text = "--, not known of all calls" if board is None else time_text(board, unit)
         lines.append(f"Self BOARD time total: {text}")
+    lines += _untimed(rows)
     if any(r.is_raw for r in rows):
         lines.append("~ raw: the agent's work on the call and its waiting for the line are in it.")
     return lines
+
+
+def _untimed(rows: Sequence[FunctionEventAvg]) -> list[str]:
+    """Say of which calls it is not known how long they ran on a board, and why."""
+    calls: dict[tuple[str, str], int] = {}
+    for event in (event for row in rows for event in row.events if event.untimed):
+        place = event.board, event.untimed
+        calls[place] = calls.get(place, 0) + event.count
+    return [
+        f"No BOARD time of {plural(count, 'call')} on {escaped(board)}: {why}."
+        for (board, why), count in calls.items()
+    ]
