@@ -94,7 +94,7 @@ def test_a_rule_that_could_not_judge_a_row_ends_with_1_where_that_is_asked_for(
     write_report(Report([*one.calls, *other.calls], {}, {}, one.extra), str(files[0]))
     command = ["compare", *map(str, files), "--fail-if", "instructions>20%"]
     assert main(command) == 0
-    words = "Result: no regression; 1 row is not judged (instructions of iir); 2 metrics: "
+    words = "Result: 1 row not judged (instructions of iir); no regression in what was judged; 2 me"
     assert words in capsys.readouterr().out
     assert main([*command, "--fail-if-missing", "--junit", "-"]) == 1
     suite = xml.fromstring(capsys.readouterr().out)[0]
@@ -136,7 +136,7 @@ def test_one_run_is_compared_with_the_last(tmp_path: Path) -> None:
     History(path).save(report_of({"instructions": [90]}))
     found = boardprof("compare", "base", environment=environment)
     assert found.code == 0
-    assert "Before: #1 (base)" in found.out
+    assert "Before: #1 (saved as base)" in found.out
     assert "After:  #2" in found.out
     assert "-10.00 %" in found.out
     assert (
@@ -152,7 +152,7 @@ def test_a_run_is_not_compared_with_itself(
     monkeypatch.setenv("BOARDPROF_HISTORY", str(path))
     History(path).save(report_of({"instructions": [100]}), "main")
     assert main(["compare", "main", "--fail-if", "*>0"]) == 2
-    assert "Before and after are the same run, #1 (main)" in capsys.readouterr().err
+    assert "Before and after are the same run, #1 (saved as main)" in capsys.readouterr().err
 
 
 def test_what_is_missing_is_missing_to_a_rule(

@@ -17,7 +17,8 @@ from tests.unit.reports import report_of
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # outside of any repository all runs are seen
     return tmp_path / "history.sqlite"
 
 
@@ -56,18 +57,33 @@ def test_runs_are_listed_the_newest_first(filled: Path, history: Command) -> Non
         "Run",
         "#1",
     ]
-    assert len(history(filled, "--limit", "1").out.splitlines()) == 2
+
+
+def test_a_list_that_stops_says_of_how_many(path: Path, history: Command) -> None:
+    for _ in range(23):
+        History(path).save(report_of({"cycles": [11]}))
+    lines = history(path).out.splitlines()
+    assert len(lines) == 22
+    assert lines[-1] == "20 of 23 runs; --limit N shows more, --limit 0 all"
+    assert history(path, "--limit", "1").out.splitlines()[-1].startswith("1 of 23 runs;")
+    assert len(history(path, "--limit", "0").out.splitlines()) == 24
+    assert len(history(path, "--json").out.splitlines()) == 20
 
 
 def test_as_json_each_run_is_a_line(filled: Path, history: Command) -> None:
     lines = [json.loads(line) for line in history(filled, "--json").out.splitlines()]
     assert [(line["id"], line["name"]) for line in lines] == [(2, "pr-118"), (1, None)]
-    assert lines[1]["git"] == {"commit": "a1b2c3d4" * 5, "branch": "main", "dirty": True}
+    assert lines[1]["git"] == {
+        "commit": "a1b2c3d4" * 5,
+        "branch": "main",
+        "dirty": True,
+        "repository": "",
+    }
 
 
 def test_a_run_is_shown_with_what_it_was_made_of(filled: Path, history: Command) -> None:
     found = history(filled, "show", "#1").out
-    assert found.startswith("Run: #1 (main)\nTime (UTC): ")
+    assert found.startswith("Run: #1 (branch main, a1b2c3d4+)\nTime (UTC): ")
     assert f"Git: main {'a1b2c3d4' * 5}+\nCommand: boardprof run\n\nName " in found
     as_json = json.loads(history(filled, "show", "pr-118", "--json").out)
     assert as_json["calls"][0]["cycles"] == {"count": 12}
@@ -79,7 +95,10 @@ def test_runs_are_removed_by_what_they_were_called_before_any_was_gone(
 ) -> None:
     found = history(filled, "remove", "last", "last~1")
     assert found.code == 0
-    assert found.err == "note: run #2 (pr-118) was removed\nnote: run #1 (main) was removed\n"
+    assert found.err.splitlines() == [
+        "note: run #2 (saved as pr-118) was removed",
+        "note: run #1 (branch main, a1b2c3d4+) was removed",
+    ]
     assert History(filled).runs() == []
     assert history(filled, "remove", "last").code == 2
 

@@ -197,6 +197,13 @@ def test_a_name_by_which_a_run_could_not_be_found_is_refused(history: History, n
     assert not history.path.exists()
 
 
+@pytest.mark.parametrize("run", [5, "last", None])
+def test_only_a_run_is_loaded(filled: History, run: Any) -> None:
+    with pytest.raises(UsageError, match=r"is no Run\.") as caught:
+        filled.load(run)
+    assert caught.value.hint == "find() takes a number or a name"
+
+
 def test_what_is_no_report_is_not_kept(history: History) -> None:
     with pytest.raises(UsageError, match=r"'r\.json' is no Report"):
         history.save("r.json")  # type: ignore[arg-type]
@@ -484,7 +491,8 @@ def test_a_report_is_found_in_a_file_or_in_the_history(
     assert find_report("report.json") == report(2)
     assert find_report(Path("main")) == report(2)
     assert find_report(1) == report(1)
-    assert (find_run("main").label, find_run("./main").label) == ("#1 (main)", "main")
+    assert find_run("main").label == "#1 (saved as main)"
+    assert find_run("./main").label == "main"
     with pytest.raises(ReportFileError, match=r"missing\.json cannot be read"):
         find_report("missing.json")
     with pytest.raises(UnknownNameError, match="There is no run 'nobody'"):
@@ -542,19 +550,20 @@ def git(folder: Path, *words: str) -> str:
 def test_a_run_knows_its_commit_branch_and_whether_files_were_changed(here: Path) -> None:
     tree = here / "tree"
     tree.mkdir()
-    assert git_state(tree) is None
+    path = str(tree / ".git")
+    assert git_state([], tree) is None
     git(tree, "init", "-q", "-b", "main")
-    assert git_state(tree) == GitState("", "main", is_dirty=False)
+    assert git_state([], tree) == GitState("", "main", False, path)
     (tree / "a.c").write_text("1")
     git(tree, "add", "a.c")
     git(tree, "commit", "-q", "-m", "a")
     commit = git(tree, "rev-parse", "HEAD")
     (tree / "untracked").write_text("")
-    assert git_state(tree) == GitState(commit, "main", is_dirty=False)
+    assert git_state([], tree) == GitState(commit, "main", False, path)
     (tree / "a.c").write_text("2")
-    assert git_state(tree) == GitState(commit, "main", is_dirty=True)
+    assert git_state([], tree) == GitState(commit, "main", True, path)
     git(tree, "checkout", "-q", "--detach")
-    assert git_state(tree) == GitState(commit, "", is_dirty=True)
+    assert git_state([], tree) == GitState(commit, "", True, path)
 
 
 def test_without_git_a_run_is_kept_all_the_same(
@@ -575,8 +584,12 @@ def test_a_git_that_does_not_answer_is_not_waited_for(
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{here}:/usr/bin:/bin")
-    monkeypatch.setattr("boardprof.run.saving._GIT_TIMEOUT_S", 0.1)
-    assert git_state(here) is None
+    monkeypatch.setattr("boardprof.history.repository._TIMEOUT_S", 0.1)
+    assert git_state([], here) is None
+    assert keep_run(report(), name="x", on_note=[].append) == 1
+    with pytest.raises(HistoryError, match=r"git has not answered in \. within 0\.1 s"):
+        find_run("x")
+    assert find_run("#1").report == report()
 
 
 def test_a_run_that_cannot_be_kept_is_a_note(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -600,5 +613,5 @@ def test_with_the_history_turned_off_nothing_is_kept_and_nothing_said(
 
 
 def test_the_work_tree_of_a_run_is_that_of_the_folder() -> None:
-    state = git_state(ROOT)
+    state = git_state([], ROOT)
     assert state is None or len(state.commit) in (0, 40, 64)

@@ -51,8 +51,8 @@ _LAST = "last"
 @click.option(
     "--fail-if-missing",
     is_flag=True,
-    help="Exit with 1, too, where a rule could not judge what it is for: it is gone, no number, or "
-    "of too few samples.",
+    help="Exit with 1, too, where a rule could not judge what it is for: it is gone, no number, of "
+    "too few samples, or its limit is less than the measuring itself takes.",
 )
 @click.option("--changed", is_flag=True, help="Leave out of the table what is the same.")
 @file_option("json", "JSON")
@@ -74,7 +74,8 @@ def compare(
     """Compare two runs: what became better or worse, and what is only noise.
 
     BEFORE and AFTER are a Report's JSON file, or a run of the history: last, last~1, #42, a name
-    given by `run --save`, a branch or a commit. Without AFTER it is the last run.
+    given by `run --save`, a branch or a commit; what it is first in this order, it is. In a git
+    repository, all but #42 mean its own runs. Without AFTER it is the last run.
 
     Exact counts, as emulators have them, differ if they differ; all others if a rank test says so.
     Without --fail-if nothing is a regression.

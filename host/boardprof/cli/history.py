@@ -32,7 +32,7 @@ __all__ = ["history"]
 def history(
     ctx: click.Context, board: str | None, function: str | None, limit: int, as_json: bool
 ) -> None:
-    """List the runs that were kept, the newest first.
+    """List the runs that were kept, the newest first, of all repositories.
 
     Each `boardprof run` is kept in one SQLite file: $BOARDPROF_HISTORY, or
     boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. BOARDPROF_HISTORY=off, or
@@ -43,12 +43,15 @@ def history(
     from boardprof.history.finding import user_history
     from boardprof.run.run_list import run_table
 
-    runs = user_history().runs(board=board, function=function, limit=limit or None)
+    runs = user_history().runs(board=board, function=function)
+    shown = runs[: limit or None]
     if as_json:
-        for run in runs:
+        for run in shown:
             click.echo(json.dumps(run.json()))
     elif runs:
-        echo_table(run_table(runs))
+        echo_table(run_table(shown))
+        if len(shown) < len(runs):
+            click.echo(f"{len(shown)} of {len(runs)} runs; --limit N shows more, --limit 0 all")
     else:
         echo_note("no run was kept that fits; `boardprof run` keeps each")
 
@@ -59,7 +62,11 @@ def history(
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
 @width_option
 def show(ref: str, as_json: bool, as_csv: bool) -> None:
-    """Print the Report of a run: #42, last~1, a name, a branch or a commit."""
+    """Print the Report of a run: #42, last~1, a name, a branch or a commit.
+
+    RUN is what it is first in this order. In a git repository, last, names, branches and commits
+    are those of its own runs.
+    """
     from boardprof.history.finding import find_run
     from boardprof.run.run_list import run_facts
 

@@ -161,12 +161,13 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
 
     check_save_name(options["save"])
     exports = read_exports(options["exports"])
-    outcome = _measured(_plan(target, values, board_names, options), options)
+    plan = _plan(target, values, board_names, options)
+    outcome = _measured(plan, options)
     failures = list(outcome.failures)
     if outcome.report is not None:
         # The files first: nobody may be reading what we print.
         failures += _write(outcome.report, options["json_file"], exports)
-        failures += _keep(outcome.report, options["save"])
+        failures += _keep(outcome.report, options["save"], plan)
         as_json = options["json_file"] == STDOUT
         _echo_report(outcome.report, as_json=as_json, stats=options["stats"])
         if options["warnings"]:
@@ -238,12 +239,12 @@ def _write(
             yield error
 
 
-def _keep(report: Report, name: str | None) -> list[BoardprofError]:
+def _keep(report: Report, name: str | None, plan: Plan) -> list[BoardprofError]:
     """Keep a run in the history; return why not, where a name for it was given."""
     from boardprof.run.saving import keep_run
 
     notes: list[str] = []
-    kept = keep_run(report, name=name, on_note=notes.append)
+    kept = keep_run(report, name=name, measured=plan.files, on_note=notes.append)
     if kept is None and name is not None:
         return [UsageError(note) for note in notes]
     for note in notes:

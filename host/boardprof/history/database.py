@@ -41,11 +41,22 @@ _MIGRATIONS: Final = (
     CREATE INDEX runs_by_branch ON runs (git_branch);
     CREATE INDEX runs_by_commit ON runs (git_commit);
     """,
+    """
+    ALTER TABLE runs ADD COLUMN git_repository TEXT;
+    ALTER TABLE runs ADD COLUMN started_in TEXT;
+    """,
 )
 """Statements that take the file from version i to i + 1; those that were published never change."""
 
 SCHEMA_VERSION: Final = len(_MIGRATIONS)
 """Of the file, in its user_version."""
+
+_AS_NOW: Final = {
+    1: "SELECT id, time, name, command, git_commit, git_branch, git_dirty, version, rows, "
+    "contents, report, NULL AS git_repository, NULL AS started_in FROM main.runs",
+}
+"""Version of a file -> its runs with the columns of now: who only reads brings nothing up to date.
+"""
 
 _ELSEWHERE = "BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off none"
 
@@ -86,6 +97,8 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
         contextlib.closing(_open_to_read(path, timeout_s)) as file,
     ):
         version = _version(file, path)
+        if version in _AS_NOW:
+            file.execute(f"CREATE TEMP VIEW runs AS {_AS_NOW[version]}")  # it hides the table
         yield file if version else None
 
 

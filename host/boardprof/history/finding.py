@@ -28,7 +28,7 @@ class Found:
 
     Attributes:
         report: it.
-        label: what output calls it, e.g. ``#42 (main)``, or the file's name.
+        label: what output calls it, e.g. ``#42 (saved as before)``, or the file's name.
         time: when it was kept; of a file, when it was written: ISO 8601, in UTC.
         run: of the history; None of a file.
     """
@@ -64,10 +64,13 @@ def is_named() -> bool:
     return _VARIABLE in os.environ
 
 
-def user_history() -> History:
+def user_history(folder: str | Path = ".") -> History:
     """Return the user's history.
 
     Folders are made for the default file alone: another name may be a mistake.
+
+    Args:
+        folder: where the user is: references mean the runs of its repository.
 
     Raises:
         HistoryError: there is to be none, or the folder of the file that is named is not there.
@@ -84,7 +87,7 @@ def user_history() -> History:
             f"There is no folder {path.parent} for the history {path}, which {_VARIABLE} names.",
             hint=f"see whether the name is right; mkdir -p {shlex.quote(str(path.parent))}",
         )
-    return History(path)
+    return History(path, folder=folder)
 
 
 def find_report(ref: str | int | Path) -> Report:
@@ -103,8 +106,13 @@ def find_report(ref: str | int | Path) -> Report:
     return find_run(ref).report
 
 
-def find_run(ref: str | int | Path) -> Found:
-    """Return a Report as `find_report` does, with what is known of it."""
+def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
+    """Return a Report as `find_report` does, with what is known of it.
+
+    Args:
+        ref: as `find_report` takes it.
+        folder: where the user is, see `user_history`.
+    """
     if isinstance(ref, Path):
         return _of_file(ref)
     text = str(ref)
@@ -112,7 +120,7 @@ def find_run(ref: str | int | Path) -> Found:
     if text.endswith(".json") or (stat.S_ISREG(mode) and os.sep in text):
         return _of_file(Path(text))
     try:
-        history = user_history()
+        history = user_history(folder)
         run = history.run(ref)
     except (HistoryError, UnknownNameError) as error:
         if stat.S_ISREG(mode):

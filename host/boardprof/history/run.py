@@ -27,12 +27,27 @@ class GitState:
     Attributes:
         commit: 40 hexadecimal digits, or 64; "" before the first commit.
         branch: "" where HEAD is detached.
-        is_dirty: files that git knows were changed.
+        is_dirty: a file that git knows was changed, or it does not know one that was measured.
+        repository: absolute path of the folder that all work trees of the repository share, such
+            as ``/home/me/fir/.git``; "" where it is not known.
     """
 
     commit: str
     branch: str
     is_dirty: bool
+    repository: str = ""
+
+    @property
+    def text(self) -> str:
+        """Branch and commit in short; a ``+`` behind them stands for ``is_dirty``."""
+        where = f"branch {self.branch}" if self.branch else "commit" if self.commit else ""
+        parts = (", " if self.branch else " ").join(filter(None, [where, self.commit[:8]]))
+        return parts + ("+" if self.is_dirty else "")
+
+    @property
+    def place(self) -> str:
+        """The repository as people know it: its folder, without ``/.git``."""
+        return self.repository.removesuffix("/.git")
 
 
 @dataclass(frozen=True)
@@ -48,9 +63,10 @@ class Run:
         build_ids: of their firmware.
         flags: of the compiler.
         command: the command line, "" where it is not known.
-        git: the state of the work tree that it was made in; None outside of one.
+        git: the state of the work tree that the measured sources are in; None outside of one.
         version: of boardprof.
         rows: in the Report.
+        started_in: the repository of the folder in which it was started, as ``GitState`` has it.
     """
 
     id: RunId
@@ -64,12 +80,12 @@ class Run:
     git: GitState | None
     version: str
     rows: int
+    started_in: str = ""
 
     @property
     def label(self) -> str:
-        """What output calls it, e.g. ``#42 (main)``."""
-        branch = self.git.branch or self.git.commit[:8] if self.git else ""
-        other = self.name or branch
+        """What output calls it: ``#42 (saved as before)``, ``#43 (branch main, 3f2a91c0)``."""
+        other = f"saved as {self.name}" if self.name else self.git.text if self.git else ""
         return f"#{self.id} ({other})" if other else f"#{self.id}"
 
     def json(self) -> dict[str, Any]:
@@ -84,7 +100,13 @@ class Run:
             "build_ids": [*self.build_ids],
             "flags": [*self.flags],
             "command": self.command,
-            "git": git and {"commit": git.commit, "branch": git.branch, "dirty": git.is_dirty},
+            "git": git
+            and {
+                "commit": git.commit,
+                "branch": git.branch,
+                "dirty": git.is_dirty,
+                "repository": git.repository,
+            },
             "version": self.version,
             "rows": self.rows,
         }

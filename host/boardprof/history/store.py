@@ -5,24 +5,22 @@ from __future__ import annotations
 
 import json
 import shlex
-import sqlite3
 import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from boardprof._version import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.database import reading, writing
-from boardprof.history.reference import LAST, Reference, check_name, parse_reference, storable
-from boardprof.history.run import GitState, HistoryError, Run, RunId, contents_of, kept_contents
+from boardprof.history.lookup import all_runs, run_by_number, run_by_word, unknown_run
+from boardprof.history.reference import check_name, parse_reference, storable
+from boardprof.history.repository import Repository, repository_of
+from boardprof.history.run import GitState, HistoryError, Run, RunId, contents_of
+from boardprof.history.scope import Scope
 from boardprof.report.report import Report
 
 __all__ = ["History"]
-
-_COLUMNS = "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents"
-_NAMES_LISTED = 20
 
 
 class History:
@@ -31,12 +29,24 @@ class History:
     Attributes:
         path: of the file; it is made when the first run is saved.
         timeout_s: how long a method waits for other processes that write.
+        folder: where the user is; None: nowhere in particular.
     """
 
-    def __init__(self, path: str | Path, *, timeout_s: float = 10.0) -> None:
-        """Name the file; nothing is opened yet."""
+    def __init__(
+        self, path: str | Path, *, timeout_s: float = 10.0, folder: str | Path | None = None
+    ) -> None:
+        """Name the file; nothing is opened yet.
+
+        Args:
+            path: of the file.
+            timeout_s: how long a method waits for other processes that write.
+            folder: in a git repository, a name, a branch, a commit and ``last`` mean runs of this
+                repository, or that were started in it, or of sources in no repository. Elsewhere,
+                and with None, they mean runs of all.
+        """
         self.path = Path(path)
         self.timeout_s = timeout_s
+        self.folder = folder
 
     def save(
         self,
@@ -66,6 +76,7 @@ class History:
         if name is not None:
             check_name(name)
         text = command if isinstance(command, str) else shlex.join(command or ())
+        here = self._repository_told()
         packed = zlib.compress(report.json().encode("utf-8", "surrogatepass"))
         time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         values = (
@@ -79,11 +90,14 @@ class History:
             len(report.calls),
             json.dumps(contents_of(report)),
             packed,
+            git.repository if git else None,
+            here.path if here else None,
         )
         with writing(self.path, self.timeout_s) as file:
             cursor = file.execute(
                 "INSERT INTO runs (time, name, command, git_commit, git_branch, git_dirty, "
-                f"version, rows, contents, report) VALUES ({', '.join('?' * len(values))})",
+                "version, rows, contents, report, git_repository, started_in) "
+                f"VALUES ({', '.join('?' * len(values))})",
                 values,
             )
             number = cursor.lastrowid
@@ -96,7 +110,7 @@ class History:
         Args:
             ref: its number, also as ``#42`` or ``"42"``; ``last``, ``last~1``; the name given by
                 ``--save``; a branch or the beginning of a commit, of which the newest run with
-                nothing changed is taken.
+                nothing changed is taken. What it is first in this order, it is.
 
         Raises:
             UnknownNameError: there is no such run.
@@ -110,9 +124,12 @@ class History:
         """Return the Report of a run that `run` or `runs` gave.
 
         Raises:
+            UsageError: it is no Run.
             UnknownNameError: it was removed meanwhile.
             HistoryError: the file cannot be read.
         """
+        if not isinstance(run, Run):
+            raise UsageError(f"{run!r:.60} is no Run.", hint="find() takes a number or a name")
         with reading(self.path, self.timeout_s) as file:
             statement = "SELECT report FROM runs WHERE id = ?"
             row = file.execute(statement, [run.id]).fetchone() if file is not None else None
@@ -131,9 +148,17 @@ class History:
         """Return what is known of a run; see `find`."""
         reference = parse_reference(ref)
         with reading(self.path, self.timeout_s) as file:
-            found = _found(file, reference) if file is not None else None
+            if file is None:
+                raise HistoryError(
+                    f"There is no run {reference.text!r}: nothing was kept in {self.path} yet.",
+                    hint="`boardprof run` keeps each run",
+                )
+            found = run_by_number(file, reference)
             if found is None:
-                raise self._unknown(file, reference)
+                scope = Scope(file, self._repository())
+                found = run_by_word(file, reference, scope)
+                if found is None:
+                    raise unknown_run(file, reference, scope)
         return found
 
     def runs(
@@ -156,8 +181,7 @@ class History:
         with reading(self.path, self.timeout_s) as file:
             if file is None:
                 return found
-            for row in file.execute(f"SELECT {_COLUMNS} FROM runs ORDER BY id DESC"):
-                run = _run(row)
+            for run in all_runs(file):
                 if limit is not None and len(found) >= limit:
                     break
                 if board in (None, *run.boards) and function in (None, *run.functions):
@@ -176,75 +200,12 @@ class History:
             file.execute("DELETE FROM runs WHERE id = ?", [run.id])
         return run
 
-    def _unknown(self, file: sqlite3.Connection | None, reference: Reference) -> Exception:
-        if file is None:
-            return HistoryError(
-                f"There is no run {reference.text!r}: nothing was kept in {self.path} yet.",
-                hint="`boardprof run` keeps each run",
-            )
-        dirty = _newest(file, "git_branch = ? AND git_dirty", [reference.word], 0)
-        if dirty is not None:
-            return UnknownNameError(
-                "run of an unchanged",
-                reference.text,
-                _names(file),
-                hint=f"#{dirty.id} is of {reference.word} with changes; commit and run again",
-            )
-        return UnknownNameError("run", reference.text, _names(file), hint="boardprof history")
+    def _repository(self) -> Repository | None:
+        return None if self.folder is None else repository_of(self.folder)
 
-
-def _found(file: sqlite3.Connection, reference: Reference) -> Run | None:
-    """Return the run that a reference means: a number first, then a name, branch and commit."""
-    if reference.number is not None:
-        found = _newest(file, "id = ?", [reference.number], 0)
-        if found is not None or reference.must_be_number:
-            return found
-    if reference.word == LAST:
-        return _newest(file, "1", [], reference.back)
-    for condition in ("name = ?", "git_branch = ? AND NOT git_dirty"):
-        found = _newest(file, condition, [reference.word], reference.back)
-        if found is not None:
-            return found
-    if reference.commit is None:
-        return None
-    condition = "substr(git_commit, 1, ?) = ? AND NOT git_dirty"
-    values = [len(reference.commit), reference.commit]
-    return _newest(file, condition, values, reference.back)
-
-
-def _newest(
-    file: sqlite3.Connection, condition: str, values: Sequence[object], back: int
-) -> Run | None:
-    statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY id DESC LIMIT 1 OFFSET ?"
-    row = file.execute(statement, [*values, back]).fetchone()
-    return None if row is None else _run(row)
-
-
-def _names(file: sqlite3.Connection) -> list[str]:
-    """Return names and branches that runs can be found by, the newest first."""
-    rows = file.execute(
-        "SELECT name, git_branch, git_dirty FROM runs ORDER BY id DESC LIMIT 1000"
-    ).fetchall()
-    names = dict.fromkeys([LAST] if rows else [])
-    for name, branch, is_dirty in rows:
-        names |= dict.fromkeys(filter(None, [name, None if is_dirty else branch]))
-    return [*names][:_NAMES_LISTED]
-
-
-def _run(row: tuple[Any, ...]) -> Run:
-    number, time, name, command, commit, branch, is_dirty, version, rows, contents = row
-    kept = kept_contents(contents)
-    git = None if commit is None else GitState(commit, branch or "", bool(is_dirty))
-    return Run(
-        id=RunId(number),
-        time=time,
-        name=name,
-        boards=kept["boards"],
-        functions=kept["functions"],
-        build_ids=kept["build_ids"],
-        flags=kept["flags"],
-        command=command,
-        git=git,
-        version=version,
-        rows=rows,
-    )
+    def _repository_told(self) -> Repository | None:
+        """Return the same; None, too, where git does not answer: a run is kept all the same."""
+        try:
+            return self._repository()
+        except HistoryError:
+            return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import digits
@@ -12,7 +14,10 @@ from boardprof.pytest_plugin.baseline import part_about
 from boardprof.report.report import Report
 from boardprof.stats.groups import SHARES, GroupSummary, summaries
 
-__all__ = ["Gate", "Verdict", "check_counted", "check_rules"]
+if TYPE_CHECKING:
+    from boardprof.comparison.comparison import Comparison, Difference, Unjudged
+
+__all__ = ["Gate", "Verdict", "check_counted", "check_limits", "check_rules"]
 
 
 @dataclass(frozen=True)
@@ -23,11 +28,15 @@ class Verdict:
         failures: what is over its limit, or broke a rule, each as a text with the numbers.
         notes: what could not be compared, and why.
         is_compared: with the baseline; None: there is none.
+        is_ruled: there are rules, so that a change can be a failure.
+        rows: without rules, what came of comparing each metric.
     """
 
     failures: tuple[str, ...]
     notes: tuple[str, ...]
     is_compared: bool | None = None
+    is_ruled: bool = False
+    rows: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Gate:
         rules: such as ``cycles:median>2%``.
         baseline: the earlier run: its name and its Report; None: there is none.
         allow: mismatches to compare in spite of.
-        is_baseline_required: what the baseline lacks is a failure.
+        is_baseline_required: what the baseline lacks, or a rule could not judge, is a failure.
     """
 
     limits: Mapping[str, float]
@@ -61,13 +70,13 @@ class Gate:
         if self.baseline is None or uncounted:
             return Verdict(tuple(failures), ())
         name, earlier = self.baseline
+        is_ruled = bool(self.rules)
         common = part_about(earlier, report, any_board="board" in self.allow)
         if common is None:
             names = ", ".join(dict.fromkeys(each.key.name for each in groups))
             text = f"{name} has no such run of {names} by this test"
-            if self.is_baseline_required:
-                failures.append(f"not compared: {text} (--bp-require-baseline)")
-            return Verdict(tuple(failures), (text,), is_compared=False)
+            failures += self._required([f"not compared: {text}"])
+            return Verdict(tuple(failures), (text,), is_compared=False, is_ruled=is_ruled)
         from boardprof.comparison.compare import compare
 
         found = compare(
@@ -76,8 +85,20 @@ class Gate:
         if found.regressed:
             broken = ", ".join(f"{row.rule}" for row in found.regressions)
             failures.append(f"regression: {broken}\n{found.table(changed_only=True)}")
-        notes = [f"{each.what} is not judged by {each.rule}: {each.why}" for each in found.unjudged]
-        return Verdict(tuple(failures), (*notes, *found.notes), is_compared=True)
+        new = [*_of_new_metrics(found)]
+        failures += self._required([*map(_unjudged_text, found.unjudged), *new])
+        return Verdict(
+            tuple(failures),
+            (*_untold(found), *found.notes),
+            is_compared=not new or len(new) < len(self.rules),
+            is_ruled=is_ruled,
+            rows=() if is_ruled else found.rows,
+        )
+
+    def _required(self, texts: Sequence[str]) -> Iterator[str]:
+        """Yield what could not be compared, or not be judged, where that is a failure."""
+        if self.is_baseline_required:
+            yield from (f"{text} (--bp-require-baseline)" for text in texts)
 
     def _over_limit(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
         found = [each for each in groups if each.metric in self.limits]
@@ -112,6 +133,28 @@ def _without_metric(
             yield rule.text, UnknownNameError("metric", rule.metric, metrics, owner=owner)
 
 
+def _unjudged_text(each: Unjudged) -> str:
+    return f"{each.what} is not judged by {each.rule}: {each.why}"
+
+
+def _untold(found: Comparison) -> Iterator[str]:
+    """Yield what rules could not judge for a reason that no note gives."""
+    for each in found.unjudged:
+        if not any(each.why in note for note in found.notes):
+            yield _unjudged_text(each)
+
+
+def _of_new_metrics(found: Comparison) -> Iterator[str]:
+    """Yield the rules that are for metrics which were not counted before."""
+    for rule in found.rules:
+        rows = [
+            row for row in found.rows if rule.chosen([row.metric, f"{row.device}.{row.metric}"])
+        ]
+        if rows and all(row.before is None for row in rows):
+            metrics = ", ".join(dict.fromkeys(row.metric for row in rows))
+            yield f"the rule {rule} is for {metrics}, which {found.before_name} lacks here"
+
+
 def _text(value: int | float) -> str:
     return digits(value, ",") if isinstance(value, int) else f"{value:,.6g}"
 
@@ -128,6 +171,21 @@ def check_rules(rules: Sequence[str]) -> None:
         if not isinstance(rule, str):
             raise UsageError(f"{rule!r} is no rule.", hint="fail_if=['cycles:median>2%']")
         parse_rule(rule)
+
+
+def check_limits(limits: object) -> None:
+    """See before anything is measured that limits are numbers, by metric.
+
+    Raises:
+        UsageError: they are not.
+    """
+    values = [*limits.values()] if isinstance(limits, Mapping) else [limits]
+    is_right = isinstance(limits, Mapping) and all(isinstance(each, Real) for each in values)
+    if not is_right or any(each != each for each in values):
+        raise UsageError(
+            f"limit={limits!r} has no number for each metric.",
+            hint="limit={'instructions': 50_000}",
+        )
 
 
 def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:

@@ -36,7 +36,7 @@ class Options:
         timeout_s: longest time of a call, in seconds of the board's clock; None: the default.
         wait_s: how long to wait for a board that another worker has.
         is_required: a board that cannot be had fails the test instead of skipping it.
-        is_baseline_required: what the baseline has no run of fails the test.
+        is_baseline_required: what could not be compared or judged is a failure.
     """
 
     boards: tuple[str, ...]
@@ -96,7 +96,8 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--bp-require-baseline",
         action="store_true",
-        help="Fail a test of which the run to compare with has nothing; needs --bp-compare.",
+        help="Fail what could not be compared or judged, or was not measured again; needs "
+        "--bp-compare.",
     )
 
 

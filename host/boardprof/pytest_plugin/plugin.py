@@ -14,7 +14,7 @@ the branch main.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -27,9 +27,10 @@ from boardprof.pytest_plugin.markers import (
     wanted_board,
 )
 from boardprof.pytest_plugin.options import add_options
-from boardprof.pytest_plugin.row_label import BOARD, label_of
+from boardprof.pytest_plugin.row_label import BOARD, label_of, unlabelled
+from boardprof.pytest_plugin.selection import is_narrowed, is_within
 from boardprof.pytest_plugin.session import Session
-from boardprof.pytest_plugin.telling import shortened, told
+from boardprof.pytest_plugin.telling import in_pytest, shortened, told
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
@@ -89,7 +90,7 @@ def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Boar
 @pytest.fixture
 def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Profiler]:
     """Measures functions; see `boardprof.pytest_plugin.profiler.Profiler`."""
-    from boardprof.pytest_plugin.gate import Gate, check_rules
+    from boardprof.pytest_plugin.gate import Gate, check_limits, check_rules
     from boardprof.pytest_plugin.profiler import Profiler
 
     session = request.config.stash[_SESSION]
@@ -99,6 +100,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
         rules = words.get("fail_if", options.rules)
         rules = (rules,) if isinstance(rules, str) else tuple(rules)
         check_rules(rules)
+        check_limits(words.get("limit", {}))
         profiler = Profiler(
             session.boards,
             wanted_board(request.node, bp_board),
@@ -116,27 +118,46 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
     request.node.stash[_PROFILER] = profiler
     yield profiler
     session.measurements += profiler.measurements
-    session.compared += profiler.compared
-    session.notes += [f"{request.node.nodeid}: {note}" for note in profiler.notes]
+    session.sources |= profiler.sources
+    session.verdicts += profiler.verdicts
+    notes = dict.fromkeys(note for verdict in profiler.verdicts for note in verdict.notes)
+    node = request.node
+    session.notes += [
+        f"{node.nodeid}: {in_pytest(unlabelled(note, label_of(node)))}" for note in notes
+    ]
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Fail a test that went through, but measured what it must not."""
-    profiler = pyfuncitem.stash.get(_PROFILER, None)
+    """Tell our errors as a test's reader wants them, and skip without a board."""
     is_whole = bool(pyfuncitem.config.getoption("fulltrace", False))
-    if profiler is None:
+    if _PROFILER not in pyfuncitem.stash:
         if "board" not in pyfuncitem.fixturenames:
             return (yield)
         with shortened(is_whole):
             return (yield)
     with pyfuncitem.config.stash[_SESSION].skipping(), shortened(is_whole):
-        result = yield
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test that went through, but measured what it must not; one of unittest, too."""
+    yield
+    profiler = item.stash.get(_PROFILER, None)
+    if profiler is None:
+        return
     for measurement in profiler.measurements:
-        pyfuncitem.user_properties += _properties(measurement)
-    if profiler.failures:
-        pytest.fail("\n".join(profiler.failures), pytrace=False)
-    return result
+        item.user_properties += _properties(measurement)
+    failures = [text for verdict in profiler.verdicts for text in verdict.failures]
+    if failures:
+        pytest.fail("\n".join(failures), pytrace=False)
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Know that this run is not of all tests."""
+    for item in items[:1]:
+        item.config.stash[_SESSION].is_narrowed = True
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -147,6 +168,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     ours.close()
     output = getattr(session.config, "workeroutput", None)
     if output is None:
+        _conclude(session, ours)
         ours.write()
         if ours.errors and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # what was asked for is not there
@@ -167,7 +189,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Show what was measured."""
     ours = terminalreporter.config.stash[_SESSION]
-    if not ours.measurements and not ours.notes:  # without measurements, there are no errors
+    if not ours.measurements and not ours.notes and not ours.errors:
         return
     terminalreporter.section("boardprof")
     if ours.measurements:
@@ -178,10 +200,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"note: worker {worker} died: what it had measured is missing")
     for note in ours.notes:
         terminalreporter.write_line(f"note: {note}")
-    if ours.not_compared:
-        terminalreporter.write_line(f"{ours.not_compared}: {ours.options.baseline} lacks them")
+    if ours.changes:
+        terminalreporter.write_line(ours.changes)
     for error in ours.errors:
         terminalreporter.write_line(f"ERROR: {error}", red=True)
+
+
+def _conclude(session: pytest.Session, ours: Session) -> None:
+    """Hold the session against the baseline, unless it was broken off or is of no test."""
+    config = session.config
+    is_whole = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    if not is_whole or config.getoption("collectonly"):
+        return
+    is_part = ours.is_narrowed or is_narrowed(config) or session.shouldfail or session.shouldstop
+    ours.conclude(lambda label: not is_part and is_within(config, label))
 
 
 def _properties(measurement: Measurement) -> list[tuple[str, object]]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from boardprof.errors import DeviceError
 from boardprof.pytest_plugin.boards import Boards, Wanted
-from boardprof.pytest_plugin.gate import Gate
+from boardprof.pytest_plugin.gate import Gate, Verdict
 from boardprof.pytest_plugin.measured import Measured
+from boardprof.pytest_plugin.row_label import numbered
 from boardprof.report.measurement import Measurement
 
 __all__ = ["Profiler"]
@@ -22,9 +23,8 @@ class Profiler:
 
     Attributes:
         measurements: all that the test has measured.
-        failures: what is over a limit or broke a rule.
-        notes: what could not be compared.
-        compared: for each measurement that was to be, whether it was compared with the baseline.
+        sources: files and folders that they are of, each once.
+        verdicts: what came of holding each against the gate.
     """
 
     def __init__(
@@ -53,9 +53,8 @@ class Profiler:
         self._gate = gate
         self._defaults = defaults
         self.measurements: list[Measurement] = []
-        self.failures: list[str] = []
-        self.notes: list[str] = []
-        self.compared: list[bool] = []
+        self.sources: dict[Path, None] = {}
+        self.verdicts: list[Verdict] = []
 
     def __call__(
         self,
@@ -99,16 +98,13 @@ class Profiler:
                 raise
         measured = replace(measured, label=self._label_for(measured))
         self.measurements.append(measured)
+        self.sources |= dict.fromkeys(wanted.sources)
         found = Measured(measured)
-        verdict = self._gate.judge(found.report)
-        self.failures += verdict.failures
-        self.notes += verdict.notes
-        if verdict.is_compared is not None:
-            self.compared.append(verdict.is_compared)
+        self.verdicts.append(self._gate.judge(found.report))
         return found
 
     def _label_for(self, measured: Measurement) -> str:
         """Return the test's label; with a number, if it has measured such before."""
         such = (measured.function, measured.arguments)
         before = sum((each.function, each.arguments) == such for each in self.measurements)
-        return f"{self._label} #{before + 1}" if before else self._label
+        return numbered(self._label, before + 1)

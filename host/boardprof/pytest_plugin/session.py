@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from boardprof.pytest_plugin.options import Options, read_options
+from boardprof.pytest_plugin.telling import renamed
 
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Boards
+    from boardprof.pytest_plugin.gate import Verdict
     from boardprof.report.measurement import Measurement
     from boardprof.report.report import Report
 
@@ -27,20 +29,27 @@ class Session:
     Attributes:
         options: of this run.
         measurements: in the order of the tests.
+        sources: files and folders that they are of, each once.
         notes: what people should know of it.
         lost: workers of pytest-xdist that died.
-        errors: what was asked for and could not be written.
-        compared: for each measurement that was to be, whether it was compared with the baseline.
+        errors: what fails the session: it could not be written, or not be compared.
+        verdicts: what came of holding each measurement against its test's gate.
+        is_narrowed: tests were deselected.
+        changes: what became better or worse without a rule.
     """
 
     def __init__(self, config: pytest.Config) -> None:
         """Read the options; raises as `read_options`."""
         self.options: Options = read_options(config)
+        self._root = config.rootpath
         self.measurements: list[Measurement] = []
+        self.sources: dict[Path, None] = {}
         self.notes: list[str] = []
         self.lost: list[str] = []
         self.errors: list[str] = []
-        self.compared: list[bool] = []
+        self.verdicts: list[Verdict] = []
+        self.is_narrowed = False
+        self.changes = ""
         self._boards: Boards | None = None
         self._baseline: tuple[str, Report] | None = None
 
@@ -59,7 +68,7 @@ class Session:
         if self._baseline is None and self.options.baseline is not None:
             from boardprof.history.finding import find_run
 
-            found = find_run(self.options.baseline)
+            found = find_run(self.options.baseline, self._root)
             self._baseline = (found.label, found.report)
         return self._baseline
 
@@ -82,7 +91,7 @@ class Session:
             if options.baseline is not None or options.allow:
                 self._check_comparison()
         except BoardprofError as error:
-            raise pytest.UsageError(str(error)) from None
+            raise pytest.UsageError(str(renamed(error))) from None
 
     def _check_comparison(self) -> None:
         from boardprof.comparison.matching import check_allowed
@@ -105,12 +114,6 @@ class Session:
                 raise
             pytest.skip(f"{error.message} (--bp-require-board makes this a failure)")
 
-    @property
-    def not_compared(self) -> str:
-        """How much of what was measured the baseline has nothing of; "" where it has all."""
-        lacking = self.compared.count(False)
-        return f"{lacking} of {len(self.compared)} not compared" if lacking else ""
-
     def report(self) -> Report:
         """Return the Report of all that was measured; there must be something."""
         from boardprof.report.assemble import assemble
@@ -119,14 +122,39 @@ class Session:
 
     def packed(self) -> bytes:
         """Return what a worker sends to the controller."""
-        return pickle.dumps((self.measurements, self.notes, self.compared))
+        sent = (self.measurements, self.sources, self.notes, self.verdicts, self.is_narrowed)
+        return pickle.dumps(sent)
 
     def take(self, packed: bytes) -> None:
         """Take over what a worker has sent."""
-        measurements, notes, compared = pickle.loads(packed)
+        measurements, sources, notes, verdicts, is_narrowed = pickle.loads(packed)
         self.measurements += measurements
+        self.sources |= sources
         self.notes += notes
-        self.compared += compared
+        self.verdicts += verdicts
+        self.is_narrowed |= is_narrowed
+
+    def conclude(self, is_asked_for: Callable[[str], bool]) -> None:
+        """Hold all that was measured against the baseline; see `errors`, `notes` and `changes`.
+
+        Args:
+            is_asked_for: tells whether this run was to measure a test, by its label.
+        """
+        baseline, is_required = self.baseline, self.options.is_baseline_required
+        if baseline is None:
+            return
+        from boardprof.pytest_plugin.conclusion import conclude
+
+        found = conclude(
+            baseline,
+            self.report() if self.measurements else None,
+            self.verdicts,
+            any_board="board" in self.options.allow,
+            is_asked_for=lambda label: is_required and is_asked_for(label),
+        )
+        self.errors += found.errors
+        self.notes += found.notes
+        self.changes = found.changes
 
     def write(self) -> None:
         """Write the Report, and keep it in the history; see `errors`."""
@@ -145,7 +173,12 @@ class Session:
             self.errors.append(str(error))
         told: list[str] = []
         kept = keep_run(
-            report, name=name, folder=Path.cwd(), command=["pytest"], on_note=told.append
+            report,
+            name=name,
+            command=["pytest"],
+            measured=[*self.sources],
+            folder=self._root,
+            on_note=told.append,
         )
         is_failure = kept is None and name is not None
         (self.errors if is_failure else self.notes).extend(told)

@@ -4,15 +4,34 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-__all__ = ["shortened", "told"]
+if TYPE_CHECKING:
+    from boardprof.errors import BoardprofError
+
+__all__ = ["in_pytest", "renamed", "shortened", "told"]
 
 _OURS: Final = "boardprof"
+_COMMAND: Final = r"`[^`]*`"
+_OPTION: Final = r"(?<![\w-])--(allow|baud|board|fail-if|json|port|save|timeout)(?![\w-])"
+_WORD: Final = r"(?<![\w-])--(metrics|number|repeat|warmup)(?![\w-])(?: (?=\d))?"
+
+
+def in_pytest(text: str) -> str:
+    """Return a text with our command's options as pytest has them; whole commands stay."""
+    text = re.sub(f"{_COMMAND}|{_OPTION}", lambda m: f"--bp-{m[1]}" if m[1] else m[0], text)
+    return re.sub(f"{_COMMAND}|{_WORD}", lambda m: f"{m[1]}=" if m[1] else m[0], text)
+
+
+def renamed(error: BoardprofError) -> BoardprofError:
+    """Return an error whose hint names the options that pytest has."""
+    error.hint = None if error.hint is None else in_pytest(error.hint)
+    return error
 
 
 @contextlib.contextmanager
@@ -28,7 +47,8 @@ def told() -> Iterator[None]:
     except (BoardError, MissingToolError):
         raise
     except BoardprofError as error:
-        raise pytest.fail.Exception(f"{type(error).__name__}: {error}", pytrace=False) from None
+        text = f"{type(error).__name__}: {renamed(error)}"
+        raise pytest.fail.Exception(text, pytrace=False) from None
 
 
 @contextlib.contextmanager
@@ -44,8 +64,10 @@ def shortened(is_whole: bool) -> Iterator[None]:
         yield
     except (BoardprofError, AttributeError) as error:
         # An attribute that a board has not is Python's own error, made of one of ours.
-        is_ours = any(isinstance(each, BoardprofError) for each in (error, error.__cause__))
-        if is_ours and not is_whole:
+        ours = [each for each in (error, error.__cause__) if isinstance(each, BoardprofError)]
+        for each in ours:
+            renamed(each)
+        if ours and not is_whole:
             _cut(error)
         raise
 

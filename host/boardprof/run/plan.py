@@ -63,6 +63,13 @@ class Plan:
         return Path(path) if colon and path else None
 
     @property
+    def files(self) -> tuple[str | Path, ...]:
+        """Files and folders that are measured; none where the board has its firmware already."""
+        if self.path is not None:
+            return (self.path, *self.code.sources)
+        return () if self.image is None else (self.image,)
+
+    @property
     def function(self) -> str:
         """The part of the target after the last colon."""
         return self.target.rpartition(":")[2]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from boardprof.history.run import Run
 from boardprof.render.cells import escaped
@@ -11,12 +12,16 @@ from boardprof.render.plain_table import plain_table
 
 __all__ = ["git_text", "run_facts", "run_table"]
 
-_HEADERS = ("Run", "Time (UTC)", "Name", "Git", "Boards", "Functions", "Flags")
+_HEADERS = ("Run", "Time (UTC)", "Name", "Repository", "Git", "Boards", "Functions", "Flags")
 _LONGEST = 40
 
 
 def run_table(runs: Sequence[Run]) -> str:
-    """Return a table, a line a run, in the order given."""
+    """Return a table, a line a run, in the order given.
+
+    Where they are of several repositories, it names each.
+    """
+    places = {run.git.place for run in runs if run.git and run.git.place}
     return plain_table(
         _HEADERS,
         [
@@ -24,6 +29,7 @@ def run_table(runs: Sequence[Run]) -> str:
                 f"#{run.id}",
                 run.time.removesuffix("Z").replace("T", " "),
                 _cut(run.name or ""),
+                _cut(Path(run.git.place).name) if run.git and len(places) > 1 else "",
                 _cut(git_text(run)),
                 _some_of(run.boards),
                 _some_of(run.functions),
@@ -40,6 +46,7 @@ def run_facts(run: Run) -> str:
         "Run": run.label,
         "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
         "Git": git_text(run, whole=True),
+        "Repository": run.git.place if run.git else "",
         "Builds": ", ".join(run.build_ids),
         "Command": run.command,
     }
@@ -48,7 +55,7 @@ def run_facts(run: Run) -> str:
 
 
 def git_text(run: Run, *, whole: bool = False) -> str:
-    """Return branch and commit; a ``+`` behind it stands for changes that are not committed."""
+    """Return branch and commit; a ``+`` behind it stands for changes, see `GitState`."""
     if run.git is None:
         return ""
     commit = run.git.commit if whole else run.git.commit[:8]

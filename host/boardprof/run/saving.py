@@ -3,24 +3,25 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from boardprof.errors import BoardprofError
+from boardprof.firmware.sources import find_sources, language
 from boardprof.history.finding import history_path, is_named, user_history
 from boardprof.history.reference import check_name
-from boardprof.history.run import GitState, RunId
+from boardprof.history.repository import git_output, repository_of
+from boardprof.history.run import GitState, HistoryError, RunId
 from boardprof.report.report import Report
 
 __all__ = ["check_save_name", "git_state", "keep_run"]
 
-_GIT_TIMEOUT_S = 2.0
+_STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 _NO_BRANCH = "(detached)"
 _NO_COMMIT = "(initial)"
+_COMPILED = {"c", "c++", "assembler"}
 
 
 def check_save_name(name: str | None) -> None:
@@ -43,7 +44,8 @@ def keep_run(
     *,
     name: str | None = None,
     command: Sequence[str] | None = None,
-    folder: str | Path | None = None,
+    measured: Sequence[str | Path] = (),
+    folder: str | Path = ".",
     on_note: Callable[[str], None],
 ) -> RunId | None:
     """Save a Report in the user's history; a failure is a note, never an error.
@@ -52,7 +54,8 @@ def keep_run(
         report: what was measured.
         name: given by ``--save``.
         command: the command line; None takes that of this process.
-        folder: whose git work tree the run is of; None takes the current one.
+        measured: files and folders that it is of, the first of them first; see `git_state`.
+        folder: where it was started; a run of no files is of this folder's repository.
         on_note: gets a sentence where it could not be saved, and where a file that the user has
             named was not there before: the name may be a mistake.
 
@@ -63,9 +66,9 @@ def keep_run(
         return None
     words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
     try:
-        history = user_history()
+        history = user_history(folder)
         is_new = is_named() and not history.path.exists()
-        kept = history.save(report, name, words, git=git_state(folder))
+        kept = history.save(report, name, words, git=git_state(measured, folder))
     except BoardprofError as error:
         on_note(f"the run was not kept: {error}")
         return None
@@ -74,32 +77,51 @@ def keep_run(
     return kept
 
 
-def git_state(folder: str | Path | None = None) -> GitState | None:
-    """Return the state of the git work tree of a folder.
+def git_state(measured: Sequence[str | Path] = (), folder: str | Path = ".") -> GitState | None:
+    """Return what git knows of what was measured.
 
-    None outside of one, without git, or where git does not answer within two seconds.
+    None outside of a repository, without git, or where git does not answer within two seconds.
+
+    Args:
+        measured: files and folders: sources, objects or firmware. Their repository is that of the
+            first. A source in it that git does not track is a change, as one in a file that it
+            tracks; objects and firmware need not be tracked.
+        folder: whose repository it is where no files are known.
     """
-    command = ["git", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+    files = [file for path in measured for file in _files(Path(path))]
+    place = files[0].parent if files else folder
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_GIT_TIMEOUT_S,
-            # No lock: somebody may be committing.
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"},
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        repository = repository_of(place)
+        told = git_output(place, *_STATUS)
+        if repository is None or told is None:
+            return None
+        lines = told.splitlines()
+        is_dirty = any(not line.startswith("#") for line in lines) or _has_untracked(files)
+    except HistoryError:
         return None
-    if done.returncode != 0:
-        return None
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
     heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
     commit, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
     return GitState(
         commit="" if commit == _NO_COMMIT else commit,
         branch="" if branch == _NO_BRANCH else branch,
-        is_dirty=any(not line.startswith("#") for line in lines),
+        is_dirty=is_dirty,
+        repository=repository.path,
     )
+
+
+def _files(path: Path) -> Sequence[Path]:
+    """Return a file, or the sources in a folder; as git has them, without links in the path."""
+    return find_sources([path]).files if path.is_dir() else [path.parent.resolve() / path.name]
+
+
+def _has_untracked(files: Sequence[Path]) -> bool:
+    """Tell whether git does not track a source in the work tree of the first file."""
+    tree = _work_tree(files[0]) if files else None
+    own = [str(f) for f in files if language(f) in _COMPILED and _work_tree(f) == tree]
+    listed = ("--literal-pathspecs", "ls-files", "--error-unmatch", "--", *own)
+    return bool(own) and git_output(files[0].parent, *listed) is None
+
+
+def _work_tree(file: Path) -> Path | None:
+    """Return the work tree that a file is in; another one in it, as a submodule, is its own."""
+    return next((folder for folder in file.parents if (folder / ".git").exists()), None)

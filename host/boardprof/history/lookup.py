@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs looked up in an open history: by number, name, branch, commit; and what is there instead."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from boardprof.errors import UnknownNameError
+from boardprof.history.reference import LAST, Reference
+from boardprof.history.run import GitState, Run, RunId, kept_contents
+from boardprof.history.scope import Scope
+
+__all__ = ["all_runs", "run_by_number", "run_by_word", "unknown_run"]
+
+_COLUMNS = "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents"
+_COLUMNS += ", git_repository, started_in"
+_NAMES_LISTED = 20
+_NAMES_READ = 1000
+_CLEAN = "NOT git_dirty"
+
+
+def run_by_number(file: sqlite3.Connection, reference: Reference) -> Run | None:
+    """Return the run of a reference's number; None where it has none, or there is no such run."""
+    if reference.number is None:
+        return None
+    return next(all_runs(file, "id = ?", [reference.number]), None)
+
+
+def run_by_word(file: sqlite3.Connection, reference: Reference, scope: Scope) -> Run | None:
+    """Return the run that a word means: ``last``, else a name, else a branch, else a commit."""
+    word, back = reference.word, reference.back
+    if reference.must_be_number:
+        return None
+    if word == LAST:
+        return _newest(all_runs(file), scope.is_seen, back)
+    found = _newest(all_runs(file, "name = ?", [word]), scope.is_seen, back)
+    if found is None:
+        found = _newest(
+            all_runs(file, f"git_branch = ? AND {_CLEAN}", [word]), scope.is_of_it, back
+        )
+    if found is None and (commit := reference.commit) is not None:
+        begins = f"substr(git_commit, 1, ?) = ? AND {_CLEAN}"
+        found = _newest(all_runs(file, begins, [len(commit), commit]), scope.is_of_it, back)
+    return found
+
+
+def _newest(runs: Iterator[Run], is_meant: Callable[[Run], bool], back: int) -> Run | None:
+    return next(itertools.islice(filter(is_meant, runs), min(back, sys.maxsize), None), None)
+
+
+def all_runs(
+    file: sqlite3.Connection, condition: str = "1", values: Sequence[object] = ()
+) -> Iterator[Run]:
+    """Yield the runs of which a condition holds, the newest first."""
+    statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY id DESC"
+    return map(_run, file.execute(statement, values))
+
+
+def unknown_run(file: sqlite3.Connection, reference: Reference, scope: Scope) -> UnknownNameError:
+    """Return the error for a reference to no run, which says what there is instead."""
+    kind, hint = "run", "boardprof history"
+    dirty = _newest(
+        all_runs(file, "git_branch = ? AND git_dirty", [reference.word]), scope.is_of_it, 0
+    )
+    elsewhere = run_by_word(file, reference, Scope(file, None))
+    if dirty is not None:
+        kind = "run of an unchanged"
+        hint = (
+            f"#{dirty.id} is of {reference.word} with changes, or of a source that git does not "
+            "track; commit and run again"
+        )
+    elif elsewhere is not None and not scope.is_seen(elsewhere):
+        place = elsewhere.git.place if elsewhere.git else ""
+        whose = f"the repository {place}" if place else "another repository"
+        hint = f"there is a run called {reference.text!r} of {whose}: #{elsewhere.id}"
+    return UnknownNameError(kind, reference.text, _names(file, scope), hint=hint)
+
+
+def _names(file: sqlite3.Connection, scope: Scope) -> list[str]:
+    """Return names and branches that runs can be found by, the newest first."""
+    runs = [run for run in itertools.islice(all_runs(file), _NAMES_READ) if scope.is_seen(run)]
+    names = dict.fromkeys([LAST] if runs else [])
+    for run in runs:
+        is_clean = run.git is not None and not run.git.is_dirty and scope.is_of_it(run)
+        branch = run.git.branch if run.git is not None and is_clean else None
+        names |= dict.fromkeys(filter(None, [run.name, branch]))
+    return [*names][:_NAMES_LISTED]
+
+
+def _run(row: tuple[Any, ...]) -> Run:
+    number, time, name, command, commit, branch, is_dirty, version, rows, contents, *places = row
+    kept = kept_contents(contents)
+    repository, started_in = (place or "" for place in places)
+    git = None if commit is None else GitState(commit, branch or "", bool(is_dirty), repository)
+    return Run(
+        id=RunId(number),
+        time=time,
+        name=name,
+        boards=kept["boards"],
+        functions=kept["functions"],
+        build_ids=kept["build_ids"],
+        flags=kept["flags"],
+        command=command,
+        git=git,
+        version=version,
+        rows=rows,
+        started_in=started_in,
+    )

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a whole session says against its baseline, once all its tests have measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from boardprof.pytest_plugin.gate import Verdict
+from boardprof.pytest_plugin.row_label import unnumbered
+from boardprof.report.report import Report
+from boardprof.stats.groups import titled
+
+__all__ = ["Conclusion", "conclude"]
+
+_MOST_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What came of a session's comparisons.
+
+    Attributes:
+        errors: why the session fails although no test may have.
+        notes: what people should know of it.
+        changes: what became better or worse without a rule; "" where there is nothing to say.
+    """
+
+    errors: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    changes: str = ""
+
+
+class _Place(NamedTuple):
+    """What tells a measurement from others: columns of rows, in `_COLUMNS`' order."""
+
+    name: str
+    arguments: str
+    label: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{titled(self.name, self.label)}({self.arguments}) on {self.device}"
+
+
+_COLUMNS = ("Name", "Argument Shapes", "Label", "Device")
+
+
+def conclude(
+    baseline: tuple[str, Report],
+    report: Report | None,
+    verdicts: Sequence[Verdict],
+    *,
+    any_board: bool,
+    is_asked_for: Callable[[str], bool],
+) -> Conclusion:
+    """Judge a session as a whole.
+
+    Nothing at all in common with the baseline is an error where there is a rule: then no change
+    could break it.
+
+    Args:
+        baseline: name and Report.
+        report: of all that was measured; None: nothing was.
+        verdicts: of each measurement.
+        any_board: measurements may be compared with those of another board.
+        is_asked_for: tells whether the lack of a test, by its label, is an error.
+    """
+    name, earlier = baseline
+    before, now = _places(earlier), [] if report is None else _places(report)
+    held = [each for each in verdicts if each.is_compared is not None]
+    lacking = sum(not each.is_compared for each in held)
+    if held and lacking == len(held):
+        told = (_nothing_compared(name, before, now),)
+        is_ruled = any(each.is_ruled for each in held)
+        return Conclusion(errors=told) if is_ruled else Conclusion(notes=told)
+    notes = [f"nothing was measured, so nothing is compared with {name}"] if report is None else []
+    notes += [f"{lacking} of {len(held)} not compared: {name} lacks them"] if lacking else []
+    unmade = _unmade(before, now, any_board)
+    measured = {each.label for each in now}
+    is_failure = any(each.label not in measured and is_asked_for(each.label) for each in unmade)
+    text = _unmade_text(name, unmade, measured)
+    errors = (f"{text} (--bp-require-baseline)",) if is_failure else ()
+    notes += [text] if unmade and not is_failure else []
+    notes += _recounted(name, before, now, any_board)
+    return Conclusion(errors, tuple(notes), _changes(name, held))
+
+
+def _places(report: Report) -> list[_Place]:
+    return [_Place(*map(str, key)) for key in report.calls.group_by(*_COLUMNS).keys]
+
+
+def _nothing_compared(name: str, before: Sequence[_Place], now: Sequence[_Place]) -> str:
+    tries = ["measure the baseline anew with these tests (--bp-save, --bp-json)"]
+    if not {each.device for each in before} & {each.device for each in now}:
+        tries.insert(0, "the same --bp-board, or --bp-allow board")
+    elif not {*map(_file, before)} & {*map(_file, now)}:
+        tries.insert(0, "the same root folder (--rootdir), at which labels begin")
+    return (
+        f"nothing could be compared with {name}: no change can fail.\n"
+        f"{name} has: {_listed(map(str, before))}.\n"
+        f"Now: {_listed(map(str, now))}.\n"
+        f"Try: {', or '.join(tries)}; where only new tests run, leave --bp-compare out"
+    )
+
+
+def _file(place: _Place) -> str:
+    return place.label.partition("::")[0]
+
+
+def _unmade(before: Sequence[_Place], now: Sequence[_Place], any_board: bool) -> list[_Place]:
+    """Return what tests had measured before, and not now."""
+    made = {_alike(each, any_board) for each in now}
+    return [each for each in before if "::" in each.label and _alike(each, any_board) not in made]
+
+
+def _alike(place: _Place, any_board: bool) -> _Place:
+    return place._replace(device="") if any_board else place
+
+
+def _unmade_text(name: str, unmade: Sequence[_Place], measured: set[str]) -> str:
+    names = (str(each) if each.label in measured else each.label for each in unmade)
+    what = "measurement" if len(unmade) == 1 else "measurements"
+    verb = "was" if len(unmade) == 1 else "were"
+    return f"{len(unmade)} {what} of {name} {verb} not made now: {_listed(names)}"
+
+
+def _recounted(
+    name: str, before: Sequence[_Place], now: Sequence[_Place], any_board: bool
+) -> Iterator[str]:
+    """Say where a test measures something more often than before, or less often."""
+    olds, news = _numbers(before, any_board), _numbers(now, any_board)
+    for place, old in olds.items():
+        new = news.get(place, old)
+        if new != old:
+            yield (
+                f"{place.label}: measurements of {place.name}({place.arguments}): {old} in {name}, "
+                f"{new} now; the n-th is compared with the n-th, which may be another call"
+            )
+
+
+def _numbers(places: Iterable[_Place], any_board: bool) -> dict[_Place, int]:
+    """Return how often each test measures something."""
+    labels: dict[_Place, set[str]] = {}
+    for each in places:
+        place = _alike(each, any_board)._replace(label=unnumbered(each.label))
+        labels.setdefault(place, set()).add(each.label)
+    return {place: len(found) for place, found in labels.items()}
+
+
+def _changes(name: str, held: Iterable[Verdict]) -> str:
+    rows = tuple(row for each in held for row in each.rows)
+    if not rows:
+        return ""
+    from boardprof.comparison.comparison import Comparison
+    from boardprof.render.comparison_cells import headline
+
+    changed = tuple(row for row in rows if row.verdict in ("better", "worse"))
+    table = Comparison(changed).table().rpartition("\nBefore: ")[0] if changed else ""
+    counts = headline(Comparison(rows)).partition("; ")[2]
+    told = f"Compared with {name} without a rule: {counts}"
+    how = "None of it can fail: --bp-fail-if RULE, or fail_if= of the marker boardprof, is a gate."
+    return "\n".join(filter(None, [told, table.rstrip("\n"), how]))
+
+
+def _listed(names: Iterable[str]) -> str:
+    every = [*dict.fromkeys(names)]
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more

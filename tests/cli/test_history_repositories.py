@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of several git repositories in one history: whose run a reference means."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from boardprof.history.run import Run
+from boardprof.history.store import History
+from boardprof.run.saving import git_state
+from tests.cli.command import Outcome, boardprof
+from tests.unit.reports import report_of
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("git") is None, reason="git is not installed (Debian: git)"
+)
+
+SOURCE = "int twice(int x) { return 2 * x; }\n"
+
+
+class World:
+    """Folders below one, a history for all of them, and commands in each."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.history = History(root / "history.sqlite")
+
+    def git(self, folder: str, *words: str) -> str:
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        command = ["git", "-C", str(self.root / folder), *identity, *words]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+        return done.stdout.strip()
+
+    def repository(self, name: str) -> Path:
+        """Make one with a source and a commit of its own on the branch main."""
+        folder = self.root / name
+        folder.mkdir()
+        (folder / "f.c").write_text(SOURCE)
+        self.git(name, "init", "-q", "-b", "main")
+        self.git(name, "add", "f.c")
+        self.git(name, "commit", "-q", "-m", name)
+        return folder
+
+    def save(self, cycles: int, source: str, name: str | None = None, begun_in: str = "") -> int:
+        """Keep a run of a file, as one that was started in a folder, or in the file's own."""
+        file = self.root / source
+        kept = History(self.history.path, folder=self.root / begun_in if begun_in else file.parent)
+        return int(kept.save(report_of({"cycles": [cycles]}), name, git=git_state([file])))
+
+    def command(self, folder: str, *words: str) -> Outcome:
+        return boardprof(
+            *words,
+            environment={"BOARDPROF_HISTORY": str(self.history.path)},
+            before=("env", "-C", str(self.root / folder)),
+        )
+
+    def found(self, folder: str, reference: str) -> int:
+        """Return the number of the run that a reference means in a folder."""
+        return History(self.history.path, folder=self.root / folder).run(reference).id
+
+    def measured(self, folder: str, target: str, *words: str) -> Run:
+        """Measure really; return what was kept."""
+        done = self.command(
+            folder, "run", "-q", "-b", "native", target, "x=1", "--repeat=1", *words
+        )
+        assert done.code == 0, done.err
+        return self.history.runs(limit=1)[0]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    return World(tmp_path)
+
+
+@pytest.fixture
+def two(world: World) -> World:
+    """Two projects with a function of one name; the newer runs are of the second."""
+    world.repository("ours")
+    world.repository("theirs")
+    world.save(100, "ours/f.c", "before")
+    world.save(110, "ours/f.c")
+    world.save(1, "theirs/f.c", "before")
+    world.save(2, "theirs/f.c")
+    return world
+
+
+# -- whose run it is --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reference", "number"), [("main", 2), ("before", 1), ("last", 2), ("last~1", 1), ("#4", 4)]
+)
+def test_in_a_repository_a_reference_means_its_own_runs(
+    two: World, reference: str, number: int
+) -> None:
+    assert two.found("ours", reference) == number
+
+
+def test_compare_does_not_take_another_projects_run(two: World) -> None:
+    found = two.command("ours", "compare", "before")
+    assert found.code == 0, found.err
+    assert "Before: #1 (saved as before) " in found.out
+    commit = two.git("ours", "rev-parse", "HEAD")
+    assert f"After:  #2 (branch main, {commit[:8]}) " in found.out
+    assert "+10.00 %" in found.out
+
+
+def test_outside_of_a_repository_all_runs_are_seen(two: World) -> None:
+    assert [two.found("", word) for word in ("main", "before", "last~3")] == [4, 3, 1]
+
+
+def test_a_commit_of_another_repository_is_not_ours(two: World) -> None:
+    commit = two.git("theirs", "rev-parse", "HEAD")
+    assert two.found("theirs", commit[:10]) == 4
+    assert two.command("ours", "show", commit[:10]).code == 2
+
+
+def test_a_run_of_another_repository_is_named_where_ours_has_none(two: World) -> None:
+    two.save(3, "theirs/f.c", "topic")
+    found = two.command("ours", "compare", "topic")
+    assert found.code == 2
+    assert "There is no run 'topic'" in found.err
+    assert f"a run called 'topic' of the repository {two.root}/theirs: #5" in found.err
+    assert "Known: last, main, before" in found.err
+
+
+def test_work_trees_clones_and_moved_folders_are_one_repository(two: World) -> None:
+    two.git("ours", "worktree", "add", "-q", "-b", "topic", str(two.root / "tree"))
+    assert (two.found("tree", "main"), two.found("tree", "before")) == (2, 1)
+    two.git("", "clone", "-q", "ours", "clone")
+    assert (two.found("clone", "main"), two.found("clone", "before")) == (2, 1)
+    two.git("ours", "worktree", "remove", str(two.root / "tree"))
+    (two.root / "ours").rename(two.root / "moved")
+    assert (two.found("moved", "main"), two.found("moved", "before")) == (2, 1)
+
+
+def test_a_run_of_sources_in_no_repository_is_seen_from_everywhere(two: World) -> None:
+    (two.root / "f.c").write_text(SOURCE)
+    two.save(7, "f.c", "scratch")
+    assert (two.found("ours", "scratch"), two.found("theirs", "last")) == (5, 5)
+
+
+def test_what_was_started_in_a_repository_is_its_last_run_and_never_its_branch(two: World) -> None:
+    two.save(5, "theirs/f.c", "vendored", begun_in="ours")
+    assert (two.found("ours", "last"), two.found("ours", "vendored")) == (5, 5)
+    assert (two.found("ours", "main"), two.found("theirs", "main")) == (2, 5)
+
+
+def test_a_name_is_taken_before_a_branch_and_the_label_says_which_it_is(two: World) -> None:
+    two.save(5, "ours/f.c", "main")
+    two.save(6, "ours/f.c")
+    found = two.command("ours", "compare", "main")
+    assert "Before: #5 (saved as main) " in found.out
+    assert "After:  #6 (branch main, " in found.out
+
+
+def test_the_list_names_the_repositories_where_there_are_several(two: World) -> None:
+    lines = two.command("ours", "history").out.splitlines()
+    assert lines[0].split()[:5] == ["Run", "Time", "(UTC)", "Name", "Repository"]
+    assert ["theirs" in line for line in lines[1:]] == [True, True, False, False]
+    shown = two.command("ours", "history", "show", "last").out
+    assert f"Repository: {two.root}/ours\n" in shown
+    line = json.loads(two.command("", "history", "--json", "--limit=1").out)
+    assert line["git"]["repository"] == f"{two.root}/theirs/.git"
+    two.command("", "history", "remove", "#1", "#2")
+    assert "Repository" not in two.command("", "history").out
+
+
+def test_a_hook_of_one_repository_does_not_lead_into_it(
+    two: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_DIR", str(two.root / "theirs" / ".git"))
+    assert two.found("ours", "main") == 2
+
+
+# -- what a run is of -------------------------------------------------------------------------
+
+
+def test_a_run_is_of_the_sources_repository_and_not_of_the_folder(two: World) -> None:
+    commit = two.git("theirs", "rev-parse", "HEAD")
+    git = two.measured("ours", "../theirs/f.c:twice").git
+    assert git is not None
+    assert (git.commit, git.branch, git.is_dirty) == (commit, "main", False)
+    assert git.repository == f"{two.root}/theirs/.git"
+    (two.root / "theirs" / "f.c").write_text(SOURCE + "\n")
+    git = git_state([two.root / "theirs"], two.root / "ours")
+    assert git is not None
+    assert git.is_dirty
+    (two.root / "f.c").write_text(SOURCE)
+    run = two.measured("ours", "../f.c:twice")
+    assert (run.git, run.started_in) == (None, f"{two.root}/ours/.git")
+
+
+def test_a_source_that_git_does_not_track_is_a_change(world: World) -> None:
+    folder = world.repository("ours")
+    (folder / "new.c").write_text(SOURCE)
+    (folder / "ignored.c").write_text(SOURCE)
+    (folder / ".git" / "info" / "exclude").write_text("ignored.c\n*.o\n")
+    (folder / "f.o").write_bytes(b"")
+    world.repository("other")
+    outside = world.root / "g.c"
+    outside.write_text(SOURCE)
+
+    def is_dirty(*names: str) -> bool:
+        state = git_state([folder / name for name in names])
+        assert state is not None
+        return state.is_dirty
+
+    assert not is_dirty("f.c")
+    assert is_dirty("new.c")
+    assert is_dirty("ignored.c")
+    assert is_dirty("f.c", "new.c")
+    assert is_dirty(".")
+    assert not is_dirty("f.o")
+    assert not is_dirty("f.c", "../other/f.c", "../g.c")
+    assert git_state([outside], folder) is None
+
+
+def test_a_submodule_is_a_repository_of_its_own(two: World) -> None:
+    command = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"]
+    two.git("ours", *command, str(two.root / "theirs"), "part")
+    two.git("ours", "commit", "-q", "-m", "part")
+    own = git_state([two.root / "ours/f.c", two.root / "ours/part/f.c"])
+    part = git_state([two.root / "ours/part/f.c", two.root / "ours/f.c"])
+    assert own is not None
+    assert part is not None
+    assert (own.repository, own.is_dirty) == (f"{two.root}/ours/.git", False)
+    assert (part.repository, part.is_dirty) == (f"{two.root}/ours/.git/modules/part", False)
+    two.save(9, "ours/part/f.c", begun_in="ours")
+    assert (two.found("ours", "last"), two.found("ours", "main")) == (5, 2)
