@@ -15,6 +15,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: setup-test ## Install what demo and test need, and run nothing
+	@echo "Ready: . $(PYTHON_BIN)/activate, then boardprof --help; docs/tutorial.md is a way in."
 
 demo: setup-demo ## Profile the example workloads on this machine and print the Report
 	@mkdir -p build

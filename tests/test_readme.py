@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
 
 from boardprof.boards.finding import find_boards, load_board
-from tests.support import ROOT
+from tests.support import ROOT, requires_tool
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 SCREEN = 50
@@ -37,6 +38,16 @@ def test_the_first_screen_says_what_it_is_shows_a_run_and_starts() -> None:
     assert "$ boardprof run" in first
     assert "make demo" in first
     assert "No real board has been run yet" in first
+
+
+def test_setup_ends_with_what_the_readme_says_is_next() -> None:
+    make = requires_tool("make", "make")
+    command = [make, "--no-print-directory", "-o", "setup-test", "setup"]  # nothing is installed
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == (
+        "Ready: . .venv/bin/activate, then boardprof --help; docs/tutorial.md is a way in.\n"
+    )
+    assert "\n. .venv/bin/activate " in README
 
 
 def test_what_the_agent_takes_is_what_its_budget_allows() -> None:

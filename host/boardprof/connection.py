@@ -213,6 +213,7 @@ def guard_calls(
     session.call(function.id, msgpack.packb(limit_ms), 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
     session.timeout_s = limit_s * spec.clock.time_scale + _GRACE_S
     session.patience = _PATIENCE
+    session.limit_s = limit_s
 
 
 def open_line(

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+from boardprof.board.info import info_text
 from boardprof.boards.board_file import load_board
 from scripts import boards_readme
 from tests.cli.command import boardprof
@@ -89,8 +91,8 @@ def test_info_shows_what_the_default_board_is_and_offers() -> None:
     assert done.out.startswith("native: this machine, inside the host's own process\n")
     for part in ("protocol 1, build ", "64-bit pointers, little-endian", "clock       measured"):
         assert part in done.out
-    assert "\nCounters\n  page-faults: 64 bits, perf_event_open" in done.out
-    assert "\n  duration_time: 64 bits, 1,000,000,000 Hz, CLOCK_MONOTONIC_RAW" in done.out
+    assert "\n  page-faults    64                   perf_event_open " in done.out
+    assert "\n  duration_time  64    1,000,000,000  CLOCK_MONOTONIC_RAW " in done.out
     assert done.out.endswith("Functions\n  (none)\n")
 
 
@@ -113,3 +115,32 @@ def test_info_as_json_names_each_counter_and_why_it_is_not_there() -> None:
     assert counters["instructions"]["unsupported"] is None
     assert counters["instructions"]["bits"] == 64
     assert counters["ticks"]["hz"] == 10_000_000
+
+
+def test_counters_and_faults_stand_in_columns() -> None:
+    facts: dict[str, Any] = json.loads(boardprof("info", "-b", "native", "--json").out)
+    ticks = {"name": "ticks", "source": "SysTick", "bits": 24, "hz": 25000000, "unsupported": None}
+    other = {"name": "cycles", "source": "DWT", "bits": 32, "hz": None, "unsupported": "it stands"}
+    facts["collectors"] = [
+        {"name": "systick", "counters": [ticks]},
+        {"name": "dwt", "counters": [other]},
+    ]
+    facts["faults"] = [
+        {"cause": "divide", "not_caught": None},
+        {"cause": "time-out", "not_caught": "it has no timer"},
+    ]
+    facts["functions"] = []
+    assert info_text(facts).splitlines()[8:] == [
+        "Counters",
+        "  Name    Bits  Hz          Source   Collector  State",
+        "  ticks   24    25,000,000  SysTick  systick    ok",
+        "  cycles  32                DWT      dwt        unsupported: it stands",
+        "Faults of a called function",
+        "  Cause     Caught",
+        "  divide    yes",
+        "  time-out  no: it has no timer",
+        "Functions",
+        "  (none)",
+    ]
+    facts["collectors"] = []
+    assert info_text(facts).splitlines()[8:10] == ["Counters", "  (none)"]

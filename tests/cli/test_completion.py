@@ -11,6 +11,10 @@ from tests.cli.command import boardprof
 
 
 def completed(*words: str) -> list[str]:
+    return [line.partition(",")[2] for line in answer(*words)]
+
+
+def answer(*words: str) -> list[str]:
     done = boardprof(
         environment={
             "_BOARDPROF_COMPLETE": "bash_complete",
@@ -19,7 +23,7 @@ def completed(*words: str) -> list[str]:
         }
     )
     assert done.code == 0
-    return [line.partition(",")[2] for line in done.out.splitlines()]
+    return done.out.splitlines()
 
 
 def test_commands_options_and_boards_are_completed() -> None:
@@ -27,6 +31,23 @@ def test_commands_options_and_boards_are_completed() -> None:
     assert "--warmup" in completed("boardprof", "run", "--wa")
     assert completed("boardprof", "run", "-b", "qemu-rv") == ["qemu-rv32", "qemu-rv64"]
     assert completed("boardprof", "run", "-b", "native,arduino-u") == ["native,arduino-uno"]
+    assert completed("boardprof", "new", "board", "x", "--like", "lin") == ["linux"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *[("run", "fi"), ("build", "fi"), ("flash", "fi"), ("agent", "serve", "fi")],
+        *[("show", "fi"), ("compare", "fi"), ("export", "html", "fi"), ("devices", "fi")],
+        ("info", "-p", "fi"),
+    ],
+)
+def test_files_are_left_to_the_shell(words: tuple[str, ...]) -> None:
+    assert answer("boardprof", *words) == ["file,fi"]
+
+
+def test_a_boards_path_is_left_to_the_shell() -> None:
+    assert answer("boardprof", "run", "-b", "./lab") == ["dir,./lab"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -53,3 +74,7 @@ def test_another_shell_is_refused() -> None:
     done = boardprof("completion", "tcsh")
     assert done.code == 2
     assert "'bash', 'zsh', 'fish'" in done.err
+
+
+def test_what_no_shell_asks_is_a_mistake() -> None:
+    assert boardprof(environment={"_BOARDPROF_COMPLETE": "tcsh_complete"}).code == 2

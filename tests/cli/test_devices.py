@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 from pathlib import Path
 
 from tests.cli.command import FIXTURES, agent, boardprof
@@ -62,5 +63,28 @@ def test_silence_and_absence_are_told_apart(tmp_path: Path) -> None:
     finally:
         os.close(ours)
     silent, absent = json.loads(done.out)["devices"]
-    assert silent["state"] == f"The board at {name} did not answer HELLO for 2 s."
+    assert silent["state"] == "silent: no agent answers within 2 s"
     assert absent["state"] == f"There is no port {tmp_path / 'ttyUSB9'}."
+
+
+def test_a_firmware_that_only_prints_has_a_row_with_its_last_line() -> None:
+    ours, theirs = os.openpty()
+    name = os.ttyname(theirs)
+    os.close(theirs)
+    ended = threading.Event()
+
+    def firmware() -> None:
+        while not ended.wait(0.1):
+            os.write(ours, b"boot\r\nx = 1\r\n")
+
+    printing = threading.Thread(target=firmware)
+    printing.start()
+    try:
+        done = boardprof("devices", name)
+    finally:
+        ended.set()
+        printing.join()
+        os.close(ours)
+    head, row = done.out.splitlines()
+    assert head.split() == ["Port", "State"]
+    assert row == f"{name}  no agent answers within 2 s, but text comes: x = 1"

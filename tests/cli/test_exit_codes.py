@@ -6,12 +6,13 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import FIXTURES, agent, boardprof
+from tests.cli.command import BOARDPROF, FIXTURES, agent, boardprof
 from tests.support import requires_tool
 
 ENDLESS = FIXTURES / "endless.c"
@@ -24,8 +25,14 @@ SCALARS = FIXTURES / "scalars.c"
 @pytest.mark.parametrize(
     ("arguments", "messages"),
     [
-        (["rn"], ["No such command 'rn'. Did you mean 'run'?"]),
-        (["agent", "sreve"], ["No such command 'sreve'. Did you mean 'serve'?"]),
+        (
+            ["rn"],
+            ["error: There is no command 'rn'; did you mean 'run'?", "\nTry: boardprof --help\n"],
+        ),
+        (
+            ["agent", "sreve"],
+            ["no command 'sreve'; did you mean 'serve'?", "boardprof agent --help"],
+        ),
         (["run", "--metrcs", "x", "f"], ["No such option '--metrcs'", "--metrics"]),
         (["run"], ["Missing argument 'TARGET'"]),
         (["run", "f.c:f", "--repeat", "0"], ["Invalid value for '--repeat': 0"]),
@@ -68,6 +75,59 @@ def test_a_mistake_is_2_with_what_is_allowed(
     assert (done.code, done.out) == (2, "")
     for message in messages:
         assert message in done.err
+
+
+def test_a_mistake_in_options_has_the_form_of_all_errors() -> None:
+    done = boardprof("info", "--timeout", "0")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "error: Invalid value for '--timeout': 0.0 is not in the range 0<x<=1000000.\n"
+        "Usage: boardprof info [OPTIONS]\n"
+        "Try: boardprof info --help\n"
+    )
+    done = boardprof("new", "board", "x", "--like")
+    assert (done.code, done.err) == (
+        2,
+        "error: Option '--like' requires an argument.\n"
+        "Usage: boardprof new board [OPTIONS] NAME [DIR]\n"
+        "Try: boardprof new board --help\n",
+    )
+    assert boardprof("--profile").err == (
+        "error: Option '--profile' requires an argument.\nTry: boardprof --help\n"
+    )
+
+
+def test_an_option_on_the_wrong_side_of_the_command_is_told_its_side() -> None:
+    done = boardprof("history", "show", "--profile", "desk")
+    assert (done.code, done.err) == (
+        2,
+        "error: --profile stands before the command.\nTry: boardprof --profile ... history show\n",
+    )
+    done = boardprof("-q", "boards")
+    assert (done.code, done.err) == (
+        2,
+        "error: -q stands behind the command.\nTry: boardprof COMMAND -q\n",
+    )
+    assert "error: No such option '--colour'.\nUsage: " in boardprof("--colour", "boards").err
+
+
+def test_a_mistake_in_a_variable_names_the_variable() -> None:
+    done = boardprof("boards", environment={"BOARDPROF_WIDTH": "3"})
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("error: Invalid value for BOARDPROF_WIDTH in the environment: 3 ")
+
+
+def test_a_mistake_keeps_its_code_where_it_cannot_be_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*BOARDPROF, "rn"], stderr=full, timeout=60, check=False)
+    assert done.returncode == 2
+
+
+def test_a_command_that_lacks_its_own_shows_its_help() -> None:
+    done = boardprof("agent")
+    assert done.err.startswith("Usage: boardprof agent [OPTIONS] COMMAND [ARGS]...\n")
+    assert "  serve  " in done.err
+    assert (done.code, done.out) == (2, "")
 
 
 # -- 3: the board cannot be had ---------------------------------------------------------------
@@ -148,6 +208,17 @@ def test_a_function_that_never_ends_is_6_with_the_line_where_it_was_stopped(boar
     )
     assert re.match(message + r"endless\.c:1[345] \(in b_endless\)\n", done.err)
     assert "Try: if b_endless is only slow, give --timeout more seconds\n" in done.err
+
+
+def test_the_limit_of_a_sample_is_told_where_its_calls_together_were_too_long(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "nap.c").write_text("#include <unistd.h>\nvoid nap(void) { usleep(20000); }\n")
+    done = boardprof("run", tmp_path / "nap.c:nap", "--timeout", "0.3", "--number", "1000")
+    assert (done.code, done.out) == (6, "")
+    assert "nap did not end within 0.3 s of the board's clock" in done.err
+    hint = "the 1,000 calls of a sample have one limit: give --timeout more seconds, or --number"
+    assert f"Try: {hint} fewer calls\n" in done.err
 
 
 def test_a_check_that_fails_is_6() -> None:

@@ -133,7 +133,9 @@ def test_the_page_of_two_shows_what_changed(measured: Path, tmp_path: Path, comm
         (["json", "R", "--diff", "R"], "--diff is for html, not for json."),
         (["html", "R", "--allow", "clock"], "--allow is about --diff, which is not given."),
         (["collapsed", "R", "--metric", "tiks"], "no metric in the Report 'tiks'"),
-        (["csv", "R", "-o", "none/x.csv"], "there is no such folder"),
+        (["csv", "R", "-o", "none/x.csv"], "none/x.csv cannot be written: there is no folder "),
+        (["csv", "R", "-o", "none/"], "none/ cannot be written: it is a folder."),
+        (["csv", "R", "-o", ""], "A file without a name cannot be written."),
         (["csv", "none.json"], "none.json cannot be read"),
     ],
 )

@@ -14,9 +14,12 @@ import pytest
 
 from boardprof.boards.board_file import load_board
 from boardprof.boards.finding import find_boards
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.decode.dictionary import CollectorInfo
+from boardprof.decode.samples import decode_samples
+from boardprof.errors import DecodeError, UnknownNameError, UsageError
 from boardprof.run.new_board import MARK, new_board
 from boardprof.run.new_collector import new_collector
+from boardprof.run.stored_layouts import load_schemas
 from tests.cli.command import boardprof, rows
 from tests.support import AGENT, WARNINGS, requires_compiler, requires_tool
 
@@ -188,13 +191,42 @@ def test_a_new_collectors_c_file_compiles_without_a_warning(tmp_path: Path) -> N
     subprocess.run([*command, tmp_path / "bp_lab_power.c"], check=True, timeout=60)
 
 
-def test_a_new_collectors_vector_is_read_back(tmp_path: Path) -> None:
+def test_a_new_collectors_vectors_are_one_that_is_read_and_some_that_are_refused(
+    tmp_path: Path,
+) -> None:
     new_collector("lab_power", tmp_path)
-    (vector,) = json.loads((tmp_path / "lab_power.json").read_text())
-    assert vector["fields"] == {"start": 1000, "stop": 11000}
-    assert vector["body"] == "e803000000000000f82a000000000000"
-    assert vector["hex"][4:12] == "01001000"  # version 1, no flags, 16 bytes
-    assert vector["counters"][0]["difference"] == 10000
+    good, *bad = json.loads((tmp_path / "lab_power.json").read_text())
+    assert good["fields"] == {"start": 1000, "stop": 11000}
+    assert good["body"] == "e803000000000000f82a000000000000"
+    assert good["hex"][4:12] == "01001000"  # version 1, no flags, 16 bytes
+    assert good["counters"][0]["difference"] == 10000
+    assert [(case["error"], case["path"], case["offset"]) for case in bad] == [
+        ("length", "stop", 14),
+        ("length", "(end)", 22),
+        ("crc", "blob[0].crc", 22),
+        ("schema", "header", 0),
+        ("cut", "blob[0].body", 6),
+    ]
+
+
+def test_what_a_new_collectors_vectors_call_bad_is_refused_where_they_say(tmp_path: Path) -> None:
+    new_collector("lab_power", tmp_path)
+    (layout,) = load_schemas(str(tmp_path / "lab_power.py"))
+    collector = CollectorInfo(0, "lab_power", layout.schema_id, 1, layout.crc, ())
+    for case in json.loads((tmp_path / "lab_power.json").read_text())[1:]:
+        with pytest.raises(DecodeError) as caught:
+            decode_samples(bytes.fromhex(case["hex"]), [collector], {layout.schema_id: layout})
+        found = (caught.value.path.removeprefix("lab_power."), caught.value.offset)
+        assert found == (case["path"], case["offset"]), case["name"]
+
+
+def test_a_boards_collector_has_its_vectors_where_the_tests_look_for_them(tmp_path: Path) -> None:
+    folder = new_board("lab-board", "linux", tmp_path)
+    made = new_collector("lab_power", folder)
+    assert folder / "vectors" / "lab_power.json" in made.files
+    with pytest.raises(UsageError) as caught:
+        new_collector("other", folder)
+    assert str(caught.value) == f"{folder / 'schema.py'} is there already.\nTry: add to it"
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,16 @@ def test_the_table_is_byte_for_byte_what_run_printed(measured: tuple[Path, str])
     assert (done.code, done.out, done.err) == (0, printed, "")
 
 
+@pytest.mark.parametrize("forms", [("--csv", "--json"), ("--stats", "--csv")])
+def test_two_forms_at_once_are_none(measured: tuple[Path, str], forms: tuple[str, ...]) -> None:
+    done = boardprof("show", measured[0], *forms)
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        "error: --csv, --json and --stats are three forms.\nTry: one of them\n",
+    )
+
+
 def test_samples_are_a_row_each_when_asked_for(measured: tuple[Path, str]) -> None:
     done = boardprof("show", measured[0], "--samples")
     assert (done.code, rows(done.out)) == (0, ["count_calls"] * 20)
@@ -82,7 +92,30 @@ def test_a_file_that_was_cut_off_is_told(
 
 def test_a_missing_file_and_a_folder_are_told(tmp_path: Path) -> None:
     assert_refused(tmp_path / "none.json", "cannot be read: No such file or directory")
-    assert_refused(tmp_path, "cannot be read: Is a directory")
+    assert_refused(tmp_path, "is a folder")
+    (tmp_path / "folder.json").mkdir()
+    assert_refused(tmp_path / "folder.json", "is a folder")
+    done = boardprof("show", tmp_path / "folder.json")
+    assert "`boardprof history` lists the runs" in done.err
+
+
+def test_a_folder_that_no_run_is_named_like_is_told_with_what_lists_runs(tmp_path: Path) -> None:
+    history = {"BOARDPROF_HISTORY": str(tmp_path / "history.sqlite")}
+    done = boardprof("show", tmp_path, environment=history)
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        f"error: {tmp_path} is a folder, and there is no run of that name.\n"
+        "Try: the file of a Report in it, or `boardprof history`\n",
+    )
+
+
+def test_a_report_that_comes_through_a_pipe_is_shown(measured: tuple[Path, str]) -> None:
+    command = [*BOARDPROF, "show", "/dev/stdin"]
+    done = subprocess.run(
+        command, input=measured[0].read_text(), stdout=subprocess.PIPE, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (0, measured[1])
 
 
 def test_a_run_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
@@ -112,8 +145,11 @@ def assert_refused(file: Path, message: str) -> None:
     assert all(line.startswith("Try: ") for line in others)
 
 
-def test_a_reader_that_leaves_is_no_failure(measured: tuple[Path, str]) -> None:
-    command = [*BOARDPROF, "show", str(measured[0])]
+@pytest.mark.parametrize("words", [("show",), ("--version",), ("boards",), ("show", "--help")])
+def test_a_reader_that_leaves_is_no_failure(
+    measured: tuple[Path, str], words: tuple[str, ...]
+) -> None:
+    command = [*BOARDPROF, *words, *([str(measured[0])] if words == ("show",) else [])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -110,5 +110,5 @@ def test_info_tells_what_is_caught_and_why_the_rest_is_not() -> None:
     assert reasons["bad-address"] is None
     assert reasons["misaligned"] == "this machine's CPU takes misaligned addresses"
     text = info_text(facts)
-    assert "\nFaults of a called function\n  bad-address: caught\n" in text
-    assert "\n  misaligned: not caught: this machine's CPU takes misaligned addresses\n" in text
+    assert "\n  bad-address          yes\n" in text
+    assert "\n  misaligned           no: this machine's CPU takes misaligned addresses\n" in text

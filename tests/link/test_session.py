@@ -254,7 +254,7 @@ def test_a_child_that_dies_in_a_call_is_told_with_how_it_ended(tmp_path: Path) -
     )
     done = boardprof("run", "-b", "linux", f"{source}:crash")
     assert (done.code, done.out) == (6, "")
-    ended, _, printed, hint = done.err.splitlines()
+    ended, printed, hint = done.err.splitlines()  # and not where it had listened
     assert ended == "error: The board ended during crash: linux.elf ended by signal 9 (Killed)."
     assert printed == "out of coffee"
     assert hint.startswith("Try: look in crash for a stack that grows too large")

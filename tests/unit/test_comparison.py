@@ -182,6 +182,111 @@ def test_of_some_ratios_more_is_better(
     assert only(compare(before, after)).verdict == verdict
 
 
+# -- what the measuring itself takes ----------------------------------------------------------
+
+SHORT = [0.016, 0.017, 0.015, 0.018, 0.016, 0.017, 0.015, 0.016]
+SHORT_LATER = [0.027, 0.028, 0.026, 0.029, 0.027, 0.028, 0.026, 0.027]
+
+
+def timed(
+    values: Sequence[float], empty_ns: Sequence[int] = (53, 20, 19, 20, 21), **options: Any
+) -> Report:
+    """Return a Report of times; windows around the empty function took 20 ns in the middle."""
+    windows = [{"raw": {"duration_time": taken}} for taken in empty_ns]
+    calibration = {"duration_time": sorted(empty_ns)[2]}
+    return report_of(
+        {"Duration (us)": [Duration(v) for v in values]},
+        clocks={"duration_time": 10**9},
+        measurement={"calibration": calibration, "calibration_samples": windows},
+        **{"facts": {"clock_kind": "measured", "emulated": False}, **options},
+    )
+
+
+def test_a_change_that_is_less_than_the_measuring_takes_is_no_regression() -> None:
+    found = compare(timed(SHORT), timed(SHORT_LATER), ["time:median>2%"], fail_if_missing=True)
+    assert only(found).verdict == "within overhead"  # 0.011 us of 0.02
+    assert (found.regressed, found.failed) == (False, True)
+    [each] = found.unjudged
+    assert (each.what, each.why) == (
+        "Duration (us) of fir",
+        "the limit is less than the measuring itself takes of a call, 0.02 us: take --number 1000, "
+        "or let one call do more",
+    )
+    assert found.notes == (
+        "Duration (us) of fir: the change is less than the measuring itself takes of a call, so "
+        "there may be none; take --number 1000, or let one call do more.",
+    )
+
+
+def test_a_limit_that_is_less_than_the_measuring_takes_is_not_judged_by_luck() -> None:
+    nearly = timed([v + 0.0001 for v in SHORT])
+    assert only(compare(timed(SHORT), nearly)).verdict == "noise"
+    assert len(compare(timed(SHORT), nearly, ["time>2%", "time>0.019"]).unjudged) == 2
+    assert compare(timed(SHORT), nearly, ["time>0.02", "time>200%"]).unjudged == ()
+    assert compare(timed(SHORT), nearly, ["time:stddev>50%", "time:cold>2%"]).unjudged[1:] == ()
+    assert compare(timed(SHORT), timed(SHORT), ["time>2%"]).unjudged == ()
+
+
+def test_a_change_beyond_what_the_measuring_takes_is_found() -> None:
+    long = timed([50 + v for v in SHORT])
+    found = compare(timed(SHORT), long, ["time:median>2%"])
+    assert (only(found).verdict, found.regressed, found.unjudged) == ("worse", True, ())
+    below_0 = timed([v - 0.019 for v in SHORT])
+    assert compare(below_0, long, ["time:median>2%"]).regressed
+    assert only(compare(below_0, timed(SHORT))).verdict == "within overhead"
+    assert only(compare(below_0, timed([v + 0.002 for v in SHORT]))).verdict == "worse"
+
+
+def test_what_the_measuring_takes_is_shared_by_the_calls_of_a_window() -> None:
+    def window(us_a_call: float) -> Report:
+        values = [1000 * (us_a_call + i / 1e5) for i in range(8)]
+        return timed(values, (3000, 2050, 2040, 2060, 2050), number=1000)
+
+    assert only(compare(window(0.02), window(0.022))).verdict == "within overhead"
+    assert only(compare(window(0.02), window(0.0221))).verdict == "worse"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"empty_ns": [20] * 5},  # each window was the same: what was subtracted is known
+        {"facts": {"clock_kind": "declared", "emulated": True}},
+        {"facts": None},  # not known
+    ],
+)
+def test_a_small_change_is_found_where_the_measuring_is_known(options: dict[str, Any]) -> None:
+    found = compare(timed(SHORT, **options), timed(SHORT_LATER, **options), ["time>2%"])
+    assert (only(found).verdict, found.regressed, found.unjudged) == ("worse", True, ())
+
+
+def test_counts_and_samples_that_are_all_alike_are_as_sharp_as_ever() -> None:
+    def counted(metric: str, values: Sequence[int]) -> Report:
+        windows = [{"raw": {metric: taken}} for taken in (90, 100, 100, 110)]
+        taken = {"calibration": {metric: 100}, "calibration_samples": windows}
+        return report_of({metric: values}, facts=HARDWARE, measurement=taken)
+
+    for metric in ("instructions", "cycles"):
+        found = compare(counted(metric, [205] * 8), counted(metric, [206] * 8), [f"{metric}>0"])
+        assert found.regressed
+    one, other = [200, 201, 202, 203] * 2, [220, 221, 222, 223] * 2
+    assert only(compare(counted("cycles", one), counted("cycles", other))).verdict == (
+        "within overhead"
+    )
+    rows = compare(counted("instructions", one), counted("instructions", other)).rows
+    assert [row.verdict for row in rows] == ["worse"]
+
+
+def test_a_regression_of_one_run_on_each_side_is_told_to_be_of_that() -> None:
+    words = "Duration (us) of fir: one run on each side says nothing of what differs from run to ru"
+    [note] = compare(durations(FAST), durations(SLOW), ["time>5%"]).notes
+    assert note.startswith(words)
+    assert note.endswith("run both again with --save, and compare each pair.")
+    assert compare(durations(FAST), durations(SLOW), ["time>20%"]).notes == ()
+    assert compare(counts([205]), counts([206]), ["instructions>0"]).notes == ()
+    emulated = (durations(values, facts=EMULATOR) for values in (FAST, SLOW))
+    assert compare(*emulated, ["time>5%"]).notes == ()
+
+
 # -- what is compared with what ---------------------------------------------------------------
 
 
@@ -462,7 +567,8 @@ def test_what_a_rule_is_for_and_one_row_has_lost_is_counted_and_named() -> None:
         assert not found.regressed
         [each] = found.unjudged
         assert (str(each.rule), each.what, each.why) == ("loads>0", "loads of iir", "it is gone")
-    assert "no regression; 1 row is not judged (loads of iir); 2 metrics: " in found.table()
+    words = "Result: 1 row not judged (loads of iir); no regression in what was judged; 2 metrics: "
+    assert words in found.table()
     assert found.json().count('"unjudged": [{"rule": "loads>0", "what": "loads of iir"') == 1
     assert compare(after, before, ["loads>0"]).unjudged == ()  # what is new can have lost nothing
 
@@ -565,6 +671,9 @@ def test_a_rule_may_stand_for_itself_and_a_side_be_a_path(tmp_path: Path) -> Non
         ({"rules": None}, "rules=None are no rules"),
         ({"alpha": "0.01"}, "alpha='0.01' is no probability"),
         ({"alpha": None}, "alpha=None is no probability"),
+        ({"allow": 5}, "allow=5 names no mismatches"),
+        ({"allow": None}, "allow=None names no mismatches"),
+        ({"allow": ["board", 5]}, r"allow=\['board', 5\] names no mismatches"),
     ],
 )
 def test_what_is_of_another_type_is_refused(options: dict[str, Any], message: str) -> None:

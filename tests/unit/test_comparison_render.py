@@ -155,10 +155,18 @@ def test_what_a_rule_could_not_judge_stands_in_the_result_of_each_form() -> None
     other = report_of({"loads": [1]}, name="iir")
     both = Report([*before.calls, *other.calls], {}, {}, before.extra)
     found = compare(both, before, ["loads>0"])
-    words = "no regression; 1 row is not judged (loads of iir); 2 metrics: 1 same, 1 removed."
-    assert f"Result: {words}\n" in found.table()
-    assert words in found.markdown().splitlines()[0]
-    assert words in found.junit()
+    words = (
+        "1 row not judged (loads of iir); no regression in what was judged; 2 metrics: 1 same, "
+        "1 removed."
+    )
+    why = "Not judged by loads>0: loads of iir(n=64) on board; it is gone."
+    assert found.table().endswith(f"{why}\nResult: {words}\n")
+    assert found.table().splitlines()[2].endswith("  NOT JUDGED (loads>0)")
+    suite = xml.fromstring(found.junit())[0]
+    assert suite.findtext("system-out", "").splitlines()[:2] == [words, why]
+    lines = found.markdown().splitlines()
+    assert lines[0].startswith("### ⚠️ boardprof: ")
+    assert words in lines[0]
     assert json.loads(found.json())["unjudged"] == [
         {"rule": "loads>0", "what": "loads of iir", "why": "it is gone"}
     ]
@@ -195,11 +203,31 @@ def test_what_fails_as_it_is_missing_is_marked_in_each_form() -> None:
     same = report_of({"loads": [1]})
     both = Report([*same.calls, *report_of({"loads": [1]}, name="iir").calls], {}, {}, same.extra)
     found = compare(both, same, ["loads>0"], fail_if_missing=True)
-    words = "no regression; 1 row is not judged, which fails (loads of iir); 2 metrics: "
+    words = "1 row not judged, which fails (loads of iir); no regression in what was judged; 2 met"
     assert found.markdown().startswith(f"### ❌ boardprof: {words}")
     assert words in found.table()
     facts = json.loads(found.json())
     assert (facts["regressed"], facts["failed"]) == (False, True)
+
+
+def test_markdown_shows_what_was_not_judged_ahead_of_what_is_folded_up() -> None:
+    text = missing(fails=True).markdown()
+    shown, folded = text.split("<details>", 1)
+    rows = [line.split(" | ") for line in shown.splitlines() if line.startswith("| ")][2:]
+    assert [row[-1] for row in rows] == [
+        "**regression** <code>loads&#62;0</code> |",
+        "**not judged** <code>loads&#62;0</code> |",
+    ]
+    assert "Not judged by loads&#62;0&#58; loads of iir&#40;&#41; on board&#59; it is gone" in shown
+    assert "1 of 1 samples is infinite or no number" in shown
+    assert folded.startswith("<summary>1 metric without a change that counts</summary>")
+    assert "iir" not in folded.split("</details>")[0]
+
+
+def test_what_is_not_judged_is_in_the_table_where_what_is_the_same_is_left_out() -> None:
+    odd = report_of({"time (us)": [Duration(1.0), Duration(1.0), Duration(float("nan"))]})
+    text = compare(odd, odd, ["time (us)>5%"]).table(changed_only=True)
+    assert text.splitlines()[1].endswith("  NOT JUDGED (time (us)>5%)")
 
 
 def test_a_label_stands_in_each_form() -> None:
@@ -232,7 +260,7 @@ def test_without_rules_the_result_says_that_nothing_is_gated() -> None:
     assert (
         compare(before, after)
         .table()
-        .endswith("Result: no rule, so nothing is gated; 1 metrics: 1 worse.\n")
+        .endswith("Result: no rule, so nothing is gated; 1 metric: 1 worse.\n")
     )
     assert "no regression; " in compare(before, before, ["*>0"]).table()
 

@@ -11,7 +11,7 @@ from boardprof.run.long_wait import told_after
 SLOW = ClockSpec("simulated", 120.0)
 NOTE = (
     "still waiting for fir on qemu-rv32: a function that hangs is ended by the board, whose clock "
-    "is slow, or given up after 1,205 s; --timeout-ms sets less"
+    "is slow, or given up within 1,205 s; --timeout-ms sets less"
 )
 
 

@@ -101,6 +101,33 @@ def test_a_page_of_two_says_which_they_are() -> None:
     assert (unnamed["facts"], unnamed["notes"]) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("repeat", "number", "warmup", "words"),
+    [
+        (1, 1, 1, "1 sample of 1 call after 1 warm-up call"),
+        (30, 1000, 0, "30 samples of 1,000 calls after 0 warm-up calls"),
+        ("3, 5", 1, 10, "3, 5 samples of 1 call after 10 warm-up calls"),
+    ],
+)
+def test_what_is_one_is_not_called_several(
+    repeat: int | str, number: int, warmup: int, words: str
+) -> None:
+    facts = {"Repeat": repeat, "Number": number, "Warm-up": warmup}
+    text = render_html(Report([sample(cycles=1)], {}, facts))
+    assert words in re.sub("</?bdi>", "", text)
+
+
+def test_the_heading_counts_what_was_measured_where_that_is_more_than_the_functions() -> None:
+    def title(*calls: dict[str, Metric | int]) -> str:
+        return render_html(Report(calls, {}, {})).split("<title>")[1].split(" \N{MIDDLE DOT} ")[0]
+
+    one, other = ({"Label": label, **sample("conv", n=1)} for label in ("first", "second"))
+    assert title(one, other) == "conv on b"
+    assert title(one, one, other, sample("relu", n=1)) == "3 measurements of 2 functions on b"
+    assert title(sample("conv", n=1), sample("relu", n=1)) == "2 functions on b"
+    assert title() == "0 functions"
+
+
 def test_of_several_boards_what_is_no_identity_and_no_caution_is_folded_up() -> None:
     facts = {"unsupported": {"cycles": "there is none"}, "cflags": ["-O2", "-mabi=ilp32"]}
     devices = {name: {**facts, "port": f"/dev/{name}"} for name in ("a", "b")}

@@ -29,6 +29,25 @@ def test_levels_and_rates_are_taken_as_they_are() -> None:
     assert found["IPC"].values == (0.5, 0.7)
 
 
+def test_what_the_measuring_takes_is_per_call_and_in_the_columns_own_unit() -> None:
+    raw = [{"duration_time": n, "cycles": m, "loads": m} for n, m in ((21, 9), (20, 8), (20, 8))]
+    taken = {
+        "calibration": {"duration_time": 20, "cycles": 8, "loads": 8},
+        "calibration_samples": [{"raw": raw[0]}, {"raw": raw[1]}],
+        "further_passes": [{"calibration_samples": [{"raw": raw[2]}]}],
+    }
+    metrics = {"Duration (us)": [Duration(4.0)], "cycles": [90], "loads": [30]}
+    options = {"clocks": {"duration_time": 10**9}, "measurement": taken, "number": 4}
+    found = by_metric(report_of(metrics, facts=HARDWARE, **options))
+    assert {name: each.overhead for name, each in found.items()} == {
+        "Duration (us)": Fraction(5, 1000),
+        "cycles": 2,
+        "loads": 0,
+    }
+    emulated = by_metric(report_of(metrics, facts=EMULATOR, **options))
+    assert {each.overhead for each in emulated.values()} == {0}
+
+
 def test_groups_and_columns_stand_in_the_order_in_which_they_are_first_seen() -> None:
     row = {"Device": "b", "Count": 1}
     rows = [

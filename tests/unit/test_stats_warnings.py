@@ -38,6 +38,26 @@ def test_there_is_nothing_to_say_of_exact_counts_however_few() -> None:
     assert warnings(report_of({"instructions": [205], "ticks": [3]}, clocks={"ticks": 10})) == []
 
 
+def test_a_call_that_takes_less_than_measuring_it_is_told() -> None:
+    def short(us: float, *windows_ns: int) -> list[str]:
+        taken = {
+            "calibration": {"duration_time": 20},
+            "calibration_samples": [{"raw": {"duration_time": n}} for n in windows_ns],
+        }
+        values = [us + i / 1e4 for i in (0, 1, 2, 1, 0, 1)]
+        found = doubts(values, clocks={"duration_time": 10**9}, measurement=taken)
+        return [str(each) for each in found if each.kind == "overhead"]
+
+    [text] = short(0.011, 19, 20, 21)
+    assert text == (
+        "Duration (us) of fir on board: the measuring itself takes 0.02 of a call, more than the "
+        "0.0111 that are left when it is subtracted. Make the samples longer: --number 1000."
+    )
+    assert len(short(-0.003, 19, 20, 21)) == 1
+    assert short(0.021, 19, 20, 21) == []
+    assert short(0.011, 20, 20, 20) == []
+
+
 def test_four_samples_are_too_few_and_five_are_not() -> None:
     [found] = doubts(STEADY[:4])
     assert found.kind == "few"

@@ -49,8 +49,7 @@ bp_arch_guard_enter:
 bp_trap:
     mrs     x0, tpidr_el1
     cbnz    x0, 2f
-1:  wfi                                 /* not guarded */
-    b       1b
+1:  b       1b                          /* not guarded */
 2:  mrs     x10, esr_el1
     mrs     x11, elr_el1
     mrs     x12, far_el1

@@ -76,8 +76,7 @@ bp_arch_guard_enter:
 bp_trap:
     csrrw   a0, mscratch, a0
     bnez    a0, 2f
-1:  wfi                         /* not guarded; what a0 was is in mscratch */
-    j       1b
+1:  j       1b                  /* not guarded; what a0 was is in mscratch */
 2:  csrr    t0, mcause
     csrr    t1, mepc
     csrr    t2, mtval

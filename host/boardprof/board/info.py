@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.guard import GuardSpec
+from boardprof.render.plain_table import plain_table
 
 __all__ = ["board_info", "info_text"]
 
@@ -82,23 +84,33 @@ def info_text(facts: dict[str, Any]) -> str:
         f"  arena       {facts['arena_bytes']:,} bytes",
         f"  clock       {facts['clock_kind']}" + (", emulated" if facts["emulated"] else ""),
         f"  last reset  {facts['reset_cause']}",
-        "Counters",
     ]
-    for collector in facts["collectors"]:
-        lines += [_counter_line(collector["name"], counter) for counter in collector["counters"]]
-    lines.append("Faults of a called function")
-    lines += [_fault_line(fault["cause"], fault["not_caught"]) for fault in facts["faults"]]
+    counters = [
+        (counter["name"], *_read_from(counter), collector["name"], _state(counter["unsupported"]))
+        for collector in facts["collectors"]
+        for counter in collector["counters"]
+    ]
+    lines += _table("Counters", ("Name", "Bits", "Hz", "Source", "Collector", "State"), counters)
+    faults = [(fault["cause"], _caught(fault["not_caught"])) for fault in facts["faults"]]
+    lines += _table("Faults of a called function", ("Cause", "Caught"), faults)
     lines.append("Functions")
     lines += [f"  {f['name']}{f['signature']}" for f in facts["functions"]] or ["  (none)"]
     return "\n".join(lines)
 
 
-def _counter_line(collector: str, counter: dict[str, Any]) -> str:
-    rate = f", {counter['hz']:,} Hz" if counter["hz"] else ""
-    state = f"unsupported: {counter['unsupported']}" if counter["unsupported"] else "ok"
-    source = f"{counter['source']} by collector {collector}"
-    return f"  {counter['name']}: {counter['bits']} bits{rate}, {source}: {state}"
+def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    table = plain_table(headers, rows) if rows else "(none)"
+    return [title, *(f"  {line}" for line in table.splitlines())]
 
 
-def _fault_line(cause: str, not_caught: str | None) -> str:
-    return f"  {cause}: " + ("caught" if not_caught is None else f"not caught: {not_caught}")
+def _read_from(counter: dict[str, Any]) -> tuple[str, str, str]:
+    rate = f"{counter['hz']:,}" if counter["hz"] else ""
+    return str(counter["bits"]), rate, counter["source"]
+
+
+def _state(unsupported: str | None) -> str:
+    return "ok" if unsupported is None else f"unsupported: {unsupported}"
+
+
+def _caught(not_caught: str | None) -> str:
+    return "yes" if not_caught is None else f"no: {not_caught}"

@@ -10,7 +10,7 @@ import msgpack
 from boardprof.board.selection import Selection
 from boardprof.decode.dictionary import FunctionInfo
 from boardprof.decode.samples import Sample, decode_samples
-from boardprof.errors import FrameError
+from boardprof.errors import DeviceTimeoutError, FrameError
 from boardprof.link.session import Session
 from boardprof_protocol.codes import BuiltIn, MeasureFlag
 from boardprof_protocol.layout import Layout
@@ -137,13 +137,21 @@ class Sampling:
     ) -> tuple[list[Sample], Sample]:
         arguments, count = self._packed
         head = (self._function.id, int(flags), warmup, repeat, number, self._selection.mask)
-        result = self._session.call(
-            BuiltIn.MEASURE,
-            b"".join(msgpack.packb(value) for value in head) + arguments,
-            len(head) + count,
-            name=self._function.name,
-            on_progress=self._show,
-        )
+        try:
+            result = self._session.call(
+                BuiltIn.MEASURE,
+                b"".join(msgpack.packb(value) for value in head) + arguments,
+                len(head) + count,
+                name=self._function.name,
+                on_progress=self._show,
+            )
+        except DeviceTimeoutError as error:
+            if number > 1:
+                error.hint = (
+                    f"the {number:,} calls of a sample have one limit: give --timeout more "
+                    "seconds, or --number fewer calls"
+                )
+            raise
         value = result.value
         if not (isinstance(value, list) and len(value) in (2, 3) and isinstance(value[1], bytes)):
             raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")

@@ -16,9 +16,10 @@ from boardprof._version import __version__
 from boardprof.cli import INTERRUPTED
 from boardprof.cli.environment import check_variables
 from boardprof.cli.group import Commands
-from boardprof.cli.output import forget_output
+from boardprof.cli.mistakes import mistake_text
+from boardprof.cli.output import echo_error, forget_output
 from boardprof.cli.settings import apply_settings
-from boardprof.errors import BoardprofError, StorageError
+from boardprof.errors import BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
 
 __all__ = ["run_command"]
@@ -78,18 +79,20 @@ def run_command(arguments: list[str] | None = None) -> int:
     try:
         code = cli.main(arguments, prog_name="boardprof", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        echo_error(mistake_text(error))
+        return UsageError.exit_code
+    except SystemExit as ended:  # so click ends a completion: with 1 if it does not know the shell
+        return UsageError.exit_code if ended.code else 0
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
+        echo_error("interrupted")
         return INTERRUPTED
     except BoardprofError as error:
-        click.echo(f"error: {error}", err=True)
+        echo_error(f"error: {error}")
         return error.exit_code
     except OSError as error:
         forget_output()
         # What has a name was opened by it; what else is written to is what we print to.
         told = unwritable(error.filename or "Standard output", error)
-        click.echo(f"error: {told if isinstance(told, StorageError) else error}", err=True)
+        echo_error(f"error: {told if isinstance(told, StorageError) else error}")
         return told.exit_code
     return code if isinstance(code, int) else 0

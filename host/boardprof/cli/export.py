@@ -56,11 +56,12 @@ def export(
     collapsed   stacks for flamegraph.pl
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.history.finding import find_run
+    from boardprof.report.report_file import check_report_file
     from boardprof.run.exports import exported, find_exporter, option_exporter, write_exported
 
     find_exporter(name)
-    if output is not None and not Path(output).resolve().parent.is_dir():
-        raise UsageError(f"{output} cannot be written: there is no such folder.")
+    if output is not None:
+        check_report_file(output)
     if allow and diff is None:
         raise UsageError("--allow is about --diff, which is not given.")
     found = find_run(report)

@@ -4,14 +4,29 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli.options import complete_file
 from boardprof.cli.output import forget_output, progress_bar, quieten
 from boardprof.cli.settings import environment_name
+from boardprof.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = ["Commands"]
+
+
+class _MaybeFile(click.types.StringParamType):
+    """A text for which a shell completes files; without it, it would complete nothing."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Leave it to the shell."""
+        return complete_file(ctx, param, incomplete)
 
 
 class Commands(click.Group):
@@ -21,23 +36,42 @@ class Commands(click.Group):
     """
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, with ``--quiet``, and with an environment variable for each option."""
+        """Add a command, with ``--quiet``, and with an environment variable for each option.
+
+        A shell completes files for its arguments: few can be none.
+        """
         if not isinstance(cmd, click.Group) or cmd.invoke_without_command:
             cmd.params.append(_quiet_option())
         for parameter in cmd.params:
             if isinstance(parameter, click.Option) and parameter.envvar is None:
                 parameter.envvar = environment_name(parameter)
+            elif isinstance(parameter, click.Argument) and parameter.type is click.STRING:
+                parameter.type = _MaybeFile()
         super().add_command(cmd, name)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order in which they were added."""
         return list(self.commands)
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the options, of which some print; that nobody reads on is no failure of them."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except BrokenPipeError:
+            forget_output()
+            raise click.exceptions.Exit(0) from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; that whoever read its output has gone is no failure of it."""
         try:
             with progress_bar():
-                result = super().invoke(ctx)
+                result = self._invoked(ctx)
             if sys.stdout is not None:  # it may have been closed before we began
                 sys.stdout.flush()  # here a full disk can still be told
         except BrokenPipeError:
@@ -45,18 +79,26 @@ class Commands(click.Group):
             return 0
         return result
 
+    def _invoked(self, ctx: click.Context) -> Any:
+        """Run the command; a mistake of which nobody said whose it is, is that of the command."""
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            name = ctx.invoked_subcommand
+            command = None if name is None else self.get_command(ctx, name)
+            if error.ctx is None and command is not None:
+                error.ctx = click.Context(command, ctx, name)
+            raise
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which is the nearest."""
         name = args[0] if args else ""
         if name and self.get_command(ctx, name) is None and not name.startswith("-"):
-            import difflib
-
             known = self.list_commands(ctx)
-            close = difflib.get_close_matches(name, known, n=1)
-            proposal = f" Did you mean {close[0]!r}?" if close else ""
-            raise click.UsageError(f"No such command {name!r}.{proposal}", ctx)
+            hint = f"{ctx.command_path} --help"
+            raise UnknownNameError("command", name, known, hint=hint)
         return super().resolve_command(ctx, args)
 
 

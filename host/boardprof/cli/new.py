@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from boardprof.cli.group import Commands
+from boardprof.cli.options import complete_board
 from boardprof.cli.output_options import json_option
 
 __all__ = ["new"]
@@ -24,7 +25,13 @@ def new() -> None:
 
 @new.command()
 @click.argument("name")
-@click.option("--like", required=True, metavar="BOARD", help="The board that it is most like.")
+@click.option(
+    "--like",
+    required=True,
+    metavar="BOARD",
+    shell_complete=complete_board,
+    help="The board that it is most like.",
+)
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
 @json_option
 def board(name: str, like: str, folder: Path, as_json: bool) -> None:

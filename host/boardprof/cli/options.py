@@ -11,8 +11,8 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["LONGEST_S", "Real", "board_option", "complete_board", "image_option", "key_option"]
-__all__ += ["port_options", "warnings_option"]
+__all__ = ["LONGEST_S", "Real", "board_option", "complete_board", "complete_file"]
+__all__ += ["image_option", "key_option", "port_options", "warnings_option"]
 
 LONGEST_S = 1_000_000
 """The longest time that an option takes."""
@@ -60,6 +60,7 @@ def port_options(command: Command) -> Command:
             "-p",
             "--port",
             metavar="PORT",
+            shell_complete=complete_file,
             help="Device path or socket://HOST:PORT of a running agent.",
         ),
     ):
@@ -100,11 +101,22 @@ def board_option(command: Command) -> Command:
 def complete_board(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Propose boards for a shell's completion; behind a comma, the next one."""
+    """Propose boards for a shell's completion; behind a comma, the next one; of a path, folders."""
     from click.shell_completion import CompletionItem
 
     from boardprof.boards.finding import find_boards
 
+    if "/" in incomplete:
+        return [CompletionItem(incomplete, type="dir")]
     before, comma, start = incomplete.rpartition(",")
     names = [name for name in find_boards() if name.startswith(start)]
     return [CompletionItem(f"{before}{comma}{name}") for name in names]
+
+
+def complete_file(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Let a shell complete files as it does where nobody tells it otherwise."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]

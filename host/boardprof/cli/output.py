@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from boardprof.cli.bar import Bar
     from boardprof.report.report import Report
 
-__all__ = ["echo_command", "echo_console", "echo_lines", "echo_note", "echo_odd_rows"]
-__all__ += ["echo_table", "echo_warnings", "echo_written", "forget_output", "progress_bar"]
-__all__ += ["quieten", "set_width", "stdout_of_boards"]
+__all__ = ["echo_command", "echo_console", "echo_error", "echo_lines", "echo_note"]
+__all__ += ["echo_odd_rows", "echo_table", "echo_warnings", "echo_written", "forget_output"]
+__all__ += ["progress_bar", "quieten", "set_width", "stdout_of_boards"]
 
 _STDOUT, _STDERR = 1, 2
 _quiet = False
@@ -55,6 +55,12 @@ def echo_command(command: str) -> None:
 def echo_console(line: str) -> None:
     """Show a line that a board has printed."""
     click.echo(f"  | {_printable(line)}", err=True)
+
+
+def echo_error(text: str) -> None:
+    """Tell what ended the command; if even that cannot be written, the exit code says it."""
+    with contextlib.suppress(OSError):
+        click.echo(text, err=True)
 
 
 def echo_note(text: str) -> None:

@@ -145,8 +145,10 @@ def _value(option: click.Option, ctx: click.Context, setting: Setting) -> Any:
         value = ",".join(map(str, value))  # as --metrics takes several
     if option.multiple and not isinstance(value, list):
         value = [value]
-    if isinstance(value, dict) or (isinstance(value, bool) and not option.is_flag):
-        raise UsageError(f"{setting.place}: {setting.key} cannot be {value!r}.")
+    is_flags = isinstance(value, bool) and option.is_flag
+    if not is_flags and (isinstance(value, bool) or not isinstance(value, str | int | list)):
+        written = "a table" if isinstance(value, dict) else str(value).lower()
+        raise UsageError(f"{setting.place}: {setting.key} cannot be {written}.")
     try:
         option.type_cast_value(ctx, value)
     except click.BadParameter as error:

@@ -11,6 +11,7 @@ import click
 from boardprof.cli.options import warnings_option
 from boardprof.cli.output import echo_odd_rows, echo_table, echo_warnings
 from boardprof.cli.output_options import json_option, width_option
+from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from boardprof.report.report import Report
@@ -46,8 +47,11 @@ def show(
 ) -> None:
     """Print the table of a Report: of a file that `run --json` wrote, or of a run of the history.
 
-    RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit.
+    RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit. In a git
+    repository, all but #42 mean its own runs.
     """
+    if as_csv + as_json + stats > 1:
+        raise UsageError("--csv, --json and --stats are three forms.", hint="one of them")
     report = _report(ref)
     if as_json:
         click.echo(report.json())
@@ -66,14 +70,13 @@ def show(
 
 
 def _report(ref: str) -> Report:
-    """Return the Report of a file or of a run; what is there by the name and is no run, is read."""
-    from boardprof.errors import UsageError
+    """Return the Report of a file or of a run; a pipe of that name, which is no run, is read."""
     from boardprof.history.finding import find_run
     from boardprof.report.report_file import read_report
 
     try:
         return find_run(ref).report
     except UsageError:
-        if ref and not ref.endswith(".json") and Path(ref).exists():
+        if not ref.endswith(".json") and Path(ref).is_fifo():
             return read_report(ref)
         raise

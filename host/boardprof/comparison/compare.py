@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from numbers import Real
 from pathlib import Path
 
@@ -16,6 +16,14 @@ from boardprof.comparison.matching import (
     check_same,
     facts_of,
     paired_boards,
+)
+from boardprof.comparison.notes import (
+    first_of,
+    not_compared,
+    of_one_build,
+    of_one_run,
+    only_once,
+    within_overhead,
 )
 from boardprof.comparison.pairing import (
     SHARE,
@@ -33,8 +41,6 @@ from boardprof.report.report import Report
 from boardprof.stats.groups import SHARES, summaries, titled
 
 __all__ = ["compare"]
-
-_MOST_LISTED = 8
 
 
 def compare(
@@ -100,10 +106,12 @@ def compare(
         gated.rows,
         (
             *notes,
-            *_of_one_build(rows, old_boards, new_boards),
-            *_told(gaps),
-            *_lost(rows),
+            *of_one_build(rows, old_boards, new_boards),
+            *not_compared(gaps),
+            *only_once(rows),
+            *within_overhead(rows),
             *gated.notes,
+            *of_one_run(gated.rows),
         ),
         parsed,
         float(alpha),
@@ -128,9 +136,11 @@ def _parsed(rules: object) -> Iterator[Rule]:
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
     if not isinstance(alpha, Real) or not 0 < alpha < 1:
         raise UsageError(f"alpha={alpha!r} is no probability between 0 and 1.")
-    allowed = frozenset([allow] if isinstance(allow, str) else allow)
-    check_allowed(allowed)
-    return allowed
+    names = [allow] if isinstance(allow, str) or not isinstance(allow, Iterable) else [*allow]
+    if not all(isinstance(name, str) for name in names):
+        raise UsageError(f"allow={allow!r:.60} names no mismatches.", hint="allow=['compiler']")
+    check_allowed(names)
+    return frozenset(names)
 
 
 def _check_rows(old: Report, new: Report) -> None:
@@ -171,7 +181,7 @@ def _check_common(old: Side, new: Side) -> None:
 
 
 def _listed(side: Iterable[Key]) -> str:
-    return _first(_text(*key) for key in side) or "nothing"
+    return first_of(_text(*key) for key in side) or "nothing"
 
 
 def _text(name: str, shapes: str, flags: str, device: str, _: str, label: str) -> str:
@@ -195,45 +205,6 @@ def _rows(
             shown = pairing.shown(key)
             rows.append(difference(shown, olds.get(metric), news.get(metric), alpha))
     return rows, gaps
-
-
-def _of_one_build(
-    rows: Sequence[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
-) -> list[str]:
-    """Say where exact counts differ though the code is the same: then what it was given does."""
-    changed = {row.device for row in rows if row.is_exact and row.verdict in ("better", "worse")}
-    return [
-        f"{name} ran the same build before and after: where its exact counts differ, so do the "
-        "arguments, or --number or --warmup."
-        for name, board in old.items()
-        if name in changed and board.builds and name in new and board.builds == new[name].builds
-    ]
-
-
-def _told(gaps: Iterable[Gap]) -> list[str]:
-    """Say what is not compared, or not with all samples, and why."""
-    found: dict[str, dict[str, None]] = {}
-    for gap in gaps:
-        found.setdefault(gap.why, {})[gap.what] = None
-    return [f"{_first(names)}: {why}." for why, names in found.items()]
-
-
-def _first(names: Iterable[str]) -> str:
-    every = [*names]
-    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
-    return ", ".join(every[:_MOST_LISTED]) + more
-
-
-def _lost(rows: Sequence[Difference]) -> list[str]:
-    """Say which functions, and which metrics, only one of the Reports has."""
-    notes: list[str] = []
-    for verdict, when in (("removed", "before"), ("added", "after")):
-        found = dict.fromkeys(
-            f"{row.metric} of {row.title}" for row in rows if row.verdict == verdict
-        )
-        if found:
-            notes.append(f"Only {when}: {_first(found)}.")
-    return notes
 
 
 def _facts(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[str, str], ...]:

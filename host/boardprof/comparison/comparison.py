@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal, TypeAlias
 
 from boardprof.comparison.rule import Rule
@@ -15,10 +16,11 @@ from boardprof.stats.summary import Summary
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
 Verdict: TypeAlias = Literal[
-    "same", "better", "worse", "noise", "too few samples", "added", "removed"
+    "same", "better", "worse", "noise", "within overhead", "too few samples", "added", "removed"
 ]
-"""``noise``: a difference that may be chance; ``too few samples``: one that could only be taken for
-chance, however large it is."""
+"""``noise``: a difference that may be chance; ``within overhead``: one that is less than what the
+measuring itself takes; ``too few samples``: one that could only be taken for chance, however large
+it is."""
 
 
 class ComparisonError(UsageError):
@@ -47,6 +49,8 @@ class Difference:
         broken: all rules that it breaks.
         label: that the user gave the call, as a program's calls may have.
         is_cold_apart: what the first calls cost differs by more than the steps of their clock.
+        overhead: what the measuring itself takes of a call's time; see `GroupSummary.overhead`.
+        is_emulated: both sides are of emulators or simulators, which are the same in each run.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Difference:
     broken: tuple[Rule, ...] = ()
     label: str = ""
     is_cold_apart: bool = False
+    overhead: Fraction = Fraction(0)
+    is_emulated: bool = False
 
     @property
     def title(self) -> str:
@@ -146,8 +152,9 @@ class Comparison:
         after_name: what the new one is called.
         before_facts: what identifies the old one: build, compiler, flags.
         after_facts: likewise.
-        unjudged: what rules are for, and could not judge: it is gone, not to be compared, or of so
-            few samples that no rank test says anything.
+        unjudged: what rules are for, and could not judge: it is gone, not to be compared, of so few
+            samples that no rank test says anything, or the limit is less than what the measuring
+            itself takes of a call.
         fails_if_missing: that is a failure.
     """
 

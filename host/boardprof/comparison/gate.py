@@ -13,16 +13,18 @@ from boardprof.comparison.comparison import (
     Unjudged,
     place_of,
 )
+from boardprof.comparison.notes import LONGER, first_of
 from boardprof.comparison.rule import Rule, RuleError, statistic
 from boardprof.errors import UnknownNameError
-from boardprof.metrics import Percent
+from boardprof.metrics import Duration, Percent
 from boardprof.stats.ranks import smallest_p
 from boardprof.stats.summary import Number
 
 __all__ = ["Gated", "apply_rules"]
 
 _COLD = "cold"
-_MOST_LISTED = 8
+_SPREAD = "stddev"
+"""What is subtracted from all samples alike says nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,9 @@ def apply_rules(
 ) -> Gated:
     """Hold rows against rules.
 
-    A rule is broken where the change is beyond its limit and is no noise. What a cold call costs is
-    known of one call: it is judged by the limit and the steps of its clock alone.
+    A rule is broken where the change is beyond its limit and is no noise. It cannot judge a change
+    that no two runs tell from none where its limit is even smaller. What a cold call costs is known
+    of one call: it is judged by the limit and the steps of its clock alone.
 
     Args:
         rows: what has changed.
@@ -109,6 +112,13 @@ class _Pair:
         is_tested = rule.statistic != _COLD and not self.row.is_exact
         return is_tested and self.smallest_p >= alpha
 
+    def is_too_fine(self, rule: Rule) -> bool:
+        """Tell whether what is allowed is less than the measuring takes, and no more was seen."""
+        if self.old is None or rule.statistic in (_COLD, _SPREAD):
+            return False
+        is_open = self.row.verdict in ("noise", "within overhead")
+        return is_open and rule.largest(self.old) < self.row.overhead
+
 
 def _pair(row: Difference, rule: Rule) -> _Pair | None:
     if row.before is None or row.after is None:
@@ -129,6 +139,16 @@ def _missing(
             yield _gap(pair.row, f"{rule.statistic} is not on both sides")
         elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
             yield _gap(pair.row, f"so few samples never give p < {alpha:g}")
+        elif pair.is_too_fine(rule):
+            yield _gap(pair.row, _too_fine(pair.row))
+
+
+def _too_fine(row: Difference) -> str:
+    unit = " us" if row.kind is Duration else f" {row.metric}"
+    return (
+        f"the limit is less than the measuring itself takes of a call, {float(row.overhead):.3g}"
+        f"{unit}: {LONGER}"
+    )
 
 
 def _gap(row: Difference, why: str) -> Gap:
@@ -193,11 +213,11 @@ def _notes_of(
         yield f"The rule {rule} is for what was not measured before."
     lacking = dict.fromkeys(_what(each.row) for each in pairs if each.lacks(rule))
     if lacking:
-        names = _listed([*lacking])
+        names = first_of(lacking)
         yield f"The rule {rule} says nothing of {names}: {rule.statistic} is not on both sides."
     few = dict.fromkeys(_what(each.row) for each in pairs if each.is_of_few(rule, alpha))
     if few:
-        names = _listed([*few])
+        names = first_of(few)
         yield (
             f"The rule {rule} cannot be broken by {names}: so few samples never give "
             f"p < {alpha:g}. Take more with --repeat."
@@ -206,8 +226,3 @@ def _notes_of(
 
 def _what(row: Difference) -> str:
     return f"{row.metric} of {row.title}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    return ", ".join(names[:_MOST_LISTED]) + more

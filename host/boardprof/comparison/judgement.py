@@ -36,8 +36,9 @@ def difference(
     """Compare one metric of one group; one of the two sides may be missing.
 
     Exact values differ if they differ. Others differ where the rank test says so with p < alpha,
-    and by more than the steps of the clock that they are read from. Where so few samples never give
-    such a p, the verdict says so.
+    and by more than the steps of the clock that they are read from, and than what the measuring
+    itself takes of a call: the samples of one run all have the same error of what was subtracted.
+    Where so few samples never give such a p, the verdict says so.
     """
     one = before or after
     assert one is not None
@@ -62,6 +63,8 @@ def difference(
         verdict=verdict,
         label=key.label,
         is_cold_apart=bool(before and after and _is_cold_apart(before, after)),
+        overhead=_overhead(before, after) if before and after else Fraction(0),
+        is_emulated=bool(before and after and before.is_emulated and after.is_emulated),
     )
 
 
@@ -112,8 +115,21 @@ def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: 
         if p >= alpha or magnitude(step) <= _GRAINS * grain:
             is_few = smallest_p(before.summary.n, after.summary.n) >= alpha
             return "too few samples" if is_few else "noise"
+        if magnitude(step) <= _overhead(before, after):
+            return "within overhead"
     more_is_better = _is_gain(before.kind, before.metric)
     return "better" if (step > 0) == more_is_better else "worse"
+
+
+def _overhead(before: GroupSummary, after: GroupSummary) -> Fraction:
+    """Return what the measuring took of a call, in the side where that was more.
+
+    Where all samples of a side are alike, so was what was subtracted of them.
+    """
+    return max(
+        Fraction(0) if side.summary.minimum == side.summary.maximum else side.overhead
+        for side in (before, after)
+    )
 
 
 def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:

@@ -112,6 +112,11 @@ class Rule:
         wanted = _ALIASES.get(wanted, wanted).casefold()
         return {name for name in known if name.casefold() == wanted}
 
+    def largest(self, before: Number) -> Fraction:
+        """Return how large a change from a value may be, in the metric's own unit."""
+        limit = abs(Fraction(str(self.limit)))
+        return limit * Fraction(magnitude(before)) / 100 if self.unit == "%" else limit
+
     def is_broken(self, before: Number, after: Number) -> bool:
         """Tell whether a change is beyond the limit; counts are compared without rounding.
 

@@ -18,10 +18,11 @@ from boardprof.errors import (
 )
 from boardprof.link.console import Console
 from boardprof.link.handshake import taken_over
+from boardprof.link.overdue import Overdue
 from boardprof.link.refusal import unpack_reply
 from boardprof.link.rpc import Progress, Reply, RpcClient
 from boardprof.link.silence import no_welcome
-from boardprof.transport.base import Transport
+from boardprof.transport.base import Clocked, Transport, nobody_knows
 from boardprof_protocol.codes import FrameKind
 
 __all__ = ["Answer", "Line", "OnProgress"]
@@ -60,6 +61,7 @@ class Line:
         cancelled: ends the call under way as soon as the board lets it.
         patience: how many times the longest silence a call may take in all while the board prints;
             1: what it prints is no sign that it will ever answer.
+        limit_s: after which the board itself ends a call, on its clock; None: it does not.
     """
 
     def __init__(
@@ -76,6 +78,8 @@ class Line:
         self.is_board = False
         self.cancelled = False
         self.patience = 1
+        self.limit_s: float | None = None
+        self._board_s = transport.board_s if isinstance(transport, Clocked) else nobody_knows
         self._has_printed = False
         self._console = Console(on_console)
         self._follows = on_console is not None
@@ -150,12 +154,14 @@ class Line:
             self._end_call(now)
             return _RESULT, result, 1, now - begin
         events = self._take(data, now, deadline, silence_s)
+        overdue = Overdue(self.limit_s, self._board_s, now)
         while True:
             for event in events:
                 if isinstance(event, Reply):
                     self._end_call(now)
                     return event.kind, event.body, event.sent, now - begin
                 deadline = now + silence_s
+                overdue.renew(now)
                 self._follow(now)
                 _report(name, event, on_progress)
             if self._has_printed:
@@ -163,11 +169,15 @@ class Line:
                 deadline = max(
                     deadline, min(now, begin + (self.patience - 1) * silence_s) + silence_s
                 )
+                overdue.renew(now)
+            if overdue.is_certain(now):
+                raise self._lost(name)
             if now >= deadline:
                 raise self.silent(name, silence_s)
             if self.cancelled:
                 client.cancel(now)
-            events, now = self.turn(now, deadline, silence_s)
+            until = min(deadline, overdue.look_at_s)
+            events, now = self.turn(now, until, silence_s)
 
     def turn(
         self, now: float, deadline: float, silence_s: float
@@ -330,6 +340,18 @@ class Line:
                 "holds what rx_bytes and mtu of its board.toml say"
             )
         return BoardTimeoutError(text, console=self.console + printed, hint=hint)
+
+    def _lost(self, name: str) -> BoardTimeoutError:
+        """Return the error for a board that does not even end a call that lasts too long."""
+        self._take_console(self.clock(), everything=True)
+        self._console.flush()
+        return BoardTimeoutError(
+            f"The board at {self.transport.name} is lost: by its own clock the {self.limit_s:g} s "
+            f"that {name} may take are over, and it has neither answered nor stopped {name}.",
+            console=self.console + self._unseen(),
+            hint=f"see whether {name} writes beyond its arrays, over the agent's stack or data, or "
+            "never ends with interrupts off; then connect again",
+        )
 
     def close(self) -> None:
         """Let go of the line; in a forked process nothing happens, since it is the parent's."""

@@ -238,6 +238,15 @@ class Session:
     def patience(self, times: int) -> None:
         self._line.patience = times
 
+    @property
+    def limit_s(self) -> float | None:
+        """After which the board itself ends a call, on its clock; None: it does not."""
+        return self._line.limit_s
+
+    @limit_s.setter
+    def limit_s(self, limit_s: float) -> None:
+        self._line.limit_s = limit_s
+
     def cancel(self) -> None:
         """Ask the board to break the call under way off: it then ends as RpcError, CANCELLED.
 

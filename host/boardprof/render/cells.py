@@ -9,7 +9,8 @@ from fractions import Fraction
 
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits
 
-__all__ = ["cell", "display_width", "escaped", "per_call_cell", "tvm_cell", "tvm_width"]
+__all__ = ["cell", "display_width", "escaped", "per_call_cell", "plural", "tvm_cell"]
+__all__ += ["tvm_width"]
 
 
 def tvm_cell(metric: Metric, separator: str) -> str:
@@ -74,6 +75,11 @@ def escaped(text: str) -> str:
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
     )
+
+
+def plural(number: int, one: str) -> str:
+    """Return how many there are of something: ``1 row``, ``1,200 rows``."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def display_width(text: str) -> int:

@@ -3,21 +3,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Final
 
-from boardprof.comparison.comparison import Comparison, Difference, Gap
+from boardprof.comparison.comparison import Comparison, Difference, Gap, Unjudged, place_of
+from boardprof.comparison.notes import first_of
 from boardprof.metrics import Kind, Percent, digits
+from boardprof.render.cells import plural
 from boardprof.stats.summary import Number, Summary, magnitude, plain
 
-__all__ = ["certainty", "change_text", "headline", "median_text", "number_text", "verdict_text"]
-__all__ += ["what_of"]
+__all__ = ["certainty", "change_text", "headline", "median_text", "number_text", "unjudged_at"]
+__all__ += ["unjudged_lines", "verdict_text", "what_of"]
 
 _PRECISE_BELOW = 100.0
 _LONG = 10**60
 """Such counts are no counts any more, and would tear the table."""
 
-_MOST_LISTED = 8
+_NO_RULE = "no rule, so nothing is gated"
+_VERDICTS: Final = (
+    *("worse", "better", "noise", "within overhead", "too few samples", "same", "added"),
+    "removed",
+)
 
 
 def number_text(value: Number | None, kind: Kind) -> str:
@@ -65,41 +73,63 @@ def certainty(row: Difference) -> str:
     return "p<1e-9" if row.p < 1e-9 else f"p={row.p:.2g}"
 
 
-def verdict_text(row: Difference) -> str:
-    """Return what it amounts to; a broken rule says so."""
-    return f"REGRESSION ({row.rule})" if row.rule is not None else row.verdict
+def verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
+    """Return what it amounts to; a broken rule says so, and one that could not judge it."""
+    if row.rule is not None:
+        return f"REGRESSION ({row.rule})"
+    return f"NOT JUDGED ({unjudged[0].rule})" if unjudged else row.verdict
 
 
 def what_of(row: Difference | Gap) -> str:
     """Name the row: function, label, arguments, flags, board and metric."""
+    return f"{_place(row)}: {row.metric}"
+
+
+def _place(row: Difference | Gap) -> str:
     flags = f" {row.flags}" if row.flags else ""
     device = f" on {row.device}" if row.device else ""
-    return f"{row.title}({row.shapes}){flags}{device}: {row.metric}"
+    return f"{row.title}({row.shapes}){flags}{device}"
 
 
 def headline(comparison: Comparison) -> str:
-    """Return one sentence: what came of it."""
+    """Return one sentence: what came of it, what no rule could judge ahead of what is in order."""
     rows = comparison.rows
-    found = len(comparison.regressions)
-    if found:
-        result = f"{found} {'regression' if found == 1 else 'regressions'}"
-    else:
-        result = "no regression" if comparison.rules else "no rule, so nothing is gated"
+    parts = [plural(len(comparison.regressions), "regression")] if comparison.regressed else []
     if comparison.unjudged:
-        result += f"; {_unjudged_text(comparison)}"
+        parts.append(_unjudged_text(comparison))
+    if not comparison.regressed:
+        where = " in what was judged" if comparison.unjudged else ""
+        parts.append(f"no regression{where}" if comparison.rules else _NO_RULE)
     counts = ", ".join(
         f"{number} {verdict}"
-        for verdict in ("worse", "better", "noise", "too few samples", "same", "added", "removed")
+        for verdict in _VERDICTS
         if (number := sum(row.verdict == verdict for row in rows))
     )
-    return f"{result}; {len(rows)} metrics: {counts}."
+    return f"{'; '.join(parts)}; {plural(len(rows), 'metric')}: {counts}."
 
 
 def _unjudged_text(comparison: Comparison) -> str:
     """Count and name the rows that a rule is for and could not judge."""
-    names = [*dict.fromkeys(each.what for each in comparison.unjudged)]
-    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
-    number = len(comparison.unjudged)
-    what = "1 row is" if number == 1 else f"{number} rows are"
+    names = first_of(dict.fromkeys(each.what for each in comparison.unjudged))
+    number = len({place_of(each.gap) for each in comparison.unjudged})
     fails = ", which fails" if comparison.fails_if_missing else ""
-    return f"{what} not judged{fails} ({', '.join(names[:_MOST_LISTED])}{more})"
+    return f"{plural(number, 'row')} not judged{fails} ({names})"
+
+
+def unjudged_at(comparison: Comparison) -> dict[tuple[str, ...], list[Unjudged]]:
+    """Return what no rule could judge, by the row that it is about; see `place_of`."""
+    found: dict[tuple[str, ...], list[Unjudged]] = {}
+    for each in comparison.unjudged:
+        found.setdefault(place_of(each.gap), []).append(each)
+    return found
+
+
+def unjudged_lines(comparison: Comparison) -> list[str]:
+    """Say for each rule why it could not judge which rows."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for each in comparison.unjudged:
+        what = f"{each.gap.metric} of {_place(each.gap)}" if each.gap.name else each.what
+        found.setdefault((each.rule.text, each.why), {})[what] = None
+    return [
+        f"Not judged by {rule}: {first_of(names)}; {why}." for (rule, why), names in found.items()
+    ]

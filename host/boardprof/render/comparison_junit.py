@@ -20,6 +20,8 @@ from boardprof.render.comparison_cells import (
     change_text,
     headline,
     median_text,
+    unjudged_at,
+    unjudged_lines,
     what_of,
 )
 
@@ -47,7 +49,7 @@ def comparison_junit(comparison: Comparison) -> str:
     for name, value in _properties(comparison):
         xml.SubElement(properties, "property", name=_clean(name), value=_clean(value))
     suite.extend(cases)
-    lines = map(_clean, [headline(comparison), *comparison.notes])
+    lines = map(_clean, [headline(comparison), *unjudged_lines(comparison), *comparison.notes])
     xml.SubElement(suite, "system-out").text = "\n".join(lines)
     root = xml.Element("testsuites")
     root.append(suite)
@@ -59,9 +61,7 @@ def comparison_junit(comparison: Comparison) -> str:
 
 def _cases(comparison: Comparison) -> Iterator[xml.Element]:
     """Yield a test case a row, then one for each metric that has no row as it was not compared."""
-    unjudged: dict[tuple[str, ...], list[Unjudged]] = {}
-    for each in comparison.unjudged:
-        unjudged.setdefault(place_of(each.gap), []).append(each)
+    unjudged = unjudged_at(comparison)
     for row in comparison.rows:
         case = _case(row)
         missing = unjudged.pop(place_of(row), [])

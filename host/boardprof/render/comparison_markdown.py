@@ -4,10 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from boardprof.comparison.comparison import Comparison, Difference
-from boardprof.render.comparison_cells import certainty, change_text, headline, median_text
+from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
+from boardprof.render.cells import plural
+from boardprof.render.comparison_cells import (
+    certainty,
+    change_text,
+    headline,
+    median_text,
+    unjudged_at,
+    unjudged_lines,
+)
 from boardprof.render.markdown import code, markdown_table
 
 __all__ = ["comparison_markdown"]
@@ -20,19 +28,22 @@ _HEADERS = ["Function", "Metric", "Before", "After", "Change", "Certainty", "Ver
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Return ``comparison`` as GitHub-flavoured Markdown."""
-    changed = [row for row in comparison.rows if row.rule or row.verdict in ("better", "worse")]
-    changed.sort(key=lambda row: row.rule is None)
+    unjudged = unjudged_at(comparison)
+    changed = [row for row in comparison.rows if _counts(row) or place_of(row) in unjudged]
+    changed.sort(key=lambda row: (row.rule is None, place_of(row) not in unjudged))
     rest = [row for row in comparison.rows if row not in changed]
-    mark = "❌" if comparison.failed else "✅"
+    mark = "❌" if comparison.failed else "⚠️" if unjudged else "✅"
     parts = [
         f"### {mark} boardprof: {_text(headline(comparison))}\n",
         f"{code(comparison.before_name)} → {code(comparison.after_name)}\n",
     ]
     if changed:
-        parts.append(_table(changed))
+        parts.append(_table(changed, unjudged))
+    if unjudged:
+        parts.append("".join(f"- {_text(line)}\n" for line in unjudged_lines(comparison)))
     if rest:
-        summary = f"{len(rest)} metrics without a change that counts"
-        parts.append(_folded(summary, _table(rest)))
+        summary = f"{plural(len(rest), 'metric')} without a change that counts"
+        parts.append(_folded(summary, _table(rest, unjudged)))
     notes = "".join(f"- {_text(note)}\n" for note in comparison.notes)
     if notes:
         parts.append(notes)
@@ -50,11 +61,16 @@ def comparison_markdown(comparison: Comparison) -> str:
     return "\n".join(parts)
 
 
-def _table(rows: Sequence[Difference]) -> str:
-    return markdown_table(_HEADERS, [_cells(row) for row in rows], left=2)
+def _counts(row: Difference) -> bool:
+    return row.rule is not None or row.verdict in ("better", "worse")
 
 
-def _cells(row: Difference) -> list[str]:
+def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[Unjudged]]) -> str:
+    cells = [_cells(row, unjudged.get(place_of(row), ())) for row in rows]
+    return markdown_table(_HEADERS, cells, left=2)
+
+
+def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> list[str]:
     place = f" on {row.device}" if row.device else ""
     flags = f" {row.flags}" if row.flags else ""
     return [
@@ -64,8 +80,14 @@ def _cells(row: Difference) -> list[str]:
         median_text(row.after, row.kind),
         change_text(row),
         certainty(row).replace("<", "&lt;"),
-        f"**regression** {code(str(row.rule))}" if row.rule is not None else row.verdict,
+        _verdict(row, unjudged),
     ]
+
+
+def _verdict(row: Difference, unjudged: Sequence[Unjudged]) -> str:
+    if row.rule is not None:
+        return f"**regression** {code(str(row.rule))}"
+    return f"**not judged** {code(str(unjudged[0].rule))}" if unjudged else row.verdict
 
 
 def _folded(summary: str, content: str) -> str:

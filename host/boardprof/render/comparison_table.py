@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from boardprof.comparison.comparison import Comparison, Difference
+from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
 from boardprof.render.cells import escaped
 from boardprof.render.comparison_cells import (
     certainty,
     change_text,
     headline,
     median_text,
+    unjudged_at,
+    unjudged_lines,
     verdict_text,
 )
 from boardprof.render.plain_table import aligned_lines
@@ -29,9 +31,13 @@ def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> s
         comparison: what to print.
         changed_only: leave out what is the same on both sides.
     """
-    chosen = [row for row in comparison.rows if not changed_only or row.verdict != "same"]
+    unjudged = unjudged_at(comparison)
     names = ("Before", "After")
-    cells = [_cells(row) for row in chosen]
+    cells = [
+        _cells(row, unjudged.get(place_of(row), ()))
+        for row in comparison.rows
+        if not changed_only or row.verdict != "same" or place_of(row) in unjudged
+    ]
     headers = [
         name
         for name in (*_LEFT[:-1], *names, "Change", "Certainty", "Verdict")
@@ -43,12 +49,13 @@ def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> s
         f"Before: {escaped(comparison.before_name)}{_listed(comparison.before_facts)}",
         f"After:  {escaped(comparison.after_name)}{_listed(comparison.after_facts)}",
         *(f"Note: {escaped(note)}" for note in comparison.notes),
+        *map(escaped, unjudged_lines(comparison)),
         f"Result: {escaped(headline(comparison))}",
     ]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _cells(row: Difference) -> dict[str, str]:
+def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
     return {
         "Name": escaped(row.name),
         "Label": escaped(row.label),
@@ -60,7 +67,7 @@ def _cells(row: Difference) -> dict[str, str]:
         "After": median_text(row.after, row.kind),
         "Change": change_text(row),
         "Certainty": certainty(row),
-        "Verdict": escaped(verdict_text(row)),
+        "Verdict": escaped(verdict_text(row, unjudged)),
     }
 
 

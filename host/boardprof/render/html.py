@@ -14,7 +14,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import resources
 from string import Template
@@ -22,7 +22,7 @@ from typing import Final
 
 from boardprof._version import __version__
 from boardprof.errors import ReportFileError
-from boardprof.render.cells import escaped
+from boardprof.render.cells import escaped, plural
 from boardprof.render.html_trust import (
     cards,
     configuration_rows,
@@ -75,8 +75,8 @@ def render_html(
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        title=html.escape(f"{_title(report)} \N{MIDDLE DOT} boardprof"),
-        heading=_heading(report),
+        title=html.escape(f"{_heading(report, str)} \N{MIDDLE DOT} boardprof"),
+        heading=_heading(report, isolated),
         facts=facts_line(report),
         cards=cards(report),
         warnings=warning_list(groups),
@@ -140,16 +140,20 @@ def _names(report: Report, column: str) -> list[str]:
     return [escaped(name) for name in found if isinstance(name, str) and name]
 
 
-def _title(report: Report) -> str:
-    functions, devices = _names(report, "Name"), _names(report, "Device")
-    what = functions[0] if len(functions) == 1 else f"{len(functions)} functions"
-    return f"{what} on {_listed(devices)}" if devices else what
+def _heading(report: Report, shown: Callable[[str], str]) -> str:
+    """Return what was measured where; each name as ``shown`` gives it."""
+    what, devices = _measured(report, shown), _names(report, "Device")
+    return f"{what} on {_listed([shown(each) for each in devices])}" if devices else what
 
 
-def _heading(report: Report) -> str:
-    functions, devices = _names(report, "Name"), _names(report, "Device")
-    what = isolated(functions[0]) if len(functions) == 1 else f"{len(functions)} functions"
-    return f"{what} on {_listed([isolated(each) for each in devices])}" if devices else what
+def _measured(report: Report, shown: Callable[[str], str]) -> str:
+    """Name the one function, or count them; and what was measured of them if that is more."""
+    functions = _names(report, "Name")
+    if len(functions) == 1:
+        return shown(functions[0])
+    rows = len(report.calls.group_by("Name", "Label", "Argument Shapes", "Flags").keys)
+    counted = plural(len(functions), "function")
+    return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
 
 
 def _listed(names: Sequence[str]) -> str:

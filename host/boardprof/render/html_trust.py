@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from boardprof.metrics import Metric
-from boardprof.render.cells import cell, escaped
+from boardprof.render.cells import cell, escaped, plural
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary
 from boardprof.stats.warnings import Warning_, warnings_of
@@ -38,16 +38,20 @@ def facts_line(report: Report) -> str:
     known = {key: cell(value, key, ",") for key, value in report.configuration.items()}
     parts = []
     if {"Repeat", "Number", "Warm-up"} <= known.keys():
-        calls = "call" if known["Number"] == "1" else "calls"
         parts.append(
-            f"{isolated(known['Repeat'])} samples of {isolated(known['Number'])} {calls} "
-            f"after {isolated(known['Warm-up'])} warm-up calls"
+            f"{_counted(known['Repeat'], 'sample')} of {_counted(known['Number'], 'call')} "
+            f"after {_counted(known['Warm-up'], 'warm-up call')}"
         )
     if "Host" in known:
         parts.append(isolated(known["Host"]))
     if "boardprof" in known:
         parts.append(f"boardprof {isolated(known['boardprof'])}")
-    return " \N{MIDDLE DOT} ".join(parts) or f"{len(report.calls):,} rows"
+    return " \N{MIDDLE DOT} ".join(parts) or plural(len(report.calls), "row")
+
+
+def _counted(number: str, one: str) -> str:
+    """Return how many there are of something; a number may be several: ``3, 5 samples``."""
+    return f"{isolated(number)} {one}{'' if number == '1' else 's'}"
 
 
 def cards(report: Report) -> str:

@@ -13,13 +13,17 @@ from boardprof.writing import check_is_file, unwritable
 
 __all__ = ["check_report_file", "read_report", "write_report", "write_text"]
 
+_OR_RUN = "`boardprof history` lists the runs that were kept"
+
 
 def check_report_file(file: str) -> None:
     """See before anything is measured that ``file`` can be written.
 
     Raises:
-        UsageError: it is a folder, or its folder is missing or not to be written.
+        UsageError: it is no name or a folder, or its folder is missing or not to be written.
     """
+    if not file:
+        raise UsageError("A file without a name cannot be written.", hint="give it one, e.g. out")
     check_is_file(file)
     path = Path(file)
     if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
@@ -86,8 +90,11 @@ def read_report(file: str) -> Report:
     """
     try:
         text = Path(file).read_text(encoding="utf-8")
+    except IsADirectoryError as error:
+        raise ReportFileError(f"{file} is a folder.", hint=f"a file in it; {_OR_RUN}") from error
     except OSError as error:
-        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
+        message = f"{file} cannot be read: {error.strerror}."
+        raise ReportFileError(message, hint=f"another file; {_OR_RUN}") from error
     except UnicodeDecodeError as error:
         raise ReportFileError(
             f"{file} is not a Report: it is not text (byte {error.start}).",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.connection import connect
-from boardprof.errors import BoardprofError, BusyError
+from boardprof.errors import BoardprofError, BoardTimeoutError, BusyError
 from boardprof.progress import activity
 from boardprof.render.plain_table import plain_table
 from boardprof.transport.holders import described, lock_holders, openers
@@ -20,6 +20,9 @@ __all__ = ["Found", "devices_facts", "devices_text", "find_devices", "serial_por
 
 _ANSWER_S = 2.0
 """How long an agent has to answer: it does so at once unless a call is under way."""
+
+_SHOWN = 40
+"""Characters of a line that another firmware prints."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Found:
         board: the board whose agent has answered; "" where none has.
         agent: version of that agent.
         build_id: of its firmware, 16 hexadecimal digits.
-        state: ``free``, ``busy``, ``silent``, ``denied`` or what else is wrong, as a sentence.
+        state: ``free``, ``busy: ...``, ``silent: ...``, or what else is wrong; one line.
     """
 
     port: str
@@ -122,5 +125,15 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
             return board.spec.name, device.agent_version, device.build_id, "free"
     except BusyError as error:
         return "", "", "", f"busy: {error.message}"
+    except BoardTimeoutError as error:
+        return "", "", "", _silence(error.console)
     except BoardprofError as error:
-        return "", "", "", error.message
+        return "", "", "", error.message.partition("\n")[0]
+
+
+def _silence(console: str) -> str:
+    """Return what a port is at which no agent answers: silent, or with its last line of text."""
+    texts = [line.strip() for line in console.splitlines() if line.strip()]
+    if not texts:
+        return f"silent: no agent answers within {_ANSWER_S:g} s"
+    return f"no agent answers within {_ANSWER_S:g} s, but text comes: {texts[-1][:_SHOWN]}"

@@ -38,7 +38,7 @@ def told_after(
         return
     note = (
         f"still waiting for {what}: a function that hangs is ended by the "
-        f"board, whose clock is slow, or given up after {longest_s:,.0f} s; --timeout-ms sets less"
+        f"board, whose clock is slow, or given up within {longest_s:,.0f} s; --timeout-ms sets less"
     )
     timer = threading.Timer(quiet_s, on_note, [note])
     timer.daemon = True

@@ -6,7 +6,6 @@ It can stand in a checkout of boardprof, in a board's folder, or in a Python pac
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from dataclasses import dataclass
@@ -16,8 +15,8 @@ from typing import Any
 
 from boardprof.boards.board_file import BOARD_FILE
 from boardprof.errors import UsageError
+from boardprof.run.new_vectors import first_vectors
 from boardprof.writing import unwritable
-from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.c_header import own_header
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
@@ -29,7 +28,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 _OWN_IDS = 2000
 """From here on, for those that nobody hands out: below are boardprof's and its boards'."""
 
-_START, _STOP = 1000, 11000
+_NEW_VECTORS = "other vectors, good and bad"
 
 
 @dataclass(frozen=True)
@@ -80,9 +79,11 @@ def new_collector(name: str, folder: Path) -> NewCollector:
     texts = _texts(name, schema_id, place, is_board)
     for path in texts:
         if path.exists():
-            raise UsageError(f"{path} is there already.", hint="add to it, or take another name")
+            rename = ", or take another name" if name in path.name else ""
+            raise UsageError(f"{path} is there already.", hint=f"add to it{rename}")
     try:
         for path, text in texts.items():
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise unwritable(path, error) from error
@@ -96,7 +97,11 @@ def _in_checkout(name: str, folder: Path) -> _Place:
         protocol / "boardprof_protocol" / "collectors" / f"{name}.py",
         protocol / "vectors" / f"{name}.json",
         None,
-        ("make gen", f'add "{name}" to build.collectors of a board.toml'),
+        (
+            "make gen",
+            f'add "{name}" to build.collectors of a board.toml',
+            f"after a change of the layout: make gen, and {_NEW_VECTORS}",
+        ),
     )
 
 
@@ -104,12 +109,12 @@ def _in_board(name: str, folder: Path) -> _Place:
     return _Place(
         folder / f"bp_{name}.c",
         folder / "schema.py",
-        folder / f"{name}.json",
+        folder / "vectors" / f"{name}.json",
         folder / f"{name}_wire.h",
         (
             f'in {folder / BOARD_FILE}: add "bp_{name}.c" to build.sources (which are ["port.c"] '
             f'unless they are told) and "{name}" to build.collectors',
-            "after a change of the layout: python schema.py",
+            f"after a change of the layout: python schema.py, and {_NEW_VECTORS}",
         ),
     )
 
@@ -125,7 +130,7 @@ def _in_package(name: str, folder: Path) -> _Place:
             "in pyproject.toml, and install the package again:\n"
             f'    [project.entry-points."boardprof.collectors"]\n    {name} = "{module}:LAYOUT"',
             f'add "{name}" to build.collectors of a board.toml',
-            f"after a change of the layout: python {name}.py",
+            f"after a change of the layout: python {name}.py, and {_NEW_VECTORS}",
         ),
     )
 
@@ -148,7 +153,7 @@ def _texts(name: str, schema_id: int, place: _Place, is_board: bool) -> dict[Pat
     texts = {
         place.source: _filled("collector.c.in", values),
         place.layout: layout,
-        place.vectors: _vectors(made),
+        place.vectors: first_vectors(made),
     }
     if place.header is not None:
         texts[place.header] = own_header(place.header.name, [made])
@@ -165,28 +170,3 @@ def _run(source: str) -> Layout:
     exec(source, module)
     layout: Layout = module["LAYOUT"]
     return layout
-
-
-def _vectors(layout: Layout) -> str:
-    """Return a first vector; the next ones are to be written by hand."""
-    fields = {"start": _START, "stop": _STOP}
-    body = layout.struct.build(fields)
-    blob = encode_blob(layout.schema_id, layout.version, body)
-    vector = {
-        "name": "CHANGE: what it is an example of",
-        "source": "CHANGE: by hand from the manual",
-        "fields": fields,
-        "body": body.hex(),
-        "hex": blob.hex(),
-        "counters": [
-            {
-                "name": layout.name,
-                "bits": 64,
-                "difference": _STOP - _START,
-                "hz": 0,
-                "coarse_hz": 0,
-                "wrapped": 0,
-            }
-        ],
-    }
-    return f"[\n  {json.dumps(vector)}\n]\n"

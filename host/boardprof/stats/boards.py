@@ -28,6 +28,8 @@ class Source:
         clock_kind: ``measured``, ``declared`` or ``simulated``; "" where it is not known.
         rates: counter -> Hz, of those that are clocks.
         cold: column -> value of the first call, ahead of the warm-up.
+        overheads: counter -> what its window around the empty function counted, and was subtracted;
+            of those of which that was not the same each time.
     """
 
     board: str = ""
@@ -35,23 +37,39 @@ class Source:
     clock_kind: str = ""
     rates: Mapping[str, int] = field(default_factory=dict)
     cold: Mapping[str, int | float] = field(default_factory=dict)
+    overheads: Mapping[str, int] = field(default_factory=dict)
 
     def grain(self, column: str) -> Fraction:
         """Return what one step of the clock behind a column is worth in it; 0 of what is none.
 
         The CPU's own cycles have none: a step is all that can be there.
         """
-        if column == _DURATION:
-            clock = "duration_time" if "duration_time" in self.rates else next(iter(self.rates), "")
+        clock = self._clock(column)
+        if clock != column:
             return self._step_us(clock)
-        counter = column.removesuffix(" (us)")
-        if counter != column:
-            return self._step_us(counter)
-        return Fraction(counter in self.rates and counter != _CPU_CLOCK)
+        return Fraction(clock in self.rates and clock != _CPU_CLOCK)
+
+    def overhead(self, column: str) -> Fraction:
+        """Return what measuring took of a window, in a column of time; 0 of all others.
+
+        It is 0 too where it was the same each time, so that what was subtracted is known, on an
+        emulator, and where the Report does not say.
+        """
+        clock = self._clock(column)
+        if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
+            return Fraction(0)
+        step = Fraction(1) if clock == column else self._step_us(clock)
+        return step * self.overheads.get(clock, 0)
 
     def hz(self, column: str) -> int | None:
         """Return the rate of a clock whose steps a column counts; None of the CPU's own cycles."""
         return None if column == _CPU_CLOCK else self.rates.get(column)
+
+    def _clock(self, column: str) -> str:
+        """Return the counter that a column is read from."""
+        if column != _DURATION:
+            return column.removesuffix(" (us)")
+        return "duration_time" if "duration_time" in self.rates else next(iter(self.rates), "")
 
     def _step_us(self, clock: str) -> Fraction:
         hz = self.rates.get(clock, 0)
@@ -93,6 +111,7 @@ class Boards:
             clock_kind=kind,
             rates=dict(_rates(facts, measurement)),
             cold=dict(_cold(measurement)) if board == device else {},
+            overheads=dict(_overheads(measurement)),
         )
 
 
@@ -106,6 +125,18 @@ def _rates(facts: Mapping[str, Any], measurement: Mapping[str, Any]) -> Iterator
             name, hz = _text(counter.get("name")), counter.get("hz")
             if type(hz) is int and hz > 0 and (not isinstance(read, Mapping) or name in read):
                 yield name, hz
+
+
+def _overheads(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield what measuring itself counted, where the windows around the empty function differ."""
+    seen: dict[str, set[int]] = {}
+    for each in (measurement, *_mappings(measurement.get("further_passes"))):
+        for window in _mappings(each.get("calibration_samples")):
+            for name, value in (window.get("raw") or {}).items():
+                seen.setdefault(name, set()).add(value)
+    for name, value in (measurement.get("calibration") or {}).items():
+        if type(value) is int and len(seen.get(name, ())) > 1:
+            yield name, abs(value)
 
 
 def _cold(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:
@@ -122,6 +153,10 @@ def _objects(value: object) -> dict[str, Mapping[str, Any]]:
     if not isinstance(value, Mapping):
         return {}
     return {str(k): v for k, v in value.items() if isinstance(v, Mapping)}
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:

@@ -17,7 +17,9 @@ from boardprof.stats.summary import LARGEST_PLAIN, Number, far_from_the_others
 
 __all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "warnings", "warnings_of"]
 
-Kind: TypeAlias = Literal["few", "warm-up", "drift", "bimodal", "grain", "noise", "outliers"]
+Kind: TypeAlias = Literal[
+    "few", "warm-up", "drift", "bimodal", "grain", "overhead", "noise", "outliers"
+]
 
 FEWEST_SAMPLES: Final = 5
 """With fewer a side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
@@ -187,6 +189,16 @@ def _coarse(group: GroupSummary) -> _Doubts:
         )
 
 
+def _slight(group: GroupSummary) -> _Doubts:
+    overhead, median = float(group.overhead), float(group.summary.median)
+    if overhead > median:
+        yield (
+            f"the measuring itself takes {overhead:.3g} of a call, more than the {median:.3g} that "
+            "are left when it is subtracted.",
+            "Make the samples longer: --number 1000.",
+        )
+
+
 def _noisy(group: GroupSummary) -> _Doubts:
     cv = group.summary.cv
     if group.clock_kind == "measured" and cv is not None and cv > _LARGE_CV and group.summary.n > 1:
@@ -222,6 +234,7 @@ _JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
     "drift": _drift,
     "bimodal": _bimodal,
     "grain": _coarse,
+    "overhead": _slight,
     "noise": _noisy,
     "outliers": _outlying,
 }

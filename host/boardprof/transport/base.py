@@ -7,11 +7,11 @@ import os
 import select
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from boardprof.errors import BoardTimeoutError, LinkError
 
-__all__ = ["DescriptorTransport", "Transport"]
+__all__ = ["Clocked", "DescriptorTransport", "Transport", "nobody_knows"]
 
 _READ_SIZE = 1 << 16
 
@@ -47,6 +47,18 @@ class Transport(Protocol):
         """Let go of the line and of whatever was started for it. May be called twice."""
 
 
+@runtime_checkable
+class Clocked(Protocol):
+    """A transport behind which somebody tells the board's time, without the board's doing."""
+
+    def board_s(self) -> float | None:
+        """Return seconds of the board's own clock, which it may tell late; None: nobody knows."""
+
+
+def nobody_knows() -> None:
+    """Return None, as the board's time where it is not told."""
+
+
 class DescriptorTransport:
     """A stream on a file descriptor: socket, serial line or pty.
 
@@ -64,6 +76,7 @@ class DescriptorTransport:
         explain_loss: Callable[[], str] = str,
         has_ended: Callable[[], bool] = bool,
         printed: Callable[[], str] = str,
+        board_s: Callable[[], float | None] = nobody_knows,
     ) -> None:
         """Wrap an open descriptor.
 
@@ -76,6 +89,7 @@ class DescriptorTransport:
                 emulator printed before it ended.
             has_ended: whether that is because the program behind the line is no more.
             printed: see `Transport.printed`.
+            board_s: see `Clocked.board_s`.
         """
         os.set_blocking(descriptor, False)
         self.name = name
@@ -87,6 +101,7 @@ class DescriptorTransport:
         self._explain_loss = explain_loss
         self._has_ended = has_ended
         self.printed = printed
+        self.board_s = board_s
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``; see `Transport.write`."""

@@ -22,6 +22,7 @@ from typing import IO, Protocol
 
 from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
 from boardprof.transport.base import DescriptorTransport
+from boardprof.transport.qemu_clock import QemuClock
 from boardprof.transport.sealed import KEY_VARIABLE
 from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
 
@@ -58,13 +59,15 @@ class _Spawner:
     def __init__(self) -> None:
         self.process_id = os.getpid()
         self._wanted: queue.SimpleQueue[
-            tuple[list[str], IO[bytes], Future[subprocess.Popen[bytes]]]
+            tuple[list[str], IO[bytes], list[int], Future[subprocess.Popen[bytes]]]
         ] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="boardprof spawner", daemon=True).start()
 
-    def start(self, command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def start(
+        self, command: list[str], output: IO[bytes], inherited: list[int]
+    ) -> subprocess.Popen[bytes]:
         started: Future[subprocess.Popen[bytes]] = Future()
-        self._wanted.put((command, output, started))
+        self._wanted.put((command, output, inherited, started))
         try:
             return started.result(_START_S)
         except TimeoutError as error:
@@ -75,15 +78,15 @@ class _Spawner:
 
     def _run(self) -> None:
         while True:
-            command, output, started = self._wanted.get()
+            command, output, inherited, started = self._wanted.get()
             try:
-                started.set_result(_popen(command, output))
+                started.set_result(_popen(command, output, inherited))
             except BaseException as error:
                 started.set_exception(error)
             del output, started  # or the last child would not be let go of until the next one
 
 
-def _popen(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> subprocess.Popen[bytes]:
     # The key is for agents elsewhere: a child of ours asks us for none.
     environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
     # A session of its own: Ctrl-C reaches us, and we end the child.
@@ -93,6 +96,7 @@ def _popen(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        pass_fds=inherited,
         env=environment,
     )
 
@@ -101,13 +105,13 @@ _spawner: _Spawner | None = None
 _spawner_lock = threading.Lock()
 
 
-def _spawn(command: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], output: IO[bytes], inherited: list[int]) -> subprocess.Popen[bytes]:
     global _spawner
     with _spawner_lock:
         if _spawner is None or _spawner.process_id != os.getpid():  # a fork has no threads
             _spawner = _Spawner()
         spawner = _spawner
-    return spawner.start(command, output)
+    return spawner.start(command, output, inherited)
 
 
 def _tied_to_us(command: list[str]) -> list[str]:
@@ -128,6 +132,11 @@ class ChildProcess:
     """A running child that does not outlive this process.
 
     Its output goes to a file, not to a pipe: a pipe that nobody empties would stop it.
+
+    Attributes:
+        name: of its program.
+        command: what it does, without what is for us alone.
+        clock: the board's, if somebody else than the board tells it.
     """
 
     def __init__(
@@ -153,8 +162,14 @@ class ChildProcess:
         if program is None:
             raise MissingToolError(command[0], package or command[0])
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as we do
-        whole = [program, *command[1:]]
-        self._process = _spawn(_tied_to_us(whole), self._output)
+        self.clock = QemuClock.of(command)
+        whole = [program, *command[1:], *(self.clock.arguments if self.clock else ())]
+        inherited = [self.clock.inherited] if self.clock else []
+        try:
+            self._process = _spawn(_tied_to_us(whole), self._output, inherited)
+        finally:
+            if self.clock is not None:
+                self.clock.started()
         self._finalizer = weakref.finalize(self, _end, self._process, lock, os.getpid())
         if lock is not None:
             try:
@@ -178,17 +193,24 @@ class ChildProcess:
 
     def explain(self) -> str:
         """Return what the child printed, and how it ended, as lines for an error message."""
-        printed = self.output().strip()
+        lines = self.output().strip().splitlines()
+        printed = "\n".join(line for line in lines if not line.startswith(ANNOUNCEMENT))
         # The line may break a moment before the process is reaped.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0.2)
         ended = "" if self.running else f"{self.name} ended {_how(self._process.returncode)}."
         return "\n".join(part for part in (ended, printed) if part)
 
+    def board_s(self) -> float | None:
+        """Return what `QemuClock.now_s` does; None of other programs."""
+        return None if self.clock is None else self.clock.now_s()
+
     def close(self) -> None:
         """End the child and wait for it."""
         self._finalizer()
         self._output.close()
+        if self.clock is not None:
+            self.clock.close()
 
 
 def _how(code: int) -> str:
@@ -260,6 +282,7 @@ def _stream(child: ChildProcess, connection: socket.socket, name: str) -> Descri
         explain_loss=child.explain,
         has_ended=lambda: not child.running,
         printed=child.output,
+        board_s=child.board_s,
     )
 
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 
 from boardprof.errors import BoardError, UsageError
-from boardprof.transport.base import DescriptorTransport, Transport
+from boardprof.transport.base import DescriptorTransport, Transport, nobody_knows
 from boardprof.transport.sealed import seal, without_key
 
 __all__ = ["SCHEME", "connect_socket", "connect_tcp", "parse_socket_url", "stream_of"]
@@ -53,11 +53,12 @@ def stream_of(
     explain_loss: Callable[[], str] = str,
     has_ended: Callable[[], bool] = bool,
     printed: Callable[[], str] = str,
+    board_s: Callable[[], float | None] = nobody_knows,
 ) -> DescriptorTransport:
     """Make a transport of a connected TCP socket, without Nagle's delay.
 
-    ``close`` runs after the socket is closed; ``explain_loss``, ``has_ended`` and ``printed`` as in
-    `DescriptorTransport`.
+    ``close`` runs after the socket is closed; ``explain_loss``, ``has_ended``, ``printed`` and
+    ``board_s`` as in `DescriptorTransport`.
     """
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -73,6 +74,7 @@ def stream_of(
         explain_loss=explain_loss,
         has_ended=has_ended,
         printed=printed,
+        board_s=board_s,
     )
 
 

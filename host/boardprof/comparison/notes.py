@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the reader of a comparison should know of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from boardprof.comparison.comparison import Difference, Gap
+from boardprof.comparison.matching import BoardFacts
+
+__all__ = ["LONGER", "first_of", "not_compared", "of_one_build", "of_one_run", "only_once"]
+__all__ += ["within_overhead"]
+
+LONGER: Final = "take --number 1000, or let one call do more"
+"""What helps where the measuring itself takes too much of a call."""
+
+_MOST_LISTED = 8
+
+
+def of_one_build(
+    rows: Sequence[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
+) -> list[str]:
+    """Say where exact counts differ though the code is the same: then what it was given does."""
+    changed = {row.device for row in rows if row.is_exact and row.verdict in ("better", "worse")}
+    return [
+        f"{name} ran the same build before and after: where its exact counts differ, so do the "
+        "arguments, or --number or --warmup."
+        for name, board in old.items()
+        if name in changed and board.builds and name in new and board.builds == new[name].builds
+    ]
+
+
+def not_compared(gaps: Iterable[Gap]) -> list[str]:
+    """Say what is not compared, or not with all samples, and why."""
+    found: dict[str, dict[str, None]] = {}
+    for gap in gaps:
+        found.setdefault(gap.why, {})[gap.what] = None
+    return [f"{first_of(names)}: {why}." for why, names in found.items()]
+
+
+def first_of(names: Iterable[str]) -> str:
+    """Return names in a row; of many, the first and how many more there are."""
+    every = [*names]
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more
+
+
+def only_once(rows: Sequence[Difference]) -> list[str]:
+    """Say which functions, and which metrics, only one of the Reports has."""
+    found = {
+        when: _names(row for row in rows if row.verdict == verdict)
+        for verdict, when in (("removed", "before"), ("added", "after"))
+    }
+    return [f"Only {when}: {names}." for when, names in found.items() if names]
+
+
+def within_overhead(rows: Sequence[Difference]) -> list[str]:
+    """Say which changes are too small for what measuring them takes."""
+    names = _names(row for row in rows if row.verdict == "within overhead")
+    text = "the change is less than the measuring itself takes of a call, so there may be none"
+    return [f"{names}: {text}; {LONGER}."] if names else []
+
+
+def of_one_run(rows: Sequence[Difference]) -> list[str]:
+    """Say what a rank test of two runs does not know of the regressions that it has found."""
+    names = _names(r for r in rows if r.broken and r.p is not None and not r.is_emulated)
+    text = (
+        "one run on each side says nothing of what differs from run to run, such as the CPU's "
+        "clock, where code and data lie, other programs; before you believe it, run both again "
+        "with --save, and compare each pair"
+    )
+    return [f"{names}: {text}."] if names else []
+
+
+def _names(rows: Iterable[Difference]) -> str:
+    return first_of(dict.fromkeys(f"{row.metric} of {row.title}" for row in rows))

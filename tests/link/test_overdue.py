@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board that lets its own limit go by, by its own clock, is lost; a slow one is not."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from boardprof.errors import BoardTimeoutError
+from boardprof.link.overdue import Overdue
+from boardprof.link.session import Session
+from boardprof.transport.qemu_clock import QemuClock
+from boardprof_protocol.codes import FrameKind
+from tests.unit.test_line import NEVER, PlayedLine
+
+LOOKS_S = [0.5 * count for count in range(1, 200)]
+
+
+def told(overdue: Overdue) -> float | None:
+    """Look at the times when the line does; return when the board is given up."""
+    return next((now_s for now_s in LOOKS_S if overdue.is_certain(now_s)), None)
+
+
+def test_a_board_is_lost_two_seconds_of_its_clock_after_its_limit_seen_twice() -> None:
+    """It is first looked at after 0.5 s: 3 s of its clock may go by from there."""
+    clock_s = iter([100.0, 101.5, 103.0, 103.1, 103.2])
+    assert told(Overdue(1.0, lambda: next(clock_s), 0.0)) == 2.5
+
+
+def test_a_board_whose_clock_is_slow_is_waited_for() -> None:
+    clock_s = iter(0.01 * count for count in range(200))
+    assert told(Overdue(1.0, lambda: next(clock_s), 0.0)) is None
+
+
+def test_what_a_board_says_gives_it_its_whole_time_again() -> None:
+    clock_s = iter([0.0, 3.1, 3.2, 6.2, 6.3, 6.4])
+    overdue = Overdue(1.0, lambda: next(clock_s), 0.0)
+    assert [overdue.is_certain(now_s) for now_s in (0.5, 1.0)] == [False, False]
+    overdue.renew(1.1)
+    assert [overdue.is_certain(now_s) for now_s in (1.5, 1.6)] == [False, False]
+    assert [overdue.is_certain(now_s) for now_s in (2.1, 2.6, 3.1)] == [False, False, True]
+
+
+def test_a_board_whose_clock_nobody_knows_is_not_looked_at_again() -> None:
+    overdue = Overdue(1.0, lambda: None, 0.0)
+    assert told(overdue) is None
+    assert overdue.look_at_s == float("inf")
+
+
+def test_a_board_that_ends_no_calls_is_not_looked_at() -> None:
+    assert Overdue(None, lambda: 1e9, 0.0).look_at_s == float("inf")
+
+
+class ClockedLine(PlayedLine):
+    """A board of whose seconds ``pace`` go by in one of the host's."""
+
+    pace = 1.0
+
+    def board_s(self) -> float:
+        return self.pace * self.now_s
+
+
+@pytest.mark.parametrize(
+    ("pace", "after_s", "message"),
+    [
+        (1.0, 4.0, "is lost: by its own clock the 1 s that f may take are over"),
+        (0.01, 100.0, "did not answer f for 100 s"),
+    ],
+)
+def test_a_call_is_given_up_by_the_boards_clock_or_else_by_the_walls(
+    pace: float, after_s: float, message: str
+) -> None:
+    line = ClockedLine({FrameKind.CALL: NEVER})
+    line.pace = pace
+    session = Session(line, timeout_s=100.0, clock=lambda: line.now_s)
+    session.open()
+    session.limit_s = 1.0
+    begin_s = line.now_s
+    with pytest.raises(BoardTimeoutError, match=message):
+        session.call(5, name="f")
+    assert line.now_s - begin_s == pytest.approx(after_s, abs=0.6)
+
+
+# -- whom to ask ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["qemu-system-arm", "-M", "microbit"],
+        ["qemu-system-arm", "-icount"],
+        ["qemu-system-arm", "-icount", "shift=auto"],
+        ["/opt/simulator", "-icount", "shift=6"],
+    ],
+)
+def test_a_program_that_does_not_say_how_long_an_instruction_takes_is_not_asked(
+    command: list[str],
+) -> None:
+    assert QemuClock.of(command) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("shift=6,sleep=off", 64e-9 * 1000), ("0", 1e-9 * 1000)]
+)
+def test_an_instruction_takes_two_to_the_shift_nanoseconds(value: str, seconds: float) -> None:
+    clock = QemuClock.of(["/usr/bin/qemu-system-arm", "-icount", value, "-nographic"])
+    assert clock is not None
+    qemu = socket.socket(fileno=os.dup(clock.inherited))
+    clock.started()
+    qemu.sendall(
+        b'{"QMP": {}}\r\n{"return": {}}\r\n{"event": "RESUME", "data": {}}\r\n'
+        b'{"return": {"icount": 1000, "mode": "none"}, "id": 1}\r\n'
+    )
+    assert clock.now_s() == pytest.approx(seconds)
+    assert qemu.recv(4096) == (
+        b'{"execute": "qmp_capabilities"}\n{"execute": "query-replay", "id": 1}\n'
+    )
+    qemu.sendall(b'{"return": {"icount": 2000, "mode": "none"}, "id": 1}\r\n')
+    assert clock.now_s() == pytest.approx(2 * seconds)
+    assert qemu.recv(4096) == b'{"execute": "query-replay", "id": 1}\n'
+    qemu.close()
+    clock.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"error": {"class": "CommandNotFound", "desc": "?"}, "id": 1}\n',
+        b"[]\n",
+        b"no JSON\n",
+        b"",
+    ],
+)
+def test_a_qemu_that_does_not_know_is_asked_once(answer: bytes) -> None:
+    clock = QemuClock(0)
+    qemu = socket.socket(fileno=os.dup(clock.inherited))
+    clock.started()
+    qemu.sendall(answer)
+    if not answer:
+        qemu.close()
+    assert clock.now_s() is None
+    assert clock.now_s() is None
+    qemu.close()
