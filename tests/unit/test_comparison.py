@@ -209,12 +209,12 @@ def test_a_change_that_is_less_than_the_measuring_takes_is_no_regression() -> No
     [each] = found.unjudged
     assert (each.what, each.why) == (
         "Duration (us) of fir",
-        "the limit is less than the measuring itself takes of a call, 0.02 us: take --number 1000, "
-        "or let one call do more",
+        "two runs may differ by 0.02 us a call in what the measuring itself takes, which is more "
+        "than the limit: take --number 1000, or let one call do more",
     )
     assert found.notes == (
-        "Duration (us) of fir: the change is less than the measuring itself takes of a call, so "
-        "there may be none; take --number 1000, or let one call do more.",
+        "Duration (us) of fir: two runs may differ as much in what the measuring itself takes, so "
+        "there may be no change; take --number 1000, or let one call do more.",
     )
 
 
@@ -257,6 +257,21 @@ def test_what_the_measuring_takes_is_shared_by_the_calls_of_a_window() -> None:
 def test_a_small_change_is_found_where_the_measuring_is_known(options: dict[str, Any]) -> None:
     found = compare(timed(SHORT, **options), timed(SHORT_LATER, **options), ["time>2%"])
     assert (only(found).verdict, found.regressed, found.unjudged) == ("worse", True, ())
+
+
+def test_cycles_in_doubt_are_those_by_which_two_calibrations_differ() -> None:
+    def cycles(values: Sequence[int], empty: Sequence[int]) -> Report:
+        windows = [{"raw": {"cycles": taken}} for taken in empty]
+        taken = {"calibration": {"cycles": 25}, "calibration_samples": windows}
+        return report_of({"cycles": values}, facts=HARDWARE, measurement=taken)
+
+    old = cycles([100, 101] * 6, (25, 25, 26))
+    for more, verdict in ((2, "within overhead"), (3, "worse")):
+        new = cycles([100 + more, 101 + more] * 6, (25, 25, 24))
+        assert only(compare(old, new)).verdict == verdict
+    wide = cycles([124, 125] * 6, (25, 60, 20))  # the doubt is what was subtracted, at most
+    assert only(compare(old, wide)).verdict == "within overhead"
+    assert only(compare(old, cycles([126, 127] * 6, (25, 60, 20)))).verdict == "worse"
 
 
 def test_counts_and_samples_that_are_all_alike_are_as_sharp_as_ever() -> None:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from boardprof.metrics import Count, Duration, Percent, Ratio
 from boardprof.report.report import Report
+from boardprof.stats.boards import Overhead
 from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out, summaries
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
@@ -29,6 +30,10 @@ def test_levels_and_rates_are_taken_as_they_are() -> None:
     assert found["IPC"].values == (0.5, 0.7)
 
 
+def overheads(found: dict[str, GroupSummary]) -> list[tuple[str, Overhead]]:
+    return [(name, each.overhead) for name, each in found.items()]
+
+
 def test_what_the_measuring_takes_is_per_call_and_in_the_columns_own_unit() -> None:
     raw = [{"duration_time": n, "cycles": m, "loads": m} for n, m in ((21, 9), (20, 8), (20, 8))]
     taken = {
@@ -39,13 +44,13 @@ def test_what_the_measuring_takes_is_per_call_and_in_the_columns_own_unit() -> N
     metrics = {"Duration (us)": [Duration(4.0)], "cycles": [90], "loads": [30]}
     options = {"clocks": {"duration_time": 10**9}, "measurement": taken, "number": 4}
     found = by_metric(report_of(metrics, facts=HARDWARE, **options))
-    assert {name: each.overhead for name, each in found.items()} == {
-        "Duration (us)": Fraction(5, 1000),
-        "cycles": 2,
-        "loads": 0,
+    assert {name: (o.taken, o.doubt) for name, o in overheads(found)} == {
+        "Duration (us)": (Fraction(5, 1000), Fraction(5, 1000)),
+        "cycles": (2, Fraction(1, 4)),
+        "loads": (0, 0),
     }
     emulated = by_metric(report_of(metrics, facts=EMULATOR, **options))
-    assert {each.overhead for each in emulated.values()} == {0}
+    assert {(o.taken, o.doubt) for _, o in overheads(emulated)} == {(0, 0)}
 
 
 def test_groups_and_columns_stand_in_the_order_in_which_they_are_first_seen() -> None:

@@ -18,9 +18,9 @@ __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Ve
 Verdict: TypeAlias = Literal[
     "same", "better", "worse", "noise", "within overhead", "too few samples", "added", "removed"
 ]
-"""``noise``: a difference that may be chance; ``within overhead``: one that is less than what the
-measuring itself takes; ``too few samples``: one that could only be taken for chance, however large
-it is."""
+"""``noise``: a difference that may be chance; ``within overhead``: one that may be in what was
+subtracted for the measuring itself; ``too few samples``: one that could only be taken for chance,
+however large it is."""
 
 
 class ComparisonError(UsageError):
@@ -49,7 +49,8 @@ class Difference:
         broken: all rules that it breaks.
         label: that the user gave the call, as a program's calls may have.
         is_cold_apart: what the first calls cost differs by more than the steps of their clock.
-        overhead: what the measuring itself takes of a call's time; see `GroupSummary.overhead`.
+        doubt: how much two runs may differ in what is subtracted of a call's time for the measuring
+            itself, at most.
         is_emulated: both sides are of emulators or simulators, which are the same in each run.
     """
 
@@ -69,7 +70,7 @@ class Difference:
     broken: tuple[Rule, ...] = ()
     label: str = ""
     is_cold_apart: bool = False
-    overhead: Fraction = Fraction(0)
+    doubt: Fraction = Fraction(0)
     is_emulated: bool = False
 
     @property
@@ -153,8 +154,8 @@ class Comparison:
         before_facts: what identifies the old one: build, compiler, flags.
         after_facts: likewise.
         unjudged: what rules are for, and could not judge: it is gone, not to be compared, of so few
-            samples that no rank test says anything, or the limit is less than what the measuring
-            itself takes of a call.
+            samples that no rank test says anything, or the limit is less than two runs may differ
+            in what measuring takes.
         fails_if_missing: that is a failure.
     """
 

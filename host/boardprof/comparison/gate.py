@@ -113,11 +113,11 @@ class _Pair:
         return is_tested and self.smallest_p >= alpha
 
     def is_too_fine(self, rule: Rule) -> bool:
-        """Tell whether what is allowed is less than the measuring takes, and no more was seen."""
+        """Tell whether what is allowed is less than the measuring is sure, and no more was seen."""
         if self.old is None or rule.statistic in (_COLD, _SPREAD):
             return False
         is_open = self.row.verdict in ("noise", "within overhead")
-        return is_open and rule.largest(self.old) < self.row.overhead
+        return is_open and rule.largest(self.old) < self.row.doubt
 
 
 def _pair(row: Difference, rule: Rule) -> _Pair | None:
@@ -146,8 +146,8 @@ def _missing(
 def _too_fine(row: Difference) -> str:
     unit = " us" if row.kind is Duration else f" {row.metric}"
     return (
-        f"the limit is less than the measuring itself takes of a call, {float(row.overhead):.3g}"
-        f"{unit}: {LONGER}"
+        f"two runs may differ by {float(row.doubt):.3g}{unit} a call in what the measuring itself "
+        f"takes, which is more than the limit: {LONGER}"
     )
 
 

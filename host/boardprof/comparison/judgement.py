@@ -36,8 +36,8 @@ def difference(
     """Compare one metric of one group; one of the two sides may be missing.
 
     Exact values differ if they differ. Others differ where the rank test says so with p < alpha,
-    and by more than the steps of the clock that they are read from, and than what the measuring
-    itself takes of a call: the samples of one run all have the same error of what was subtracted.
+    and by more than the steps of the clock that they are read from, and than the doubt about what
+    the measuring itself takes of a call: an error of it is the same in all samples of a run.
     Where so few samples never give such a p, the verdict says so.
     """
     one = before or after
@@ -63,7 +63,7 @@ def difference(
         verdict=verdict,
         label=key.label,
         is_cold_apart=bool(before and after and _is_cold_apart(before, after)),
-        overhead=_overhead(before, after) if before and after else Fraction(0),
+        doubt=_doubt(before, after) if before and after else Fraction(0),
         is_emulated=bool(before and after and before.is_emulated and after.is_emulated),
     )
 
@@ -115,21 +115,21 @@ def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: 
         if p >= alpha or magnitude(step) <= _GRAINS * grain:
             is_few = smallest_p(before.summary.n, after.summary.n) >= alpha
             return "too few samples" if is_few else "noise"
-        if magnitude(step) <= _overhead(before, after):
+        if magnitude(step) <= _doubt(before, after):
             return "within overhead"
     more_is_better = _is_gain(before.kind, before.metric)
     return "better" if (step > 0) == more_is_better else "worse"
 
 
-def _overhead(before: GroupSummary, after: GroupSummary) -> Fraction:
-    """Return what the measuring took of a call, in the side where that was more.
+def _doubt(before: GroupSummary, after: GroupSummary) -> Fraction:
+    """Return how much of a difference may be one of what was subtracted: the doubt of both sides.
 
-    Where all samples of a side are alike, so was what was subtracted of them.
+    It is no more than was subtracted at most. Where all samples of a side are alike, so was what
+    was subtracted of them.
     """
-    return max(
-        Fraction(0) if side.summary.minimum == side.summary.maximum else side.overhead
-        for side in (before, after)
-    )
+    sides = [s.overhead for s in (before, after) if s.summary.minimum != s.summary.maximum]
+    most = max((side.taken for side in sides), default=Fraction(0))
+    return min(most, sum((side.doubt for side in sides), Fraction(0)))
 
 
 def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:

@@ -56,9 +56,11 @@ def only_once(rows: Sequence[Difference]) -> list[str]:
 
 
 def within_overhead(rows: Sequence[Difference]) -> list[str]:
-    """Say which changes are too small for what measuring them takes."""
+    """Say which changes may be in what the measuring takes."""
     names = _names(row for row in rows if row.verdict == "within overhead")
-    text = "the change is less than the measuring itself takes of a call, so there may be none"
+    text = (
+        "two runs may differ as much in what the measuring itself takes, so there may be no change"
+    )
     return [f"{names}: {text}; {LONGER}."] if names else []
 
 

@@ -6,16 +6,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from boardprof.metrics import metric_from_json, raw_of
 from boardprof.report.report import Report
 
-__all__ = ["Boards", "Source"]
+__all__ = ["NOTHING", "Boards", "Overhead", "Source"]
 
 _DURATION = "Duration (us)"
 _CPU_CLOCK = "cycles"
 """Steps of the CPU itself: a clock that has no grain, whatever its rate."""
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """What the measuring itself takes, by windows around the empty function.
+
+    Attributes:
+        taken: the middle of them, which is subtracted.
+        doubt: how far off that may be; 0 where they are all alike.
+    """
+
+    taken: Fraction = Fraction(0)
+    doubt: Fraction = Fraction(0)
+
+    def __mul__(self, factor: Fraction) -> Overhead:
+        """Return it in another unit."""
+        return Overhead(self.taken * factor, self.doubt * factor)
+
+
+NOTHING: Final = Overhead()
 
 
 @dataclass(frozen=True)
@@ -28,8 +48,7 @@ class Source:
         clock_kind: ``measured``, ``declared`` or ``simulated``; "" where it is not known.
         rates: counter -> Hz, of those that are clocks.
         cold: column -> value of the first call, ahead of the warm-up.
-        overheads: counter -> what its window around the empty function counted, and was subtracted;
-            of those of which that was not the same each time.
+        overheads: counter -> what its windows around the empty function counted.
     """
 
     board: str = ""
@@ -37,7 +56,7 @@ class Source:
     clock_kind: str = ""
     rates: Mapping[str, int] = field(default_factory=dict)
     cold: Mapping[str, int | float] = field(default_factory=dict)
-    overheads: Mapping[str, int] = field(default_factory=dict)
+    overheads: Mapping[str, Overhead] = field(default_factory=dict)
 
     def grain(self, column: str) -> Fraction:
         """Return what one step of the clock behind a column is worth in it; 0 of what is none.
@@ -49,17 +68,16 @@ class Source:
             return self._step_us(clock)
         return Fraction(clock in self.rates and clock != _CPU_CLOCK)
 
-    def overhead(self, column: str) -> Fraction:
-        """Return what measuring took of a window, in a column of time; 0 of all others.
+    def overhead(self, column: str) -> Overhead:
+        """Return what measuring took of a window, in a column of time; nothing of all others.
 
-        It is 0 too where it was the same each time, so that what was subtracted is known, on an
-        emulator, and where the Report does not say.
+        It is nothing too on an emulator, and where the Report does not say.
         """
         clock = self._clock(column)
         if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
-            return Fraction(0)
+            return NOTHING
         step = Fraction(1) if clock == column else self._step_us(clock)
-        return step * self.overheads.get(clock, 0)
+        return self.overheads.get(clock, NOTHING) * step
 
     def hz(self, column: str) -> int | None:
         """Return the rate of a clock whose steps a column counts; None of the CPU's own cycles."""
@@ -127,16 +145,23 @@ def _rates(facts: Mapping[str, Any], measurement: Mapping[str, Any]) -> Iterator
                 yield name, hz
 
 
-def _overheads(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield what measuring itself counted, where the windows around the empty function differ."""
+def _overheads(measurement: Mapping[str, Any]) -> Iterator[tuple[str, Overhead]]:
+    """Yield what measuring itself counted.
+
+    Where the windows around the empty function differ, the CPU's cycles are off by no more than
+    they do. A clock that an operating system reads takes another time in each process: all of it
+    is in doubt.
+    """
     seen: dict[str, set[int]] = {}
     for each in (measurement, *_mappings(measurement.get("further_passes"))):
         for window in _mappings(each.get("calibration_samples")):
             for name, value in (window.get("raw") or {}).items():
                 seen.setdefault(name, set()).add(value)
     for name, value in (measurement.get("calibration") or {}).items():
-        if type(value) is int and len(seen.get(name, ())) > 1:
-            yield name, abs(value)
+        if type(value) is int and (taken := seen.get(name)):
+            spread = max(taken) - min(taken)
+            doubt = min(abs(value), spread) if name == _CPU_CLOCK or not spread else abs(value)
+            yield name, Overhead(Fraction(abs(value)), Fraction(doubt))
 
 
 def _cold(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:

@@ -13,7 +13,7 @@ from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio
 from boardprof.report.columns import Column
 from boardprof.report.groups import Groups
 from boardprof.report.report import Report
-from boardprof.stats.boards import Boards, Source
+from boardprof.stats.boards import NOTHING, Boards, Overhead, Source
 from boardprof.stats.summary import Number, Summary, is_finite, summarize
 
 __all__ = ["LEVELS", "SHARES", "GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out"]
@@ -72,8 +72,8 @@ class GroupSummary:
         board: the board's name, also where ``key.device`` is a part of it.
         hz: of the clock whose steps the metric counts; None of any other, and where not known.
         cold_grain: what one step of the clock is worth in ``summary.first``, which is of one call.
-        overhead: what the measuring itself took of a window of time, per call, and was subtracted;
-            0 where it was the same each time, is not known, or the metric is no time.
+        overhead: what the measuring itself took of a window of time, per call; nothing where it is
+            not known, or the metric is no time.
     """
 
     key: GroupKey
@@ -87,7 +87,7 @@ class GroupSummary:
     board: str = ""
     hz: int | None = None
     cold_grain: Fraction = Fraction(0)
-    overhead: Fraction = Fraction(0)
+    overhead: Overhead = NOTHING
 
 
 @dataclass(frozen=True)
@@ -219,5 +219,5 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
         board=source.board or key.device,
         hz=source.hz(metric),
         cold_grain=step,
-        overhead=source.overhead(metric) / part.most_calls,
+        overhead=source.overhead(metric) * Fraction(1, part.most_calls),
     )

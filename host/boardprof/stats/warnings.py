@@ -190,10 +190,10 @@ def _coarse(group: GroupSummary) -> _Doubts:
 
 
 def _slight(group: GroupSummary) -> _Doubts:
-    overhead, median = float(group.overhead), float(group.summary.median)
-    if overhead > median:
+    taken, median = float(group.overhead.taken), float(group.summary.median)
+    if group.overhead.doubt > median:
         yield (
-            f"the measuring itself takes {overhead:.3g} of a call, more than the {median:.3g} that "
+            f"the measuring itself takes {taken:.3g} of a call, more than the {median:.3g} that "
             "are left when it is subtracted.",
             "Make the samples longer: --number 1000.",
         )
