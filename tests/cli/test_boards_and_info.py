@@ -144,3 +144,9 @@ def test_counters_and_faults_stand_in_columns() -> None:
     ]
     facts["collectors"] = []
     assert info_text(facts).splitlines()[8:10] == ["Counters", "  (none)"]
+
+
+def test_a_command_for_one_board_says_so_of_several() -> None:
+    done = boardprof("info", "-b", "native,linux")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith("Try: one board: only `boardprof run` takes several\n")

@@ -190,6 +190,17 @@ def test_no_such_file_is_2() -> None:
     assert done.err == "error: There is no file or folder nowhere.o.\n"
 
 
+def test_a_target_of_run_is_told_to_be_no_file(tmp_path: Path) -> None:
+    source = tmp_path / "fir.c"
+    source.write_text("int fir(int n) { return n; }\n")
+    done = boardprof("functions", f"{source}:fir")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"error: There is no file or folder {source}:fir.\n"
+        f"Try: boardprof functions {source} lists all of it\n"
+    )
+
+
 @pytest.mark.parametrize("name", ["notes.txt", "notes.o", "notes.a"])
 def test_what_is_no_object_is_2(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("no object\n")

@@ -74,6 +74,8 @@ def board_spec(name: str) -> BoardSpec:
     except UnknownNameError as error:
         if (Path(name) / BOARD_FILE).is_file():
             error.hint = f"-b .{os.sep}{name}: a folder is a path, with a {os.sep}"
+        elif "," in name:
+            error.hint = "one board: only `boardprof run` takes several"
         raise
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,10 @@ def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList
 
     for path in paths:
         if not path.exists():
-            raise UsageError(f"There is no file or folder {path}.")
+            file, colon, _ = str(path).rpartition(":")
+            is_run_s = colon and os.path.exists(file)
+            hint = f"boardprof functions {file} lists all of it" if is_run_s else None
+            raise UsageError(f"There is no file or folder {path}.", hint=hint)
     sources = [path for path in paths if path.is_dir() or path.suffix in _COMPILED]
     objects = [path for path in paths if path not in sources]
     listed = object_functions(objects)
