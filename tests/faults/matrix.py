@@ -37,12 +37,21 @@ def applies(target: Target, row: str) -> bool:
 def step_outcomes(
     target: Target, step: Step, families: Sequence[Family] | None = None
 ) -> list[Outcome]:
-    """Try every position of each family on one kind of frame; None: of all that the board has."""
+    """Try every position of each family on one kind of frame; None: of all that the board has.
+
+    Ends at the first that was not survived: from there on the witness counts otherwise, and what
+    is found would be its consequence.
+    """
     rig = Rig(target, _EMULATED_HURRY if target.is_emulated else _HURRY)
     if families is None:
         families = FEWER if target.is_emulated else FAMILIES
     try:
-        return [outcome for family in families for outcome in damage(rig, family, step)]
+        outcomes = []
+        for outcome in (outcome for family in families for outcome in damage(rig, family, step)):
+            outcomes.append(outcome)
+            if outcome.wrong:
+                break
+        return outcomes
     finally:
         rig.close()
 
