@@ -17,6 +17,7 @@
 #include "boardprof/bp_port.h"
 #include "bp_posix.h"
 #include "bp_posix_guard.h"
+#include "bp_posix_stack.h"
 
 /* Run the agent on `fd`, one end of a socketpair, in the calling thread. Returns 0 when the peer
  * has closed its end, or -1 at once while another thread is in here: the agent and the functions
@@ -52,6 +53,7 @@ int bp_native_serve(int fd) {
     if (!registered) { /* once an image: there is no way to take it back */
         registered = atexit(bp_native_at_exit) == 0;
     }
+    bp_posix_stack_begin(); /* what a function overwrites there is none of the host's frames */
     bp_posix_use_socket(fd);
     bp_port_init();
     bp_init(&agent, &bp_firmware);
@@ -61,6 +63,7 @@ int bp_native_serve(int fd) {
         }
     }
     bp_posix_guard_end();
+    bp_posix_stack_end();
     atomic_store(&bp_native_serving, false);
     atomic_flag_clear(&busy);
     return 0;

@@ -40,6 +40,8 @@ void spoils_its_stack(void) {
     *nowhere = 7;
 }
 void raises(void) { raise(SIGSEGV); turns++; }
+int holds(int n) { volatile char a[n]; a[0] = 1; turns++; return a[0]; }
+int overwrites(int n) { volatile char a[8], *p = a; while (n-- > 0) *p++ = 65; return a[0]; }
 #include <stdlib.h>
 #include <sys/wait.h>
 static int status_of(pid_t child) {
@@ -253,6 +255,43 @@ def test_faults_that_leave_no_trace_on_the_stack_are_contained(
             with pytest.raises(DeviceFaultError):
                 board.functions[function]()
             assert board.functions.answer(41) == 42
+
+
+@pytest.mark.parametrize("size", [300, 400000])
+def test_what_a_function_writes_past_its_frame_is_no_stack_of_the_process(
+    image: Path, size: int
+) -> None:
+    done = host(
+        image,
+        f"""
+        for _ in range(3):
+            try:
+                board.functions.overwrites({size})
+            except DeviceFaultError as error:
+                print(error.args[0].partition(" 0x")[0], str(error).count("guest.c:20 (in over"))
+            assert board.functions.answer(41) == 42
+        """,
+    )
+    told = "overwrites trapped on the board: bad address 1\n"
+    assert (done.returncode, done.stdout) == (0, told * 3), done.stderr
+
+
+@pytest.mark.parametrize("mebibytes", [9, 63])
+def test_an_array_larger_than_the_stack_is_an_overflow_and_lands_nowhere_else(
+    image: Path, mebibytes: int
+) -> None:
+    told = "holds trapped on the board: stack overflow at guest.c:19 (in holds)\n"
+    done = host(
+        image,
+        f"""
+        try:
+            board.functions.holds({mebibytes} << 20)
+        except DeviceFaultError as error:
+            print(error.args[0])
+        assert board.functions.holds(1 << 20) == 1
+        """,
+    )
+    assert (done.returncode, done.stdout) == (0, told)
 
 
 @pytest.mark.parametrize("name", ["native", "linux"])

@@ -14,7 +14,8 @@
 #if BP_CFG_GUARD
 
 enum {
-    BP_STACK_OVERSHOOT = 1 << 20 /* the largest frame that is known for one beyond the stack */
+    BP_NEAR_THE_END = 1 << 20, /* of the stack: there its pointer is in an overflow, or below */
+    BP_LARGEST_FRAME = 1 << 26 /* that is known for one beyond the stack */
 };
 
 static uint8_t bp_memory_cause(const siginfo_t *info, const void *context, uintptr_t end) {
@@ -22,8 +23,8 @@ static uint8_t bp_memory_cause(const siginfo_t *info, const void *context, uintp
     uintptr_t address = (uintptr_t)info->si_addr;
     long page = sysconf(_SC_PAGESIZE);
     /* The stack's end, and as far below it as a frame may reach that is larger than the guard. */
-    bool below = address < end + (uintptr_t)page && address + BP_STACK_OVERSHOOT >= end;
-    return below && sp < end + BP_STACK_OVERSHOOT ? BP_FAULT_STACK_OVERFLOW : BP_FAULT_BAD_ADDRESS;
+    bool below = address < end + (uintptr_t)page && address + BP_LARGEST_FRAME >= end;
+    return below && sp < end + BP_NEAR_THE_END ? BP_FAULT_STACK_OVERFLOW : BP_FAULT_BAD_ADDRESS;
 }
 
 bp_fault_t bp_posix_fault(int number, const siginfo_t *info, const void *context,

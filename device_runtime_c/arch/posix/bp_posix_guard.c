@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+/* The libc's check of longjmp takes a jump from one stack to another for a mistake. */
+#undef _FORTIFY_SOURCE
+
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* SIGEV_THREAD_ID, pthread_getattr_np, dl_iterate_phdr */
+#define _GNU_SOURCE /* SIGEV_THREAD_ID, dl_iterate_phdr */
 #endif
 
 #include "bp_posix_guard.h"
@@ -21,6 +24,7 @@
 #include "boardprof/bp_port.h"
 #include "bp_posix_fault.h"
 #include "bp_posix_image.h"
+#include "bp_posix_stack.h"
 
 #if BP_CFG_GUARD
 
@@ -35,10 +39,10 @@ enum {
 
 static struct {
     bp_posix_image_t image;
-    pthread_t thread; /* whose the timer and the limits of the stack are */
+    pthread_t thread; /* whose the timer is */
     pid_t process;    /* its own: a child that a function forks has a copy of all this */
     timer_t timer;
-    uintptr_t stack_end; /* its lowest address */
+    uintptr_t stack_end; /* the lowest address of what functions run on */
     bool has_timer;
     bool is_ready;     /* all above is valid */
     bool is_child;     /* a guarded function has forked this process */
@@ -205,9 +209,6 @@ static void bp_on_fork(void) {
 }
 
 static void bp_thread_begin(void) {
-    pthread_attr_t attributes;
-    void *lowest = NULL;
-    size_t size = 0;
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
                              .sigev_signo = bp_signal(BP_SIGNALS - 1),
                              .sigev_value.sival_ptr = &bp_posix_guard};
@@ -217,12 +218,8 @@ static void bp_thread_begin(void) {
     }
     bp_posix_image_find(&bp_posix_guard.image);
     memset(bp_handler_stack, 0, sizeof bp_handler_stack); /* its page faults come now */
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        (void)pthread_attr_getstack(&attributes, &lowest, &size);
-        (void)pthread_attr_destroy(&attributes);
-    }
     bp_posix_guard.has_timer = timer_create(CLOCK_MONOTONIC, &event, &bp_posix_guard.timer) == 0;
-    bp_posix_guard.stack_end = (uintptr_t)lowest;
+    bp_posix_guard.stack_end = bp_posix_stack_lowest();
     bp_posix_guard.thread = pthread_self();
     bp_posix_guard.process = getpid();
     bp_posix_guard.is_ready = true;
@@ -295,7 +292,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
         bp_posix_guard.fault = (bp_fault_t){.cause = BP_FAULT_NONE};
         bp_begin_limit(timeout_ms);
         bp_posix_guard.is_guarded = 1;
-        body(context);
+        bp_posix_stack_call(body, context);
         bp_posix_guard.is_guarded = 0;
         if (bp_posix_guard.is_child) {
             (void)syscall(SYS_exit_group, 0);

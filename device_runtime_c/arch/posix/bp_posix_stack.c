@@ -1,36 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the stack of the agent's thread ends. */
+
+/* The libc's check of longjmp takes a jump from one stack to another for a mistake. */
+#undef _FORTIFY_SOURCE
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pthread_getattr_np */
 #endif
 
+#include "bp_posix_stack.h"
+
 #include <pthread.h>
+#include <setjmp.h>
 #include <stddef.h>
-#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 
-#if BP_CFG_STACK
+typedef struct {
+    uint8_t *lowest; /* NULL: not known */
+    size_t size;
+    size_t guard; /* what of it may be no memory, at its lower end */
+} bp_extent_t;
+
+/// The thread's ///
 
 /* The guard at its lower end counts as the stack's in some C libraries, and not in others: what
  * lies as far above is left out. The first thread's stack grows on demand, from the top down, up to
  * the limit that holds now; it has no guard, but a last page that may be cut off. Painting goes
  * down word by word, far below the stack pointer: x86 Linux before 5.0 does not let that stack grow
  * for what lies more than 64 KiB + 256 bytes below it. There BP_CFG_STACK must be less. */
-uint8_t *bp_port_stack_limit(void) {
+static bp_extent_t bp_thread_stack(void) {
     enum { PAGE = 4096 };
+    bp_extent_t extent = {.lowest = NULL};
     pthread_attr_t attributes;
     void *lowest = NULL;
-    size_t size = 0, guard = 0;
-    if (pthread_getattr_np(pthread_self(), &attributes) != 0) {
-        return NULL;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        (void)pthread_attr_getguardsize(&attributes, &extent.guard);
+        if (pthread_attr_getstack(&attributes, &lowest, &extent.size) == 0) {
+            extent.lowest = lowest;
+        }
+        (void)pthread_attr_destroy(&attributes);
     }
-    int err = pthread_attr_getstack(&attributes, &lowest, &size);
-    (void)pthread_attr_getguardsize(&attributes, &guard);
-    (void)pthread_attr_destroy(&attributes);
-    return err == 0 ? (uint8_t *)lowest + (guard > PAGE ? guard : PAGE) : NULL;
+    extent.guard = extent.guard > PAGE ? extent.guard : PAGE;
+    return extent;
+}
+
+/// One apart ///
+
+enum {
+    /* Multiples of the page. They take addresses and no memory: below, as many as a large array may
+     * jump over at once. */
+    BP_FENCE_BELOW = 1 << 26,
+    BP_FENCE_ABOVE = 1 << 20
+};
+
+static struct {
+    bp_extent_t extent; /* between the fences; no address: functions run on the thread's */
+    void (*body)(void *context);
+    void *context;
+    ucontext_t there;
+    sigjmp_buf way_back;
+} bp_apart;
+
+#if BP_CFG_GUARD && defined(__GLIBC__) /* musl has no contexts */
+
+void bp_posix_stack_begin(void) {
+    size_t size = bp_thread_stack().size;
+    size_t whole = BP_FENCE_BELOW + size + BP_FENCE_ABOVE;
+    uint8_t *all = mmap(NULL, whole, PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+    if (all == MAP_FAILED) {
+        return;
+    }
+    if (size == 0 || mprotect(all + BP_FENCE_BELOW, size, PROT_READ | PROT_WRITE) != 0) {
+        (void)munmap(all, whole);
+        return;
+    }
+    bp_apart.extent = (bp_extent_t){.lowest = all + BP_FENCE_BELOW, .size = size};
+}
+
+void bp_posix_stack_end(void) {
+    if (bp_apart.extent.lowest != NULL) {
+        (void)munmap(bp_apart.extent.lowest - BP_FENCE_BELOW,
+                     BP_FENCE_BELOW + bp_apart.extent.size + BP_FENCE_ABOVE);
+        bp_apart.extent.lowest = NULL;
+    }
+}
+
+/* Nothing of the way back lies on this stack, which the body may have overwritten. */
+_Noreturn static void bp_begin_apart(void) {
+    bp_apart.body(bp_apart.context);
+    siglongjmp(bp_apart.way_back, 1);
+}
+
+void bp_posix_stack_call(void (*body)(void *context), void *context) {
+    if (bp_apart.extent.lowest == NULL || getcontext(&bp_apart.there) != 0) {
+        body(context);
+    } else if (sigsetjmp(bp_apart.way_back, 0) == 0) {
+        bp_apart.body = body;
+        bp_apart.context = context;
+        bp_apart.there.uc_link = NULL;
+        bp_apart.there.uc_stack.ss_sp = bp_apart.extent.lowest;
+        bp_apart.there.uc_stack.ss_size = bp_apart.extent.size;
+        makecontext(&bp_apart.there, bp_begin_apart, 0);
+        (void)setcontext(&bp_apart.there);
+        abort(); /* it cannot return, and a body that did not run must not seem to have */
+    }
+}
+
+#else
+
+void bp_posix_stack_begin(void) {
+}
+
+void bp_posix_stack_end(void) {
+}
+
+void bp_posix_stack_call(void (*body)(void *context), void *context) {
+    body(context);
+}
+
+#endif
+
+/// Where it ends ///
+
+static bp_extent_t bp_stack_extent(void) {
+    return bp_apart.extent.lowest != NULL ? bp_apart.extent : bp_thread_stack();
+}
+
+uintptr_t bp_posix_stack_lowest(void) {
+    return (uintptr_t)bp_stack_extent().lowest;
+}
+
+#if BP_CFG_STACK
+
+uint8_t *bp_port_stack_limit(void) {
+    bp_extent_t extent = bp_stack_extent();
+    return extent.lowest != NULL ? extent.lowest + extent.guard : NULL;
 }
 
 #endif
