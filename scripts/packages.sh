@@ -16,6 +16,7 @@ aarch64=gcc-aarch64-linux-gnu aarch64cxx=g++-aarch64-linux-gnu
 # Its own compiler is no cross compiler.
 [ "$(uname -m)" != aarch64 ] || aarch64=gcc aarch64cxx=g++
 test="$demo
+git:git
 gcc-arm-none-eabi:arm-none-eabi-gcc
 gcc-riscv64-unknown-elf:riscv64-unknown-elf-gcc
 libnewlib-arm-none-eabi:newlib

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 __all__ = ["AGENT", "C_TESTS", "ROOT", "WARNINGS", "agent_sources", "defines", "requires_tool"]
-__all__ += ["requires_compiler", "run", "unhex", "vectors", "wire_structs"]
+__all__ += ["git", "requires_compiler", "run", "unhex", "vectors", "wire_structs"]
 
 ROOT = Path(__file__).resolve().parents[1]
 AGENT = ROOT / "device_runtime_c"
@@ -50,6 +50,14 @@ def requires_tool(tool: str, package: str) -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     return found
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git in ``folder``, as nobody in particular; return what it prints, without its end."""
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    command = [requires_tool("git", "git"), "-C", str(folder), *identity, *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+    return done.stdout.strip()
 
 
 def requires_compiler(cc: str) -> str:

@@ -43,14 +43,6 @@ def test_stacks_do_not_add_up_in_a_table() -> None:
     assert total[begin : begin + 13].strip() == ""
 
 
-def test_a_stack_that_was_used_to_its_end_is_at_least_that() -> None:
-    lines = assemble([with_stack(4096)]).configuration
-    assert lines["m4 warning"] == (
-        "the stack of fir is at least 4,096 bytes: all that was painted was used"
-    )
-    assert "m4 warning" not in assemble([with_stack(4095)]).configuration
-
-
 def test_a_stack_that_is_not_known_is_unsupported_and_no_number() -> None:
     report = assemble([replace(measurement(), stack="the agent cannot paint its stack")])
     assert "Stack (bytes)" not in report.calls[0]

@@ -93,6 +93,39 @@ def test_a_changed_header_is_noticed_and_the_old_one_remembered(
     assert back.image == before.image
 
 
+def test_a_header_whose_name_is_no_utf8_is_read_and_remembered(
+    tmp_path: Path, native: BoardSpec
+) -> None:
+    folder_of(tmp_path, {"h\udcff.h": "typedef int T;\n"})
+    (tmp_path / "f.c").write_bytes(b'#include "h\xff.h"\nint f(T n) { return n; }\n')
+    os.utime(tmp_path / "f.c", (1_000_000_000, 1_000_000_000))
+    first = build(native, [tmp_path])
+    assert shown(first) == {"f": "(n: i32) -> i32"}
+    assert first.sources == (tmp_path / "f.c", tmp_path / "h\udcff.h")
+    assert build(native, [tmp_path]).commands == ()
+    folder_of(tmp_path, {"h\udcff.h": "typedef short T;\n"})
+    assert shown(build(native, [tmp_path])) == {"f": "(n: i16) -> i32"}
+
+
+def test_headers_of_a_compiler_in_the_users_folder_are_not_the_users(
+    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is given by its path, and lies below no folder that is named, is."""
+    program = tmp_path / "tools" / "bin" / native.build.cc
+    text = "#include <stddef.h>\n#include <tool.h>\nint f(T n) { return n; }\n"
+    own = tmp_path.resolve() / "made" / "own.h"
+    files = {"src/f.c": text, "tools/include/tool.h": "typedef int T;\n", "made/own.h": ""}
+    folder_of(tmp_path, {**files, f"tools/bin/{native.build.cc}": ""})
+    call = f'{shutil.which(native.build.cc)} -isystem "{tmp_path}/tools/include"'
+    program.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    for _ in range(2):  # the second time from the cache
+        made = build(native, [tmp_path / "src"], cflags=f"-include {own}")
+        assert set(made.sources) >= {tmp_path / "src" / "f.c", own}
+        assert [path.name for path in made.sources if path.name == "tool.h"] == []
+
+
 def test_a_header_of_the_same_place_in_another_project_is_not_mistaken(
     tmp_path: Path, native: BoardSpec
 ) -> None:
@@ -246,6 +279,7 @@ def test_builds_at_the_same_time_share_an_empty_cache_unharmed(
         ("x.o: a.c b.h\n", ["a.c", "b.h"]),
         ("x.o: a.c \\\n /usr/include/b.h \\\n c.h\n", ["a.c", "/usr/include/b.h", "c.h"]),
         (r"x.o: my\ code.c cash$$.h no\#1.h", ["my code.c", "cash$.h", "no#1.h"]),
+        ("x.o: a\\\tb.c c\td.h e\u00a0f.h g\rh.h", ["a\tb.c", "c\td.h", "e\u00a0f.h", "g\rh.h"]),
     ],
 )
 def test_depfiles_are_read_as_make_reads_them(text: str, files: list[str]) -> None:

@@ -52,6 +52,12 @@ def library_of(folder: Path, texts: Sequence[str], name: str = "libmade.a") -> P
     return folder / name
 
 
+def test_a_file_may_be_called_as_an_option_is(tmp_path: Path, native: BoardSpec) -> None:
+    folder_of(tmp_path, {"-x.c": "int f(int n) { return n; }", "@g.c": "int g(void) { return 1; }"})
+    made = shown(build(native, [tmp_path / "-x.c", tmp_path / "@g.c"]))
+    assert (made["f"], made["g"]) == ("(n: i32) -> i32", "() -> i32")
+
+
 # C++ and assembler
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from boardprof.arguments.arguments import bind
 from boardprof.arguments.signature import pack_arguments, parse_signature
 from boardprof.cfunction import Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
@@ -199,3 +200,31 @@ def test_three_scalars_are_packed_in_a_few_microseconds() -> None:
         pack_arguments("f", signature, (256, -3, 0.5), {})
     # 1.5 us on the machine where it was written; a busy or slow one takes its time.
     assert time.process_time() - begin < 0.2
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "text"),
+    [
+        ("i32", ["16", "0x10", "+16", " 16", "0b10000", 16, np.int16(16)], "16"),
+        ("u8", ["true", "1", True, 1], "1"),
+        ("i8", ["-0", "false", 0, False], "0"),
+        ("bool", ["true", "1", "0x1", True, 1], "true"),
+        ("f64", ["1.5", "15e-1", "+1.50", 1.5, np.float32(1.5)], "1.5"),
+        ("f32", ["1", "1.0", " 1", 1, 1.0, True], "1"),
+        ("f64", ["100000000000000000000", 10**20, 1e20], "1e+20"),
+        ("f32", ["0.1", 0.1, np.float32(0.1), "0.10000000149"], "0.1"),
+        ("f64", ["0.1", 0.1], "0.1"),
+        ("f64", [np.float32(0.1)], "0.10000000149011612"),
+        ("f32", [16777217, "16777216"], "16777216"),
+        ("f32", [3.4028234663852886e38], "3.4028235e+38"),
+        ("f32", ["inf", float("inf")], "inf"),
+        ("f32", ["nan", float("nan")], "nan"),
+        ("f64", ["-0", -0.0], "-0"),
+    ],
+)
+def test_an_argument_shows_as_what_its_type_makes_of_it(
+    kind: str, values: list[object], text: str
+) -> None:
+    signature = parse_signature(f"(x: {kind}) -> void")
+    shown = {bind("f", signature, [value], {}).text for value in values}
+    assert shown == {f"x={text}"}

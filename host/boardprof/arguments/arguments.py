@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from boardprof.arguments.signature import Signature, in_order
+from boardprof.arguments.signature import Signature, in_order, scalar_text
 
 if TYPE_CHECKING:
     from boardprof.arguments.array_argument import ArrayArgument
@@ -58,11 +58,12 @@ def bind(
     values = in_order(function, signature, args, named)
     parts: list[bytes | ArrayArgument] = []
     texts: list[str] = []
-    for (name, _), pack, value in zip(signature.parameters, signature.packers, values, strict=True):
+    parameters = zip(signature.parameters, signature.packers, values, strict=True)
+    for (name, kind), pack, value in parameters:
         pointer = signature.pointers.get(name)
         if pointer is None:
             parts.append(pack(function, value))
-            texts.append(f"{name}={value}")
+            texts.append(f"{name}={scalar_text(kind, value)}")
             continue
         from boardprof.arguments.array_argument import (
             array_argument,  # numpy, only where there are arrays

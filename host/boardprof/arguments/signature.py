@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 import struct
@@ -16,6 +17,7 @@ from boardprof.cfunction import CHAR, SCALARS, Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
 __all__ = ["Signature", "in_order", "pack_arguments", "parse_signature", "scalar_packer"]
+__all__ += ["scalar_text"]
 
 _INTEGERS = {
     f"{sign}{bits}": (-(1 << bits - 1) if sign == "i" else 0, (1 << bits - (sign == "i")) - 1)
@@ -24,6 +26,8 @@ _INTEGERS = {
 }
 _FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
 _TAGS = {"f32": 0xCA, "f64": 0xCB}
+_SINGLE_DIGITS = 10
+"""More than a ``float`` ever needs, 9."""
 _WORDS = {"false": 0, "true": 1}
 _FORM = re.compile(r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)")
 _APART = re.compile(r", (?=\w+: )")
@@ -177,6 +181,33 @@ def scalar_packer(name: str, kind: str) -> Pack:
         return pack(as_type(number))  # type: ignore[no-any-return]
 
     return packed_integer
+
+
+def scalar_text(kind: str, value: object) -> str:
+    """Return how a Report shows a value that was packed, however it was given.
+
+    What is one value for the type is one text: ``16`` and ``"0x10"``, ``0.5`` and ``5e-1``.
+    """
+    if kind in _FLOATS:
+        number = float(value)  # type: ignore[arg-type]
+        text = repr(number) if kind == "f64" else _single_text(number)
+        return text.removesuffix(".0")
+    whole = _integer(value)
+    return str(bool(whole)).lower() if kind == "bool" else str(whole)
+
+
+def _single_text(number: float) -> str:
+    """Return the shortest text that means the same ``float``."""
+    single = _single(number)
+    short = (repr(float(f"{single:.{digits}g}")) for digits in range(1, _SINGLE_DIGITS))
+    return next((text for text in short if _single(float(text)) == single), repr(number))
+
+
+def _single(number: float) -> float:
+    try:
+        return float(struct.unpack("f", struct.pack("f", number))[0])
+    except OverflowError:  # a digit less may be beyond the largest
+        return math.inf
 
 
 def _refused(function: str, name: str, kind: str, value: object, error: Exception) -> UsageError:

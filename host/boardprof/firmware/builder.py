@@ -176,6 +176,7 @@ class _Build:
             libc,
             self._effective_flags(),
             missing,
+            _sources(compiled),
         )
 
     def _link_step(
@@ -281,6 +282,12 @@ class _Build:
         path = self._cache.root.resolve().joinpath(*place)
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
+
+
+def _sources(compiled: Sequence[Object]) -> tuple[Path, ...]:
+    """Return the user's files, each once; boardprof itself may be installed among them."""
+    every = dict.fromkeys(path for each in compiled for path in each.sources)
+    return tuple(path for path in every if not path.is_relative_to(runtime_dir()))
 
 
 def _object(path: Path) -> Object:

@@ -34,6 +34,7 @@ class Firmware:
         flags: with which the functions were compiled, beside the board's own.
         missing: functions that are left out, because they need a symbol that nothing defines:
             name -> symbol.
+        sources: the user's files that were compiled, and the headers that they include.
     """
 
     image: Path
@@ -45,6 +46,7 @@ class Firmware:
     libc: bool = False
     flags: str | None = None
     missing: dict[str, str] = field(default_factory=dict, hash=False)
+    sources: tuple[Path, ...] = ()
 
     def open(
         self,

@@ -69,7 +69,8 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
     """Return the files that ``named`` stand for; a folder stands for the sources in it.
 
     Raises:
-        UsageError: there is no such file, it is of no known kind, or a folder has no sources.
+        UsageError: there is no such file, it is of no known kind, a folder has no sources, or
+            there is a line break in a path.
     """
     found: dict[Path, str] = {}
     for source in map(Path, named):
@@ -82,12 +83,24 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
                     f"{file} is neither source nor object.",
                     hint="a file's name ends in .c, .cc, .cpp, .cxx, .S, .s, .o or .a",
                 )
-            found[file.parent.resolve() / file.name] = kind
+            path = file.parent.resolve() / file.name
+            if kind not in ("object", "archive"):
+                _check_path(str(path))
+            found[path] = kind
     return Sources(
         tuple(f for f, kind in found.items() if kind in ("c", "c++", "assembler")),
         tuple(f for f, kind in found.items() if kind == "object"),
         tuple(f for f, kind in found.items() if kind == "archive"),
     )
+
+
+def _check_path(path: str) -> None:
+    """See that what compilers tell of a path can be read: make has no form for a line break."""
+    if "\n" in path:
+        raise UsageError(
+            f"{path!r} cannot be compiled: there is a line break in its path.",
+            hint="rename the file or its folder",
+        )
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -133,7 +146,8 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
     roots = [(f"include{i}", folder) for i, folder in enumerate(folders)]
     return Unit(
         file.parent,
-        file.name,
+        # Or the compiler would take it for an option, or for a file of options.
+        f"./{file.name}" if file.name.startswith(("-", "@")) else file.name,
         tuple(words),
         flags.includes,
         (*roots, (RUNTIME, runtime_dir())),

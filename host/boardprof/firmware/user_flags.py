@@ -98,6 +98,11 @@ def user_flags(options: BuildOptions) -> UserFlags:
     for folder in map(Path, options.includes):
         if not folder.is_dir():
             raise UsageError(f"There is no folder {folder} to include from.")
+        if "\n" in str(folder.resolve()):
+            raise UsageError(
+                f"{str(folder)!r} is no folder to include from: there is a line break in its path.",
+                hint="rename it",
+            )
         folders[folder.resolve()] = None
     compiler = [*_words(options.optimize), *_absolute(_words(options.cflags))]
     given: dict[str, dict[Path, None]] = {"-I": folders}

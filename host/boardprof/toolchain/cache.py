@@ -119,7 +119,7 @@ def unwritable_cache(root: Path, error: OSError) -> BoardprofError:
 
 def digest(*parts: Any) -> str:
     """Return SHA-256 over ``parts``, plain data, in hex."""
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(parts, sort_keys=True)  # in ASCII, also file names that are not UTF-8
     return hashlib.sha256(text.encode()).hexdigest()
 
 

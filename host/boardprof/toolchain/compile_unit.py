@@ -92,6 +92,13 @@ class Unit:
         roots = {"": self.folder, _SYSTEM: Path("/"), **dict(self.roots)}
         return roots[label] / rest
 
+    def own_files(self, record: Record) -> tuple[Path, ...]:
+        """Return the files that an object was made of, the system's headers among them.
+
+        A file below no root may be the user's all the same, by ``-include`` for one.
+        """
+        return tuple(self.path(*at) for at in record.files)
+
 
 @dataclass(frozen=True)
 class Record:
@@ -133,10 +140,13 @@ def labelled_files(unit: Unit, depfile: str) -> dict[tuple[str, str], Path]:
 
 
 def parse_depfile(text: str) -> list[str]:
-    """Return the prerequisites in a depfile of GCC: one rule, in make's syntax."""
+    """Return the prerequisites in a depfile of GCC: one rule, in make's syntax.
+
+    Compilers put spaces and line breaks between names; other white space is part of a name.
+    """
     _, _, rest = text.replace("\\\n", " ").partition(":")
-    words: list[str] = re.findall(r"(?:\\.|\$\$|[^\s\\]|\\)+", rest)
-    return [re.sub(r"\\([ #])", r"\1", word).replace("$$", "$") for word in words]
+    words: list[str] = re.findall(r"(?:\\.|\$\$|[^ \n\\]|\\)+", rest)
+    return [re.sub(r"\\([ \t#])", r"\1", word).replace("$$", "$") for word in words]
 
 
 def is_tracked(flags: Iterable[str]) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from boardprof.errors import BuildError
@@ -36,10 +36,18 @@ _ENGLISH = {"LC_ALL": "", "LC_MESSAGES": "C", "LANGUAGE": "C"}
 
 @dataclass(frozen=True)
 class Object:
-    """A compiled unit: the file, and SHA-256 of its content in hex."""
+    """A compiled unit.
+
+    Attributes:
+        path: of the file.
+        sha256: of its content, in hex.
+        sources: the source and its headers, those of the system among them, but for those below
+            the compiler's own folder; () where another has compiled it.
+    """
 
     path: Path
     sha256: str
+    sources: tuple[Path, ...] = field(default=(), compare=False)
 
 
 class LinkFailure(BuildError):
@@ -76,7 +84,7 @@ class Compiler(Driver):
             made = self._cache.root / "objects" / record.sha256 / record.name
             self._cache.use(made)
             if self._is_valid(unit, record) and FileHashes().of(made) == record.sha256:
-                return Object(made, record.sha256)
+                return Object(made, record.sha256, self._sources(unit, record))
         return self._compile(unit, key, source)
 
     def link(
@@ -180,6 +188,18 @@ class Compiler(Driver):
             except (OSError, ValueError):  # damaged or just deleted: as if it were not there
                 continue
 
+    def _sources(self, unit: Unit, record: Record) -> tuple[Path, ...]:
+        """Return the files that an object was made of, but for those that the compiler brings.
+
+        It may be installed in a folder of the user's work tree that git ignores. A folder that has
+        the unit, too, such as /usr, is not the compiler's own.
+        """
+        programs = {Path(self._cc).absolute(), Path(self._cc).resolve()}
+        homes = {program.parent.parent for program in programs}
+        own = [home for home in homes if not unit.folder.is_relative_to(home)]
+        files = unit.own_files(record)
+        return tuple(file for file in files if not any(map(file.is_relative_to, own)))
+
     def _is_valid(self, unit: Unit, record: Record) -> bool:
         """Return whether every file that the object was made of is as it was then."""
         return all(
@@ -201,7 +221,7 @@ class Compiler(Driver):
             # In English: what is missing is read from it.
             self._tools.run(self._cc, command, unit.folder, failure, **_ENGLISH)
             # The assembler alone, for a .s file, writes none.
-            rule = depfile.read_text() if depfile.exists() else f"object: {unit.source}"
+            rule = _names_in(depfile) if depfile.exists() else f"object: {unit.source}"
             files = labelled_files(unit, rule)
             hashes = FileHashes()
             record = Record(
@@ -219,7 +239,7 @@ class Compiler(Driver):
         if settled and unit.tracked and not has_untracked(files):
             text = record.to_json()
             self._cache.write(text, "units", key, f"{digest(text)}.json")
-        return Object(kept, record.sha256)
+        return Object(kept, record.sha256, self._sources(unit, record))
 
 
 def _searched() -> list[str]:
@@ -228,9 +248,14 @@ def _searched() -> list[str]:
     return [folder for value in values for folder in value.split(os.pathsep) if folder[:1] == "/"]
 
 
+def _names_in(depfile: Path) -> str:
+    """Return a depfile's text; the name of a file need not be UTF-8."""
+    return os.fsdecode(depfile.read_bytes())
+
+
 def _read_files(depfile: Path, folder: Path, cache: Path) -> list[Path]:
     """Return the files that the linker has read, but for those that only this link had."""
-    named = (folder / file for file in parse_depfile(depfile.read_text()))
+    named = (folder / file for file in parse_depfile(_names_in(depfile)))
     return [path for path in named if path.is_file() and not path.is_relative_to(cache)]
 
 
