@@ -34,7 +34,7 @@ def mark(msg: str) -> None:
 
 
 def range_push(msg: str) -> int:
-    """Begin a range within those that this thread has pushed.
+    """Begin a range within those that this task of asyncio, or this thread, has pushed.
 
     Args:
         msg: its name.
@@ -49,13 +49,13 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """End the range that this thread pushed last.
+    """End the range that this task of asyncio, or this thread, pushed last.
 
     Returns:
         The depth of the range that has ended: 0 for the outermost.
 
     Raises:
-        UsageError: this thread has no range open.
+        UsageError: it has pushed none that is still open.
     """
     return pop_range()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -164,7 +165,70 @@ def test_operations_are_counted_where_a_formula_is_registered(native: Board) -> 
     assert prof.key_averages().table().splitlines()[1].endswith("Total FLOPs")
 
 
+def test_a_formula_that_fails_is_told_of_in_the_diagnostics_of_each_trace(native: Board) -> None:
+    told: list[tuple[str, ...]] = []
+
+    def run() -> None:
+        with profile(
+            schedule=schedule(wait=0, warmup=1, active=1, repeat=3),
+            on_trace_ready=lambda prof: told.append(prof.diagnostics),
+            with_flops=True,
+        ) as prof:
+            for step in range(6):
+                for _ in range(0 if step == 3 else 2):
+                    native.functions.fir(**fir_arguments())
+                prof.step()
+
+    register_flops("fir")(lambda shapes, args: int(args["taps"]))
+    try:
+        with pytest.warns(UserWarning, match="flops for fir fails") as warned:
+            run()
+    finally:
+        unregister_flops("fir")
+    assert [len(each) for each in told] == [1, 0, 1]
+    assert len(warned) == 2
+    for each in (told[0], told[2]):
+        assert each[0].startswith("The formula of flops for fir fails: KeyError('taps')")
+
+
 # -- counters of each call --------------------------------------------------------------------
+
+
+def test_calls_of_coroutines_count_for_the_ranges_of_their_own_task(rv32: Board) -> None:
+    def alone(count: int) -> int:
+        report = rv32.profile("sum", [1] * count, count, metrics=["instructions"], repeat=1)
+        found = report.calls[0]["instructions"]
+        assert isinstance(found, Count)
+        return found.value
+
+    @record_function("A")
+    async def a() -> None:
+        await asyncio.sleep(0.01)
+        rv32.functions.sum([1] * 3, 3)
+        await asyncio.sleep(0.1)
+
+    @record_function("B")
+    async def b() -> None:
+        await asyncio.sleep(0.05)
+        rv32.functions.sum([1] * 50, 50)
+        await asyncio.sleep(0.1)
+        await asyncio.to_thread(rv32.functions.sum, [1] * 7, 7)
+
+    async def both() -> None:
+        await asyncio.wait_for(asyncio.gather(a(), b()), 60)
+
+    with profile(metrics="instructions") as prof, record_function("both"):
+        asyncio.run(both())
+    counts = {e.name: e.metric_total("instructions") for e in prof.events() if e.kind == "range"}
+    three, fifty, seven = map(alone, (3, 50, 7))
+    assert counts == {
+        "A": Count(three),
+        "B": Count(fifty + seven),
+        "both": Count(three + fifty + seven),
+    }
+    rows = {row.key: row.metric("instructions") for row in prof.key_averages()}
+    assert rows["A"] == three
+    assert prof.diagnostics == ()
 
 
 def test_a_function_without_a_result_is_counted_as_a_measurement_counts_it(rv32: Board) -> None:

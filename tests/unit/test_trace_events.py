@@ -15,8 +15,9 @@ from boardprof.metrics import Count, Duration, Metric, Ratio
 from boardprof.trace.averages import FunctionEventAvg
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.event_lists import EventAverages, EventList, average
-from boardprof.trace.events import FunctionEvent, Trace, nest
+from boardprof.trace.events import FunctionEvent, Trace
 from boardprof.trace.export import stacks_text
+from boardprof.trace.nesting import nest
 from boardprof.trace.records import Kind, Thread
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
@@ -50,8 +51,21 @@ def span(duration_us: float | None) -> DeviceSpan:
 
 
 def nested(*events: FunctionEvent) -> list[FunctionEvent]:
-    numbered = [replace(each, id=number) for number, each in enumerate(events)]
-    nest(numbered)
+    """Number events, and link those of each thread as a program without tasks would."""
+    numbered = [replace(each) for each in events]
+    # Of what began at once, the longest is around the others.
+    order = sorted(numbered, key=lambda each: (each.start_ns, -each.end_ns))
+    for number, each in enumerate(order):
+        each.id = number
+    around = [
+        [
+            other
+            for other in reversed(order[:place])
+            if other.thread == each.thread and other.end_ns > each.start_ns
+        ]
+        for place, each in enumerate(order)
+    ]
+    nest(order, around)
     return numbered
 
 
@@ -94,7 +108,7 @@ def test_an_event_stands_in_none_of_another_thread() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 12)), max_size=12))
-def test_the_times_that_are_events_own_add_up_to_the_outermost(
+def test_what_is_an_events_own_is_when_nothing_stands_in_it(
     times: list[tuple[int, int]],
 ) -> None:
     events = nested(*[event(str(i), at, at + length) for i, (at, length) in enumerate(times)])
@@ -116,8 +130,10 @@ def test_the_times_that_are_events_own_add_up_to_the_outermost(
         if parent is not None:  # of all that hold it, the one that began last
             last = max(holders, key=lambda o: (o.start_ns, -o.end_ns, o.id))
             assert parent is last
-    outermost = sum(each.cpu_time_total for each in events if each.cpu_parent is None)
-    assert sum(each.self_cpu_time_total for each in events) == outermost
+        moments = set(range(int(each.time_range.start), int(each.time_range.end)))
+        for child in each.cpu_children:
+            moments -= set(range(int(child.time_range.start), int(child.time_range.end)))
+        assert each.self_cpu_time_total == len(moments)
 
 
 def test_a_range_has_the_time_on_boards_and_the_counts_of_what_stands_in_it() -> None:
@@ -180,6 +196,33 @@ def test_counts_of_several_boards_are_in_stacks_of_their_own() -> None:
     other.is_raw = True
     assert stacks_text(both, "ticks") == "m4;layer;f 7\nm0;f_(raw) 90\n"
     assert stacks_text(both, "self_cpu_time_total") == "layer 18\nlayer;f 2\nf 1\n"
+
+
+def test_a_step_in_a_range_of_one_task_gives_it_none_of_what_others_do() -> None:
+    # The task of `a` makes the step; another one calls within it, and so does that of `a` itself.
+    a = event("a", 0, 20)
+    step = event("ProfilerStep#1", 1, 19, kind="step")
+    others = call("f", 2, metrics={"n": Count(3)})
+    own = call("g", 4, metrics={"n": Count(4)})
+    for number, each in enumerate((a, step, others, own)):
+        each.id = number
+    nest([a, step, others, own], [[], [a], [], [step, a]])
+    assert [each.cpu_parent for each in (a, step, others, own)] == [None, a, None, step]
+    assert (a.metric_total("n"), step.metric_total("n")) == (Count(4), Count(7))
+
+
+def test_a_range_that_overlaps_a_step_has_all_of_its_own_calls() -> None:
+    step = event("ProfilerStep#0", 0, 10, kind="step")
+    a = event("a", 5, 20)
+    second = event("ProfilerStep#1", 11, 30, kind="step")
+    calls = [call("f", at, metrics={"n": Count(at)}) for at in (6, 12, 25)]
+    order = sorted([step, a, second, *calls], key=lambda each: each.start_ns)
+    for number, each in enumerate(order):
+        each.id = number
+    nest(order, [[], [step], [a, step], [a], [second, a], [second]])
+    assert a.metric_total("n") == Count(18)
+    assert [each.metric_total("n") for each in (step, second)] == [Count(6), Count(37)]
+    assert [each.cpu_parent for each in (step, a, second)] == [None, None, None]
 
 
 # -- averages ---------------------------------------------------------------------------------

@@ -266,9 +266,19 @@ def test_tensorboard_finds_each_trace_by_its_name(
 
 
 def test_a_worker_without_a_name_is_host_and_process(tmp_path: Path) -> None:
-    recorded(on_trace_ready=tensorboard_trace_handler(tmp_path))
-    (file,) = tmp_path.iterdir()
-    assert re.fullmatch(r".+_\d+\.\d+\.pt\.trace\.json", file.name)
+    for name in (None, ""):
+        recorded(on_trace_ready=tensorboard_trace_handler(tmp_path, name))
+    files = [*tmp_path.iterdir()]
+    assert len(files) == 2
+    for file in files:
+        assert re.fullmatch(r".+_\d+\.\d+\.pt\.trace\.json", file.name)
+
+
+@pytest.mark.parametrize("name", ["w/..", "/w", "a\\b", "a\0b"])
+def test_a_worker_whose_name_cannot_be_in_that_of_a_file_is_refused_at_once(name: str) -> None:
+    with pytest.raises(UsageError, match=r"worker_name=.* is no part of a file's name") as refused:
+        tensorboard_trace_handler("logs", name)
+    assert refused.value.hint == "no slashes; the folder is dir_name"
 
 
 def test_a_log_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

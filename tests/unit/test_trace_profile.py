@@ -377,6 +377,9 @@ def test_settings_that_cannot_be_are_refused() -> None:
         profile(activities=["cpu"])  # type: ignore[list-item]
     with pytest.raises(UnknownNameError, match="'metric'; did you mean 'metrics'"):
         profile(experimental_config={"metric": ["ticks"]})
+    with pytest.raises(UnknownNameError, match="setting of experimental_config") as unknown:
+        profile(experimental_config={"verbose": True})
+    assert "device_ranges" not in f"{unknown.value} {unknown.value.hint}"
     with pytest.raises(UsageError, match="one of both"):
         profile(experimental_config={"metrics": ["ticks"]}, metrics="ticks")
     with pytest.raises(UsageError, match="No metric is named"):
@@ -425,7 +428,7 @@ def test_ranges_cost_no_record_while_nothing_records() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with record_function("nobody looks") as range_:
-            assert [record for _, record in range_._open] == [None]
+            assert [each.record for each in range_._open] == [None]
 
 
 def test_with_boards_alone_the_host_has_no_ranges() -> None:

@@ -153,13 +153,13 @@ class FunctionEventAvg(TimeTexts):
     @cached_property
     def metric_names(self) -> tuple[str, ...]:
         """Counters that any of them has, or what stands in it."""
-        inner = (e for event in self.events for e in event.and_inner())
-        return tuple(dict.fromkeys(name for event in inner for name in event.metrics))
+        calls = (call for event in self.events for call in event.calls)
+        return tuple(dict.fromkeys(name for call in calls for name in call.metrics))
 
     @cached_property
     def is_raw(self) -> bool:
         """Whether any counter is raw; see `FunctionEvent.is_raw`."""
-        return any(inner.is_raw for event in self.events for inner in event.and_inner())
+        return any(call.is_raw for event in self.events for call in event.calls)
 
     def metric(self, name: str) -> float | None:
         """Return the mean of a counter for one call, us of times; None where no event has it.

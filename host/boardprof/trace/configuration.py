@@ -14,7 +14,7 @@ from boardprof.trace.unsupported import require_board_events
 __all__ = ["Configuration"]
 
 _ON_BOARD = ("device_ranges",)
-_SETTINGS = ("metrics", *_ON_BOARD)
+_SETTINGS = ("metrics",)
 
 
 class Configuration:
@@ -87,7 +87,7 @@ def _metrics(config: Mapping[str, object] | None, metrics: str | Iterable[str] |
     if config is not None and not isinstance(config, Mapping):
         raise UsageError(f"experimental_config={config!r:.60} is no dict.")
     for name, value in (config or {}).items():
-        if name not in _SETTINGS:
+        if name not in (*_SETTINGS, *_ON_BOARD):
             raise UnknownNameError("setting of experimental_config", name, _SETTINGS)
         if name in _ON_BOARD and value:
             require_board_events(name)

@@ -41,7 +41,7 @@ class EventAverages(Sequence[FunctionEventAvg]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """How long all events took the host, each moment counted once, us."""
+        """How long all events took the host, a moment once for each task, us."""
         return sum(each.self_cpu_time_total for each in self._averages)
 
     def total_average(self) -> FunctionEventAvg:
@@ -129,7 +129,7 @@ class EventList(Sequence[FunctionEvent]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """How long all of them took the host, each moment counted once, us."""
+        """How long all of them took the host, a moment once for each task, us."""
         return sum(event.self_cpu_time_total for event in self._events)
 
     def total_average(self) -> FunctionEventAvg:

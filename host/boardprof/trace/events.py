@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.trace.device_spans import DeviceSpan
+from boardprof.trace.nesting import CALLS, covered_ns, nest
 from boardprof.trace.recorder import Recorded
 from boardprof.trace.records import Kind, Record, Thread
 from boardprof.trace.time_texts import TimeTexts
 
-__all__ = ["CALLS", "FunctionEvent", "Interval", "Trace", "make_trace", "nest"]
+__all__ = ["CALLS", "FunctionEvent", "Interval", "Trace", "make_trace"]
 
 _STEP = "ProfilerStep#"
-CALLS = ("call", "measurement")
-"""Kinds of events that run on boards."""
 
 
 class Interval(NamedTuple):
@@ -58,8 +57,10 @@ class FunctionEvent(TimeTexts):
             sums go; else 1.
         untimed: why `device_time` is not known; "" where it is, of ranges, and where
             `Results.diagnostics` says it.
-        cpu_parent: the event of the same thread that it stands in; None: it is outermost.
+        cpu_parent: the innermost event that it stands in: one of its own task, or that was open
+            where the task was made; outside of tasks, of its thread. None: it is outermost.
         cpu_children: those that stand in it, and in no other in between.
+        calls_within: all calls and measurements that stand in it, in whatever in between.
     """
 
     id: int
@@ -82,6 +83,7 @@ class FunctionEvent(TimeTexts):
     untimed: str = ""
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
+    calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)
 
     @property
     def key(self) -> str:
@@ -101,9 +103,8 @@ class FunctionEvent(TimeTexts):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The same without what stands in it."""
-        inner_ns = sum(child.end_ns - child.start_ns for child in self.cpu_children)
-        return (self.end_ns - self.start_ns - inner_ns) / 1e3
+        """The same without what stands in it; where several tasks do at once, that is one time."""
+        return (self.end_ns - self.start_ns - covered_ns(self.cpu_children)) / 1e3
 
     @property
     def cpu_time(self) -> float:
@@ -145,15 +146,7 @@ class FunctionEvent(TimeTexts):
     @property
     def calls(self) -> list[FunctionEvent]:
         """It itself, if it is a call or a measurement; else those that stand in it."""
-        return [event for event in self.and_inner() if event.kind in CALLS]
-
-    def and_inner(self) -> Iterable[FunctionEvent]:
-        """Yield the event, and all that stand in it."""
-        left = [self]
-        while left:
-            event = left.pop()
-            yield event
-            left += event.cpu_children
+        return [self, *self.calls_within] if self.kind in CALLS else self.calls_within
 
     @property
     def stack(self) -> tuple[str, ...]:
@@ -187,6 +180,7 @@ class Trace:
         base_ns: the host's clock when it began.
         unix_ns: the time of day when it began.
         diagnostics: what is to be known of it: what is missing, and why.
+        around_marks: the event that an instant stands in, of those that stand in any.
     """
 
     events: tuple[FunctionEvent, ...]
@@ -194,6 +188,7 @@ class Trace:
     base_ns: int
     unix_ns: int
     diagnostics: tuple[str, ...]
+    around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
 
     def and_then(self, later: Trace) -> Trace:
         """Return both as one."""
@@ -207,6 +202,7 @@ class Trace:
             self.base_ns,
             self.unix_ns,
             tuple(dict.fromkeys((*self.diagnostics, *later.diagnostics))),
+            {**self.around_marks, **later.around_marks},
         )
 
 
@@ -221,9 +217,15 @@ def make_trace(recorded: Recorded, flops: Flops) -> Trace:
         (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
     )
     events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
-    nest(events)
+    known = dict(zip(others, events, strict=True))
+    nest(events, [tuple(_around(record, known)) for record in others])
     return Trace(
-        events, marks, recorded.begin_ns, recorded.unix_ns, tuple(_diagnostics(recorded, events))
+        events,
+        marks,
+        recorded.begin_ns,
+        recorded.unix_ns,
+        tuple(_diagnostics(recorded, events)),
+        {mark: outer for mark in marks if (outer := next(_around(mark, known), None)) is not None},
     )
 
 
@@ -253,25 +255,13 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
     )
 
 
-def nest(events: Sequence[FunctionEvent]) -> None:
-    """Link each event with the innermost one of its thread that it stands in as a whole.
-
-    Events that overlap without one standing in the other are not related.
-    """
-    threads: dict[int, list[FunctionEvent]] = {}
-    for event in events:
-        threads.setdefault(event.thread.id, []).append(event)
-    for on_thread in threads.values():
-        around: list[FunctionEvent] = []
-        for event in sorted(on_thread, key=lambda e: (e.start_ns, -e.end_ns, e.id)):
-            while around and around[-1].end_ns <= event.start_ns:
-                around.pop()
-            # All began before; one that has ended holds nothing that the last one does not.
-            parent = next((e for e in reversed(around) if event.end_ns <= e.end_ns), None)
-            if parent is not None:
-                event.cpu_parent = parent
-                parent.cpu_children.append(event)
-            around.append(event)
+def _around(record: Record, events: Mapping[Record, FunctionEvent]) -> Iterator[FunctionEvent]:
+    """Yield what was open when a record began, the innermost first, as far as it is recorded."""
+    outer = record.around
+    while outer is not None:
+        if outer in events:
+            yield events[outer]
+        outer = outer.around
 
 
 def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterable[str]:

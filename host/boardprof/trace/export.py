@@ -13,6 +13,7 @@ from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent, Trace
+from boardprof.trace.lanes import lanes_of
 from boardprof.trace.records import Record, Thread
 from boardprof.trace.schedule import ProfilerActivity
 from boardprof.trace.table import of_device
@@ -48,8 +49,9 @@ def chrome_trace_text(
     """
     events: list[TraceEvent] = []
     if ProfilerActivity.CPU in activities:
-        events += [_host_event(each, with_modules) for each in trace.events]
-        events += [_mark(each, trace.base_ns) for each in trace.marks]
+        lanes = lanes_of(trace.events)
+        events += [_host_event(each, lanes[each], with_modules) for each in trace.events]
+        events += [_mark(each, trace, lanes) for each in trace.marks]
     events += _board_events(trace)
     beside: dict[str, object] = {
         _BASE: trace.unix_ns,
@@ -58,11 +60,12 @@ def chrome_trace_text(
     return chrome_trace(events, metadata={**beside, **metadata})
 
 
-def _host(thread: Thread) -> Track:
-    return Track(f"host, process {os.getpid()}", f"{thread.name} ({thread.id})")
+def _host(thread: Thread, lane: int) -> Track:
+    more = "" if lane == 1 else f" ({lane})"
+    return Track(f"host, process {os.getpid()}", f"{thread.name} ({thread.id}){more}")
 
 
-def _host_event(event: FunctionEvent, with_modules: bool) -> TraceEvent:
+def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEvent:
     args: dict[str, object] = dict(event.args)
     if event.board:
         args["board"] = event.board
@@ -80,12 +83,16 @@ def _host_event(event: FunctionEvent, with_modules: bool) -> TraceEvent:
     if event.is_unfinished:
         args["unfinished"] = True
     start, end = event.time_range
-    return TraceEvent(event.name, start, end - start, _host(event.thread), args, event.kind)
+    return TraceEvent(event.name, start, end - start, _host(event.thread, lane), args, event.kind)
 
 
-def _mark(record: Record, base_ns: int) -> TraceEvent:
-    start_us = (record.start_ns - base_ns) / 1e3
-    return TraceEvent(record.name, start_us, None, _host(record.thread), record.args, "mark")
+def _mark(record: Record, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
+    start_us = (record.start_ns - trace.base_ns) / 1e3
+    around = trace.around_marks.get(record)
+    # What it stands in may be another thread's.
+    is_there = around is not None and around.thread == record.thread
+    track = _host(record.thread, lanes[around] if around is not None and is_there else 1)
+    return TraceEvent(record.name, start_us, None, track, record.args, "mark")
 
 
 def _board_events(trace: Trace) -> Iterator[TraceEvent]:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -230,9 +232,13 @@ class profile(Results):
         assert self._recorder is not None
         recorder, self._recorder = self._recorder, None
         recorded = recorder.finish()
-        trace = make_trace(recorded, self._flops)
+        failed: dict[str, str] = {}
+        trace = make_trace(recorded, functools.partial(self._flops, failed))
+        trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
         is_more = self._accumulates and self._trace is not None
         self._trace = self._trace.and_then(trace) if is_more and self._trace else trace
+        for text in failed.values():
+            warn_user(text)
         if recorded.unknown:
             warn_user(_uncounted(recorded))
 
@@ -248,13 +254,14 @@ class profile(Results):
             except Exception as error:  # whatever a user's handler raises; the profile goes on
                 self._handler_error = error
 
-    def _flops(self, record: Record) -> int | None:
+    def _flops(self, failed: dict[str, str], record: Record) -> int | None:
+        """Return the operations of one call; what fails is noted once for each function."""
         if not self._wanted.with_flops or not record.board or record.shapes is None:
             return None
         try:
             return flops_of(record.name, record.dims, record.values)
         except UsageError as error:  # of a formula; what was recorded is worth more
-            warn_user(str(error))
+            failed.setdefault(record.name, str(error))
             return None
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 from boardprof.errors import UsageError
-from boardprof.trace.records import Kind, Record, begin_range, check_name, now_ns
+from boardprof.trace.open_ranges import Open, begin, end, innermost_of, open_here
+from boardprof.trace.records import Kind, begin_range, check_name, now_ns
 
 __all__ = ["pop_range", "push_range", "record_function"]
 
@@ -43,12 +45,12 @@ class record_function:
         self.name = name
         self.args = args
         self._kind = kind
-        self._open: list[tuple[int, Record | None]] = []  # with the thread of each
+        self._open: list[Open] = []  # in all contexts
 
     def __enter__(self) -> Self:
         """Begin the range."""
-        began = begin_range(self.name, self._kind, self.args)
-        self._open.append((threading.get_ident(), began))
+        record = begin_range(self.name, self._kind, self.args)
+        self._open.append(begin(self, record))
         return self
 
     def __exit__(
@@ -67,9 +69,10 @@ class record_function:
                 f"The range {self.name!r:.60} cannot end: it has not begun.",
                 hint="use record_function by `with`",
             )
-        mine = [i for i, (thread, _) in enumerate(self._open) if thread == threading.get_ident()]
-        _, record = self._open.pop(mine[-1] if mine else -1)
-        _end(record, error)
+        # Of another context is what a generator has begun that is closed elsewhere, or a step.
+        mine = innermost_of(self) or self._open[-1]
+        self._open.remove(mine)
+        _end(mine, error)
 
     def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
         """Put a range around each call of ``function``; of a coroutine, until it has returned.
@@ -106,24 +109,37 @@ class record_function:
         return ranged
 
 
-class _Pushed(threading.local):
-    """The ranges of one thread that were pushed and not popped."""
+class _Pusher(NamedTuple):
+    """Who pushes ranges and pops them: a task of asyncio, or a thread outside of tasks."""
 
-    def __init__(self) -> None:
-        self.open: list[Record | None] = []
+    thread: int
+    task: object
 
 
-_PUSHED = _Pushed()
+def _pushed() -> list[Open]:
+    """Return what this task, or thread, has pushed and not popped, the innermost first."""
+    pusher = _pusher()
+    return [each for each in open_here() if each.owner == pusher]
+
+
+def _pusher() -> _Pusher:
+    # What is not imported runs no task.
+    asyncio = sys.modules.get("asyncio")
+    try:
+        task = None if asyncio is None else asyncio.current_task()
+    except RuntimeError:  # no loop runs on this thread
+        task = None
+    return _Pusher(threading.get_ident(), task)
 
 
 def push_range(name: str) -> int:
-    """Begin a range on this thread; return its depth, 0 for the outermost."""
-    _PUSHED.open.append(begin_range(name))
-    return len(_PUSHED.open) - 1
+    """Begin a range in this task or thread; return its depth, 0 for the outermost."""
+    begin(_pusher(), begin_range(name))
+    return len(_pushed()) - 1
 
 
 def pop_range(error: BaseException | None = None) -> int:
-    """End the innermost range of this thread that was pushed; return its depth.
+    """End the innermost range that this task or thread has pushed; return its depth.
 
     Args:
         error: that has ended it.
@@ -131,16 +147,19 @@ def pop_range(error: BaseException | None = None) -> int:
     Raises:
         UsageError: there is none.
     """
-    if not _PUSHED.open:
+    pushed = _pushed()
+    if not pushed:
         raise UsageError(
-            "range_pop without a range: this thread has pushed none that is still open.",
-            hint="one range_pop for each range_push, on the same thread",
+            "range_pop without a range: this thread or task has pushed none that is still open.",
+            hint="one range_pop for each range_push, in the same thread or task",
         )
-    _end(_PUSHED.open.pop(), error)
-    return len(_PUSHED.open)
+    _end(pushed[0], error)
+    return len(pushed) - 1
 
 
-def _end(record: Record | None, error: BaseException | None) -> None:
-    if record is not None:
-        record.end_ns = now_ns()
-        record.error = "" if error is None else type(error).__name__
+def _end(opened: Open, error: BaseException | None) -> None:
+    ended_ns = now_ns()
+    end(opened)
+    if opened.record is not None:
+        opened.record.end_ns = ended_ns
+        opened.record.error = "" if error is None else type(error).__name__

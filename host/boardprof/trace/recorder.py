@@ -18,6 +18,7 @@ from boardprof.errors import UsageError
 from boardprof.trace.board_clock import BoardClock
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
+from boardprof.trace.open_ranges import Open, begin, end, innermost_record
 from boardprof.trace.records import RECORDINGS, Kind, Record, now_ns, this_thread
 from boardprof.trace.schedule import ProfilerActivity
 
@@ -188,6 +189,7 @@ class _CallObservation:
         self._call = call
         self._counters = counters
         self._is_made = False
+        self._open: Open | None = None
         kind: Kind = "call" if call.rounds is None else "measurement"
         self._record = Record(
             call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
@@ -195,8 +197,11 @@ class _CallObservation:
 
     def begin(self) -> None:
         """Note the time."""
-        self._record.start_ns = now_ns()
-        self._recorder.add(self._record)
+        record = self._record
+        record.around = innermost_record()
+        self._open = begin(self, record)
+        record.start_ns = now_ns()
+        self._recorder.add(record)
 
     def through(self, value: Value, is_plain: bool) -> Value:
         """Count, if anything is counted, and note that the board was called."""
@@ -214,6 +219,8 @@ class _CallObservation:
         """Note the time, and then what is known of the call."""
         record, wanted = self._record, self._recorder.wanted
         ended_ns = now_ns()
+        if self._open is not None:
+            end(self._open)
         if error is not None:
             record.error = type(error).__name__
             record.is_refused = isinstance(error, UsageError) and not self._is_made

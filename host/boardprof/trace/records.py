@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from boardprof.errors import UsageError
 from boardprof.metrics import Metric
 from boardprof.trace.device_spans import RawSpan
+from boardprof.trace.open_ranges import innermost_record
 
 __all__ = ["RECORDINGS", "Kind", "Record", "Thread"]
 __all__ += ["begin_range", "check_name", "mark", "now_ns", "this_thread"]
@@ -33,9 +34,10 @@ class Record:
     Attributes:
         name: the range's, or the called function's.
         kind: what it is.
-        thread: where it happened; what nests does so on one thread.
+        thread: where it happened.
         start_ns: of the host's clock, ns.
         end_ns: likewise.
+        around: the innermost that was open in its context when it began; None: nothing was.
         args: what was said of a range, or is known of a call.
         board: that was called, "" for none.
         shapes: of a call's arguments, as Reports show them; None: not asked for, or not known.
@@ -55,6 +57,7 @@ class Record:
     thread: Thread
     start_ns: int
     end_ns: int | None = None
+    around: Record | None = field(default=None, repr=False)
     args: dict[str, object] = field(default_factory=dict)
     board: str = ""
     shapes: str | None = None
@@ -92,13 +95,16 @@ def check_name(name: object) -> None:
 def begin_range(name: str, kind: Kind = "range", args: object = None) -> Record | None:
     """Begin a range; None where nothing records. It ends when its `end_ns` is set.
 
+    It is in what is open in this context, and is not open there itself.
+
     Raises:
         UsageError: the name is no text.
     """
     check_name(name)
     if not RECORDINGS:
         return None
-    record = Record(name, kind, this_thread(), now_ns(), args=_args(args))
+    around = innermost_record()
+    record = Record(name, kind, this_thread(), now_ns(), around=around, args=_args(args))
     for recording in tuple(RECORDINGS):
         recording.append(record)
     return record

@@ -14,6 +14,9 @@ from boardprof.errors import UsageError
 
 __all__ = ["tensorboard_trace_handler"]
 
+_NOT_IN_NAMES = ("/", "\\", "\0")
+"""What the name of a file has nowhere, on one system or another."""
+
 
 class _Exports(Protocol):
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None: ...
@@ -26,18 +29,23 @@ def tensorboard_trace_handler(
 
     Args:
         dir_name: of the files; made if it is not there.
-        worker_name: None: host and process, when the first trace is ready.
+        worker_name: None or "": host and process, when the first trace is ready.
         use_gzip: compress the files; their names end in ``.gz`` then.
 
     Raises:
-        UsageError: a name is no text; or, when a trace is ready, the folder or the file cannot be
-            written.
+        UsageError: a name is no text, or the worker's cannot stand in that of a file; or, when a
+            trace is ready, the folder or the file cannot be written.
     """
     if not isinstance(dir_name, str | os.PathLike) or not isinstance(worker_name, str | None):
         raise UsageError(
             f"dir_name={dir_name!r:.60}, worker_name={worker_name!r:.60}: names are texts."
         )
-    worker = worker_name
+    if worker_name is not None and any(each in worker_name for each in _NOT_IN_NAMES):
+        raise UsageError(
+            f"worker_name={worker_name!r:.60} is no part of a file's name.",
+            hint="no slashes; the folder is dir_name",
+        )
+    worker = worker_name or None
 
     def handler(prof: _Exports) -> None:
         nonlocal worker
