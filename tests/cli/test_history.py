@@ -59,6 +59,20 @@ def test_runs_are_listed_the_newest_first(filled: Path, history: Command) -> Non
     ]
 
 
+def test_a_run_that_failed_is_marked_in_the_list(filled: Path, history: Command) -> None:
+    git = GitState("a1b2c3d4" * 5, "main", is_dirty=False)
+    History(filled).save(report_of({"cycles": [13]}, device="m5"), git=git, has_failed=True)
+    head, third, second, _ = history(filled).out.splitlines()
+    assert head.split()[3:6] == ["Name", "Result", "Git"]
+    assert third.split()[3:] == ["failed", "main", "a1b2c3d4", "m5", "fir", "-O2"]
+    assert second.split()[3:5] == ["pr-118", "m4"]
+    lines = [json.loads(line) for line in history(filled, "--json").out.splitlines()]
+    assert [line["failed"] for line in lines] == [True, False, False]
+    shown = history(filled, "show", "last").out
+    assert shown.startswith("Run: #3 (failed; branch main, a1b2c3d4)\nTime (UTC): ")
+    assert "\nResult: failed\n" in shown
+
+
 def test_a_list_that_stops_says_of_how_many(path: Path, history: Command) -> None:
     for _ in range(23):
         History(path).save(report_of({"cycles": [11]}))

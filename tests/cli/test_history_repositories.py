@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,12 +14,9 @@ import pytest
 from boardprof.history.run import Run
 from boardprof.history.store import History
 from boardprof.run.saving import git_state
-from tests.cli.command import Outcome, boardprof
+from tests.cli.command import FIXTURES, Outcome, boardprof
+from tests.support import git
 from tests.unit.reports import report_of
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("git") is None, reason="git is not installed (Debian: git)"
-)
 
 SOURCE = "int twice(int x) { return 2 * x; }\n"
 
@@ -31,10 +29,7 @@ class World:
         self.history = History(root / "history.sqlite")
 
     def git(self, folder: str, *words: str) -> str:
-        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-        command = ["git", "-C", str(self.root / folder), *identity, *words]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
-        return done.stdout.strip()
+        return git(self.root / folder, *words)
 
     def repository(self, name: str) -> Path:
         """Make one with a source and a commit of its own on the branch main."""
@@ -62,6 +57,12 @@ class World:
     def found(self, folder: str, reference: str) -> int:
         """Return the number of the run that a reference means in a folder."""
         return History(self.history.path, folder=self.root / folder).run(reference).id
+
+    def is_dirty(self, folder: str, target: str, *words: str) -> bool:
+        """Measure really; return whether what was measured is as git has it."""
+        git = self.measured(folder, target, *words).git
+        assert git is not None
+        return git.is_dirty
 
     def measured(self, folder: str, target: str, *words: str) -> Run:
         """Measure really; return what was kept."""
@@ -221,6 +222,115 @@ def test_a_source_that_git_does_not_track_is_a_change(world: World) -> None:
     assert not is_dirty("f.o")
     assert not is_dirty("f.c", "../other/f.c", "../g.c")
     assert git_state([outside], folder) is None
+
+
+def test_a_header_that_git_does_not_track_is_a_change(world: World) -> None:
+    folder = world.repository("ours")
+    (folder / ".git" / "info" / "exclude").write_text("*.h\n")
+    (folder / "f.c").write_text('#include <stddef.h>\n#include "../cfg.h"\n' + SOURCE)
+    (world.root / "cfg.h").write_text("")
+    world.git("ours", "commit", "-q", "-a", "-m", "with a header of elsewhere")
+
+    def is_dirty(*words: str) -> bool:
+        return world.is_dirty("ours", "f.c:twice", *words)
+
+    assert not is_dirty()
+    (folder / "f.c").write_text('#include "cfg.h"\n' + SOURCE)
+    (folder / "include").mkdir()
+    (folder / "include" / "cfg.h").write_text("")
+    world.git("ours", "commit", "-q", "-a", "-m", "with a header of its own")
+    assert is_dirty("-I", "include")
+    assert is_dirty("-I", "include")  # from the cache
+    world.git("ours", "add", "--force", "include/cfg.h")
+    world.git("ours", "commit", "-q", "-m", "which is tracked now")
+    assert not is_dirty("-I", "include")
+
+
+@pytest.mark.parametrize(
+    "option", ["-include {}/ign/q.h", "-include ../ign/q.h", "-isystem ../ign"]
+)
+def test_a_header_of_an_ignored_folder_is_a_change(world: World, option: str) -> None:
+    folder = world.repository("ours")
+    (folder / ".git" / "info" / "exclude").write_text("ign/\n")
+    for name, text in {"src/f.c": f"#include <stdio.h>\n{SOURCE}", "ign/q.h": ""}.items():
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(text)
+    if "isystem" in option:
+        (folder / "src" / "f.c").write_text(f"#include <q.h>\n{SOURCE}")
+    world.git("ours", "add", "src")
+    world.git("ours", "commit", "-q", "-m", "src")
+    flags = f"--cflags={option.format(folder)}"
+    assert world.is_dirty("ours/src", "f.c:twice", flags)
+    assert world.is_dirty("ours/src", "f.c:twice", flags)  # from the cache
+    world.git("ours", "add", "--force", "ign")
+    world.git("ours", "commit", "-q", "-m", "which is tracked now")
+    assert not world.is_dirty("ours/src", "f.c:twice", flags)
+
+
+def test_of_thousands_of_headers_each_is_looked_for(world: World) -> None:
+    folder = world.repository("ours")
+    empty = world.git("ours", "hash-object", "-w", "/dev/null")
+    names = [f"include/a_header_with_a_rather_long_name/and_a_number_{i}.h" for i in range(30_000)]
+    index = ["git", "-C", str(folder), "update-index"]
+    lines = "".join(f"100644 {empty}\t{name}\n" for name in names)
+    subprocess.run([*index, "--index-info"], input=lines, text=True, check=True, timeout=30)
+    listed = "".join(f"{name}\n" for name in names)  # they are not on the disk: nor are they gone
+    subprocess.run(
+        [*index, "--skip-worktree", "--stdin"], input=listed, text=True, check=True, timeout=30
+    )
+    world.git("ours", "commit", "-q", "-m", "headers")
+    sources = [folder / name for name in names]
+    clean = git_state([folder / "f.c"], sources=sources)
+    assert clean is not None
+    assert not clean.is_dirty
+    dirty = git_state([folder / "f.c"], sources=[*sources, folder / "include" / "another.h"])
+    assert dirty is not None
+    assert dirty.is_dirty
+
+
+def test_where_git_does_not_list_what_it_tracks_nothing_is_known(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = world.repository("ours")
+    failing = world.root / "bin" / "git"
+    failing.parent.mkdir()
+    failing.write_text(
+        f'#!/bin/sh\ncase "$1" in ls-files) exit 1;; esac\nexec {shutil.which("git")} "$@"\n'
+    )
+    failing.chmod(0o755)
+    assert git_state([folder / "f.c"]) is not None
+    monkeypatch.setenv("PATH", f"{failing.parent}:{os.environ['PATH']}")
+    assert git_state([folder / "f.c"]) is None
+    assert git_state([], folder) is not None
+
+
+def test_names_that_are_no_utf8_are_tracked_and_kept(world: World) -> None:
+    folder = world.repository("ours\udcff")
+    (folder / "g\udcfe.h").write_text("")
+    (folder / "f.c").write_bytes(b'#include "g\xfe.h"\n' + SOURCE.encode())
+    assert world.is_dirty("ours\udcff", "f.c:twice")
+    world.git("ours\udcff", "add", ".")
+    world.git("ours\udcff", "commit", "-q", "-m", "g")
+    run = world.measured("ours\udcff", "f.c:twice")
+    assert run.git is not None
+    assert (run.git.is_dirty, run.git.place) == (False, f"{world.root}/ours?")
+    assert world.found("ours\udcff", "main") == run.id
+
+
+def test_a_run_that_failed_is_not_its_branchs(world: World) -> None:
+    folder = world.repository("ours")
+    shutil.copy(FIXTURES / "faulty.c", folder)
+    world.git("ours", "add", ".")
+    world.git("ours", "commit", "-q", "-m", "faulty")
+    command = ("run", "-q", "-b", "native", "faulty.c:all", "--repeat=1", "--save=base")
+    assert world.command("ours", *command).code == 6
+    found = world.command("ours", "compare", "main")
+    assert found.code == 2
+    assert "There is no whole run of 'main'" in found.err
+    assert "#1 is of main, and failed or was interrupted" in found.err
+    whole = world.measured("ours", "f.c:twice").id
+    assert world.command("ours", *command).code == 6
+    assert [world.found("ours", word) for word in ("main", "last")] == [whole, 3]
 
 
 def test_a_submodule_is_a_repository_of_its_own(two: World) -> None:

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import random
 import resource
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -29,7 +28,7 @@ from boardprof.history.store import History
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from boardprof.run.saving import check_save_name, git_state, keep_run
-from tests.support import ROOT
+from tests.support import ROOT, git
 from tests.unit.reports import report_of
 
 A, B = "a1b2c3d4" * 5, "a1b2ffff" * 5
@@ -135,6 +134,22 @@ def test_a_run_is_found_by_number_name_branch_and_commit(
 def test_there_is_no_such_run(filled: History, reference: str) -> None:
     with pytest.raises(UnknownNameError, match="There is no run"):
         filled.run(reference)
+
+
+def test_beyond_the_oldest_run_of_a_name_there_is_none_though_a_branch_be_called_so(
+    filled: History,
+) -> None:
+    filled.save(report(7), "main", git=GitState(B, "main", False))
+    filled.save(report(8), git=GitState(B, "main", False))
+    assert filled.run("main").id == 7
+    with pytest.raises(UnknownNameError, match="There is no run 'main~1'") as one:
+        filled.run("main~1")
+    assert one.value.hint == "1 run was saved as main: main is the oldest"
+    filled.save(report(9), "main")
+    assert filled.run("main~1").id == 7
+    with pytest.raises(UnknownNameError, match="There is no run 'main~2'") as two:
+        filled.run("main~2")
+    assert two.value.hint == "2 runs were saved as main: main~1 is the oldest"
 
 
 def test_a_branch_that_was_only_run_with_changes_names_that_run(filled: History) -> None:
@@ -539,14 +554,6 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def git(folder: Path, *words: str) -> str:
-    identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-    command = ["git", "-C", str(folder), *identity, *words]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
-    return done.stdout.strip()
-
-
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed (Debian: git)")
 def test_a_run_knows_its_commit_branch_and_whether_files_were_changed(here: Path) -> None:
     tree = here / "tree"
     tree.mkdir()

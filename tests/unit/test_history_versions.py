@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 import sqlite3
-import subprocess
 import sys
 import tempfile
 import zlib
@@ -21,6 +19,7 @@ from boardprof.errors import UnknownNameError
 from boardprof.history.run import GitState
 from boardprof.history.store import History
 from boardprof.report.report import Report
+from tests.support import git
 from tests.unit.reports import report_of
 
 VERSION_1 = """
@@ -35,6 +34,14 @@ CREATE INDEX runs_by_commit ON runs (git_commit);
 PRAGMA application_id = 1651533929;
 PRAGMA user_version = 1;
 PRAGMA journal_mode = WAL;
+"""
+
+
+VERSION_2 = """
+ALTER TABLE runs ADD COLUMN git_repository TEXT;
+ALTER TABLE runs ADD COLUMN started_in TEXT;
+UPDATE runs SET git_repository = '/there/.git', started_in = '/here/.git';
+PRAGMA user_version = 2;
 """
 
 
@@ -59,6 +66,13 @@ def version_1(path: Path, commit: str | None = "a1b2c3d4" * 5) -> Path:
     return path
 
 
+def version_2(path: Path) -> Path:
+    """Write a file of version 2 with the runs of `version_1`."""
+    with closing(sqlite3.connect(version_1(path))) as file:
+        file.executescript(VERSION_2)
+    return path
+
+
 def version_of(path: Path) -> int:
     with closing(sqlite3.connect(path)) as file:
         return int(file.execute("PRAGMA user_version").fetchone()[0])
@@ -73,11 +87,23 @@ def test_an_old_file_is_read_and_looking_changes_nothing(tmp_path: Path) -> None
     assert version_of(history.path) == 1
 
 
+def test_a_file_without_failures_is_read_and_its_runs_did_not_fail(tmp_path: Path) -> None:
+    history = History(version_2(tmp_path / "h.sqlite"))
+    run = history.run("main")
+    assert (run.id, run.has_failed, run.started_in) == (2, False, "/here/.git")
+    assert run.git == GitState("a1b2c3d4" * 5, "main", is_dirty=False, repository="/there/.git")
+    assert version_of(history.path) == 2
+    assert history.save(report(3), git=run.git, has_failed=True) == 3
+    assert version_of(history.path) == 3
+    assert [run.has_failed for run in history.runs()] == [True, False, False]
+    assert history.find("main") == report(2)
+
+
 def test_what_is_written_brings_an_old_file_up_to_date(tmp_path: Path) -> None:
     history = History(version_1(tmp_path / "h.sqlite"))
     state = GitState("b" * 40, "main", is_dirty=False, repository="/there/.git")
     assert history.save(report(3), "new", git=state) == 3
-    assert version_of(history.path) == 2
+    assert version_of(history.path) == 3
     assert [history.find(f"#{i}") for i in (1, 2, 3)] == [report(1), report(2), report(3)]
     assert history.run("new").git == state
     assert history.run("old").command == "boardprof run"
@@ -122,14 +148,7 @@ def test_two_processes_bring_one_file_up_to_date_at_once_and_lose_nothing(tmp_pa
     assert all(history.find(f"run-{i}") == report(i) for i in range(10, 40))
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed (Debian: git)")
 def test_an_old_run_is_of_the_repository_that_has_its_commit(tmp_path: Path) -> None:
-    def git(folder: Path, *words: str) -> str:
-        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
-        command = ["git", "-C", str(folder), *identity, *words]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
-        return done.stdout.strip()
-
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
         git(tmp_path / name, "init", "-q", "-b", "main")

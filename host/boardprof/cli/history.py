@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from boardprof.cli.group import Commands
+from boardprof.cli.options import Whole
 from boardprof.cli.output import echo_note, echo_odd_rows, echo_table
 from boardprof.cli.output_options import json_option, width_option
 
@@ -22,7 +23,7 @@ __all__ = ["history"]
     "--limit",
     default=20,
     show_default=True,
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     metavar="N",
     help="So many at most; 0: all.",
 )

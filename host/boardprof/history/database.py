@@ -45,6 +45,9 @@ _MIGRATIONS: Final = (
     ALTER TABLE runs ADD COLUMN git_repository TEXT;
     ALTER TABLE runs ADD COLUMN started_in TEXT;
     """,
+    """
+    ALTER TABLE runs ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 """Statements that take the file from version i to i + 1; those that were published never change."""
 
@@ -52,8 +55,8 @@ SCHEMA_VERSION: Final = len(_MIGRATIONS)
 """Of the file, in its user_version."""
 
 _AS_NOW: Final = {
-    1: "SELECT id, time, name, command, git_commit, git_branch, git_dirty, version, rows, "
-    "contents, report, NULL AS git_repository, NULL AS started_in FROM main.runs",
+    1: "SELECT *, NULL AS git_repository, NULL AS started_in, 0 AS failed FROM main.runs",
+    2: "SELECT *, 0 AS failed FROM main.runs",
 }
 """Version of a file -> its runs with the columns of now: who only reads brings nothing up to date.
 """

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from boardprof.history.reference import storable
 from boardprof.history.run import HistoryError
 
 __all__ = ["Repository", "git_output", "repository_of"]
@@ -57,7 +58,7 @@ def git_output(folder: str | Path, *words: str, given: str = "") -> str | None:
         ) from error
     except OSError:
         return None
-    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
+    return os.fsdecode(done.stdout) if done.returncode == 0 else None  # names need not be UTF-8
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class Repository:
     """A git repository, with all of its work trees.
 
     Attributes:
-        path: absolute, of the folder that its work trees share, such as ``/home/me/fir/.git``.
+        path: absolute, of the folder that its work trees share, such as ``/home/me/fir/.git``;
+            as the history keeps it.
         folder: in one of its work trees.
     """
 
@@ -97,4 +99,5 @@ def repository_of(folder: str | Path) -> Repository | None:
     told = git_output(folder, "rev-parse", "--git-common-dir")
     if not told:
         return None
-    return Repository(os.path.realpath(os.path.join(folder, told.removesuffix("\n"))), folder)
+    path = os.path.realpath(os.path.join(folder, told.removesuffix("\n")))
+    return Repository(storable(path), folder)

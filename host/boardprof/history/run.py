@@ -67,6 +67,8 @@ class Run:
         version: of boardprof.
         rows: in the Report.
         started_in: the repository of the folder in which it was started, as ``GitState`` has it.
+        has_failed: it failed or was interrupted, and so is not found by its branch or commit. Of
+            runs that a boardprof kept which did not keep this, it is False.
     """
 
     id: RunId
@@ -81,12 +83,17 @@ class Run:
     version: str
     rows: int
     started_in: str = ""
+    has_failed: bool = False
 
     @property
     def label(self) -> str:
-        """What output calls it: ``#42 (saved as before)``, ``#43 (branch main, 3f2a91c0)``."""
+        """What output calls it: ``#42 (saved as before)``, ``#43 (failed; branch main, 3f2a91c0)``.
+
+        It says that a run failed, since what is compared with it may be.
+        """
         other = f"saved as {self.name}" if self.name else self.git.text if self.git else ""
-        return f"#{self.id} ({other})" if other else f"#{self.id}"
+        facts = "; ".join(filter(None, ["failed" if self.has_failed else "", other]))
+        return f"#{self.id} ({facts})" if facts else f"#{self.id}"
 
     def json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -109,6 +116,7 @@ class Run:
             },
             "version": self.version,
             "rows": self.rows,
+            "failed": self.has_failed,
         }
 
 

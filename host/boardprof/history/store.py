@@ -55,6 +55,7 @@ class History:
         command: Sequence[str] | str | None = None,
         *,
         git: GitState | None = None,
+        has_failed: bool = False,
     ) -> RunId:
         """Keep a Report; wholly, or not at all.
 
@@ -63,6 +64,8 @@ class History:
             name: by which it can be found; several runs may have it, the newest counts.
             command: the command line, as one text or in words.
             git: what the run was made of.
+            has_failed: it is not whole, or not what it should be: it is not found by its branch or
+                commit.
 
         Returns:
             The run's number.
@@ -92,11 +95,12 @@ class History:
             packed,
             git.repository if git else None,
             here.path if here else None,
+            int(has_failed),
         )
         with writing(self.path, self.timeout_s) as file:
             cursor = file.execute(
                 "INSERT INTO runs (time, name, command, git_commit, git_branch, git_dirty, "
-                "version, rows, contents, report, git_repository, started_in) "
+                "version, rows, contents, report, git_repository, started_in, failed) "
                 f"VALUES ({', '.join('?' * len(values))})",
                 values,
             )
@@ -110,7 +114,7 @@ class History:
         Args:
             ref: its number, also as ``#42`` or ``"42"``; ``last``, ``last~1``; the name given by
                 ``--save``; a branch or the beginning of a commit, of which the newest run with
-                nothing changed is taken. What it is first in this order, it is.
+                nothing changed that did not fail is taken. What it is first in this order, it is.
 
         Raises:
             UnknownNameError: there is no such run.
