@@ -168,7 +168,8 @@ def attach(
             )
         session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
         guard_calls(session, dictionary, spec, timeout_s)
-        board = Board(spec, session, welcome, dictionary, layouts_for(spec.folder))
+        layouts = layouts_for(spec.folder)
+        board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
         if image is not None:
             board.know_image(Path(image), is_of_this_host=is_of_this_host)
         return board

@@ -78,7 +78,9 @@ class Duration:
 @final
 @dataclass(frozen=True, slots=True)
 class Percent:
-    """A share of a whole; sums when rows are aggregated.
+    """A share of a whole; where rows are aggregated, only the column ``Percent`` sums.
+
+    Shares of other columns are averaged; for TVM's table all are summed, as TVM does.
 
     Attributes:
         percent: 0 to 100; may be infinite or NaN.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,8 +108,20 @@ def test_a_stack_that_painting_cannot_see_is_no_number(board: Board) -> None:
     # Without optimisation the parameter is kept below the array, and so is seen.
     is_seen = isinstance(upper, Stack) and 200000 <= upper.used <= 200100
     assert is_seen or str(upper).startswith("upper_end reserves ")
-    assert str(behind).startswith("behind_the_paint reserves 2,097,")
+    assert re.fullmatch(
+        r"behind_the_paint reserves 2,097,\d\d\d bytes; [\d,]+ are looked at", str(behind)
+    )
     assert str(calls).startswith("wide, which calls_wide may call, reserves 2,097,")
+
+
+def test_a_stack_that_may_go_on_below_what_painting_has_seen_is_no_number(board: Board) -> None:
+    some = board.measure("recursive", 1000, warmup=0, repeat=1).stack
+    assert isinstance(some, Stack)
+    for depth in (263_000, 300_000):
+        levels = 1000 * depth // some.used
+        deep = board.measure("recursive", levels, warmup=0, repeat=1).stack
+        told = r"recursive came to the end of the 26\d,\d\d\d bytes that are looked at"
+        assert re.fullmatch(told, str(deep))
 
 
 def test_a_stack_that_painting_sees_is_one(board: Board) -> None:

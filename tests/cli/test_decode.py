@@ -245,6 +245,21 @@ def changed(measured: Path, tmp_path: Path, change: str) -> Path:
             del inner["measurements"][0]["calibration_samples"]
         case "layout":
             inner["devices"]["native"]["collectors"][0]["layout_crc"] ^= 1
+        case "no collector ran":
+            inner["measurements"][1]["collectors"] = []
+        case "unknown collector ran":
+            inner["measurements"][0]["collectors"].append(7)
+        case "no collectors":
+            del inner["devices"]["native"]["collectors"]
+        case "empty collectors":
+            inner["devices"]["native"]["collectors"] = []
+        case "null index":
+            inner["devices"]["native"]["collectors"][0]["index"] = None
+        case "counters of any width":
+            for counter in inner["devices"]["native"]["collectors"][0]["counters"]:
+                counter["bits"] = 10**30
+        case "negative index":
+            inner["devices"]["native"]["collectors"][0]["index"] = -1
     file = tmp_path / "changed.json"
     file.write_text(json.dumps(document))
     return file
@@ -259,6 +274,21 @@ def changed(measured: Path, tmp_path: Path, change: str) -> Path:
         ("blob", 4, "blob"),
         ("key", 4, "calibration_samples"),
         ("layout", 4, "laid its blob out as"),
+        ("no collector ran", 4, "(at field boardprof.measurements[1].collectors)"),
+        (
+            "unknown collector ran",
+            4,
+            "the device has no collector of index 7. (at field boardprof.measurements[0].coll",
+        ),
+        ("no collectors", 4, "(at field boardprof.devices.native.collectors)"),
+        ("empty collectors", 4, "(at field boardprof.devices.native.collectors)"),
+        (
+            "null index",
+            4,
+            "null is no index of its own. (at field boardprof.devices.native.collectors[0].index)",
+        ),
+        ("counters of any width", 4, "What the Report keeps of its measurements cannot be read"),
+        ("negative index", 4, "(at field boardprof.devices.native.collectors[0].index)"),
     ],
 )
 def test_a_report_that_cannot_be_decoded_is_told(

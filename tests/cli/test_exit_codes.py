@@ -115,6 +115,8 @@ def test_a_mistake_in_a_variable_names_the_variable() -> None:
     done = boardprof("boards", environment={"BOARDPROF_WIDTH": "3"})
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("error: Invalid value for BOARDPROF_WIDTH in the environment: 3 ")
+    done = boardprof("boards", environment={"BOARDPROF_QUIET": "maybe"})
+    assert "'maybe' is not a valid boolean. Recognized values: 0, 1, " in done.err
 
 
 def test_a_mistake_keeps_its_code_where_it_cannot_be_told() -> None:

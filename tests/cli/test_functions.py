@@ -248,3 +248,13 @@ def test_a_source_that_does_not_link_is_listed_all_the_same(tmp_path: Path) -> N
     assert "only(a: i32) -> i32" in done.out
     assert "once  part.c  static: --keep once compiles it out of line" in done.out
     assert done.err.count("-o ") == 1  # the file alone was compiled
+
+
+def test_all_and_a_file_that_offers_nothing_list_what_nothing_calls(tmp_path: Path) -> None:
+    unused = "static int unused(int x) { return x; }\n"
+    (tmp_path / "s.c").write_text(unused)
+    (tmp_path / "t.c").write_text(f"{unused}int used(int x) {{ return x; }}\n")
+    line = "Not offered\n  unused  {}  static: --keep unused compiles it out of line\n"
+    assert boardprof("functions", tmp_path / "s.c").out.endswith(line.format("s.c"))
+    assert "unused" not in boardprof("functions", tmp_path / "t.c").out
+    assert boardprof("functions", tmp_path / "t.c", "--all").out.endswith(line.format("t.c"))

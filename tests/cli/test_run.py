@@ -84,7 +84,7 @@ def test_all_of_a_file_leaves_out_what_cannot_be_called_and_says_why() -> None:
     assert (done.code, rows(done.out)) == (0, ["count_calls"])
     reason = "its parameter 'values' is a pointer to a pointer"
     assert f"note: sum_of is left out: {reason}\n" in done.err
-    assert "note: take_i8 is left out: it takes (value: i8) -> i8\n" in done.err
+    assert "note: take_i8 is left out: it takes (value: i8) -> i8; value is missing\n" in done.err
 
 
 def test_all_with_arguments_takes_the_functions_that_want_just_these() -> None:
@@ -112,6 +112,7 @@ def test_an_unknown_function_is_refused_with_the_nearest_and_the_list() -> None:
     [
         (str(SCALARS), f"Try: {SCALARS}:FUNCTION or {SCALARS}:all"),
         (f"{SCALARS}:", "names no function"),
+        ("", "The target is empty: it names no function.\nTry: PATH:FUNCTION or PATH:all\n"),
         ("fir", "There is no function 'fir' on native."),
         ("nowhere.c:fir", "There is no file or folder nowhere.c."),
         (f"{FIXTURES.parent}:fir", "has no C, C++ or assembler files"),

@@ -194,6 +194,9 @@ def test_what_can_not_be_expected_is_refused(x: str, tmp_path: Path) -> None:
     assert refused(done, "e.npy is no .npy file of numbers: it is text.\nTry: --save-output DIR")
     assert "pickle" not in done.err
     assert refused(run("fir", *arguments[:-1], "--tolerance", "1"), "needs something to expect")
+    for number in ("inf", "1e999"):
+        done = run("fir", *arguments, "@nowhere.npy", "--tolerance", number)
+        assert refused(done, f"'--tolerance': {number} is no finite number."), number
     np.save(file, np.zeros(5, np.int32))
     done = boardprof("run", f"{FIXTURES / 'endless.c'}:a_ends", "--expect", f"@{file}")
     assert refused(done, "a_ends returns nothing and writes no array: there is nothing to compare")

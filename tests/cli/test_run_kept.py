@@ -59,11 +59,28 @@ def test_a_history_that_cannot_be_written_loses_no_report(tmp_path: Path) -> Non
     environment = {"BOARDPROF_HISTORY": str(tmp_path)}
     done = boardprof("run", *FAST, f"{FAULTY}:a_right", environment=environment)
     assert (done.code, rows(done.out)) == (0, ["a_right"])
-    assert done.err.startswith("note: the run was not kept: ")
+    assert done.err.startswith("warning: the run was not kept: ")
     assert str(tmp_path) in done.err
+    quiet = boardprof("run", "-q", *FAST, f"{FAULTY}:a_right", environment=environment)
+    assert (quiet.code, quiet.err) == (0, done.err)
     named = boardprof("run", *FAST, f"{FAULTY}:a_right", "--save", "x", environment=environment)
     assert (named.code, rows(named.out)) == (2, ["a_right"])
     assert named.err.startswith("error: the run was not kept: ")
+
+
+def test_a_run_that_failed_is_kept_without_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    environment = {"BOARDPROF_HISTORY": str(path)}
+    done = boardprof("run", "-q", *FAST, f"{FAULTY}:all", "--save", "base", environment=environment)
+    assert (done.code, sorted(rows(done.out))) == (6, ["a_right", "c_right"])
+    assert done.err.startswith("warning: kept as #1, not as base: the run failed\nerror: b_wrong ")
+    [run] = History(path).runs()
+    assert (run.id, run.name, run.has_failed) == (1, None, True)
+    command = ("run", "-q", *FAST, f"{FAULTY}:a_right", "--save", "base", "--json", "/dev/full")
+    unwritten = boardprof(*command, environment=environment)
+    assert unwritten.code == 8  # the file could not be written, and the run is whole
+    assert History(path).run("base").id == 2
+    assert not History(path).run("base").has_failed
 
 
 def test_a_history_in_a_folder_that_is_not_there_is_told_before_anything_is_measured(

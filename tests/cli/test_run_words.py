@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.cli.command import boardprof
 
@@ -50,3 +53,96 @@ def test_a_mistake_on_one_of_several_boards_names_it(tmp_path: Path) -> None:
     )
     assert "native returned: 2\n" in done.out
     assert "error: On qemu-rv32: p=int64[2]:ones is int64" in done.err
+
+
+def test_a_static_function_that_nothing_calls_is_told_with_what_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.c").write_text("static int f(int x) { return x; }\n")
+    (tmp_path / "t.c").write_text("static inline int g(int x) { return x; }\nint h(void);\n")
+    (tmp_path / "both").mkdir()
+    for name in ("a.c", "b.c"):
+        (tmp_path / "both" / name).write_text("static int f(int x) { return x; }\n")
+    why = "is static or inlined: nothing outside of its file can call it."
+    for target, message in (
+        ("s.c:f", f"f in s.c {why}\nTry: --keep f compiles it out of line"),
+        ("t.c:g", f"g in t.c {why}\nTry: --keep g compiles it out of line"),
+        ("both:f", f"f in a.c and in b.c {why}\nTry: --keep a.c:f compiles it out of line"),
+        (
+            "s.c:all",
+            "There is nothing to measure in s.c: f is static or inlined.\n"
+            "Try: --keep f compiles it out of line",
+        ),
+        (
+            "s.c:e",
+            "There is no function 'e' in s.c. Known: f\nTry: --keep f compiles it out of line",
+        ),
+    ):
+        done = boardprof("run", target, "x=1")
+        assert (done.code, done.out) == (2, "")
+        assert done.err.endswith(f"error: {message}\n"), target
+    assert boardprof("run", "s.c:f", "x=1", "--keep", "f").code == 0
+
+
+def test_a_static_function_that_nothing_could_keep_is_told_no_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    always = "static inline __attribute__((always_inline)) int f(int x) { return x; }\n"
+    (tmp_path / "s.c").write_text(f"{always}int g(void);\n")
+    done = boardprof("run", "s.c:f", "x=1")
+    assert done.err.endswith("error: There is no function 'f' in s.c. Known: (none)\n")
+
+
+def test_an_inlined_function_that_nothing_could_keep_is_told_another_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    always = "static inline __attribute__((always_inline)) int f(int x) { return x; }"
+    (tmp_path / "s.c").write_text(f"{always} int g(int x) {{ return f(x); }}\n")
+    (tmp_path / "t.cpp").write_text(
+        'static inline int f(int x) { return x; } extern "C" int g(int x) { return f(x); }\n'
+    )
+    for source in ("s.c", "t.cpp"):
+        assert boardprof("run", f"{source}:f", "x=1").err.endswith(
+            f"error: f in {source} is static or inlined: nothing outside of its file can call it.\n"
+            f"Try: call f in {source} from a function of your own there\n"
+        ), source
+
+
+def test_main_alone_is_told_as_why_there_is_nothing_to_measure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "m.c").write_text("int main(void) { return 3; }\n")
+    hint = "Try: put what main does into a function of another name\n"
+    assert boardprof("run", "m.c:all").err.endswith(
+        "error: There is nothing to measure in m.c: main makes way for the firmware's, and no "
+        f"other function can be called.\n{hint}"
+    )
+    assert boardprof("run", "m.c:main").err.endswith(
+        "error: main in m.c cannot be measured: it makes way for the firmware's.\n"
+        "Try: put what it does into a function of another name\n"
+    )
+
+
+def test_a_path_that_no_compiler_can_tell_of_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = "int f(int x) { return x; }\n"
+    told = ("c\td.c", "e\u00a0f.c", os.fsdecode(b"g\x85h.c"))
+    for name in ("a\nb.c", *told):
+        (tmp_path / name).write_text(code)
+    (tmp_path / "in\nc").mkdir()
+    hint = "Try: rename the file or its folder\n"
+    done = boardprof("run", "a\nb.c:f", "x=1")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(
+        f"a\\nb.c' cannot be compiled: there is a line break in its path.\n{hint}"
+    )
+    for name in told:
+        assert boardprof("run", f"{name}:f", "x=1").code == 0, name
+    done = boardprof("run", "c\td.c:f", "x=1", "-I", "in\nc")
+    assert (done.code, done.err.count("there is a line break in its path")) == (2, 1)

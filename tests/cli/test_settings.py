@@ -90,6 +90,13 @@ def test_config_names_the_only_file_that_is_read(tmp_path: Path) -> None:
             "boardprof.toml:2: repeat: 'many' is not a valid integer",
         ),
         ("repeat = 7.5\n", "boardprof.toml:1: repeat: '7.5' is not a valid integer"),
+        (
+            'json = "x.json"\n',
+            "boardprof.toml:1: json is of one call alone, and no setting.\n"
+            "Try: boardprof COMMAND --json",
+        ),
+        ('alpha = "x"\n', "boardprof.toml:1: alpha: 'x' is not a valid number."),
+        ('repeat = "x"\n', "boardprof.toml:1: repeat: 'x' is not a valid integer.\n"),
         ("repeat = 0\n", "boardprof.toml:1: repeat: 0 is not in the range x>=1."),
         ("flash = 1\n", "boardprof.toml:1: flash = true or false is needed, not 1."),
         ("board = 3\n", "boardprof.toml:1: board: a text in quotes is needed, not 3."),
@@ -128,6 +135,38 @@ def test_a_misspelt_variable_is_an_error_as_in_a_file_with_quiet_too(tmp_path: P
         "error: BOARDPROF_REPAET in the environment is no setting; did you mean "
         "BOARDPROF_REPEAT?\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("BOARDPROF_O", "BOARDPROF_OPTIMIZE"),
+        ("BOARDPROF_D", "BOARDPROF_DEFINE"),
+        ("BOARDPROF_I", "BOARDPROF_INCLUDE"),
+        ("BOARDPROF_B", "BOARDPROF_BOARD"),
+        ("BOARDPROF_P", "BOARDPROF_PORT"),
+        ("BOARDPROF_o", "BOARDPROF_OUTPUT"),
+    ],
+)
+def test_a_variable_with_the_short_form_of_an_option_is_told_the_long_one(
+    tmp_path: Path, name: str, meant: str
+) -> None:
+    done = in_folder(tmp_path, "boards", **{name: "0"})
+    assert (done.code, done.out, done.err) == (
+        2,
+        "",
+        f"error: {name} in the environment is no setting; did you mean {meant}?\n",
+    )
+
+
+def test_optimize_is_the_long_form_of_o_everywhere(tmp_path: Path) -> None:
+    by_flag = in_folder(tmp_path, *MEASURE, "--optimize", "1")
+    by_variable = in_folder(tmp_path, *MEASURE, BOARDPROF_OPTIMIZE="1")
+    (tmp_path / "boardprof.toml").write_text('optimize = "1"\n')
+    by_file = in_folder(tmp_path, *MEASURE)
+    for done in (by_flag, by_variable, by_file):
+        [measurement] = json.loads(done.out)["boardprof"]["measurements"]
+        assert measurement["flags"].endswith("-O1")
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,10 @@ class FaultyLine:
                     for frame in downward.cut(_received(agent)):
                         self.replies += _decoded(frame)
                         change, self._to_host = self._to_host, same
-                        host.sendall(change(frame))
+                        try:
+                            host.sendall(change(frame))
+                        except ConnectionError:  # it has hung up, and waits for nothing more
+                            return
 
 
 class _Cutter:

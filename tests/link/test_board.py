@@ -85,6 +85,9 @@ def test_functions_are_listed_and_others_refused_with_the_nearest(linux: Board) 
         _ = linux.functions.taek_u8
     with pytest.raises(UnknownNameError):
         linux.functions["sum_of"]
+    with pytest.raises(UsageError, match="is not a function's name") as caught:
+        linux.profile(linux.functions.take_u8, 3)  # type: ignore[arg-type]
+    assert caught.value.hint == 'a text, "take_u8"'
 
 
 def test_an_instance_in_this_process_begins_afresh_each_time() -> None:

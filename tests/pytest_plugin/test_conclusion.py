@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from boardprof.metrics import Count
 from boardprof.pytest_plugin.conclusion import Conclusion, conclude
@@ -30,6 +30,8 @@ def concluded(
     now: Sequence[Report],
     rules: Sequence[str] = RULE,
     is_asked_for: Callable[[str], bool] = lambda label: False,
+    is_required: bool = True,
+    skipped: Mapping[str, str] | None = None,
 ) -> Conclusion:
     baseline = ("main", together(*before))
     return conclude(
@@ -37,7 +39,10 @@ def concluded(
         together(*now) if now else None,
         [Gate({}, rules, baseline).judge(each) for each in now],
         any_board=False,
+        is_ruled=bool(rules),
+        is_required=is_required,
         is_asked_for=is_asked_for,
+        skipped=skipped or {},
     )
 
 
@@ -103,13 +108,56 @@ def test_a_test_that_was_asked_for_and_is_gone_is_an_error() -> None:
     )
 
 
-def test_that_nothing_was_measured_is_told() -> None:
-    tests = [one("a.py::test_f"), one("b.py::test_f")]
-    assert concluded(tests, []).notes[0] == (
-        "nothing was measured, so nothing is compared with main"
+def test_what_was_not_asked_for_is_not_counted_in_the_error() -> None:
+    tests = [one(f"{file}.py::test_{letter}") for file in "ab" for letter in "fg"]
+    found = concluded(tests, tests[1:2], is_asked_for=lambda label: label.startswith("a.py"))
+    assert found == Conclusion(
+        errors=("1 measurement of main was not made now: a.py::test_f (--bp-require-baseline)",),
+        notes=("2 measurements of main were not made now: b.py::test_f, b.py::test_g",),
     )
-    found = concluded(tests, [], is_asked_for=lambda label: True)
-    assert found.errors[0].startswith("2 measurements of main were not made now")
+
+
+def test_that_nothing_was_measured_is_a_note_where_nothing_was_asked_for_or_is_a_rule() -> None:
+    tests = [one("a.py::test_f"), one("b.py::test_f")]
+    told = (
+        "nothing was measured, so nothing is compared with main",
+        "2 measurements of main were not made now: a.py::test_f, b.py::test_f",
+    )
+    assert concluded(tests, []) == Conclusion(notes=told)
+    found = concluded(tests, [], rules=(), is_asked_for=lambda label: True, is_required=False)
+    assert found == Conclusion(notes=told)
+
+
+def test_that_nothing_was_measured_of_what_was_asked_for_is_an_error_with_the_reason() -> None:
+    tests = [one("a.py::test_f"), one("a.py::test_g"), one("a.py::test_g #2"), one("b.py::test_f")]
+    found = concluded(
+        tests,
+        [],
+        is_asked_for=lambda label: label.startswith("a.py"),
+        is_required=False,
+        skipped={"a.py::test_g": "no emulator", "a.py::test_plain": "something else"},
+    )
+    assert found == Conclusion(
+        errors=(
+            "nothing was measured, so nothing could be compared with main: no change can fail.\n"
+            "main has: f [a.py::test_f](n=1) on rv, f [a.py::test_g](n=1) on rv, "
+            "f [a.py::test_g #2](n=1) on rv.\n"
+            "Now of these tests: 1 of 2 skipped: no emulator; 1 of 2 gone, or without a "
+            "measurement.\n"
+            "Try: see to what skips them, or measure the baseline anew without them (--bp-save, "
+            "--bp-json); where nothing is to be measured, leave --bp-compare out",
+        )
+    )
+
+
+def test_of_tests_that_are_gone_no_skip_is_suspected() -> None:
+    found = concluded([one("a.py::test_f")], [], is_asked_for=lambda label: True)
+    assert "tests: 1 of 1 gone, or without a measurement.\nTry: bring these" in found.errors[0]
+
+
+def test_a_baseline_of_no_tests_misses_none() -> None:
+    found = concluded([one("")], [], is_asked_for=lambda label: True)
+    assert found == Conclusion(notes=("nothing was measured, so nothing is compared with main",))
 
 
 def test_a_test_on_fewer_boards_is_a_note_that_names_the_board() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pytest_plugin.suite import Suite
+from tests.pytest_plugin.suite import Ran, Suite
 
+GATE = ("--bp-compare", "old.json", "--bp-fail-if", "Duration (us)>1000000%")
 ONE = """\
 def test_one(boardprof):
     boardprof("square.c:square", 12)
@@ -43,8 +44,7 @@ def suite(tmp_path: Path, old: str) -> Suite:
 
 
 def test_labels_of_another_root_folder_fail_the_session_of_several_workers(suite: Suite) -> None:
-    gate = ("--bp-compare", "old.json", "--bp-fail-if", "Duration (us)>1000000%")
-    ran = suite.run(*gate, "-n", "2", "--rootdir", str(suite.folder.parent))
+    ran = suite.run(*GATE, "-n", "2", "--rootdir", str(suite.folder.parent))
     assert ran.code == 1, ran.out
     assert "2 passed" in ran.out
     assert "ERROR: nothing could be compared with old.json: no change can fail." in ran.out
@@ -70,3 +70,81 @@ def test_a_test_that_is_gone_fails_a_session_of_all_tests_that_requires_the_base
     who = "ERROR" if code else "note"
     text = f"{who}: 1 measurement of old.json was not made now: test_two.py::test_two"
     assert text in ran.out
+
+
+def is_nothing_measured(ran: Ran) -> bool:
+    told = "ERROR: nothing was measured, so nothing could be compared with old.json: no change can"
+    return (ran.code, told in ran.out) == (1, True)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_a_session_whose_tests_are_all_skipped_fails_with_the_reason(
+    suite: Suite, workers: list[str]
+) -> None:
+    ran = suite.run(*GATE, "--bp-port", "/dev/ttyNothing", *workers)
+    assert is_nothing_measured(ran), ran.out
+    assert "2 skipped" in ran.out
+    assert "Now of these tests: 2 of 2 skipped: There is no port /dev/ttyNothing" in ran.out
+    assert "(--bp-require-board makes this a failure)" in ran.out
+
+
+def test_a_session_in_which_the_measuring_tests_are_gone_fails(suite: Suite) -> None:
+    (suite.folder / "test_two.py").unlink()
+    suite.write("test_one.py", "def test_one():\n    pass\n")
+    ran = suite.run(*GATE)
+    assert is_nothing_measured(ran), ran.out
+    assert "Now of these tests: 2 of 2 gone, or without a measurement." in ran.out
+
+
+def test_the_rule_of_a_skipped_tests_marker_is_a_rule_too(suite: Suite) -> None:
+    marked = "import pytest\n@pytest.mark.boardprof(fail_if='Duration (us)>1000000%')\n"
+    suite.write("test_one.py", marked + ONE)
+    ran = suite.run("--bp-compare", "old.json", "--bp-port", "/dev/ttyNothing")
+    assert is_nothing_measured(ran), ran.out
+
+
+RULED = "import pytest\n@pytest.mark.boardprof(fail_if='Duration (us)>1000000%')\n"
+SKIPPED = {
+    "marker": f"{RULED}@pytest.mark.skip(reason='not now')\n{ONE}",
+    "fixture": f"{RULED}{ONE}\n@pytest.fixture(autouse=True)\n"
+    "def first():\n    pytest.skip('not now')\n",
+}
+
+
+@pytest.mark.parametrize(("by", "workers"), [("marker", ["-n", "1"]), ("fixture", [])])
+def test_the_rule_of_a_test_that_is_skipped_before_our_fixture_is_a_rule_too(
+    suite: Suite, by: str, workers: list[str]
+) -> None:
+    suite.write("test_one.py", SKIPPED[by])
+    (suite.folder / "test_two.py").unlink()
+    ran = suite.run("--bp-compare", "old.json", *workers)
+    assert is_nothing_measured(ran), ran.out
+    assert "tests: 1 of 2 skipped: not now; 1 of 2 gone, or without a measurement." in ran.out
+
+
+LEAVING_OUT = """\
+def pytest_collection_modifyitems(items):
+    items[:] = [each for each in items if each.name == "test_other"]
+"""
+
+
+@pytest.mark.parametrize("chosen", [["-k", "other", "-n", "1"], []])
+def test_the_rule_of_a_test_that_is_deselected_is_none(suite: Suite, chosen: list[str]) -> None:
+    suite.write("test_one.py", f"{SKIPPED['marker']}\ndef test_other():\n    pass\n")
+    if not chosen:  # as plugins do that tell nobody which tests they leave out
+        suite.write("conftest.py", LEAVING_OUT)
+    ran = suite.run("--bp-compare", "old.json", *chosen)
+    assert ran.code == 0, ran.out
+    assert "note: nothing was measured, so nothing is compared with old.json" in ran.out
+
+
+@pytest.mark.parametrize("chosen", [["test_other.py"], ["-k", "other"], ["--collect-only"]])
+def test_a_session_that_was_to_measure_nothing_is_no_failure(
+    suite: Suite, chosen: list[str]
+) -> None:
+    suite.write("test_other.py", "def test_other():\n    pass\n")
+    ran = suite.run(*GATE, *chosen)
+    assert ran.code == 0, ran.out
+    assert "ERROR" not in ran.out
+    is_noted = "note: nothing was measured, so nothing is compared with old.json" in ran.out
+    assert is_noted == (chosen != ["--collect-only"])

@@ -52,12 +52,17 @@ def report_of(
     if facts is None:
         return Report(rows, {}, {})
     rates = clocks or {}
-    counters = [{"name": counter, "hz": hz} for counter, hz in rates.items()]
+    computed = (measurement or {}).get("formulas", {})
+    names = [name for name in {**metrics, **rates} if name not in computed]
+    counters = [{"name": name, "hz": rates.get(name)} for name in names]
     taken = {
         "name": name,
         "device": device,
         "arguments": shapes,
         "flags": flags,
+        "number": number,
+        "warmup": 3,
+        "calls_before": 0,
         "calibration": dict.fromkeys([*metrics, *rates], 0),
         **(measurement or {}),
     }

@@ -13,7 +13,7 @@ from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import Comparison, ComparisonError, Difference
 from boardprof.comparison.rule import RuleError, parse_rule
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.metrics import Duration, Metric, Percent, Ratio
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
@@ -96,9 +96,104 @@ def test_a_deterministic_sequence_is_the_same_as_itself() -> None:
     assert only(compare(counts(states), counts(states))).verdict == "same"
 
 
-def test_one_more_in_each_state_of_a_deterministic_function_is_found() -> None:
+def test_the_nth_counts_of_a_deterministic_function_are_compared_exactly() -> None:
+    states = [124, 61, 300, 8, 61]
+    for nth in range(5):
+        more = [n + (i == nth) for i, n in enumerate(states)]
+        found = compare(counts(states), counts(more), ["instructions:mean>0"])
+        row = only(found)
+        assert (row.verdict, row.is_exact, row.p, found.regressed) == ("worse", True, None, True)
+        assert only(compare(counts(more), counts(states))).verdict == "better"
+
+
+def test_a_rare_path_that_costs_more_breaks_a_rule_for_the_largest_sample() -> None:
+    common = [8] * 9
+    found = compare(counts([*common, 61]), counts([*common, 5011]), ["instructions:max>0"])
+    assert found.regressed
+    assert "  exact  REGRESSION (instructions:max>0: 61 to 5,011)\n" in found.table()
+    assert "instructions&#58;max&#62;0&#58; 61 to 5&#44;011" in found.markdown()
+    assert "limit instructions:max&gt;0: 61 to 5,011" in found.junit()
+
+
+def test_counts_of_equal_median_and_mean_are_worse_where_the_largest_is() -> None:
+    assert only(compare(counts([20, 20, 20]), counts([19, 20, 21]))).verdict == "worse"
+    assert only(compare(counts([19, 20, 21]), counts([20, 20, 20]))).verdict == "better"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"repeat": 6},
+        {"number": 2},
+        {"warmup": 4},
+        {"calls_before": 1},
+        {"calls_before": None},
+        {"cold": {"metrics": {}}},
+        {"totals": [{}, {}]},
+        {"further_passes": [{}]},
+    ],
+)
+def test_states_of_other_calls_are_not_compared(run: dict[str, Any]) -> None:
+    number, repeat = run.get("number", 1), run.get("repeat", 5)
+    before = counts([100, 130, 160, 190, 220])
+    for step in (1, 1000):
+        states = [(100 + step * n) * number for n in range(repeat)]
+        found = compare(before, counts(states, measurement=run, number=number), ["instructions>0"])
+        row = only(found)
+        assert (row.verdict, row.is_exact, row.p) == ("other calls", False, None)
+        assert (found.regressed, len(found.unjudged)) == (False, 1)
+        assert found.unjudged[0].why == (
+            "its samples differ from call to call, and are not of the same calls before and after: "
+            "that takes the same --repeat, --number, --warmup, --cold and --metrics, and the same "
+            "functions called ahead of it"
+        )
+    alike = compare(counts([100] * 5), counts([130] * 5, measurement=run), ["instructions>0"])
+    assert (only(alike).is_exact, alike.regressed) == (True, True)
+
+
+def test_states_of_reports_that_do_not_tell_of_the_calls_are_not_compared() -> None:
+    untold: dict[str, Any] = {"measurement": {"warmup": None}}
+    row = only(compare(counts([100, 130], **untold), counts([130, 160], **untold)))
+    assert row.verdict == "other calls"
+    assert only(compare(counts([5, 6], **untold), counts([6, 5], **untold))).verdict == "same"
+
+
+@pytest.mark.parametrize(
+    ("formula", "is_exact"), [("loads / stores", True), ("loads / ticks", False)]
+)
+def test_what_is_computed_of_exact_counts_alone_is_exact(formula: str, is_exact: bool) -> None:
+    facts: dict[str, Any] = {
+        "measurement": {"formulas": {"Rate": ["Ratio", formula]}},
+        "clocks": {"ticks": 10_000_000},
+    }
+    ratios = [0.5, 0.25, 0.75, 0.5, 0.625]
+    before, after = (
+        report_of({"Rate": [Ratio(each + more) for each in ratios], "loads": range(5)}, **facts)
+        for more in (0, 0.03125)
+    )
+    rows = {row.metric: row for row in compare(before, after, ["Rate<-1%"]).rows}
+    assert (rows["Rate"].is_exact, rows["Rate"].p is None) == (is_exact, is_exact)
+
+
+def test_what_the_host_has_counted_of_an_emulator_is_not_taken_for_exact() -> None:
+    before, after = (counts([205] * 12) for _ in range(2))
+    rows = [
+        [{**row, "host-us": Count(n)} for row, n in zip(side.calls, values, strict=True)]
+        for side, values in ((before, range(4600, 4720, 10)), (after, range(4605, 4725, 10)))
+    ]
+    sides = [Report(each, {}, {}, before.extra) for each in rows]
+    [instructions, host] = compare(*sides, ["host-us>0"]).rows
+    assert (instructions.verdict, instructions.is_exact) == ("same", True)
+    assert (host.verdict, host.is_exact, host.rule) == ("noise", False, None)
+
+
+def test_one_step_more_in_each_state_of_a_deterministic_clock_is_found() -> None:
     states = list(range(100, 400, 30))
-    row = only(compare(counts(states), counts([n + 1 for n in states])))
+    before, after = (
+        report_of({"ticks": [n + more for n in states]}, clocks={"ticks": 10_000_000})
+        for more in (0, 3)
+    )
+    row = only(compare(before, after))
     # The sign test of 10 pairs: 2 / 2^10.
     assert (row.verdict, row.p) == ("worse", pytest.approx(2 / 1024))
 
@@ -558,11 +653,14 @@ def test_a_rule_for_what_shrinks_guards_ratios() -> None:
     assert not compare(after, before, ["IPC<-5%"]).regressed
 
 
-def test_a_metric_that_is_none_is_an_error_and_a_glob_that_fits_nothing_a_note() -> None:
+def test_a_rule_for_a_metric_that_is_none_is_an_error_as_is_a_glob_that_fits_nothing() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'instructions'"):
         compare(counts([1]), counts([1]), ["instrutions>0"])
-    found = compare(counts([1]), counts([1]), ["npu.*>0"])
-    assert found.notes == ("The rule npu.*>0 is for no metric of these Reports.",)
+    for rule in ("npu.*>0", "cyc*:max>0", "*:*>0", "*>1pp"):
+        with pytest.raises(UsageError, match=r"metric|percentage"):
+            compare(counts([1]), counts([1]), [rule, "instructions>0"])
+    with pytest.raises(ComparisonError, match="there is no cold before or after"):
+        compare(counts([1]), counts([1]), ["*:cold>0"])
 
 
 def test_a_metric_that_was_lost_cannot_pass_its_rule() -> None:
@@ -599,6 +697,16 @@ def test_samples_that_are_not_finite_are_told_and_not_judged() -> None:
     other = both(nothing, report_of({"loads": [1]}, facts=HARDWARE))
     found = compare(other, other, ["duration>50%"])
     assert {each.what for each in found.unjudged} == {"Duration (us) of fir"}
+
+
+def test_samples_of_no_calls_are_told_and_not_judged() -> None:
+    row: dict[str, Any] = {"Name": "f", "Device": "board", "loads": 5}
+    before = Report([{**row, "Count": 1}] * 10, {}, {})
+    after = Report([{**row, "Count": 1}, *[{**row, "Count": 0}] * 9], {}, {})
+    found = compare(before, after, ["loads>0"])
+    why = "9 of 10 samples have no Count above 0, and so no value per call, after"
+    assert f"loads of f: {why}." in found.notes
+    assert [(each.what, each.why) for each in found.unjudged] == [("loads of f", why)]
 
 
 def test_a_sure_regression_is_one_in_spite_of_a_sample_that_is_not_finite() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 from boardprof.metrics import Count, Duration, Percent, Ratio
 from boardprof.report.report import Report
 from boardprof.stats.boards import Overhead
-from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out, summaries
+from boardprof.stats.groups import GroupKey, GroupSummary, LeftOut, calls_of, left_out, summaries
 from tests.unit.reports import EMULATOR, HARDWARE, report_of
 
 
@@ -90,6 +91,19 @@ def test_what_is_left_out_is_told() -> None:
     )
     [mixed] = left_out(report_of({"x": [1, Duration(2.0)]}))
     assert (mixed.key, mixed.why) == (None, "it is Count and Duration in one Report")
+
+
+def test_samples_of_no_number_of_calls_are_told_where_values_are_per_call() -> None:
+    row: dict[str, Any] = {"Name": "f", "cycles": 3, "Percent": Percent(1.0), "Stack (bytes)": 8}
+    rows = [{**row, "Count": 1}, {**row, "Count": 0}, row]
+    assert left_out(Report(rows[:1], {}, {})) == []
+    why = "{} of {} samples {} no Count above 0, and so no value per call"
+    assert left_out(Report(rows[:2], {}, {})) == [
+        LeftOut(GroupKey("f"), "cycles", why.format(1, 2, "has"))
+    ]
+    assert left_out(Report(rows, {}, {})) == [
+        LeftOut(GroupKey("f"), "cycles", why.format(2, 3, "have"))
+    ]
 
 
 def test_calls_are_those_of_all_samples_of_a_group() -> None:

@@ -84,8 +84,18 @@ class Board:
         welcome: Welcome,
         dictionary: Dictionary,
         layouts: Mapping[int, Layout],
+        *,
+        is_started: bool = False,
     ) -> None:
         """Wrap an open session; `connect` is the usual way.
+
+        Args:
+            spec: the board's description.
+            session: with it.
+            welcome: what it said when the session began.
+            dictionary: what it offers.
+            layouts: of its collectors' blobs.
+            is_started: the board was started for this session, which is its first.
 
         Raises:
             LayoutMismatchError: the board's blobs have other layouts than the host knows.
@@ -95,6 +105,7 @@ class Board:
         self.welcome = welcome
         self.dictionary = dictionary
         self.session = session
+        self._is_started = is_started
         self.layouts = layouts
         self.collectors = Collectors(self)
         self.channels = Channels(session, welcome, dictionary)
@@ -139,6 +150,11 @@ class Board:
         names = [function.name for function in self.dictionary.user_functions]
         self.stack_check = StackCheck(self.spec.name, image, names, is_of_this_host=is_of_this_host)
         self._image = image
+
+    @property
+    def calls(self) -> int | None:
+        """How often it has run functions since it started; None: it may have before the session."""
+        return self.session.calls if self._is_started else None
 
     @cached_property
     def compilers(self) -> tuple[str, ...]:

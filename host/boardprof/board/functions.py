@@ -14,7 +14,7 @@ from boardprof.board.observing import OBSERVERS, HostCall, Value, observe
 from boardprof.board.placement import Placement
 from boardprof.cfunction import CFunction, Pointer
 from boardprof.decode.dictionary import Dictionary, FunctionInfo
-from boardprof.errors import UnknownNameError
+from boardprof.errors import UnknownNameError, UsageError
 from boardprof.link.session import Session
 
 if TYPE_CHECKING:
@@ -148,7 +148,15 @@ class Functions:
         self._known: dict[str, RemoteFunction] = {}
 
     def __getitem__(self, name: str) -> RemoteFunction:
-        """Return the function called ``name``, or raise UnknownNameError."""
+        """Return the function called ``name``.
+
+        Raises:
+            UnknownNameError: there is none.
+            UsageError: it is no name.
+        """
+        if not isinstance(name, str):
+            known = name.info.name if isinstance(name, RemoteFunction) else "fir"
+            raise UsageError(f"{name!r:.80} is not a function's name.", hint=f'a text, "{known}"')
         if name not in self._known:
             info = self._dictionary.function(name)
             source = self._sources.get(name)

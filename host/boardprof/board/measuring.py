@@ -130,6 +130,7 @@ def measure_function(
         CheckFailedError: the function's own check says that its result is wrong.
     """
     info, session = remote.info, board.session
+    calls_before = board.calls
     board.stack_check.require(info.name)
     clock = board.clock_probe()
     with Placement(board.memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
@@ -180,6 +181,7 @@ def measure_function(
         formulas=board.formulas,
         cold=counting.cold,
         compilers=board.compilers,
+        calls_before=calls_before,
     )
 
 

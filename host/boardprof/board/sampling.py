@@ -168,4 +168,6 @@ class Sampling:
         )
         if len(samples) != value[0] or not samples:
             raise FrameError(f"bp.measure announced {value[0]} samples and sent {len(samples)}.")
+        if not flags & MeasureFlag.EMPTY:
+            self._session.calls += warmup + number * len(samples)
         return samples, total

@@ -35,6 +35,9 @@ _CACHE_ERRORS = (OSError, BoardprofError)
 _UNSEEN = 64
 """So many bytes at a frame's lower end may be there for alignment, or are for a rarer path."""
 
+_UNTOLD = 256
+"""So many bytes a chain of frames may take that the image does not tell, as below x86's leaves."""
+
 _HOST_GUARD = 4096
 """What an operating system denies below a stack, at least."""
 
@@ -81,18 +84,20 @@ class StackCheck:
 
     def figure(self, function: str, stack: Stack) -> Stack | str:
         """Return what painting has found, or why that cannot be what a call takes."""
-        need = self._image.needs.get(function)
-        if need is None or stack.is_at_least:
-            return stack
-        if need.own > stack.used + _UNSEEN:
+        need, looked_at = self._image.needs.get(function), f"{stack.painted:,} are looked at"
+        if need is not None and need.own > stack.painted:
+            return f"{function} reserves {need.own:,} bytes; {looked_at}"
+        if need is not None and need.largest > stack.painted:
+            return (
+                f"{need.largest_of}, which {function} may call, reserves {need.largest:,} bytes; "
+                f"{looked_at}"
+            )
+        if stack.used + _unseen(need, stack) >= stack.painted:
+            return f"{function} came to the end of the {stack.painted:,} bytes that are looked at"
+        if need is not None and need.own > stack.used + _UNSEEN:
             return (
                 f"{function} reserves {need.own:,} bytes, and was seen to write the upper "
                 f"{stack.used:,} alone"
-            )
-        if need.largest > stack.painted:
-            return (
-                f"{need.largest_of}, which {function} may call, reserves {need.largest:,} bytes; "
-                f"{stack.painted:,} are looked at"
             )
         return stack
 
@@ -117,6 +122,14 @@ class StackCheck:
         with contextlib.suppress(*_CACHE_ERRORS):
             Cache().write(json.dumps(asdict(found)), *place)
         return found
+
+
+def _unseen(need: StackNeed | None, stack: Stack) -> int:
+    """Return how much of a frame that goes on below the paint may have left the paint as it was."""
+    if need is None or stack.used < need.total:
+        return _UNSEEN
+    # Where that is more than the image tells of, it calls itself, or others by pointers.
+    return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
 
 
 def _kept(place: tuple[str, ...]) -> ImageStack | None:

@@ -59,7 +59,7 @@ def build_options(command: Command) -> Command:
         ),
         click.option(
             "-O",
-            "optimize",
+            "--optimize",
             default="2",
             show_default=True,
             metavar="LEVEL",

@@ -67,8 +67,9 @@ class _AllCommands(Commands):
 def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     """Measure what a C function costs on a board that you reach through a wire.
 
-    Each option can stand in boardprof.toml or in [tool.boardprof] of pyproject.toml, by its long
-    name, or in the environment: BOARDPROF_REPEAT is --repeat.
+    Each option behind a command but --json and --help can stand in boardprof.toml or in
+    [tool.boardprof] of pyproject.toml, by its long name, or in the environment: BOARDPROF_REPEAT
+    is --repeat. --profile and --config, which stand before it, can be in the environment alone.
     """
     check_variables(os.environ, cli, ctx)
     apply_settings(ctx, config, profile)

@@ -52,7 +52,7 @@ _LAST = "last"
     "--fail-if-missing",
     is_flag=True,
     help="Exit with 1, too, where a rule could not judge what it is for: it is gone, no number, of "
-    "too few samples, or its limit is less than the measuring itself is sure.",
+    "too few samples, of other calls, or its limit is less than the measuring itself is sure.",
 )
 @click.option("--changed", is_flag=True, help="Leave out of the table what is the same.")
 @file_option("json", "JSON")

@@ -7,6 +7,7 @@ import json
 
 import click
 
+from boardprof.cli.options import Whole
 from boardprof.cli.output import echo_lines
 from boardprof.cli.output_options import json_option, width_option
 
@@ -15,7 +16,7 @@ __all__ = ["devices"]
 
 @click.command()
 @click.argument("ports", nargs=-1, metavar="[PORT]...")
-@click.option("--baud", type=click.IntRange(min=1), metavar="N", help="Bits a second. [115200]")
+@click.option("--baud", type=Whole(min=1), metavar="N", help="Bits a second. [115200]")
 @json_option
 @width_option
 def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environment variables that look like ours and are none: a mistake, as in a file of settings."""
+"""Environment variables that look like ours and are none: a mistake, as in a file of settings.
+
+Such is a misspelt name, and that of an option's short form: ``BOARDPROF_O`` is not ``-O``.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +36,15 @@ def check_variables(environment: Mapping[str, str], group: click.Group, ctx: cli
     ours -= _BESIDE_OPTIONS | _OF_BUILDS
     if not ours:
         return
-    known = _BESIDE_OPTIONS | {name.removeprefix(PREFIX) for name in _variables(group, ctx)}
+    short: dict[str, str] = {}
+    known = {*_BESIDE_OPTIONS}
+    for option, variable in _variables(group, ctx):
+        own = variable.removeprefix(PREFIX)
+        known.add(own)
+        short |= {form[1:]: own for form in option.opts if not form.startswith("--")}
     for name in sorted(ours - known):
-        meant = next((each for each in sorted(known) if _is_slip(name, each)), None)
+        slips = (each for each in sorted(known) if _is_slip(name, each))
+        meant = short.get(name) or short.get(name.lower()) or next(slips, None)
         if meant is not None:
             raise UsageError(
                 f"{PREFIX}{name} in the environment is no setting; did you mean {PREFIX}{meant}?"
@@ -51,11 +60,11 @@ def _is_slip(written: str, meant: str) -> bool:
     return max(len(written), len(meant)) == 1 or (len(written) == 2 and written == meant[::-1])
 
 
-def _variables(command: click.Command, ctx: click.Context) -> Iterator[str]:
-    """Yield the variables of a command's options, and those of all commands below it."""
+def _variables(command: click.Command, ctx: click.Context) -> Iterator[tuple[click.Parameter, str]]:
+    """Yield a command's options and their variables, and those of all commands below it."""
     for parameter in command.params:
         if isinstance(parameter.envvar, str):
-            yield parameter.envvar
+            yield parameter, parameter.envvar
     if isinstance(command, click.Group):
         for name in command.list_commands(ctx):
             below = command.get_command(ctx, name)

@@ -26,7 +26,7 @@ _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @board_option
 @click.option(
-    "-O", "optimize", default="2", show_default=True, metavar="LEVEL", help="Optimisation."
+    "-O", "--optimize", default="2", show_default=True, metavar="LEVEL", help="Optimisation."
 )
 @click.option(
     "-I", "--include", "includes", multiple=True, metavar="DIR", help="Folder for #include."
@@ -48,7 +48,7 @@ def functions(
     """
     from boardprof.run.function_list import list_facts, list_text
 
-    found = _found([Path(file) for file in files], board, **options)
+    found = _found([Path(file) for file in files], board, complete, **options)
     if as_json:
         click.echo(json.dumps(list_facts(found), indent=2))
     else:
@@ -57,7 +57,7 @@ def functions(
         echo_note("compile with -g, or -g -gdwarf-4, what has no debug information")
 
 
-def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList:
+def _found(paths: list[Path], board: str | None, complete: bool, **options: Any) -> FunctionList:
     from boardprof.errors import UsageError
     from boardprof.run.function_list import FunctionList, object_functions
 
@@ -70,7 +70,7 @@ def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList
     sources = [path for path in paths if path.is_dir() or path.suffix in _COMPILED]
     objects = [path for path in paths if path not in sources]
     listed = object_functions(objects)
-    compiled = _compiled(sources, board, **options) if sources or board else None
+    compiled = _compiled(sources, board, complete, **options) if sources or board else None
     if compiled is None:
         return listed
     every = [*listed.functions, *compiled.functions]
@@ -78,11 +78,14 @@ def _found(paths: list[Path], board: str | None, **options: Any) -> FunctionList
     return FunctionList(tuple(sorted(every, key=lambda fn: fn.name)), tuple(sorted(hidden)))
 
 
-def _compiled(sources: list[Path], board: str | None, **options: Any) -> FunctionList:
+def _compiled(
+    sources: list[Path], board: str | None, complete: bool, **options: Any
+) -> FunctionList:
     from boardprof.boards.finding import board_spec, default_board
     from boardprof.dwarf.object_functions import HiddenFunction
     from boardprof.firmware.build_options import BuildOptions
     from boardprof.firmware.builder import source_functions
+    from boardprof.firmware.unoffered import unoffered
     from boardprof.run.function_list import FunctionList
 
     spec = board_spec(board) if board else default_board()
@@ -97,4 +100,8 @@ def _compiled(sources: list[Path], board: str | None, **options: Any) -> Functio
     )
     verbose = echo_command if options["verbose"] else None
     found, hidden = source_functions(spec, sources, how, verbose)
+    if complete or not (found or hidden):
+        known = {*(fn.name for fn in found), *(name for name, _, _ in hidden)}
+        unused = unoffered(spec, sources, how, verbose=verbose).static
+        hidden = [*hidden, *(each for each in unused if each[0] not in known)]
     return FunctionList(tuple(found), tuple(sorted(HiddenFunction(*each) for each in hidden)))

@@ -32,6 +32,7 @@ def mistake_text(error: click.ClickException) -> str:
 
 def _sentence(error: click.ClickException) -> str:
     message = " ".join(error.format_message().split())
+    message = message.replace("Recognized values: , ", "Recognized values: ")  # "" is false, too
     return message if message.endswith((".", "?", "?)")) else f"{message}."
 
 

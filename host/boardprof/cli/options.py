@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["LONGEST_S", "Real", "board_option", "complete_board", "complete_file"]
+__all__ = ["LONGEST_S", "Real", "Whole", "board_option", "complete_board", "complete_file"]
 __all__ += ["image_option", "key_option", "port_options", "warnings_option"]
 
 LONGEST_S = 1_000_000
@@ -19,14 +20,24 @@ LONGEST_S = 1_000_000
 
 
 class Real(click.FloatRange):
-    """A number within its limits; click itself lets "nan" pass by them."""
+    """A finite number within its limits; click itself lets "nan" pass by them."""
+
+    name = "number"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number, or say what is wrong with it."""
         number = super().convert(value, param, ctx)
         if number != number:
             self.fail(f"{value} is no number.", param, ctx)
+        if math.isinf(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
         return number
+
+
+class Whole(click.IntRange):
+    """A whole number within its limits; click itself speaks of a "valid integer range"."""
+
+    name = "integer"
 
 
 Command = Callable[..., Any]
@@ -52,7 +63,7 @@ def port_options(command: Command) -> Command:
         ),
         click.option(
             "--baud",
-            type=click.IntRange(min=1),
+            type=Whole(min=1),
             metavar="N",
             help="Bits a second of a serial port.",
         ),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from boardprof.report.report import Report
 
 __all__ = ["echo_command", "echo_console", "echo_error", "echo_lines", "echo_note"]
-__all__ += ["echo_odd_rows", "echo_table", "echo_warnings", "echo_written", "forget_output"]
-__all__ += ["progress_bar", "quieten", "set_width", "stdout_of_boards"]
+__all__ += ["echo_odd_rows", "echo_table", "echo_warning", "echo_warnings", "echo_written"]
+__all__ += ["forget_output", "progress_bar", "quieten", "set_width", "stdout_of_boards"]
 
 _STDOUT, _STDERR = 1, 2
 _quiet = False
@@ -67,6 +67,11 @@ def echo_note(text: str) -> None:
     """Show what the user should know, but did not ask for."""
     if not _quiet:
         _echo_beside(f"note: {text}")
+
+
+def echo_warning(text: str) -> None:
+    """Show what went otherwise than the user takes it to be, though they want no notes."""
+    _echo_beside(f"warning: {text}")
 
 
 def echo_table(text: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from boardprof.cli.options import Whole
 from boardprof.cli.output import set_width
 
 __all__ = ["STDOUT", "file_option", "json_option", "output_option", "width_option"]
@@ -65,7 +66,7 @@ def width_option(command: Command) -> Command:
 
     return click.option(
         "--width",
-        type=click.IntRange(min=20),
+        type=Whole(min=20),
         metavar="COLUMNS",
         expose_value=False,
         callback=taken,

@@ -14,6 +14,7 @@ from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import (
     LONGEST_S,
     Real,
+    Whole,
     complete_board,
     image_option,
     port_options,
@@ -24,6 +25,7 @@ from boardprof.cli.output import (
     echo_console,
     echo_note,
     echo_table,
+    echo_warning,
     echo_warnings,
     echo_written,
     progress_bar,
@@ -33,6 +35,8 @@ from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from boardprof.report.report import Report
     from boardprof.run.exports import Export
     from boardprof.run.plan import Plan
@@ -67,7 +71,7 @@ _STDERR = 2
     metavar="N",
     default=10,
     show_default=True,
-    type=click.IntRange(min=0),
+    type=Whole(min=0),
     help="Calls before the first sample.",
 )
 @click.option(
@@ -75,7 +79,7 @@ _STDERR = 2
     metavar="N",
     default=10,
     show_default=True,
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     help="Samples.",
 )
 @click.option(
@@ -83,7 +87,7 @@ _STDERR = 2
     metavar="N",
     default=1,
     show_default=True,
-    type=click.IntRange(min=1),
+    type=Whole(min=1),
     help="Calls in each sample.",
 )
 @click.option("--cold", is_flag=True, help="Measure the first call of all apart, too.")
@@ -116,7 +120,7 @@ _STDERR = 2
 )
 @click.option(
     "--timeout-ms",
-    type=click.IntRange(min=1, max=1000 * LONGEST_S),
+    type=Whole(min=1, max=1000 * LONGEST_S),
     metavar="MS",
     help="As --timeout, in milliseconds.",
 )
@@ -162,12 +166,13 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     check_save_name(options["save"])
     exports = read_exports(options["exports"])
     plan = _plan(target, values, board_names, options)
-    outcome = _measured(plan, options)
+    sources: list[Path] = []
+    outcome = _measured(plan, options, sources.extend)
     failures = list(outcome.failures)
     if outcome.report is not None:
         # The files first: nobody may be reading what we print.
         failures += _write(outcome.report, options["json_file"], exports)
-        failures += _keep(outcome.report, options["save"], plan)
+        failures += _keep(outcome, options["save"], plan, sources)
         as_json = options["json_file"] == STDOUT
         _echo_report(outcome.report, as_json=as_json, stats=options["stats"])
         if options["warnings"]:
@@ -204,7 +209,9 @@ def _plan(
     )
 
 
-def _measured(plan: Plan, options: Mapping[str, Any]) -> Outcome:
+def _measured(
+    plan: Plan, options: Mapping[str, Any], on_sources: Callable[[Sequence[Path]], None]
+) -> Outcome:
     from boardprof.run.measuring import Listener
     from boardprof.run.runner import run_plan
 
@@ -215,6 +222,7 @@ def _measured(plan: Plan, options: Mapping[str, Any]) -> Outcome:
             on_command=echo_command if options["verbose"] else None,
             on_progress=on_progress,
             on_console=echo_console if shows_console else None,
+            on_sources=on_sources,
             flash_output=_STDERR,
         )
         return run_plan(plan, listener)
@@ -239,16 +247,32 @@ def _write(
             yield error
 
 
-def _keep(report: Report, name: str | None, plan: Plan) -> list[BoardprofError]:
-    """Keep a run in the history; return why not, where a name for it was given."""
+def _keep(
+    outcome: Outcome, name: str | None, plan: Plan, sources: Sequence[Path]
+) -> list[BoardprofError]:
+    """Keep a run in the history; return why not, where a name for it was given.
+
+    What is not whole gets no name, and is not its branch's: nobody shall compare with it unawares.
+    """
     from boardprof.run.saving import keep_run
 
+    assert outcome.report is not None
+    why = "was interrupted" if outcome.interrupted else "failed" if outcome.failures else ""
     notes: list[str] = []
-    kept = keep_run(report, name=name, measured=plan.files, on_note=notes.append)
+    kept = keep_run(
+        outcome.report,
+        name=name,
+        measured=plan.files,
+        sources=sources,
+        has_failed=bool(why),
+        on_note=notes.append,
+    )
     if kept is None and name is not None:
         return [UsageError(note) for note in notes]
     for note in notes:
-        echo_note(note)
+        (echo_warning if kept is None else echo_note)(note)
+    if why and name is not None:
+        echo_warning(f"kept as #{kept}, not as {name}: the run {why}")
     return []
 
 

@@ -85,6 +85,11 @@ def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Cont
         for option in _options(command):
             known.setdefault(option_key(option), []).append(option)
     for setting in settings:
+        if setting.key in _NOT_A_SETTING:
+            raise UsageError(
+                f"{setting.place}: {setting.key} is of one call alone, and no setting.",
+                hint=f"boardprof COMMAND --{setting.key}",
+            )
         if setting.key not in known:
             nearest = UnknownNameError.nearest(setting.key, sorted(known))
             proposal = f" Did you mean {nearest!r}?" if nearest is not None else ""

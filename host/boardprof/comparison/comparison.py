@@ -16,11 +16,20 @@ from boardprof.stats.summary import Summary
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
 Verdict: TypeAlias = Literal[
-    "same", "better", "worse", "noise", "within overhead", "too few samples", "added", "removed"
+    "same",
+    "better",
+    "worse",
+    "noise",
+    "within overhead",
+    "too few samples",
+    "other calls",
+    "added",
+    "removed",
 ]
 """``noise``: a difference that may be chance; ``within overhead``: one that may be in what was
 subtracted for the measuring itself; ``too few samples``: one that could only be taken for chance,
-however large it is."""
+however large it is; ``other calls``: a function with a state, of which each run has measured
+others."""
 
 
 class ComparisonError(UsageError):
@@ -43,7 +52,7 @@ class Difference:
         change: of the medians, relative to the old one; None where that is 0 or one is missing. It
             is a float, or whole where it is 0 or beyond every float.
         p: of the rank test; None of exact values, and where one is missing.
-        is_exact: both sides are of deterministic boards and without noise.
+        is_exact: both sides are of deterministic boards, and any difference is one.
         verdict: what it amounts to.
         rule: the first rule that it breaks.
         broken: all rules that it breaks.

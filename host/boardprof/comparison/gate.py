@@ -26,6 +26,12 @@ _COLD = "cold"
 _SPREAD = "stddev"
 """What is subtracted from all samples alike says nothing of it."""
 
+_OTHER_CALLS = (
+    "its samples differ from call to call, and are not of the same calls before and after: that "
+    "takes the same --repeat, --number, --warmup, --cold and --metrics, and the same functions "
+    "called ahead of it"
+)
+
 
 @dataclass(frozen=True)
 class Gated:
@@ -58,9 +64,9 @@ def apply_rules(
         gaps: what is not compared, or not with all samples.
 
     Raises:
-        UnknownNameError: a rule names a metric that there is not.
+        UnknownNameError: a rule names a metric, or a pattern of them, that there is not.
         RuleError: its unit is none of the metric's.
-        ComparisonError: its metric is gone, and nothing could be said of it.
+        ComparisonError: its metric is gone, or its statistic is nowhere: nothing could be said.
     """
     notes: list[str] = []
     unjudged: list[Unjudged] = []
@@ -69,7 +75,7 @@ def apply_rules(
         own = [gap for gap in gaps if _is_for(rule, gap)]
         chosen = _rows_of(rule, rows, own)
         pairs = {i: pair for i in chosen if (pair := _pair(rows[i], rule)) is not None}
-        notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], own, alpha)
+        notes += _notes_of(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)
         beyond = [i for i, pair in pairs.items() if pair.is_broken(rule)]
         for i in beyond:
             broken.setdefault(i, []).append(rule)
@@ -109,7 +115,7 @@ class _Pair:
 
     def is_of_few(self, rule: Rule, alpha: float) -> bool:
         """Tell whether the rank test can never say anything, so that the rule cannot be broken."""
-        is_tested = rule.statistic != _COLD and not self.row.is_exact
+        is_tested = rule.statistic != _COLD and self.row.p is not None
         return is_tested and self.smallest_p >= alpha
 
     def is_too_fine(self, rule: Rule) -> bool:
@@ -137,6 +143,8 @@ def _missing(
     for pair in pairs:
         if pair.lacks(rule):
             yield _gap(pair.row, f"{rule.statistic} is not on both sides")
+        elif pair.row.verdict == "other calls" and rule.statistic != _COLD:
+            yield _gap(pair.row, _OTHER_CALLS)
         elif pair.row.verdict == "too few samples" and rule.statistic != _COLD:
             yield _gap(pair.row, f"so few samples never give p < {alpha:g}")
         elif pair.is_too_fine(rule):
@@ -171,11 +179,12 @@ def _rows_of(rule: Rule, rows: Sequence[Difference], gaps: Sequence[Gap]) -> lis
     of_parts = dict.fromkeys(_names(row)[1] for row in rows)
     chosen = rule.chosen(metrics) or rule.chosen(of_parts)
     found = [i for i, row in enumerate(rows) if chosen & {*_names(row)}]
-    if rule.is_glob and rule.unit == "pp":
-        return [i for i in found if _has_points(rows[i])]
-    if not found and not gaps and not rule.is_glob:
+    if not found and not gaps:
         raise UnknownNameError("metric", rule.metric, metrics, where=f"for the rule {rule.text!r}")
-    if rule.unit == "pp" and not all(_has_points(rows[i]) for i in found):
+    with_points = [i for i in found if _has_points(rows[i])]
+    if rule.is_glob and rule.unit == "pp" and (with_points or gaps):
+        return with_points
+    if rule.unit == "pp" and with_points != found:
         raise RuleError(
             rule.text,
             rule.text.rfind("pp"),
@@ -197,13 +206,9 @@ def _notes_of(
     rule: Rule,
     chosen: Sequence[Difference],
     pairs: Sequence[_Pair],
-    gaps: Sequence[Gap],
     alpha: float,
 ) -> Iterable[str]:
-    if not chosen:
-        if not gaps:
-            yield f"The rule {rule} is for no metric of these Reports."
-    elif not pairs:
+    if chosen and not pairs:
         if any(row.before is not None for row in chosen):
             raise ComparisonError(
                 f"The rule {rule} cannot be judged: what it is for was measured before, and no "
@@ -211,6 +216,11 @@ def _notes_of(
                 hint="measure the same metrics as before, or leave the rule out",
             )
         yield f"The rule {rule} is for what was not measured before."
+    if rule.is_glob and pairs and all(each.old is each.new is None for each in pairs):
+        raise ComparisonError(
+            f"The rule {rule} cannot be judged: there is no {rule.statistic} before or after.",
+            hint="measure with --cold" if rule.statistic == _COLD else "leave the rule out",
+        )
     lacking = dict.fromkeys(_what(each.row) for each in pairs if each.lacks(rule))
     if lacking:
         names = first_of(lacking)

@@ -35,19 +35,25 @@ def difference(
 ) -> Difference:
     """Compare one metric of one group; one of the two sides may be missing.
 
-    Exact values differ if they differ. Others differ where the rank test says so with p < alpha,
-    and by more than the steps of the clock that they are read from, and than the doubt about what
-    the measuring itself takes of a call: an error of it is the same in all samples of a run.
-    Where so few samples never give such a p, the verdict says so.
+    Exact values differ if they differ: those of a deterministic board, where all samples are alike,
+    or both runs made the same calls, so that the n-th stand for the same one; else there is
+    nothing to compare, since any difference may be the state's. Others differ where the
+    rank test says so with p < alpha, and by more than the steps of the clock that they are read
+    from, and than the doubt about what the measuring itself takes of a call: an error of it is the
+    same in all samples of a run. Where so few samples never give such a p, the verdict says so.
     """
     one = before or after
     assert one is not None
     change, p, verdict = None, None, _missing(before)
-    is_exact = bool(before and after and before.summary.is_exact and after.summary.is_exact)
+    is_exact = False
     if before is not None and after is not None:
         change = _change(before, after)
-        p = None if is_exact else _p(before, after)
+        is_exact = _is_exact(before, after)
+        is_of_calls = before.is_deterministic and after.is_deterministic
+        p = None if is_exact or is_of_calls else _p(before, after)
         verdict = _verdict(before, after, p, alpha)
+        if is_of_calls and not is_exact and verdict != "same":
+            verdict = "other calls"
     return Difference(
         name=key.name,
         shapes=key.shapes,
@@ -66,6 +72,19 @@ def difference(
         doubt=_doubt(before, after) if before and after else Fraction(0),
         is_emulated=bool(before and after and before.is_emulated and after.is_emulated),
     )
+
+
+def _is_exact(before: GroupSummary, after: GroupSummary) -> bool:
+    if before.summary.is_exact and after.summary.is_exact:
+        return True
+    return before.is_deterministic and after.is_deterministic and _is_paired(before, after)
+
+
+def _is_paired(before: GroupSummary, after: GroupSummary) -> bool:
+    """Tell whether the n-th samples are of the same calls, as emulators repeat them."""
+    if not (before.is_emulated and after.is_emulated and before.course):
+        return False
+    return before.course == after.course and len(before.values) == len(after.values)
 
 
 def _change(before: GroupSummary, after: GroupSummary) -> int | float | None:
@@ -89,7 +108,7 @@ def _p(before: GroupSummary, after: GroupSummary) -> float:
     if sorted(before.values) == sorted(after.values):
         return 1.0
     p = mann_whitney(before.values, after.values)
-    if before.is_emulated and after.is_emulated and len(before.values) == len(after.values):
+    if _is_paired(before, after):
         return min(p, _sign_test(before.values, after.values))
     return p
 
@@ -117,8 +136,8 @@ def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: 
             return "too few samples" if is_few else "noise"
         if magnitude(step) <= _doubt(before, after):
             return "within overhead"
-    more_is_better = _is_gain(before.kind, before.metric)
-    return "better" if (step > 0) == more_is_better else "worse"
+    is_more = step > 0 if step else sorted(before.values)[::-1] < sorted(after.values)[::-1]
+    return "better" if is_more == _is_gain(before.kind, before.metric) else "worse"
 
 
 def _doubt(before: GroupSummary, after: GroupSummary) -> Fraction:

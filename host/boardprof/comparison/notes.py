@@ -48,8 +48,9 @@ def first_of(names: Iterable[str]) -> str:
 
 def only_once(rows: Sequence[Difference]) -> list[str]:
     """Say which functions, and which metrics, only one of the Reports has."""
+    has_several = len({row.device for row in rows}) > 1
     found = {
-        when: _names(row for row in rows if row.verdict == verdict)
+        when: _names((row for row in rows if row.verdict == verdict), with_device=has_several)
         for verdict, when in (("removed", "before"), ("added", "after"))
     }
     return [f"Only {when}: {names}." for when, names in found.items() if names]
@@ -75,5 +76,10 @@ def of_one_run(rows: Sequence[Difference]) -> list[str]:
     return [f"{names}: {text}."] if names else []
 
 
-def _names(rows: Iterable[Difference]) -> str:
-    return first_of(dict.fromkeys(f"{row.metric} of {row.title}" for row in rows))
+def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:
+    return first_of(
+        dict.fromkeys(
+            f"{row.metric} of {row.title}{f' on {row.device}' if with_device else ''}"
+            for row in rows
+        )
+    )

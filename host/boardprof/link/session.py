@@ -77,6 +77,7 @@ class Session:
         timeout_s: longest silence of the board.
         welcome: what it said when the session began; None before.
         is_closed: whether the line was let go of.
+        calls: how often the board has run functions that are not its own, in this session.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Session:
         self.locate: Locate | None = None  # names the source lines of faults
         self.welcome: Welcome | None = None
         self.is_closed = False
+        self.calls = 0
         self._body_room = body_capacity(HOST_MTU)
         self._sequence = 0
         self._client = RpcClient(1 + random_bits(16) % 0xFFFF, transport.byte_time_s)
@@ -171,12 +173,14 @@ class Session:
         return CallResult(_value(name, body), body, elapsed_s, sent)
 
     def value(self, function_id: int, arguments: bytes, count: int, name: str) -> object:
-        """Call as `call` does; return the value alone, which is the short way to it."""
+        """Call one of the user's functions as `call` does; return the value alone."""
+        self.calls += 1
         return _value(name, self._result(function_id, arguments, count, name, None, None)[0])
 
     def invoke(self, function_id: int, name: str, *arguments: object) -> Any:
-        """Call as `value` does, with arguments that are not packed yet."""
-        return self.value(function_id, _packed(arguments), len(arguments), name)
+        """Call one of the agent's own, with arguments that are not packed yet."""
+        packed = _packed(arguments)
+        return _value(name, self._result(function_id, packed, len(arguments), name, None, None)[0])
 
     def _result(
         self,

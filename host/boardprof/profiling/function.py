@@ -222,6 +222,7 @@ def _collected(
     gathered: list[Gathered] = []
     windows: list[Windows] = []
     passes = Passes(board, choice.metrics)
+    calls_before = board.calls
     with PlacedFunction(board, name, args, named) as placed:
         while (counted := passes.next(placed.call)) is not None:
             calibration = counted.calibration(placed.call, rounds.number)
@@ -256,6 +257,7 @@ def _collected(
         parts=board.parts,
         formulas=board.formulas,
         compilers=board.compilers,
+        calls_before=calls_before,
     )
     return _with_gathered(assemble([measurement]), gathered)
 

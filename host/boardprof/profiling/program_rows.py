@@ -102,5 +102,6 @@ def _end_to_end(executed: Sequence[Executed], elapsed_s: Sequence[float]) -> Met
     devices = {each.measurement.device.name: each.measurement.device for each in executed}
     emulated = [device.name for device in devices.values() if device.emulated]
     if emulated:
-        return f"not known: {', '.join(emulated)} is emulated"
+        verb = "is" if len(emulated) == 1 else "are"
+        return f"not known: {' and '.join(emulated)} {verb} emulated"
     return Duration(1e6 * statistics.median(elapsed_s))

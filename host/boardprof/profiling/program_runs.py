@@ -52,6 +52,7 @@ class ProgramRuns:
         self._on_progress = on_progress
         self._passes = {board: Passes(board, c.metrics) for board, c in choices.items()}
         self._gathered: dict[_Place, Gathered] = {}
+        self._calls_before: dict[_Place, int | None] = {}
         self._done = 0
 
     def executed(self) -> Iterator[Executed]:
@@ -97,6 +98,7 @@ class ProgramRuns:
                 parts=call.board.parts,
                 formulas=call.board.formulas,
                 compilers=compilers[call.board],
+                calls_before=self._calls_before[place],
             )
             yield Executed(call, measurement, self._gathered.get(place, {}))
 
@@ -135,6 +137,7 @@ class ProgramRuns:
             around: AbstractContextManager[Gathered] = nullcontext({})
             if collected is not None:
                 around = self._collecting.around(call.board)
+                self._calls_before[collected, index] = call.board.calls
             with around as gathered:
                 samples[index] = counted[call.board].sample(placed)
             if collected is not None:

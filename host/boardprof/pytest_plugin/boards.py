@@ -36,12 +36,17 @@ class Wanted:
 
 
 class Boards:
-    """Lends connected boards; what it has started lives until `close`."""
+    """Lends connected boards; what it has started lives until `close`.
+
+    Attributes:
+        compiled: by what was built, the files that it is compiled of, headers among them.
+    """
 
     def __init__(self, options: Options) -> None:
         """Start nothing yet."""
         self._options = options
         self._open: dict[Wanted, Board] = {}
+        self.compiled: dict[Wanted, tuple[Path, ...]] = {}
 
     @contextlib.contextmanager
     def board(self, wanted: Wanted) -> Iterator[Board]:
@@ -90,4 +95,5 @@ class Boards:
         if not wanted.sources:
             return connect(spec, port, baud=baud, timeout_s=timeout_s)
         firmware = wanted.options.build(spec or default_board(), wanted.sources)
+        self.compiled[wanted] = firmware.sources
         return firmware.open(port, baud=baud, timeout_s=timeout_s)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,19 +53,25 @@ def conclude(
     verdicts: Sequence[Verdict],
     *,
     any_board: bool,
+    is_ruled: bool,
+    is_required: bool,
     is_asked_for: Callable[[str], bool],
+    skipped: Mapping[str, str],
 ) -> Conclusion:
     """Judge a session as a whole.
 
     Nothing at all in common with the baseline is an error where there is a rule: then no change
-    could break it.
+    could break it. So is that nothing was measured of tests that this session was to run.
 
     Args:
         baseline: name and Report.
         report: of all that was measured; None: nothing was.
         verdicts: of each measurement.
         any_board: measurements may be compared with those of another board.
-        is_asked_for: tells whether the lack of a test, by its label, is an error.
+        is_ruled: there are rules, also where no measurement was held against one.
+        is_required: the lack of a test that was asked for is an error.
+        is_asked_for: tells whether the session was to run a test, by its label.
+        skipped: why tests were skipped, by their labels.
     """
     name, earlier = baseline
     before, now = _places(earlier), [] if report is None else _places(report)
@@ -73,16 +79,19 @@ def conclude(
     lacking = sum(not each.is_compared for each in held)
     if held and lacking == len(held):
         told = (_nothing_compared(name, before, now),)
-        is_ruled = any(each.is_ruled for each in held)
-        return Conclusion(errors=told) if is_ruled else Conclusion(notes=told)
-    notes = [f"nothing was measured, so nothing is compared with {name}"] if report is None else []
-    notes += [f"{lacking} of {len(held)} not compared: {name} lacks them"] if lacking else []
+        can_fail = any(each.is_ruled for each in held)
+        return Conclusion(errors=told) if can_fail else Conclusion(notes=told)
     unmade = _unmade(before, now, any_board)
     measured = {each.label for each in now}
-    is_failure = any(each.label not in measured and is_asked_for(each.label) for each in unmade)
-    text = _unmade_text(name, unmade, measured)
-    errors = (f"{text} (--bp-require-baseline)",) if is_failure else ()
-    notes += [text] if unmade and not is_failure else []
+    missed = [each for each in unmade if each.label not in measured and is_asked_for(each.label)]
+    if report is None and is_ruled and missed:
+        return Conclusion(errors=(_nothing_measured(name, missed, skipped),))
+    notes = [f"nothing was measured, so nothing is compared with {name}"] if report is None else []
+    notes += [f"{lacking} of {len(held)} not compared: {name} lacks them"] if lacking else []
+    failing = dict.fromkeys(missed if is_required else [])
+    texts = _unmade_text(name, failing, measured)
+    errors = tuple(f"{text} (--bp-require-baseline)" for text in texts)
+    notes += _unmade_text(name, [each for each in unmade if each not in failing], measured)
     notes += _recounted(name, before, now, any_board)
     return Conclusion(errors, tuple(notes), _changes(name, held))
 
@@ -105,6 +114,22 @@ def _nothing_compared(name: str, before: Sequence[_Place], now: Sequence[_Place]
     )
 
 
+def _nothing_measured(name: str, missed: Sequence[_Place], skipped: Mapping[str, str]) -> str:
+    tests = {unnumbered(each.label) for each in missed}
+    reasons = [skipped[test] for test in sorted(tests & skipped.keys())]
+    n, count = len(reasons), len(tests)
+    why = [f"{n} of {count} skipped: {_listed(reasons)}"] if n else []
+    why += [f"{count - n} of {count} gone, or without a measurement"] if n < count else []
+    tries = ["see to what skips them"] if n else ["bring these tests back"]
+    tries += ["measure the baseline anew without them (--bp-save, --bp-json)"]
+    return (
+        f"nothing was measured, so nothing could be compared with {name}: no change can fail.\n"
+        f"{name} has: {_listed(map(str, missed))}.\n"
+        f"Now of these tests: {'; '.join(why)}.\n"
+        f"Try: {', or '.join(tries)}; where nothing is to be measured, leave --bp-compare out"
+    )
+
+
 def _file(place: _Place) -> str:
     return place.label.partition("::")[0]
 
@@ -119,11 +144,14 @@ def _alike(place: _Place, any_board: bool) -> _Place:
     return place._replace(device="") if any_board else place
 
 
-def _unmade_text(name: str, unmade: Sequence[_Place], measured: set[str]) -> str:
+def _unmade_text(name: str, unmade: Collection[_Place], measured: set[str]) -> Iterator[str]:
+    """Yield one text, or none where nothing is missing."""
+    if not unmade:
+        return
     names = (str(each) if each.label in measured else each.label for each in unmade)
     what = "measurement" if len(unmade) == 1 else "measurements"
     verb = "was" if len(unmade) == 1 else "were"
-    return f"{len(unmade)} {what} of {name} {verb} not made now: {_listed(names)}"
+    yield f"{len(unmade)} {what} of {name} {verb} not made now: {_listed(names)}"
 
 
 def _recounted(

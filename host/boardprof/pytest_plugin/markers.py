@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Wanted
 
-__all__ = ["MARKERS", "MEASURING", "marked", "named_board", "wanted_board"]
+__all__ = ["MARKERS", "MEASURING", "is_ruled", "marked", "named_board", "wanted_board"]
 
 MARKERS = (
     "board(name, *sources, optimize='-O2'): run on that board, with those sources",
@@ -56,3 +57,16 @@ def marked(node: pytest.Item) -> dict[str, Any]:
         if name not in (*MEASURING, *_GATING):
             raise UnknownNameError("word of the marker boardprof", name, [*MEASURING, *_GATING])
     return words
+
+
+def is_ruled(node: pytest.Item, rules: Sequence[str]) -> bool:
+    """Tell whether a test that measures is held against rules, if it is run; mistakes are not told.
+
+    Args:
+        node: the test.
+        rules: of tests whose marker has none.
+    """
+    if "boardprof" not in getattr(node, "fixturenames", ()):
+        return False
+    own = (each.kwargs for each in node.iter_markers("boardprof") if "fail_if" in each.kwargs)
+    return bool(next(own, {"fail_if": rules})["fail_if"])

@@ -18,6 +18,8 @@ __all__ = ["Options", "add_options", "read_options"]
 N = TypeVar("N", int, float)
 
 _WAIT_S = 600.0
+_LONGEST_S = 1e6
+"""The longest time-out that a board takes."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,6 @@ def add_options(parser: pytest.Parser) -> None:
     add("--bp-save", metavar="NAME", help="Keep that Report in the history under NAME.")
     add(
         "--bp-timeout",
-        type=float,
         metavar="SECONDS",
         help="Longest time that a call may take, by the board's clock.",
     )
@@ -128,7 +129,7 @@ def read_options(config: pytest.Config) -> Options:
     if config.getoption("--bp-require-baseline") and baseline is None:
         raise pytest.UsageError("--bp-require-baseline is about --bp-compare RUN, which is missing")
     json_file = config.getoption("--bp-json")
-    baud, timeout = option("baud"), option("timeout")
+    baud = option("baud")
     wait_s = config.getoption("--bp-wait")
     if not 0 <= wait_s < math.inf:
         raise pytest.UsageError(f"--bp-wait {wait_s} is no number of seconds")
@@ -141,15 +142,27 @@ def read_options(config: pytest.Config) -> Options:
         allow=tuple(config.getoption("--bp-allow") or ()),
         json_file=None if json_file is None else Path(json_file).absolute(),
         save=config.getoption("--bp-save"),
-        timeout_s=None if timeout is None else _number("timeout", timeout, float),
+        timeout_s=_timeout_s(option("timeout")),
         wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=config.getoption("--bp-require-baseline"),
     )
 
 
+def _timeout_s(given: Any) -> float | None:
+    """Return the longest time of a call, in seconds; None: nothing says it."""
+    if given is None:
+        return None
+    seconds = _number("timeout", given, float)
+    if not 0 < seconds <= _LONGEST_S:
+        raise pytest.UsageError(
+            f"timeout is {given}, which is out of range: above 0, to {_LONGEST_S:,.0f} seconds"
+        )
+    return seconds
+
+
 def _number(name: str, given: Any, kind: type[N]) -> N:
-    """Return what the environment or a file has for a number."""
+    """Return what an option, the environment or a file has for a number."""
     try:
         return kind(given)
     except (TypeError, ValueError):

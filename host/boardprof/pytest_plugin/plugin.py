@@ -22,6 +22,7 @@ import pytest
 from boardprof.pytest_plugin.markers import (
     MARKERS,
     MEASURING,
+    is_ruled,
     marked,
     named_board,
     wanted_board,
@@ -101,6 +102,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
         rules = (rules,) if isinstance(rules, str) else tuple(rules)
         check_rules(rules)
         check_limits(words.get("limit", {}))
+        session.is_ruled |= bool(rules)
         profiler = Profiler(
             session.boards,
             wanted_board(request.node, bp_board),
@@ -119,6 +121,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
     yield profiler
     session.measurements += profiler.measurements
     session.sources |= profiler.sources
+    session.compiled |= profiler.compiled
     session.verdicts += profiler.verdicts
     notes = dict.fromkeys(note for verdict in profiler.verdicts for note in verdict.notes)
     node = request.node
@@ -154,10 +157,36 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         pytest.fail("\n".join(failures), pytrace=False)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Know why a test was skipped; an expected failure has no such place and reason."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+        item.config.stash[_SESSION].skipped[label_of(item)] = reason
+    return report
+
+
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
     """Know that this run is not of all tests."""
     for item in items[:1]:
         item.config.stash[_SESSION].is_narrowed = True
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Know the rules of tests that are going to be run, or skipped before they get our fixture."""
+    ours = session.config.stash[_SESSION]
+    ours.is_ruled |= any(is_ruled(item, ours.options.rules) for item in session.items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Know that it was broken off: `pytest.exit` may give the exit code of a success."""
+    try:
+        return (yield)
+    except (KeyboardInterrupt, pytest.exit.Exception):
+        session.config.stash[_SESSION].is_broken_off = True
+        raise
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -169,7 +198,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     output = getattr(session.config, "workeroutput", None)
     if output is None:
         _conclude(session, ours)
-        ours.write()
+        ours.write(session.exitstatus != pytest.ExitCode.OK)
         if ours.errors and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED  # what was asked for is not there
     else:
@@ -179,10 +208,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker of pytest-xdist has measured; of one that died there is nothing."""
-    sent = getattr(node, "workeroutput", {}).get(_SENT)
-    if sent is not None:
+    output = getattr(node, "workeroutput", {})
+    sent = output.get(_SENT)
+    if sent:
         node.config.stash[_SESSION].take(sent)
-    elif error:
+        output[_SENT] = b""  # of a worker that was interrupted we are told twice
+    elif sent is None and error:
         node.config.stash[_SESSION].lost.append(str(node.gateway.id))
 
 
@@ -212,7 +243,8 @@ def _conclude(session: pytest.Session, ours: Session) -> None:
     is_whole = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     if not is_whole or config.getoption("collectonly"):
         return
-    is_part = ours.is_narrowed or is_narrowed(config) or session.shouldfail or session.shouldstop
+    is_part = ours.is_narrowed or is_narrowed(config) or ours.is_broken_off
+    is_part = is_part or bool(session.shouldfail or session.shouldstop)
     ours.conclude(lambda label: not is_part and is_within(config, label))
 
 

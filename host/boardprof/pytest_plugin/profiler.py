@@ -24,6 +24,7 @@ class Profiler:
     Attributes:
         measurements: all that the test has measured.
         sources: files and folders that they are of, each once.
+        compiled: the files that these were compiled of, headers among them, each once.
         verdicts: what came of holding each against the gate.
     """
 
@@ -54,6 +55,7 @@ class Profiler:
         self._defaults = defaults
         self.measurements: list[Measurement] = []
         self.sources: dict[Path, None] = {}
+        self.compiled: dict[Path, None] = {}
         self.verdicts: list[Verdict] = []
 
     def __call__(
@@ -99,6 +101,7 @@ class Profiler:
         measured = replace(measured, label=self._label_for(measured))
         self.measurements.append(measured)
         self.sources |= dict.fromkeys(wanted.sources)
+        self.compiled |= dict.fromkeys(self._boards.compiled.get(wanted, ()))
         found = Measured(measured)
         self.verdicts.append(self._gate.judge(found.report))
         return found

@@ -30,11 +30,15 @@ class Session:
         options: of this run.
         measurements: in the order of the tests.
         sources: files and folders that they are of, each once.
+        compiled: the files that these were compiled of, headers among them, each once.
         notes: what people should know of it.
         lost: workers of pytest-xdist that died.
         errors: what fails the session: it could not be written, or not be compared.
         verdicts: what came of holding each measurement against its test's gate.
         is_narrowed: tests were deselected.
+        is_ruled: there are rules: for all tests, or of a test that was chosen, run or skipped.
+        is_broken_off: by a user, or by a test that calls `pytest.exit`, with whatever exit code.
+        skipped: why, by the tests' labels.
         changes: what became better or worse without a rule.
     """
 
@@ -44,11 +48,15 @@ class Session:
         self._root = config.rootpath
         self.measurements: list[Measurement] = []
         self.sources: dict[Path, None] = {}
+        self.compiled: dict[Path, None] = {}
         self.notes: list[str] = []
         self.lost: list[str] = []
         self.errors: list[str] = []
         self.verdicts: list[Verdict] = []
         self.is_narrowed = False
+        self.is_ruled = bool(self.options.rules)
+        self.is_broken_off = False
+        self.skipped: dict[str, str] = {}
         self.changes = ""
         self._boards: Boards | None = None
         self._baseline: tuple[str, Report] | None = None
@@ -122,17 +130,23 @@ class Session:
 
     def packed(self) -> bytes:
         """Return what a worker sends to the controller."""
-        sent = (self.measurements, self.sources, self.notes, self.verdicts, self.is_narrowed)
-        return pickle.dumps(sent)
+        measured = (self.measurements, self.sources, self.compiled, self.notes, self.verdicts)
+        told = (self.is_narrowed, self.is_ruled, self.is_broken_off, self.skipped)
+        return pickle.dumps((*measured, *told))
 
     def take(self, packed: bytes) -> None:
         """Take over what a worker has sent."""
-        measurements, sources, notes, verdicts, is_narrowed = pickle.loads(packed)
+        measurements, sources, compiled, notes, verdicts, *told = pickle.loads(packed)
+        is_narrowed, is_ruled, is_broken_off, skipped = told
         self.measurements += measurements
         self.sources |= sources
+        self.compiled |= compiled
         self.notes += notes
         self.verdicts += verdicts
         self.is_narrowed |= is_narrowed
+        self.is_ruled |= is_ruled
+        self.is_broken_off |= is_broken_off
+        self.skipped |= skipped
 
     def conclude(self, is_asked_for: Callable[[str], bool]) -> None:
         """Hold all that was measured against the baseline; see `errors`, `notes` and `changes`.
@@ -140,7 +154,7 @@ class Session:
         Args:
             is_asked_for: tells whether this run was to measure a test, by its label.
         """
-        baseline, is_required = self.baseline, self.options.is_baseline_required
+        baseline = self.baseline
         if baseline is None:
             return
         from boardprof.pytest_plugin.conclusion import conclude
@@ -150,14 +164,23 @@ class Session:
             self.report() if self.measurements else None,
             self.verdicts,
             any_board="board" in self.options.allow,
-            is_asked_for=lambda label: is_required and is_asked_for(label),
+            is_ruled=self.is_ruled,
+            is_required=self.options.is_baseline_required,
+            is_asked_for=is_asked_for,
+            skipped=self.skipped,
         )
         self.errors += found.errors
         self.notes += found.notes
         self.changes = found.changes
 
-    def write(self) -> None:
-        """Write the Report, and keep it in the history; see `errors`."""
+    def write(self, has_failed: bool) -> None:
+        """Write the Report, and keep it in the history; see `errors`.
+
+        Args:
+            has_failed: a test has, or the session. Then, and where it was broken off or there are
+                errors, the run gets no name, and is not its branch's or commit's: it would be the
+                baseline of the next session.
+        """
         if not self.measurements:
             return
         from boardprof.errors import BoardprofError
@@ -171,17 +194,23 @@ class Session:
                 write_report(report, str(file))
         except BoardprofError as error:
             self.errors.append(str(error))
+        has_failed = has_failed or self.is_broken_off or bool(self.errors)
         told: list[str] = []
         kept = keep_run(
             report,
             name=name,
             command=["pytest"],
             measured=[*self.sources],
+            sources=[*self.compiled],
             folder=self._root,
+            has_failed=has_failed,
             on_note=told.append,
         )
         is_failure = kept is None and name is not None
         (self.errors if is_failure else self.notes).extend(told)
+        if kept is not None and name is not None and has_failed:
+            why = "was broken off" if self.is_broken_off else "failed"
+            self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
 
     def close(self) -> None:
         """End what was started."""

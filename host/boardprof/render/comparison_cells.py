@@ -10,12 +10,13 @@ from typing import Final
 
 from boardprof.comparison.comparison import Comparison, Difference, Gap, Unjudged, place_of
 from boardprof.comparison.notes import first_of
+from boardprof.comparison.rule import Rule, statistic
 from boardprof.metrics import Kind, Percent, digits
 from boardprof.render.cells import plural
 from boardprof.stats.summary import Number, Summary, magnitude, plain
 
-__all__ = ["certainty", "change_text", "headline", "median_text", "number_text", "unjudged_at"]
-__all__ += ["unjudged_lines", "verdict_text", "what_of"]
+__all__ = ["certainty", "change_text", "headline", "judged_text", "median_text", "number_text"]
+__all__ += ["unjudged_at", "unjudged_lines", "verdict_text", "what_of"]
 
 _PRECISE_BELOW = 100.0
 _LONG = 10**60
@@ -23,8 +24,8 @@ _LONG = 10**60
 
 _NO_RULE = "no rule, so nothing is gated"
 _VERDICTS: Final = (
-    *("worse", "better", "noise", "within overhead", "too few samples", "same", "added"),
-    "removed",
+    *("worse", "better", "noise", "within overhead", "too few samples", "other calls", "same"),
+    *("added", "removed"),
 )
 
 
@@ -74,10 +75,23 @@ def certainty(row: Difference) -> str:
 
 
 def verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
-    """Return what it amounts to; a broken rule says so, and one that could not judge it."""
+    """Return what it amounts to; a broken rule says so, and one that could not judge it.
+
+    What a rule has looked at is told where the columns, which have medians, do not show it.
+    """
     if row.rule is not None:
-        return f"REGRESSION ({row.rule})"
+        return f"REGRESSION ({row.rule}{judged_text(row, row.rule)})"
     return f"NOT JUDGED ({unjudged[0].rule})" if unjudged else row.verdict
+
+
+def judged_text(row: Difference, rule: Rule) -> str:
+    """Return ``: 61 to 5,011``, of what a rule looks at; nothing where it is as the medians."""
+    if row.before is None or row.after is None:
+        return ""
+    sides = (row.before, row.after)
+    values = [number_text(statistic(side, rule.statistic), row.kind) for side in sides]
+    shown = [median_text(side, row.kind) for side in sides]
+    return "" if values == shown else f": {' to '.join(values)}"
 
 
 def what_of(row: Difference | Gap) -> str:

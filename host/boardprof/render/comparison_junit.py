@@ -19,6 +19,7 @@ from boardprof.render.comparison_cells import (
     certainty,
     change_text,
     headline,
+    judged_text,
     median_text,
     unjudged_at,
     unjudged_lines,
@@ -95,7 +96,7 @@ def _regression(case: xml.Element, row: Difference) -> None:
         f"{median_text(row.before, row.kind)} -> {median_text(row.after, row.kind)} "
         f"({change_text(row)}, {certainty(row)}, {row.before.n} and {row.after.n} samples)"
     )
-    rules = ", ".join(map(str, row.broken))
+    rules = ", ".join(f"{rule}{judged_text(row, rule)}" for rule in row.broken)
     message = f"{row.metric} of {row.title}: {numbers}, limit {rules}"
     failure = xml.SubElement(case, "failure", type="regression", message=_clean(message))
     failure.text = "\n".join(map(_clean, [what_of(row), numbers, f"broken: {rules}"]))

@@ -12,6 +12,7 @@ from boardprof.render.comparison_cells import (
     certainty,
     change_text,
     headline,
+    judged_text,
     median_text,
     unjudged_at,
     unjudged_lines,
@@ -86,7 +87,7 @@ def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> list[str]:
 
 def _verdict(row: Difference, unjudged: Sequence[Unjudged]) -> str:
     if row.rule is not None:
-        return f"**regression** {code(str(row.rule))}"
+        return f"**regression** {code(f'{row.rule}{judged_text(row, row.rule)}')}"
     return f"**not judged** {code(str(unjudged[0].rule))}" if unjudged else row.verdict
 
 

@@ -155,6 +155,7 @@ _MEASUREMENT: Final = _object(
         "build_id": _TEXT,
         "number": _INTEGER,
         "warmup": _INTEGER,
+        "calls_before": _or_null(_INTEGER),
         "calibration": _INTEGERS,
         "compilers": _TEXTS,
         "cold": _or_null(

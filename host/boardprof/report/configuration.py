@@ -10,7 +10,7 @@ from boardprof._version import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.metrics import Count, Metric
 from boardprof.report.counter_metrics import metrics_of
-from boardprof.report.measurement import Device, Measurement, Stack, clock_of
+from boardprof.report.measurement import Device, Measurement, clock_of
 from boardprof.report.parts import busy_parts, devices_of
 from boardprof.report.report import Row
 
@@ -200,11 +200,6 @@ def _warnings(measurement: Measurement) -> Iterable[str]:
             yield f"{told} may have wrapped unseen"
         if any(measurement.net(s, counter) < 0 for s in measurement.samples):
             yield f"{told} is below what can be resolved (net < 0)"
-    if isinstance(measurement.stack, Stack) and measurement.stack.is_at_least:
-        yield (
-            f"the stack of {measurement.function} is at least {measurement.stack.used:,} bytes: "
-            "all that was painted was used"
-        )
 
 
 def _column(measurement: Measurement, counter: str) -> str:

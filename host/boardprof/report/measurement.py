@@ -65,16 +65,11 @@ class Stack:
 
     Attributes:
         used: bytes that the function and what it calls have taken.
-        painted: bytes that were looked at; where all were taken, it may be more.
+        painted: bytes that were looked at; more than were used, or it may be more.
     """
 
     used: int
     painted: int
-
-    @property
-    def is_at_least(self) -> bool:
-        """Whether it may have taken more."""
-        return self.used >= self.painted
 
 
 @dataclass(frozen=True)
@@ -157,6 +152,7 @@ class Measurement:
         cold: the first call of all; None: not measured.
         compilers: that the board's image names; () where it is not known.
         label: what tells its rows from others of the same function and arguments; "": nothing.
+        calls_before: how often the board had run functions before; None: not known.
     """
 
     function: str
@@ -179,6 +175,7 @@ class Measurement:
     cold: Cold | None = None
     compilers: tuple[str, ...] = ()
     label: str = ""
+    calls_before: int | None = None
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:

@@ -58,6 +58,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
         "number": measurement.number,
         "warmup": measurement.warmup,
+        "calls_before": measurement.calls_before,
         "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
         **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
         **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),

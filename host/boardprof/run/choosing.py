@@ -15,6 +15,7 @@ from boardprof.run.plan import ALL, Plan
 __all__ = ["chosen_functions"]
 
 Note = Callable[[str], None]
+_MOST_LISTED = 8
 
 
 def chosen_functions(
@@ -48,16 +49,13 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         if reason := reasons.get(plan.function):
             raise UsageError(f"{plan.function} cannot be called over the wire: {reason}.")
         hidden = firmware.hidden if firmware else {}
-        if plan.function in hidden and plan.function not in infos:
-            raise UsageError(
-                f"{plan.function} in {hidden[plan.function]} is static or inlined: nothing outside "
-                "of its file can call it.",
-                hint=f"--keep {plan.function} compiles it out of line",
-            )
         if plan.function not in infos:
             _check_mangled(plan.function, reasons)
+            _check_hidden(plan, firmware)
             hint = None if infos or plan.path else "PATH:FUNCTION builds firmware that has it"
-            others = (name for name in (*reasons, *hidden) if not name.startswith("_"))
+            others = [name for name in (*reasons, *hidden) if not name.startswith("_")]
+            if firmware is not None and not infos and not others:
+                others, _, hint = _why_nothing(plan, firmware)
             where = _where(board, plan)
             raise UnknownNameError(
                 "function", plan.function, [*infos, *others], where=where, hint=hint
@@ -68,13 +66,19 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         on_note(f"{name} is left out: {reason}")
     chosen = []
     for name, info in infos.items():
-        needed = {parameter for parameter, _ in parse_signature(info.signature).parameters}
-        if needed == plan.arguments.keys():
+        needed = [parameter for parameter, _ in parse_signature(info.signature).parameters]
+        if plan.arguments.keys() == {*needed}:
             chosen.append(name)
         else:
-            on_note(f"{name} is left out: it takes {info.signature}")
+            missing = [parameter for parameter in needed if parameter not in plan.arguments]
+            verb = "is" if len(missing) == 1 else "are"
+            lacks = f"; {', '.join(missing)} {verb} missing" if missing else ""
+            on_note(f"{name} is left out: it takes {info.signature}{lacks}")
     if not chosen:
-        raise UsageError(f"There is nothing to measure {_where(board, plan)}.")
+        why, hint = "", None
+        if firmware is not None and not firmware.functions:
+            _, why, hint = _why_nothing(plan, firmware)
+        raise UsageError(f"There is nothing to measure {_where(board, plan)}{why}.", hint=hint)
     return chosen
 
 
@@ -84,6 +88,51 @@ def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
         # Itanium C++ ABI, 5.1.2: <source-name> is its length and the name; so it is in Rust.
         if symbol.startswith(("_Z", "_R")) and f"{len(function)}{function}" in symbol:
             raise UsageError(f"{function} cannot be called over the wire: {reason}.")
+
+
+def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
+    """See that a function is not one that nothing outside of its file can call, or main."""
+    if firmware is None:
+        return
+    # Here, because only this error needs it.
+    from boardprof.firmware.unoffered import unoffered
+
+    found = unoffered(firmware.board, plan.files[:1], plan.code, plan.function)
+    name, sources = plan.function, [source for _, source, _ in found.static]
+    if sources or name in firmware.hidden:
+        kept = name if len(sources) == 1 else f"{sources[0]}:{name}" if sources else None
+        sources = sources or [firmware.hidden[name]]
+        # Of C++, always inlined or compiled elsewhere: then nothing keeps it.
+        own = f"call {name} in {sources[0]} from a function of your own there"
+        raise UsageError(
+            f"{name} in {' and in '.join(sources)} is static or inlined: nothing outside of its "
+            "file can call it.",
+            hint=own if kept is None else f"--keep {kept} compiles it out of line",
+        )
+    if plan.function == "main" and found.mains:
+        raise UsageError(
+            f"main in {found.mains[0].name} cannot be measured: it makes way for the firmware's.",
+            hint="put what it does into a function of another name",
+        )
+
+
+def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
+    """Return the static functions of sources that offer none; why, if known; and what to try."""
+    from boardprof.firmware.unoffered import unoffered
+
+    found = unoffered(firmware.board, plan.files[:1], plan.code)
+    static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
+    if static:
+        more = f" and {len(static) - _MOST_LISTED} more" if len(static) > _MOST_LISTED else ""
+        verb = "is" if len(static) == 1 else "are"
+        why = f": {', '.join(static[:_MOST_LISTED])}{more} {verb} static or inlined"
+        # Of others, such as those of C++, it is not sure that they can be kept.
+        hint = f"--keep {found.static[0][0]} compiles it out of line" if found.static else None
+        return static, why, hint
+    if found.mains:
+        why = ": main makes way for the firmware's, and no other function can be called"
+        return [], why, "put what main does into a function of another name"
+    return [], "", None
 
 
 def _note_hooks(names: Sequence[str], firmware: Firmware | None, on_note: Note) -> None:

@@ -57,7 +57,7 @@ def decode_again(report: Report, schemas: Sequence[Layout] = ()) -> Report:
         )
     try:
         return _decoded(report, extra, schemas)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise DecodeError(
             f"What the Report keeps of its measurements cannot be read: {_why(error)}.",
             hint="a Report that this or an older boardprof wrote, unchanged",
@@ -71,7 +71,7 @@ def _why(error: Exception) -> str:
 
 
 def _decoded(report: Report, extra: Mapping[str, Any], schemas: Sequence[Layout]) -> Report:
-    collectors = {d: stored_collectors(facts) for d, facts in extra["devices"].items()}
+    collectors = {d: stored_collectors(d, facts) for d, facts in extra["devices"].items()}
     known = {device: known_layouts(device) for device in collectors}
     check_ids(schemas, collectors)
     replaced = {schema.schema_id: schema for schema in schemas}

@@ -150,7 +150,10 @@ def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) 
     import numpy as np
 
     if found.dtype.kind == "f" and tolerance:
-        return np.asarray(np.isclose(found, wanted, rtol=tolerance, atol=0.0, equal_nan=True))
+        wide = np.promote_types(found.dtype, np.float64)  # the tolerance need not fit into others
+        pair = found.astype(wide), wanted.astype(wide)
+        with np.errstate(all="ignore"):
+            return np.asarray(np.isclose(*pair, rtol=tolerance, atol=0.0, equal_nan=True))
     if found.dtype.kind == "V" and found.dtype.names:
         return np.asarray(found == wanted)
     size = found.dtype.itemsize

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Listener:
         on_command: gets each compiler command.
         on_progress: called with (function on board, calls done, calls in all).
         on_console: gets each line that a board prints.
+        on_sources: gets the files that firmware was compiled of, the user's headers among them.
         flash_output: the file descriptor that a tool which flashes writes to; None keeps what it
             writes for the error.
     """
@@ -53,6 +54,7 @@ class Listener:
     on_command: Callable[[str], None] | None = None
     on_progress: Progress | None = None
     on_console: Callable[[str], None] | None = None
+    on_sources: Callable[[Sequence[Path]], None] | None = None
     flash_output: int | None = None
 
 
@@ -82,7 +84,10 @@ def results(
 def _build(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     if plan.path is None:
         return None
-    return plan.code.build(spec, [plan.path], listener.on_command)
+    firmware = plan.code.build(spec, [plan.path], listener.on_command)
+    if listener.on_sources is not None:
+        listener.on_sources(firmware.sources)
+    return firmware
 
 
 def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:

@@ -107,6 +107,8 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
         UsageError: the plan itself makes no sense.
         UnknownNameError: there is no such board.
     """
+    if not plan.target.strip():
+        raise UsageError("The target is empty: it names no function.", hint=_TARGET)
     if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
         raise UsageError(
             f"{plan.target!r} names no function.",

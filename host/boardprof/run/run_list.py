@@ -12,7 +12,10 @@ from boardprof.render.plain_table import plain_table
 
 __all__ = ["git_text", "run_facts", "run_table"]
 
-_HEADERS = ("Run", "Time (UTC)", "Name", "Repository", "Git", "Boards", "Functions", "Flags")
+_HEADERS = (
+    *("Run", "Time (UTC)", "Name", "Result", "Repository"),
+    *("Git", "Boards", "Functions", "Flags"),
+)
 _LONGEST = 40
 
 
@@ -29,6 +32,7 @@ def run_table(runs: Sequence[Run]) -> str:
                 f"#{run.id}",
                 run.time.removesuffix("Z").replace("T", " "),
                 _cut(run.name or ""),
+                _result(run),
                 _cut(Path(run.git.place).name) if run.git and len(places) > 1 else "",
                 _cut(git_text(run)),
                 _some_of(run.boards),
@@ -45,6 +49,7 @@ def run_facts(run: Run) -> str:
     facts = {
         "Run": run.label,
         "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
+        "Result": _result(run),
         "Git": git_text(run, whole=True),
         "Repository": run.git.place if run.git else "",
         "Builds": ", ".join(run.build_ids),
@@ -60,6 +65,10 @@ def git_text(run: Run, *, whole: bool = False) -> str:
         return ""
     commit = run.git.commit if whole else run.git.commit[:8]
     return " ".join(filter(None, [run.git.branch, commit])) + ("+" if run.git.is_dirty else "")
+
+
+def _result(run: Run) -> str:
+    return "failed" if run.has_failed else ""
 
 
 def _cut(text: str) -> str:

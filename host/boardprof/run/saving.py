@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
 from boardprof.errors import BoardprofError
@@ -45,17 +47,21 @@ def keep_run(
     name: str | None = None,
     command: Sequence[str] | None = None,
     measured: Sequence[str | Path] = (),
+    sources: Sequence[Path] = (),
     folder: str | Path = ".",
+    has_failed: bool = False,
     on_note: Callable[[str], None],
 ) -> RunId | None:
     """Save a Report in the user's history; a failure is a note, never an error.
 
     Args:
         report: what was measured.
-        name: given by ``--save``.
+        name: given by ``--save``; what has failed does not get it.
         command: the command line; None takes that of this process.
         measured: files and folders that it is of, the first of them first; see `git_state`.
+        sources: that they were compiled of, headers among them; see `git_state`.
         folder: where it was started; a run of no files is of this folder's repository.
+        has_failed: it failed or was interrupted: nobody shall compare with it unawares.
         on_note: gets a sentence where it could not be saved, and where a file that the user has
             named was not there before: the name may be a mistake.
 
@@ -68,7 +74,9 @@ def keep_run(
     try:
         history = user_history(folder)
         is_new = is_named() and not history.path.exists()
-        kept = history.save(report, name, words, git=git_state(measured, folder))
+        state = git_state(measured, folder, sources)
+        given = None if has_failed else name
+        kept = history.save(report, given, words, git=state, has_failed=has_failed)
     except BoardprofError as error:
         on_note(f"the run was not kept: {error}")
         return None
@@ -77,7 +85,9 @@ def keep_run(
     return kept
 
 
-def git_state(measured: Sequence[str | Path] = (), folder: str | Path = ".") -> GitState | None:
+def git_state(
+    measured: Sequence[str | Path] = (), folder: str | Path = ".", sources: Sequence[Path] = ()
+) -> GitState | None:
     """Return what git knows of what was measured.
 
     None outside of a repository, without git, or where git does not answer within two seconds.
@@ -87,6 +97,8 @@ def git_state(measured: Sequence[str | Path] = (), folder: str | Path = ".") -> 
             first. A source in it that git does not track is a change, as one in a file that it
             tracks; objects and firmware need not be tracked.
         folder: whose repository it is where no files are known.
+        sources: further ones that they were compiled of, such as headers; those in another
+            repository, or in none, do not count.
     """
     files = [file for path in measured for file in _files(Path(path))]
     place = files[0].parent if files else folder
@@ -96,8 +108,10 @@ def git_state(measured: Sequence[str | Path] = (), folder: str | Path = ".") -> 
         if repository is None or told is None:
             return None
         lines = told.splitlines()
-        is_dirty = any(not line.startswith("#") for line in lines) or _has_untracked(files)
+        is_dirty = any(not line.startswith("#") for line in lines) or _has_untracked(files, sources)
     except HistoryError:
+        return None
+    if is_dirty is None:
         return None
     heads = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# branch."))
     commit, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
@@ -114,14 +128,32 @@ def _files(path: Path) -> Sequence[Path]:
     return find_sources([path]).files if path.is_dir() else [path.parent.resolve() / path.name]
 
 
-def _has_untracked(files: Sequence[Path]) -> bool:
-    """Tell whether git does not track a source in the work tree of the first file."""
-    tree = _work_tree(files[0]) if files else None
-    own = [str(f) for f in files if language(f) in _COMPILED and _work_tree(f) == tree]
-    listed = ("--literal-pathspecs", "ls-files", "--error-unmatch", "--", *own)
-    return bool(own) and git_output(files[0].parent, *listed) is None
+def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | None:
+    """Tell whether git does not track a source in the work tree of the first file.
+
+    None: git does not tell what it tracks. Of thousands of headers it is asked once.
+    """
+    tree = _work_tree(files[0].parent) if files else None
+    if tree is None:
+        return False
+
+    @cache  # thousands of headers are in a few folders
+    def place(folder: str) -> str | None:
+        """Return where in the work tree a folder is; None where it is in none or another."""
+        real = Path(folder).resolve()
+        return os.path.relpath(real, tree) if _work_tree(real) == tree else None
+
+    every = [file for file in files if language(file) in _COMPILED]
+    own = set()
+    for folder, name in map(os.path.split, (*every, *sources)):
+        if (at := place(folder)) is not None:
+            own.add(name if at == os.curdir else f"{at}{os.sep}{name}")
+    if not own:
+        return False
+    listed = git_output(tree, "ls-files", "-z")
+    return None if listed is None else not own.issubset(listed.split("\0"))
 
 
-def _work_tree(file: Path) -> Path | None:
-    """Return the work tree that a file is in; another one in it, as a submodule, is its own."""
-    return next((folder for folder in file.parents if (folder / ".git").exists()), None)
+def _work_tree(folder: Path) -> Path | None:
+    """Return the work tree that a folder is in; another one in it, as a submodule, is its own."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from typing import Any
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import Reading, Sample, decode_samples
-from boardprof.errors import UsageError
+from boardprof.errors import DecodeError, UsageError
 from boardprof.formula import Formula
 from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
 from boardprof_protocol.codes import CounterStatus
@@ -24,8 +25,23 @@ Formulas = Mapping[str, Mapping[str, tuple[str, Formula]] | None]
 """Device -> how its computed metrics are computed; None: not known."""
 
 
-def stored_collectors(facts: Mapping[str, Any]) -> list[CollectorInfo]:
-    """Read the collectors of a device."""
+def stored_collectors(device: str, facts: Mapping[str, Any]) -> list[CollectorInfo]:
+    """Read the collectors of a device.
+
+    Raises:
+        DecodeError: there are none, or one has no index of its own.
+    """
+    at = f"boardprof.devices.{device}.collectors"
+    collectors = facts.get("collectors")
+    if not isinstance(collectors, list) or not collectors:
+        raise _no_report("there are no collectors", at)
+    seen: set[int] = set()
+    for place, stored in enumerate(collectors):
+        index = stored["index"]
+        if type(index) is not int or index < 0 or index in seen:
+            shown = json.dumps(index)
+            raise _no_report(f"{shown} is no index of its own", f"{at}[{place}].index")
+        seen.add(index)
     return [
         CollectorInfo(
             index=stored["index"],
@@ -38,8 +54,16 @@ def stored_collectors(facts: Mapping[str, Any]) -> list[CollectorInfo]:
                 for counter in stored["counters"]
             ),
         )
-        for stored in facts.get("collectors", ())
+        for stored in collectors
     ]
+
+
+def _no_report(what: str, path: str) -> DecodeError:
+    return DecodeError(
+        f"What the Report keeps of its measurements cannot be read: {what}.",
+        path=path,
+        hint="a Report that this or an older boardprof wrote, unchanged",
+    )
 
 
 @dataclass(frozen=True)
@@ -73,17 +97,28 @@ class Meaning:
             for info, meaning in self._pairs[collector.index]
         }
 
-    def run(self, stored: Mapping[str, Any]) -> Run:
+    def run(self, stored: Mapping[str, Any], at: str) -> Run:
         """Return how the blobs of one pass are read.
 
         Args:
             stored: the pass; ``collectors`` are those that ran, ``events`` what slots counted.
+            at: where it stands in the Report.
+
+        Raises:
+            DecodeError: no collector ran, or one that the device has not.
         """
+        ran = stored["collectors"]
+        if not isinstance(ran, list) or not ran:
+            raise _no_report("no collector ran", f"{at}.collectors")
+        for place, index in enumerate(ran):
+            if all(index != collector.index for collector in self.collectors):
+                what = f"the device has no collector of index {index!r}"
+                raise _no_report(what, f"{at}.collectors[{place}]")
         collectors: list[CollectorInfo] = []
         layouts: dict[int, Layout] = {}
         names: dict[str, str] = {}
         for collector in self.collectors:
-            if collector.index not in stored["collectors"]:
+            if collector.index not in ran:
                 continue
             pairs = self._pairs[collector.index]
             old = [info.name for info, _ in pairs]
@@ -168,17 +203,18 @@ def stored_measurements(
         formulas: see `Formulas`.
 
     Raises:
-        DecodeError: a blob does not fit its layout.
+        DecodeError: a blob does not fit its layout, or nobody knows what gave it.
         UsageError: a layout cannot be one of the Report's blobs.
     """
     return [
-        _measurement(stored, extra["devices"], meanings[stored["device"]], formulas)
-        for stored in extra["measurements"]
+        _measurement(stored, place, extra["devices"], meanings[stored["device"]], formulas)
+        for place, stored in enumerate(extra["measurements"])
     ]
 
 
 def _measurement(
     stored: Mapping[str, Any],
+    place: int,
     devices: Mapping[str, Mapping[str, Any]],
     meaning: Meaning,
     formulas: Formulas,
@@ -186,8 +222,11 @@ def _measurement(
     name = stored["device"]
     facts = devices[name]
     stack, fit = stored.get("stack"), stored.get("clock_fit")
-    passes = (stored, *stored.get("further_passes", ()))
-    runs = [meaning.run(each) for each in passes]
+    further = stored.get("further_passes", ())
+    passes = (stored, *further)
+    at = f"boardprof.measurements[{place}]"
+    places = (at, *(f"{at}.further_passes[{n}]" for n in range(len(further))))
+    runs = [meaning.run(*each) for each in zip(passes, places, strict=True)]
     return Measurement(
         function=stored["name"],
         device=Device(
@@ -204,6 +243,7 @@ def _measurement(
         ),
         number=stored["number"],
         warmup=stored["warmup"],
+        calls_before=stored.get("calls_before"),
         windows=tuple(_windows(*each) for each in zip(passes, runs, strict=True)),
         arguments=stored.get("arguments", ""),
         clock_fit=None if fit is None else ClockFit(**fit),

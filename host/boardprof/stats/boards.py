@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
@@ -49,6 +49,9 @@ class Source:
         rates: counter -> Hz, of those that are clocks.
         cold: column -> value of the first call, ahead of the warm-up.
         overheads: counter -> what its windows around the empty function counted.
+        course: how often the board ran functions ahead of each sample: where two runs have the
+            same, their n-th samples are of the same calls. () where the Report does not say.
+        counters: that the board reads, by name, and what is computed of those that are no clocks.
     """
 
     board: str = ""
@@ -57,6 +60,12 @@ class Source:
     rates: Mapping[str, int] = field(default_factory=dict)
     cold: Mapping[str, int | float] = field(default_factory=dict)
     overheads: Mapping[str, Overhead] = field(default_factory=dict)
+    course: tuple[int, ...] = ()
+    counters: frozenset[str] = frozenset()
+
+    def is_counted(self, column: str) -> bool:
+        """Tell whether the board itself has counted a column, and nothing of it on the host."""
+        return self._clock(column) in self.counters
 
     def grain(self, column: str) -> Fraction:
         """Return what one step of the clock behind a column is worth in it; 0 of what is none.
@@ -121,28 +130,45 @@ class Boards:
         facts = self._devices.get(board)
         if facts is None:
             return Source(board=board)
-        kind = _text(facts.get("clock_kind"))
+        kind, rates = _text(facts.get("clock_kind")), dict(_rates(facts, measurement))
         emulated = facts.get("emulated")
         return Source(
             board=board,
             is_emulated=kind == "simulated" or bool(emulated) if kind else None,
             clock_kind=kind,
-            rates=dict(_rates(facts, measurement)),
+            rates=rates,
             cold=dict(_cold(measurement)) if board == device else {},
             overheads=dict(_overheads(measurement)),
+            course=_course(measurement),
+            counters=frozenset([*_names(facts), *_computed(measurement, rates)]),
         )
 
 
 def _rates(facts: Mapping[str, Any], measurement: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield the clocks that a measurement has read; where that is not said, all of the board."""
     read = measurement.get("calibration")
-    for collector in facts.get("collectors") or ():
-        for counter in collector.get("counters") or () if isinstance(collector, Mapping) else ():
-            if not isinstance(counter, Mapping):
-                continue
-            name, hz = _text(counter.get("name")), counter.get("hz")
-            if type(hz) is int and hz > 0 and (not isinstance(read, Mapping) or name in read):
-                yield name, hz
+    for counter in _counters(facts):
+        name, hz = _text(counter.get("name")), counter.get("hz")
+        if type(hz) is int and hz > 0 and (not isinstance(read, Mapping) or name in read):
+            yield name, hz
+
+
+def _counters(facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for collector in _mappings(facts.get("collectors")):
+        yield from _mappings(collector.get("counters"))
+
+
+def _names(facts: Mapping[str, Any]) -> Iterator[str]:
+    return (_text(counter.get("name")) for counter in _counters(facts))
+
+
+def _computed(measurement: Mapping[str, Any], clocks: Collection[str]) -> Iterator[str]:
+    """Yield the metrics whose formulas name no clock but the CPU's own."""
+    formulas = measurement.get("formulas")
+    for name, formula in formulas.items() if isinstance(formulas, Mapping) else ():
+        text = repr(formula)
+        if not any(clock in text for clock in clocks if clock != _CPU_CLOCK):
+            yield name
 
 
 def _overheads(measurement: Mapping[str, Any]) -> Iterator[tuple[str, Overhead]]:
@@ -156,12 +182,27 @@ def _overheads(measurement: Mapping[str, Any]) -> Iterator[tuple[str, Overhead]]
     for each in (measurement, *_mappings(measurement.get("further_passes"))):
         for window in _mappings(each.get("calibration_samples")):
             for name, value in (window.get("raw") or {}).items():
-                seen.setdefault(name, set()).add(value)
+                if type(value) is int:
+                    seen.setdefault(name, set()).add(value)
     for name, value in (measurement.get("calibration") or {}).items():
         if type(value) is int and (taken := seen.get(name)):
             spread = max(taken) - min(taken)
             doubt = min(abs(value), spread) if name == _CPU_CLOCK or not spread else abs(value)
             yield name, Overhead(Fraction(abs(value)), Fraction(doubt))
+
+
+def _course(measurement: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return what the calls ahead of each sample depend on.
+
+    A board sends samples in replies, each with a total, and calls the function between them.
+    """
+    told = [measurement.get(key) for key in ("number", "warmup", "calls_before")]
+    numbers = [each for each in told if type(each) is int]
+    if len(numbers) != len(told):
+        return ()
+    passes = (measurement, *_mappings(measurement.get("further_passes")))
+    replies = [len(_mappings(each.get("totals"))) for each in passes]
+    return (*numbers, int(bool(measurement.get("cold"))), *replies)
 
 
 def _cold(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:

@@ -67,6 +67,7 @@ class GroupSummary:
         values: per call, in run order, exact where they are counts.
         grain: what one step of the clock that it is read from is worth per call, in the metric's
             unit; 0 for what is no clock.
+        is_deterministic: the same code gives the same samples in each run, in the same order.
         is_emulated: the board is an emulator or a simulator; None: not known.
         clock_kind: of the board; "" where it is not known.
         board: the board's name, also where ``key.device`` is a part of it.
@@ -74,6 +75,8 @@ class GroupSummary:
         cold_grain: what one step of the clock is worth in ``summary.first``, which is of one call.
         overhead: what the measuring itself took of a window of time, per call; nothing where it is
             not known, or the metric is no time.
+        course: where two runs have the same, and it is not (), the board has counted their n-th
+            values in the same calls.
     """
 
     key: GroupKey
@@ -82,12 +85,14 @@ class GroupSummary:
     summary: Summary
     values: tuple[Number, ...]
     grain: Fraction = Fraction(0)
+    is_deterministic: bool = False
     is_emulated: bool | None = None
     clock_kind: str = ""
     board: str = ""
     hz: int | None = None
     cold_grain: Fraction = Fraction(0)
     overhead: Overhead = NOTHING
+    course: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -146,8 +151,13 @@ def calls_of(report: Report) -> dict[GroupKey, int]:
 
 
 def left_out(report: Report) -> list[LeftOut]:
-    """Return which samples have no statistics: they are not finite, or of mixed kinds."""
+    """Return which samples have no statistics.
+
+    They are not finite, or of mixed kinds, or of no number of calls above 0.
+    """
     calls, found = report.calls, []
+    counts = calls.column(_CALLS)
+    is_counted = counts.kind is Count and counts.rows is None and min(counts.given, default=1) > 0
     for metric in calls.names:
         column = calls.column(metric)
         if metric in (*_KEYS, _CALLS):
@@ -163,7 +173,28 @@ def left_out(report: Report) -> list[LeftOut]:
                     verb = "is" if lost == 1 else "are"
                     why = f"{lost} of {len(values)} samples {verb} infinite or no number"
                     found.append(LeftOut(GroupKey(*map(_text, key)), metric, why))
+        if column.kind in (Count, Duration) and metric not in LEVELS and not is_counted:
+            found += _uncounted(calls.group_by(*_KEYS), metric, column, counts)
     return found
+
+
+def _uncounted(
+    groups: Groups[Any], metric: str, column: Column, calls: Column
+) -> Iterator[LeftOut]:
+    """Yield the groups with samples of no number of calls, which have no value per call."""
+    each = zip(groups.keys, groups.split(column), groups.split(column, calls), strict=True)
+    for key, (values,), (_, numbers) in each:
+        lost = len(values) - sum(map(_is_number_of_calls, numbers))
+        if lost:
+            has = "has" if lost == 1 else "have"
+            why = (
+                f"{lost} of {len(values)} samples {has} no Count above 0, and so no value per call"
+            )
+            yield LeftOut(GroupKey(*map(_text, key)), metric, why)
+
+
+def _is_number_of_calls(number: object) -> bool:
+    return type(number) is int and number > 0
 
 
 @dataclass(frozen=True)
@@ -183,7 +214,7 @@ def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> I
         pairs = [
             (value, number)
             for value, number in zip(values, numbers, strict=True)
-            if type(number) is int and number > 0 and is_finite(value)
+            if _is_number_of_calls(number) and is_finite(value)
         ]
         most = max((number for _, number in pairs), default=1)
         yield _Part(
@@ -207,6 +238,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
     is_stepless = source.is_emulated is True and grain == 0 and metric not in SHARES
     # A level is found once and stands in each row: there is nothing random about it.
     is_exact = metric in LEVELS or is_stepless
+    is_counted = source.is_counted(metric)
     return GroupSummary(
         key=key,
         metric=metric,
@@ -214,10 +246,12 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
         summary=summarize(part.values, first=source.cold.get(metric), is_exact=is_exact),
         values=tuple(part.values),
         grain=grain,
+        is_deterministic=is_stepless and is_counted,
         is_emulated=source.is_emulated,
         clock_kind=source.clock_kind,
         board=source.board or key.device,
         hz=source.hz(metric),
         cold_grain=step,
         overhead=source.overhead(metric) * Fraction(1, part.most_calls),
+        course=source.course if is_counted else (),
     )
