@@ -20,6 +20,7 @@ git:git
 gcc-arm-none-eabi:arm-none-eabi-gcc
 gcc-riscv64-unknown-elf:riscv64-unknown-elf-gcc
 libnewlib-arm-none-eabi:newlib
+libstdc++-arm-none-eabi-dev:cstddef
 picolibc-riscv64-unknown-elf:picolibc
 $aarch64:aarch64-linux-gnu-gcc
 $aarch64cxx:aarch64-linux-gnu-g++
@@ -73,6 +74,8 @@ works() {
     case $1 in
     ensurepip) "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null ;;
     stdio.h | libelf.h | simavr/sim_avr.h) links "$1" gcc ;;
+    cstddef) # freestanding C++ is enough
+        echo '#include <cstddef>' | arm-none-eabi-g++ -x c++ -S -o /dev/null - 2>/dev/null ;;
     newlib) links string.h arm-none-eabi-gcc --specs=nosys.specs ;;
     picolibc) links string.h riscv64-unknown-elf-gcc --specs=picolibc.specs ;;
     picolibc-aarch64) # -S: it need not link, there is no port of it yet

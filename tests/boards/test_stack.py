@@ -80,9 +80,7 @@ def test_an_array_that_is_filled_is_seen_whole(stacked: Board, function: str) ->
     sizes = sizes_of(stacked.spec)
     size = sizes.much if function == "much" else sizes.some
     used, _ = stack(stacked, function)
-    # SPEC.md 5.8: 26 words, if the interrupt that counts a timer's wraps came meanwhile.
-    interrupt = 104 if stacked.spec.build.arch == "cortex_m" else 0
-    assert size <= used <= size + 16 + interrupt
+    assert size <= used <= size + 16
 
 
 def test_more_than_was_painted_is_at_least_all_of_it(stacked: Board) -> None:

@@ -26,6 +26,7 @@
 #define BP_SYST_CLKSOURCE 4u /* the core's clock */
 #define BP_ICSR (*(volatile uint32_t *)0xe000ed04u)
 #define BP_ICSR_PENDSTSET (1u << 26)
+#define BP_ICSR_PENDSTCLR (1u << 25)
 
 #define BP_SYSTICK_PERIOD (1u << 24)
 
@@ -81,6 +82,20 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     bp_arch_guard(&bp_guarded_board, body, context, fault);
     bp_wraps_left = 0;
 }
+
+#if BP_CFG_STACK
+/* Begin a lap, without an exception: the next wrap is 2^24 ticks away. What it has counted so far
+ * is kept among the wraps, so that the ticks go on; the limit ends one lap later at most. */
+void bp_port_stack_quiet(void) {
+    uint32_t primask;
+    __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(primask)::"memory");
+    uint64_t now = bp_port_ticks();
+    BP_SYST_CVR = 0;
+    BP_ICSR = BP_ICSR_PENDSTCLR; /* `now` has it */
+    bp_wrapped = now;
+    __asm__ volatile("msr primask, %0" ::"r"(primask) : "memory"); /* as the set-up left it */
+}
+#endif
 
 /* Between two readings, with an exception or without. In a function of its own, so that both are
  * of the same instructions. */
