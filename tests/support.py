@@ -8,14 +8,17 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 __all__ = ["AGENT", "C_TESTS", "ROOT", "WARNINGS", "agent_sources", "defines", "requires_tool"]
-__all__ += ["git", "requires_compiler", "run", "unhex", "vectors", "wire_structs"]
+__all__ += ["awake", "git", "requires_compiler", "run", "unhex", "vectors", "wire_structs"]
 
 ROOT = Path(__file__).resolve().parents[1]
 AGENT = ROOT / "device_runtime_c"
@@ -31,6 +34,37 @@ WARNINGS = (
     "-pedantic",
     "-Werror",
 )
+
+
+@contextmanager
+def awake() -> Iterator[Callable[[], float]]:
+    """Yield a clock of the seconds since then in which this process could run.
+
+    For what must not take long: while the machine or this process is stopped, or starved by others,
+    no more than 0.1 s go by.
+    """
+    lock, over = threading.Lock(), threading.Event()
+    last_s, gone_s = time.monotonic(), 0.0
+
+    def clock() -> float:
+        nonlocal last_s, gone_s
+        with lock:
+            now_s = time.monotonic()
+            gone_s += min(now_s - last_s, 0.1)
+            last_s = now_s
+            return gone_s
+
+    def tick() -> None:
+        while not over.wait(0.02):
+            clock()
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield clock
+    finally:
+        over.set()
+        thread.join()
 
 
 def requires_tool(tool: str, package: str) -> str:

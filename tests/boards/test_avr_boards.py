@@ -266,12 +266,15 @@ def test_a_hang_is_stopped_at_its_line_and_the_core_is_as_it_was(board: Board) -
 
 @pytest.mark.parametrize("limit_ms", [1, 20, 333])
 def test_a_hang_ends_at_most_two_wraps_after_its_limit(board: Board, limit_ms: int) -> None:
-    """By the board's own clock; a call takes the line 5 ms at the least."""
+    """By the board's own clock, within the function: while it waits for the host, which may be
+    slow, it goes on by the wall's.
+    """
     guard_calls(board.session, board.dictionary, board.spec, limit_ms / 1000)
-    with board.collectors["cycles"] as window, pytest.raises(DeviceTimeoutError):
-        board.functions.hangs()
-    taken_ms = window.readings["cycles"].value / 16_000
-    assert limit_ms <= taken_ms <= limit_ms + 2 * 4.096 + 40
+    with pytest.raises(DeviceTimeoutError):
+        board.functions.hangs_counting()
+    taken_ms = board.functions.counted() / 16_000
+    # The way into the function is before its first reading, within the limit.
+    assert limit_ms - 0.1 < taken_ms <= limit_ms + 2 * 4.096
 
 
 # -- what there is room for -------------------------------------------------------------------

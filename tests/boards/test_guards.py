@@ -238,7 +238,16 @@ def test_the_limit_is_for_each_round_and_not_for_the_whole_measurement(board: Bo
     clock = next(c for c in counters if c.hz and c.name in samples[0]["raw"])
     call_s = min(sample["raw"][clock.name] for sample in samples) / clock.hz / 20_000
     number = round(HANG_LIMIT_MS / 1000 / 20 / call_s)
-    assert len(board.profile("answer", 1, warmup=0, repeat=30, number=number).calls) == 30
+    for _ in range(3):
+        try:
+            report = board.profile("answer", 1, warmup=0, repeat=30, number=number)
+        except DeviceTimeoutError:  # this machine may have stood still within a round
+            if board.spec.clock.kind != "measured":
+                raise
+        else:
+            assert len(report.calls) == 30
+            return
+    pytest.fail("three times a round was ended by the limit")
 
 
 # -- the command ------------------------------------------------------------------------------

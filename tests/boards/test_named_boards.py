@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -132,20 +132,25 @@ def test_a_counter_that_the_kernel_refuses_is_unsupported_with_the_kernels_reaso
 
 
 def test_a_second_thread_is_refused_and_not_given_the_first_ones_answer(tmp_path: Path) -> None:
-    source = tmp_path / "nap.c"
+    source = tmp_path / "meet.c"
     source.write_text(
-        "#include <time.h>\nvoid nap(void);\nvoid nap(void) {"
-        " struct timespec t = {0, 300000000}; nanosleep(&t, (struct timespec *)0); }\n"
+        "#include <unistd.h>\nint meet(int tells, int hears);\nint meet(int tells, int hears) {"
+        ' char c = 0; return write(tells, "!", 1) == 1 && read(hears, &c, 1) == 1 ? c : -1; }\n'
     )
     spec = available("native")
     with connect(spec, image=build(spec, [source]).image) as board:
-        thread = threading.Thread(target=board.functions.nap)
+        (ears, tells), (hears, mouth) = pipes = os.pipe(), os.pipe()
+        thread = threading.Thread(target=board.functions.meet, args=(tells, hears))
         thread.start()
-        time.sleep(0.1)
+        assert os.read(ears, 1) == b"!"  # it is within the call
         with pytest.raises(UsageError, match="another call on"):
-            board.functions.nap()
-        thread.join(5)
-        assert board.functions.nap() is None
+            board.functions.meet(tells, hears)
+        os.write(mouth, b"a")
+        thread.join(30)
+        os.write(mouth, b"b")
+        assert board.functions.meet(tells, hears) == ord("b")
+    for end in (*pipes[0], *pipes[1]):
+        os.close(end)
 
 
 def test_exactly_one_board_is_the_default() -> None:

@@ -111,7 +111,7 @@ def test_a_clean_link_is_0_with_its_figures() -> None:
 def test_a_link_that_loses_is_4_and_every_answer_is_right() -> None:
     with running_agent(FIXTURES / "scalars.c") as (_, port):
         arguments = ["--link", "-b", "linux", "-p", port, "--seconds", "0.5", "--json"]
-        done = boardprof("doctor", *arguments, "--faults", "0.05", "--seed", "3")
+        done = boardprof("doctor", *arguments, "--faults", "0.05", "--seed", "2")
     assert (done.code, done.err) == (4, "")
     facts = json.loads(done.out)
     assert facts["schema_version"] == 1
@@ -206,6 +206,10 @@ def ack(flags: int) -> bytes:
         (1, [RESULT[:7], RESULT[7:]], (0, 0, 0)),
         (1, [RESULT, data(0, b"abc") + data(3, b"de")], (0, 0, 0)),
         (1, [RESULT, data(0, b"abc") + data(5, b"f") + data(6, b"g")], (0, 1, 0)),
+        # Sent again although it had come, and then on from where the host is: nothing is missing.
+        (1, [RESULT, data(0, b"ab") + data(2, b"c") + data(0, b"ab") + data(3, b"d")], (0, 0, 0)),
+        # Of what is sent again behind a hole, something is lost once more.
+        (1, [RESULT, data(0, b"a") + data(5, b"f") + data(1, b"b") + data(3, b"d")], (0, 2, 0)),
         (1, [RESULT, ack(0), ack(1)], (1, 0, 0)),
     ],
 )

@@ -136,9 +136,10 @@ def test_a_command_that_lacks_its_own_shows_its_help() -> None:
 
 
 def test_nothing_listening_is_3() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken:  # bound, so that nobody else listens there
+        taken.bind(("127.0.0.1", 0))
         port = f"socket://127.0.0.1:{taken.getsockname()[1]}"
-    done = boardprof("info", "-b", "linux", "-p", port)
+        done = boardprof("info", "-b", "linux", "-p", port)
     assert (done.code, done.out) == (3, "")
     assert done.err == (
         f"error: No board at {port}: Connection refused.\n"

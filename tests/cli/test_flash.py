@@ -191,10 +191,14 @@ def test_progress_is_on_the_terminal_while_the_tool_runs(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("image", ["{bin}", "{hex}"])
-def test_the_toolchain_makes_what_the_tool_wants(tmp_path: Path, image: str) -> None:
+def test_the_toolchain_makes_what_the_tool_wants(
+    tmp_path: Path, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
     requires_tool("qemu-system-riscv32", "qemu-system-misc")
     made = lab(tmp_path, "qemu-rv32", image)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # others flash at the same time
     address = ",addr=0x80000000,force-raw=on" if image == "{bin}" else ""
     with serving(made, *QEMU, "-device", "loader,file={firmware}" + address):
         done = made.run(
@@ -204,7 +208,7 @@ def test_the_toolchain_makes_what_the_tool_wants(tmp_path: Path, image: str) -> 
     assert "instructions" in done.out.splitlines()[0]
     first = (made.desk / "firmware").read_bytes()[:1]
     assert (first == b":") == (image == "{hex}")
-    assert not list(Path("/tmp").glob("boardprof-flash-*"))
+    assert not list((tmp_path / "tmp").glob("boardprof-flash-*"))
 
 
 # -- run --flash ------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from boardprof.metrics import Count, Duration
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from tests.cli.command import BOARDPROF, boardprof
+from tests.support import requires_tool
 
 WIDTH = 60
 HOSTILE = "\x1b]0;title\x07\x1b[31mred"
@@ -127,7 +128,17 @@ def test_compiling_shows_how_many_files_and_the_bar_is_gone_before_the_result(
 ) -> None:
     source, image = tmp_path / "one.c", tmp_path / "one.elf"
     source.write_text("int one(void) { return 1; }\n")
-    environment = {"TERM": "xterm", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    # However many processors compile at a time: what ends soon has no bar.
+    slow, pause_s = tmp_path / "bin" / "gcc", 0.02 * (os.cpu_count() or 1)
+    slow.parent.mkdir()
+    gcc = requires_tool("gcc", "gcc")
+    slow.write_text(f'#!/bin/sh\nsleep {pause_s:.2f}\nexec {gcc} "$@"\n')
+    slow.chmod(0o755)
+    environment = {
+        "TERM": "xterm",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "PATH": f"{slow.parent}:{os.environ['PATH']}",
+    }
     arguments = ("build", "-b", "native", "-o", image, source)
     code, text = on_terminal(*arguments, environment=environment, both=True)
     assert code == 0

@@ -201,6 +201,7 @@ class Rig:
         self.faults = Faults()
         self.transport = FaultyTransport(self.line, self.faults, clock=self.clock)
         self._state = self._popped = self._turn = 0
+        self._last_id = 0
         try:
             self.board = self.begin()
             # Two calls on, all answers have 32 bits, and all frames of a kind the same length.
@@ -210,8 +211,12 @@ class Rig:
             raise
 
     def session(self) -> Session:
-        """Return a session on the line that is not yet open."""
-        return Session(self.transport, timeout_s=SILENCE_S, clock=self.clock)
+        """Return a session on the line that is not yet open, and has another id than the last."""
+        while True:
+            session = Session(self.transport, timeout_s=SILENCE_S, clock=self.clock)
+            if session.client.session != self._last_id:
+                self._last_id = session.client.session
+                return session
 
     def begin(self) -> Board:
         """Begin a session: say HELLO, read the dictionary."""

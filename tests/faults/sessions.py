@@ -54,8 +54,19 @@ def _resets(rig: Rig) -> Iterator[Outcome]:
             yield _tried(
                 RESET,
                 f"{wait_s:g} s into {function}",
-                lambda f=function, a=arguments, w=wait_s: _reset(rig, f, a, w),  # type: ignore[misc]
+                lambda f=function, a=arguments, w=wait_s: _told_in_time(rig, f, a, w),  # type: ignore[misc]
             )
+
+
+def _told_in_time(
+    rig: Rig, function: str, arguments: tuple[int, ...], wait_s: float
+) -> tuple[str, str]:
+    """Try it again where it took long: this machine may have stood still, but not twice."""
+    error, wrong = _reset(rig, function, arguments, wait_s)
+    if not wrong.startswith("took "):
+        return error, wrong
+    wrong = rig.resume()
+    return (error, wrong) if wrong else _reset(rig, function, arguments, wait_s)
 
 
 def _reset(rig: Rig, function: str, arguments: tuple[int, ...], wait_s: float) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from tests.link.fake_agent import Answer, fake_agent, welcome
 def session(*answers: Answer, greeting: bytes | None = None) -> Iterator[Session]:
     """A session with an agent that answers each call in the same way."""
     with fake_agent(lambda body: list(answers), greeting) as port:
-        opened = Session(connect_tcp(port, 1.0), timeout_s=2.0)
+        opened = Session(connect_tcp(port, 1.0), timeout_s=20.0)
         try:
             yield opened
         finally:

@@ -19,7 +19,7 @@ import pytest
 from boardprof.boards.finding import board_spec
 from boardprof.connection import attach, connect
 from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError
-from boardprof.transport.tcp import connect_tcp
+from boardprof.transport.tcp import connect_socket, connect_tcp, stream_of
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.peers import FaultyLine, peer, running_agent
 
@@ -38,15 +38,19 @@ def saying(text: bytes) -> Serve:
     return serve
 
 
-def error_of(serve: Serve) -> BoardprofError:
+def error_of(serve: Serve, *, waits: bool = False) -> BoardprofError:
+    """Return the error for a peer that speaks first, unless it ``waits``."""
     with peer(serve) as port:
+        connection = connect_socket(port, 10.0)
+        ready, _, _ = select.select([connection], [], [], 0.0 if waits else 30.0)
+        assert waits or ready
         with pytest.raises(BoardprofError) as caught:
-            connect("linux", port, timeout_s=0.4)
+            attach(board_spec("linux"), stream_of(connection, port), hello_s=0.4)
         return caught.value
 
 
 def test_silence_is_5_and_nothing_is_said_to_have_come() -> None:
-    error = error_of(saying(b""))
+    error = error_of(saying(b""), waits=True)
     assert type(error) is BoardTimeoutError
     assert error.exit_code == 5
     assert "did not answer HELLO for 0.4 s.\nTry: check port and baud rate" in str(error)
@@ -142,7 +146,7 @@ def test_a_line_that_sends_everything_back_is_named_and_4() -> None:
         while data := connection.recv(65536):
             connection.sendall(data)
 
-    error = error_of(serve)
+    error = error_of(serve, waits=True)
     assert type(error) is LinkError
     assert error.exit_code == 4
     assert "sends back what is sent to it, and nothing else came in 0.4 s.\n" in str(error)

@@ -183,7 +183,8 @@ def test_what_is_late_comes_late_and_behind_others(
     faults = Faults(
         [Planned(Way.TO_HOST, 1, LateDuplicate(0.1)), Planned(Way.TO_BOARD, 1, Delay(0.05))]
     )
-    line = FaultyTransport(stream_of(host, "here"), faults)
+    now_s = 0.0
+    line = FaultyTransport(stream_of(host, "here"), faults, clock=lambda: now_s)
     line.write(A, 1.0)
     board.sendall(A)
     assert line.read(1.0) == A
@@ -192,6 +193,8 @@ def test_what_is_late_comes_late_and_behind_others(
     board.setblocking(False)
     with pytest.raises(BlockingIOError):
         board.recv(100)
+    board.settimeout(5)
+    now_s = 0.1
     assert line.read(1.0) == A
     assert board.recv(100) == A
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.board.board import Board
 from boardprof.board.info import board_info, info_text
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.finding import board_spec
@@ -18,6 +19,12 @@ from boardprof.firmware.builder import build
 from tests.cli.command import FIXTURES, agent
 
 ENDLESS = FIXTURES / "endless.c"
+
+
+def limited(board: Board) -> Board:
+    """Limit calls to 0.3 s: at a port, `connect` would wait no longer for WELCOME."""
+    guard_calls(board.session, board.dictionary, board.spec, 0.3)
+    return board
 
 
 def unguarded() -> BoardSpec:
@@ -75,7 +82,7 @@ def test_the_limit_is_sent_in_whole_milliseconds_and_never_as_none(
 def test_at_a_port_the_raw_pc_is_told_and_with_its_image_the_line() -> None:
     with agent("-b", "linux", ENDLESS) as port:
         with (
-            connect("linux", port, timeout_s=0.3) as board,
+            limited(connect("linux", port)) as board,
             pytest.raises(
                 DeviceTimeoutError, match=r"stopped it at pc 0x[0-9a-f]+\nTry: .*addr2line"
             ),
@@ -83,7 +90,7 @@ def test_at_a_port_the_raw_pc_is_told_and_with_its_image_the_line() -> None:
             board.functions.b_endless()
         image: Path = build(board_spec("linux"), [ENDLESS]).image
         with (
-            connect("linux", port, image=image, timeout_s=0.3) as board,
+            limited(connect("linux", port, image=image)) as board,
             pytest.raises(
                 DeviceTimeoutError, match=r"stopped it at endless\.c:1[345] \(in b_endless"
             ),

@@ -143,3 +143,4 @@ def test_a_qemu_that_does_not_know_is_asked_once(answer: bytes) -> None:
     assert clock.now_s() is None
     assert clock.now_s() is None
     qemu.close()
+    clock.close()

@@ -177,7 +177,8 @@ def test_several_samples_give_one_of_them_and_all_in_the_report(native: Board) -
     assert [row["Count"] for row in rows] == [Count(4)] * 5
     times = [row["Duration (us)"].microseconds for row in rows]  # type: ignore[union-attr]
     assert metrics["Duration (us)"] == Duration(sorted(times)[2])
-    assert metrics["sample"] == rows[times.index(sorted(times)[2])]["sample"]
+    middle = sorted(range(5), key=times.__getitem__)[2]  # two may have taken the same time
+    assert metrics["sample"] == rows[middle]["sample"]
     assert (metrics["share"], metrics["mode"]) == (Ratio(0.5), "fast")
     assert metrics["Count"] == Count(4)
 
@@ -197,12 +198,17 @@ def test_one_sample_of_one_call_is_a_flat_dict_of_metrics(rv32: Board) -> None:
 
 
 def test_a_sample_takes_as_long_as_it_shall(native: Board) -> None:
-    metrics = profile_function(native, None, ["clock"], "work", min_repeat_ms=2)(1000)
-    assert isinstance(metrics["Duration (us)"], Duration)
-    # A machine that is busy elsewhere gives one sample more time than the next.
-    assert metrics["Duration (us)"].microseconds > 500
-    assert isinstance(metrics["Count"], Count)
-    assert metrics["Count"].value > 10
+    profiled = profile_function(native, None, ["clock"], "work", min_repeat_ms=2)
+
+    def is_long_enough() -> bool:
+        metrics = profiled(1000)
+        assert isinstance(metrics["Duration (us)"], Duration)
+        count = metrics.get("Count", Count(1))
+        assert isinstance(count, Count)
+        return metrics["Duration (us)"].microseconds > 500 and count.value > 10
+
+    # An attempt in which the machine does something else is long enough with fewer calls.
+    assert any(is_long_enough() for _ in range(3))
 
 
 def test_a_simulated_clock_cannot_say_how_long_a_sample_takes(rv32: Board) -> None:

@@ -283,7 +283,7 @@ def test_of_several_boards_with_clocks_percent_is_of_the_one_that_is_busy_longes
     with build(LAYERS, board="linux").open() as linux:
         program = Program(native)
         program.add("work", 1000)
-        program.add("work", 1_000_000, device=linux)
+        program.add("work", 100_000_000, device=linux)  # longer than native can be interrupted
         report = program.profile()
     longest = max(amount(total["Duration (us)"]) for total in report.device_metrics.values())
     for row in report.calls:

@@ -42,15 +42,19 @@ def test_the_function_runs_number_times_a_repeat_and_once_to_warm_up(native: Boa
 
 
 def test_calls_become_more_until_a_repeat_is_long_enough(native: Board) -> None:
-    before = native.functions.ticked()
-    assert isinstance(before, int)
     evaluate = time_evaluator(native, "tick", number=1, min_repeat_ms=1.0)
-    result = evaluate()
-    after = native.functions.ticked()
-    assert isinstance(after, int)
-    # A call takes nanoseconds, so that it takes very many of them to fill a millisecond.
-    assert after - before > 1000
-    assert result.median < 1e-6
+
+    def timed() -> bool:
+        before = native.functions.ticked()
+        result = evaluate()
+        after = native.functions.ticked()
+        assert isinstance(before, int)
+        assert isinstance(after, int)
+        # A call takes nanoseconds, so that it takes very many of them to fill a millisecond.
+        return after - before > 1000 and result.median < 1e-6
+
+    # An attempt in which the machine does something else is long enough with fewer calls.
+    assert any(timed() for _ in range(3))
 
 
 def test_the_board_rests_after_so_many_repeats(native: Board) -> None:

@@ -46,17 +46,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def running(image: Path) -> Iterator[str]:
     """Start an image with its line at a port; yields the port as -p takes it."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = ["qemu-system-riscv32", "-M", "virt", "-bios", "none", "-display", "none"]
-    command += ["-monitor", "none", "-kernel", str(image)]
-    command += ["-serial", f"tcp:{address},server=on,wait=off,nodelay=on"]
-    with subprocess.Popen(command) as process:
-        try:
-            yield f"socket://{address}"
-        finally:
-            process.kill()
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # which QEMU inherits
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        command = ["qemu-system-riscv32", "-M", "virt", "-bios", "none", "-display", "none"]
+        command += ["-monitor", "none", "-kernel", str(image), "-serial", "chardev:line"]
+        command += ["-chardev", f"socket,id=line,fd={listener.fileno()},server=on,wait=off"]
+        with subprocess.Popen(command, pass_fds=[listener.fileno()]) as process:
+            try:
+                yield f"socket://{address}"
+            finally:
+                process.kill()
 
 
 def test_the_image_has_the_functions_and_the_options_of_the_makefile(project: Path) -> None:

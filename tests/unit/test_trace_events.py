@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +17,10 @@ from boardprof.trace.averages import FunctionEventAvg
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.event_lists import EventAverages, EventList, average
 from boardprof.trace.events import FunctionEvent, Trace
-from boardprof.trace.export import stacks_text
+from boardprof.trace.export import chrome_trace_text, stacks_text
 from boardprof.trace.nesting import nest
 from boardprof.trace.records import Kind, Thread
+from boardprof.trace.schedule import ProfilerActivity
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
 
@@ -47,7 +49,7 @@ def event(
 
 
 def span(duration_us: float | None) -> DeviceSpan:
-    return DeviceSpan("f", "sample", "m4", 0, 1, 1, duration_us, None, None, "")
+    return DeviceSpan("f", "sample", "m4", 0, 1, 1, 64, duration_us, None, None, "")
 
 
 def nested(*events: FunctionEvent) -> list[FunctionEvent]:
@@ -536,3 +538,17 @@ def test_events_print_as_a_table() -> None:
     events = EventList([event("f", 0, 1)])
     assert str(events) == events.table()
     assert names(str(events)) == ["f"]
+
+
+def test_spans_without_a_place_on_the_hosts_time_go_on_where_their_counter_wraps() -> None:
+    """Of 24 bits at 1 MHz: 16 ticks behind the first, 6, and 15, in the order of their begins."""
+    spans = [
+        DeviceSpan("f", "sample", "m0", begin, 1, 1_000_000, 24, None, None, None, "no clock")
+        for begin in ((1 << 24) - 10, 6, (1 << 24) - 4, 5)
+    ]
+    f = event("f", 0, 9, kind="call", board="m0", device_spans=tuple(spans))
+    boards = frozenset({ProfilerActivity.BOARD})
+    text = chrome_trace_text(Trace((f,), (), 0, 0, ()), {}, boards, with_modules=False)
+    trace = json.loads(text)
+    begins_us = [each["ts"] for each in trace["traceEvents"] if each.get("cat") == "sample"]
+    assert begins_us == [0.0, 6.0, 15.0, 16.0]

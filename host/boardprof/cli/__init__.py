@@ -40,6 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             if is_ours:
                 signal.signal(signal.SIGINT, handler)
+                _lose_no_interrupt()
             return run_command(arguments)
         finally:
             if is_ours:
@@ -47,6 +48,29 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         os.write(_STDERR, _SAID)
         return INTERRUPTED
+
+
+def _lose_no_interrupt() -> None:
+    """Let Ctrl-C come again where it came within what cannot raise.
+
+    Such as the callback by which Python lets go of a module's lock, once for each that is loaded:
+    CPython would print a traceback and go on.
+    """
+    import _thread
+    import sys
+    import threading
+
+    before = sys.unraisablehook
+
+    def tell(unraisable: sys.UnraisableHookArgs) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            timer = threading.Timer(0.01, _thread.interrupt_main)
+            timer.daemon = True
+            timer.start()
+        else:
+            before(unraisable)
+
+    sys.unraisablehook = tell
 
 
 def _leave(*_: object) -> None:

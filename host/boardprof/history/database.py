@@ -99,6 +99,7 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
         _told(path, timeout_s, "read"),
         contextlib.closing(_open_to_read(path, timeout_s)) as file,
     ):
+        file.execute("BEGIN")  # all that is read is of one moment, whoever writes meanwhile
         version = _version(file, path)
         if version in _AS_NOW:
             file.execute(f"CREATE TEMP VIEW runs AS {_AS_NOW[version]}")  # it hides the table

@@ -14,7 +14,7 @@ from boardprof.history.run import HistoryError
 
 __all__ = ["Repository", "git_output", "repository_of"]
 
-_TIMEOUT_S = 2.0
+_TIMEOUT_S = 10.0  # a machine may stand still for seconds
 _FOLDERS = {"GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
 _FOLDERS |= {"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_WORK_TREE"}
 """Variables that hooks are given, and that would send git to another repository than the folder's

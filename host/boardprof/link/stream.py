@@ -16,7 +16,7 @@ from boardprof.link.session import Session
 __all__ = ["Stream"]
 
 _SETTLE_S = 0.2
-"""How long the last bytes are waited for when a stream is closed."""
+"""How long the last bytes are waited for when a stream is closed, at least."""
 
 _LONGEST_SETTLE_S = 2.0
 """The same, as long as some come."""
@@ -84,7 +84,9 @@ class Stream:
 
     def _has_more(self) -> bool:
         before = self._receiver.position
-        self._session.listen(_SETTLE_S, lambda: self._receiver.position != before, "a stream")
+        # On a slow line the board sends again what got lost only after some time-outs of it.
+        wait_s = min(max(_SETTLE_S, 3 * self._session.client.rtt.timeout_s), _LONGEST_SETTLE_S)
+        self._session.listen(wait_s, lambda: self._receiver.position != before, "a stream")
         return self._receiver.position != before
 
     def __enter__(self) -> Self:

@@ -78,6 +78,7 @@ class CountingTransport:
         self._open: dict[tuple[int, int], int] = {}  # (session, sequence) -> answers due
         self._last: tuple[int, int, int] | None = None
         self._next_offset: dict[tuple[int, int], int] = {}
+        self._whole: dict[tuple[int, int], int] = {}  # so many bytes from 0 on have come
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """See `Transport.write`."""
@@ -125,11 +126,17 @@ class CountingTransport:
             self.counts.unanswered -= 1
 
     def _data(self, key: tuple[int, int], body: bytes) -> None:
-        """Note where the board's data go on; one hole counts once."""
+        """Note where the board's data go on; one hole counts once.
+
+        What was sent again needlessly, since one side was slow, ends where the host tells that it
+        has more: from there to where the board goes on is no hole.
+        """
         offset = int.from_bytes(body[: DATA.size], "little")
-        if offset > self._next_offset.get(key, 0):
+        end, whole = offset + len(body) - DATA.size, self._whole.get(key, 0)
+        if offset > max(whole, self._next_offset.get(key, 0)):
             self.counts.gaps_to_host += 1
-        self._next_offset = {key: offset + len(body) - DATA.size}
+        self._next_offset = {key: end}
+        self._whole = {key: max(whole, end) if offset <= whole else whole}
 
     def _strange(self, piece: bytes) -> None:
         try:

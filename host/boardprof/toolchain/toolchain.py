@@ -80,10 +80,11 @@ class Compiler(Driver):
         places = [(option, *unit.label(str(folder))) for option, folder in unit.folders]
         roots = [label for label, _ in unit.roots]
         key = digest(self._identity, unit.source, unit.flags, places, roots, source)
-        for record in self._records(key) if unit.tracked else ():
+        for file, record in self._records(key) if unit.tracked else ():
             made = self._cache.root / "objects" / record.sha256 / record.name
             self._cache.use(made)
             if self._is_valid(unit, record) and FileHashes().of(made) == record.sha256:
+                self._cache.use(file)
                 return Object(made, record.sha256, self._sources(unit, record))
         return self._compile(unit, key, source)
 
@@ -181,10 +182,10 @@ class Compiler(Driver):
                 self._cache.keep(target, *place)
         return Object(kept, FileHashes().of(kept) or "")
 
-    def _records(self, key: str) -> Iterator[Record]:
+    def _records(self, key: str) -> Iterator[tuple[Path, Record]]:
         for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
             try:
-                yield Record.from_json(file.read_text(encoding="utf-8"))
+                yield file, Record.from_json(file.read_text(encoding="utf-8"))
             except (OSError, ValueError):  # damaged or just deleted: as if it were not there
                 continue
 

@@ -63,6 +63,7 @@ class DeviceSpan:
         begin: the board's counter at its begin.
         ticks: how long it was, by that counter.
         hz: the counter's rate, 1/s.
+        bits: its width.
         duration_us: the function's own time, us; None of a window, which has more in it, and where
             the clock is simulated: its ticks are no time.
         start_ns: the host's clock at its begin; None where it has no place there.
@@ -76,10 +77,19 @@ class DeviceSpan:
     begin: int
     ticks: int
     hz: int
+    bits: int
     duration_us: float | None
     start_ns: int | None
     error_ns: int | None
     why_not: str
+
+    def ticks_since(self, other: DeviceSpan) -> int:
+        """Return how many ticks it began behind another one of its board, less than 0 if before.
+
+        The counter may have wrapped between them, but not have gone half its range.
+        """
+        half = 1 << self.bits - 1
+        return (self.begin - other.begin + half) % (2 * half) - half
 
     @property
     def length_us(self) -> float:
@@ -172,6 +182,7 @@ def place(span: RawSpan, begin_ns: int, end_ns: int, fit: ClockFit | None = None
         span.begin,
         span.ticks,
         span.hz,
+        span.bits,
         span.net_ticks * 1e6 / span.hz if is_time and span.net_ticks is not None else None,
         start_ns,
         error_ns,

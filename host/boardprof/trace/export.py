@@ -97,7 +97,7 @@ def _mark(record: Record, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> T
 
 def _board_events(trace: Trace) -> Iterator[TraceEvent]:
     """Yield what ran on boards: on the host's time where it has a place there, else apart."""
-    first: dict[str, int] = {}
+    last: dict[str, tuple[DeviceSpan, int]] = {}  # board -> its last span, and where it begins
     for event in trace.events:
         for span in event.device_spans:
             args: dict[str, object] = {"ticks": span.ticks, "first tick": span.begin}
@@ -108,7 +108,10 @@ def _board_events(trace: Trace) -> Iterator[TraceEvent]:
                 args["place known to (us)"] = span.error_ns / 1e3
                 start_us = (span.start_ns - trace.base_ns) / 1e3
             else:
-                start_us = (span.begin - first.setdefault(span.board, span.begin)) * 1e6 / span.hz
+                before, at = last.get(span.board, (span, 0))
+                at += span.ticks_since(before)
+                last[span.board] = span, at
+                start_us = at * 1e6 / span.hz
             yield TraceEvent(span.name, start_us, span.length_us, _track(span), args, span.what)
 
 

@@ -42,6 +42,7 @@ class QemuClock:
         )
         self._due = _BEGIN + _ASK
         self._text = b""
+        self._now_s: float | None = None
 
     @classmethod
     def of(cls, command: Sequence[str]) -> QemuClock | None:
@@ -58,16 +59,22 @@ class QemuClock:
     def now_s(self) -> float | None:
         """Return the seconds of the board's time that its instructions took; None: nobody knows.
 
-        Waits a second at most, and after that never again.
+        Waits a second at most. A QEMU that has not answered by then has had no processor: as long
+        as its answer is due, what it told last is returned at once, and it is not asked again.
         """
         try:
             self._ours.sendall(self._due)
-            count = self._count()
+            self._due = b""
+            self._now_s = self._count() * self._tick_s
+        except (BlockingIOError, TimeoutError):
+            self._ours.settimeout(0.0)
+            return self._now_s
         except (OSError, ValueError, TypeError, LookupError):
             self.close()
             return None
+        self._ours.settimeout(_ANSWER_S)
         self._due = _ASK
-        return count * self._tick_s
+        return self._now_s
 
     def _count(self) -> int:
         """Return the number in the answer, behind what else QEMU has to tell."""
