@@ -98,6 +98,14 @@ def test_each_level_of_a_recursion_takes_as_much_as_the_last(stacked: Board) -> 
     assert used[3] - used[0] == deep * level
 
 
+@pytest.mark.parametrize("name", ["netduinoplus2", "stm32vldiscovery"])
+def test_the_clocks_interrupt_is_in_no_call_though_it_comes_between_them(name: str) -> None:
+    """SysTick wraps each 0.1 s on the one, 0.7 s on the other, and painting takes a while."""
+    spec = available(name)
+    with connect(spec, image=build(spec, [SOURCE]).image) as board:
+        assert {stack(board, "nothing_at_all")[0] for _ in range(200)} == {0}
+
+
 def test_a_stack_overflow_is_caught_and_the_board_goes_on(stacked: Board) -> None:
     """Where the board says so; elsewhere it would be no test, but the end of the board."""
     if "stack-overflow" not in stacked.spec.guard.catches:

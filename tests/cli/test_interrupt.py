@@ -185,3 +185,27 @@ def test_ctrl_c_while_modules_are_loaded_ends_with_130_and_no_traceback(
             assert "".join(said).strip() == "interrupted"
         finally:
             process.kill()
+
+
+UNRAISABLE = """
+import signal, sys, time
+from boardprof.cli import commands, main
+
+class Gone:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def run_command(arguments):
+    Gone()
+    time.sleep(60)
+
+commands.run_command = run_command
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_that_comes_where_nothing_can_be_raised_comes_again() -> None:
+    """As where Python lets go of the lock of a module that it has loaded."""
+    command = ["env", "--default-signal=INT", sys.executable, "-c", UNRAISABLE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from boardprof.boards.finding import board_spec
 from boardprof.connection import attach
-from boardprof.errors import LinkError
+from boardprof.errors import BusyError, LinkError
 from boardprof.transport.faults import (
     ALL_FAULTS,
     Cut,
@@ -33,9 +34,13 @@ from boardprof.transport.faults import (
 )
 from boardprof.transport.faulty import FaultyTransport
 from boardprof.transport.tcp import connect_tcp, stream_of
+from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
+from boardprof_protocol.frame import Frame, encode_frame
+from boardprof_protocol.handshake import HELLO
 from tests.cli.command import FIXTURES
 from tests.link.peers import running_agent
 
+STREAM = Path(__file__).parent / "fixtures" / "stream.c"
 A = b"\0\x03\x13A\0"
 B = b"\0\x03\x14B\0"
 C = b"\0\x03\x13C\0"
@@ -248,3 +253,32 @@ def test_a_session_stands_one_frame_in_five_damaged() -> None:
         with attach(board_spec("linux"), line) as board:
             assert [board.functions.count_calls() for _ in range(50)] == [*range(1, 51)]
     assert len(faults.log) >= 10
+
+
+def test_why_a_session_is_lost_is_told_also_by_an_answer_that_is_late() -> None:
+    """Half a second, where the line's own time-out is a fraction of that."""
+    hello = {"magic": HELLO_MAGIC, "version_min": 1, "version_max": 1, "mtu": 65535, "nonce": 9}
+    with running_agent(FIXTURES / "scalars.c") as (_, port):
+        faults, inner = Faults(), connect_tcp(port, 5.0)
+        with attach(board_spec("linux"), FaultyTransport(inner, faults)) as board:
+            other = 1 + board.session.client.session % 0xFFFF
+            for number in range(10):  # behind that of the other host, all that we ask again for
+                faults.add(Way.TO_HOST, Delay(0.5), kind=FrameKind.WELCOME, later=1 + number)
+            begin = encode_frame(Frame(FrameKind.HELLO, other, 0, HELLO.struct.build(hello)))
+            inner.write(begin, 5.0)
+            with pytest.raises(BusyError, match="Another host took the board"):
+                board.functions.count_calls()
+    assert len(faults.log) > 1
+
+
+def test_a_slow_line_brings_a_stream_to_its_end() -> None:
+    faults = Faults()
+    with running_agent(STREAM) as (_, port):
+        line = FaultyTransport(connect_tcp(port, 5.0), faults)
+        with attach(board_spec("linux"), line) as board:
+            board.session.client.rtt.floor_s = 1.0
+            faults.add(Way.TO_HOST, Delay(0.5), kind=FrameKind.DATA)
+            with board.stream() as stream:
+                assert board.functions.emit(3) == 3
+            assert len(stream.read()) == 12
+    assert [record.fault for record in faults.log] == [Delay(0.5)]

@@ -11,6 +11,7 @@ import pytest
 from boardprof.errors import BoardTimeoutError
 from boardprof.link.overdue import Overdue
 from boardprof.link.session import Session
+from boardprof.transport import qemu_clock
 from boardprof.transport.qemu_clock import QemuClock
 from boardprof_protocol.codes import FrameKind
 from tests.unit.test_line import NEVER, PlayedLine
@@ -99,6 +100,25 @@ def test_a_program_that_does_not_say_how_long_an_instruction_takes_is_not_asked(
     command: list[str],
 ) -> None:
     assert QemuClock.of(command) is None
+
+
+def test_a_qemu_that_is_late_is_not_asked_twice_and_its_last_answer_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(qemu_clock, "_ANSWER_S", 0.05)
+    clock = QemuClock(0)
+    with socket.socket(fileno=os.dup(clock.inherited)) as qemu:
+        clock.started()
+        qemu.sendall(b'{"return": {"icount": 1000}, "id": 1}\r\n')
+        assert clock.now_s() == pytest.approx(1e-6)
+        assert [clock.now_s(), clock.now_s()] == [pytest.approx(1e-6)] * 2
+        assert qemu.recv(4096).count(b"query-replay") == 2
+        qemu.sendall(b'{"return": {"icount": 3000}, "id": 1}\r\n')
+        assert clock.now_s() == pytest.approx(3e-6)
+        qemu.sendall(b'{"return": {"icount": 4000}, "id": 1}\r\n')
+        assert clock.now_s() == pytest.approx(4e-6)
+        assert qemu.recv(4096).count(b"query-replay") == 1
+    clock.close()
 
 
 @pytest.mark.parametrize(

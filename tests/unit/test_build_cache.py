@@ -43,6 +43,26 @@ def native() -> BoardSpec:
     return board_spec("native")
 
 
+def test_all_that_a_build_takes_from_the_cache_is_used_by_it(
+    tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is used is not forgotten when the cache is full."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder_of(tmp_path / "src", {"fir.c": FIR})
+    build(native, [tmp_path / "src"])
+    kept = [
+        file
+        for part in ("units", "objects")
+        for file in (tmp_path / "cache" / "boardprof" / part).rglob("*")
+        if file.is_file()
+    ]
+    assert len(kept) > 20
+    for file in kept:
+        os.utime(file, (0, 0))
+    assert build(native, [tmp_path / "src"]).commands == ()
+    assert [file for file in kept if file.stat().st_mtime == 0] == []
+
+
 def test_a_second_build_runs_no_compiler(
     tmp_path: Path, native: BoardSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

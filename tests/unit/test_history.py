@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from boardprof.errors import ReportFileError, UnknownNameError, UsageError
+from boardprof.history import database
 from boardprof.history.finding import find_report, find_run, history_path
 from boardprof.history.run import GitState, HistoryError
 from boardprof.history.store import History
@@ -73,6 +74,32 @@ def test_runs_are_listed_by_board_and_function_the_newest_first(history: History
     assert [run.id for run in history.runs(board="m3", function="f")] == [4, 1]
     assert [run.id for run in history.runs(board="m3", limit=1)] == [4]
     assert history.runs(function="h") == []
+
+
+def test_who_reads_while_the_first_run_is_saved_sees_a_history_without_runs(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process has just made the file; it is done between two readings of ours."""
+    history.path.parent.mkdir()
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute("PRAGMA journal_mode = WAL")
+    saved: list[int] = []
+
+    def meanwhile(statement: str) -> None:
+        if statement == "PRAGMA user_version" and not saved:
+            saved.append(0)
+            saved[0] = history.save(report())
+
+    def open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
+        file = opened(path, timeout_s)
+        file.set_trace_callback(meanwhile)
+        return file
+
+    opened = database._open_to_read
+    monkeypatch.setattr(database, "_open_to_read", open_to_read)
+    assert history.runs() == []
+    assert saved == [1]
+    assert [run.id for run in history.runs()] == [1]
 
 
 def test_a_file_that_is_not_there_has_no_runs_and_is_not_made_by_looking(history: History) -> None:

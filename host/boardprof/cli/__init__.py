@@ -56,15 +56,21 @@ def _lose_no_interrupt() -> None:
     Such as the callback by which Python lets go of a module's lock, once for each that is loaded:
     CPython would print a traceback and go on.
     """
-    import _thread
+    import signal
     import sys
     import threading
 
     before = sys.unraisablehook
 
+    def again() -> None:
+        main_thread = threading.main_thread().ident
+        assert main_thread is not None
+        # Not _thread.interrupt_main: that one wakes nobody up who waits.
+        signal.pthread_kill(main_thread, signal.SIGINT)
+
     def tell(unraisable: sys.UnraisableHookArgs) -> None:
         if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            timer = threading.Timer(0.01, _thread.interrupt_main)
+            timer = threading.Timer(0.01, again)
             timer.daemon = True
             timer.start()
         else:
