@@ -64,7 +64,7 @@ def awake() -> Iterator[Callable[[], float]]:
         yield clock
     finally:
         over.set()
-        thread.join()
+        thread.join(10.0)
 
 
 def requires_tool(tool: str, package: str) -> str:
