@@ -3,13 +3,21 @@
 
 PYTHON_BIN := .venv/bin
 SECONDS ?= 600
+WORKERS ?= 4
+# Most tests wait for another program: more workers than cores. A group is a file's tests of a board.
+PYTEST = $(PYTHON_BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) --dist loadgroup \
+	--no-loadscope-reorder
+BEGAN := $(shell date +%s)
 WIRE_HEADER := device_runtime_c/include/boardprof/bp_wire.h
 C_FILES = $(shell find device_runtime_c boards examples tests -name '*.[ch]' | sort)
 
+# Without byte code each test, worker and command would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: bench boards-readme clean demo faults fmt fuzz gen gen-check help lint lock setup setup-demo setup-test
-.PHONY: size soak test
+.PHONY: bench boards-readme check clean demo faults fmt fuzz gen gen-check help lint lint-c lock mutants
+.PHONY: nightly setup setup-demo setup-test size soak test
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -22,16 +30,28 @@ demo: setup-demo ## Profile the example workloads on this machine and print the 
 	@$(PYTHON_BIN)/boardprof run examples/workloads:all --no-warnings --json build/demo.json
 	@echo "The same table again: $(PYTHON_BIN)/boardprof show build/demo.json"
 
-test: setup-test gen-check lint size ## Run all checks and all tests, the emulated boards included
-	@echo "Running the tests ..."
-	@BOARDPROF_REQUIRE_ALL=1 $(PYTHON_BIN)/python scripts/run_tests.py
+check: setup-test gen-check lint ## Check what needs no emulator, in 90 seconds: the inner loop
+	@$(PYTEST) -m "not slow and not nightly" tests/unit tests/protocol tests/test_layers.py
+	@$(PYTHON_BIN)/boardprof run -q examples/workloads:crc32
+	@sh scripts/took.sh $(BEGAN) 90
 
-lint: setup-test ## Check Python and C: ruff, mypy, clang-format, the compilers' warnings
-	@echo "Checking style, types and warnings ..."
+test: setup-test gen-check lint lint-c size ## Run all checks and all tests, the emulated boards included
+	@echo "Running the tests ..."
+	@BOARDPROF_REQUIRE_ALL=1 $(PYTEST) --durations=10
+	@sh scripts/took.sh $(BEGAN) 720
+
+nightly: setup-test ## Run what is too long for a change: full matrices, fuzzing, soak, mutants; resumes
+	@$(PYTHON_BIN)/python scripts/nightly.py
+
+lint: setup-test ## Check style, types: ruff, mypy, clang-format
+	@echo "Checking style and types ..."
 	@$(PYTHON_BIN)/ruff check -q .
 	@$(PYTHON_BIN)/ruff format -q --check .
 	@$(PYTHON_BIN)/mypy --no-error-summary
 	@clang-format --dry-run --Werror $(C_FILES)
+
+lint-c: setup-test ## Compile all C for every board with the compilers' warnings as errors
+	@echo "Checking the compilers' warnings ..."
 	@$(PYTHON_BIN)/python scripts/lint_c.py
 
 size: setup-test ## Show text, data, bss and the deepest stack of the agent; fail over budget
@@ -49,6 +69,9 @@ faults: setup-test ## Print the fault matrix: every fault, at every position, on
 
 fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in all
 	@$(PYTHON_BIN)/python -m tests.fuzz.run $(SECONDS)
+
+mutants: setup-test ## Change the code in 350 places, one at a time: which changes does no test notice?
+	@$(PYTHON_BIN)/python scripts/mutants.py
 
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped
 	@$(PYTHON_BIN)/python scripts/soak.py

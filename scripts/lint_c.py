@@ -7,8 +7,11 @@ without a warning, or when a compiler is missing.
 
 from __future__ import annotations
 
+import os
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -30,18 +33,26 @@ _ROOM_FOR_WORKLOADS = 32768
 _STRICT = "-O2 -std=c11 -Wall -Wextra -Wconversion -Wshadow -Wmissing-prototypes -pedantic -Werror"
 
 
+def compile_board(name: str) -> None:
+    """Compile the agent for a board, and functions that it has room for."""
+    spec = board_spec(name)
+    room = spec.build.config.get("arena", 0) >= _ROOM_FOR_WORKLOADS
+    build(spec, [_WORKLOADS if room else _SMALL], BuildOptions(_STRICT))
+
+
 def main() -> int:
-    """Compile everything; return the exit status."""
-    try:
-        for name in sorted(find_boards()):
-            spec = board_spec(name)
-            room = spec.build.config.get("arena", 0) >= _ROOM_FOR_WORKLOADS
-            build(spec, [_WORKLOADS if room else _SMALL], BuildOptions(_STRICT))
-        for target in PORTABLE:
-            compile_agent(target)
-    except BoardprofError as error:
-        print(f"lint: {error}", file=sys.stderr)
-        return error.exit_code
+    """Compile everything, on all cores; return the exit status."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        compiling: list[Future[Any]] = []
+        compiling += [pool.submit(compile_board, name) for name in sorted(find_boards())]
+        compiling += [pool.submit(compile_agent, target) for target in PORTABLE]
+        try:
+            for each in compiling:
+                each.result()
+        except BoardprofError as error:
+            pool.shutdown(cancel_futures=True)
+            print(f"lint: {error}", file=sys.stderr)
+            return error.exit_code
     return 0
 
 

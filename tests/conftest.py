@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closing lines of a test run: each board, or test, that was skipped, and why."""
+"""How a test run is shared among workers, in which order, and what it says at its end."""
 
 from __future__ import annotations
 
 import os
+import random
 import tempfile
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from boardprof.boards.finding import find_boards
+from tests.support import ROOT
 
 # A busy machine is slow, and no fault; each test has pytest's time-out.
 settings.register_profile("boardprof", deadline=None)
@@ -27,6 +30,14 @@ os.environ["BOARDPROF_WARNINGS"] = "no"
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="boardprof-tests-")
 
 
+_LONGEST_FIRST = ("boards", "cli", "link", "docs", "protocol", "projects", "pytest_plugin")
+"""Folders in the order of their time: what begins last should be short."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run in the random order of SEED")
+
+
 def board_of(item: pytest.Item) -> str | None:
     """Return the board that a test is about: as its marker says, or its parameters."""
     marker = item.get_closest_marker("board")
@@ -34,8 +45,48 @@ def board_of(item: pytest.Item) -> str | None:
         return str(marker.args[0])
     callspec = getattr(item, "callspec", None)
     values = callspec.params.values() if callspec is not None else ()
-    named = [value for value in values if isinstance(value, str) and value in find_boards()]
+    named = [value for value in values if isinstance(value, str) and value in _BOARDS]
     return named[0] if named else None
+
+
+_BOARDS = frozenset(find_boards())
+
+
+def group_of(item: pytest.Item) -> str:
+    """Return what one worker runs in one go: a file's tests of one board, which share its start."""
+    return f"{item.path.relative_to(ROOT).as_posix()} {board_of(item) or ''}".strip()
+
+
+def folder_of(path: Path) -> str:
+    """Return the folder of ``tests`` that a file is in, "." for none."""
+    return path.relative_to(ROOT / "tests").parts[0] if path.parent != ROOT / "tests" else "."
+
+
+def ordered(items: Iterable[pytest.Item], seed: int | None) -> list[pytest.Item]:
+    """Return tests by groups: the longest folders first, or shuffled."""
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(group_of(item), []).append(item)
+    chosen = list(groups.values())
+    if seed is None:
+        chosen.sort(key=lambda group: _rank(folder_of(group[0].path)))
+    else:
+        mixer = random.Random(seed)
+        mixer.shuffle(chosen)
+        for group in chosen:
+            mixer.shuffle(group)
+    return [item for group in chosen for item in group]
+
+
+def _rank(folder: str) -> int:
+    return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    items[:] = ordered(items, config.getoption("--shuffle"))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -65,11 +116,24 @@ def skipped_lines(reports: list[pytest.TestReport | pytest.CollectReport]) -> li
     return [skipped_line(what, count, reason) for (what, reason), count in sorted(reasons.items())]
 
 
+def folder_lines(terminalreporter: pytest.TerminalReporter) -> list[str]:
+    """Return a line for each folder: the seconds of its tests, set-up included, of all workers."""
+    seconds: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[folder_of(ROOT / report.nodeid.partition("::")[0])] += report.duration
+    return [f"{total:7.1f} s  {folder}" for folder, total in seconds.most_common()]
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)  # outermost: what it writes comes last
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter,
 ) -> Generator[None, None, None]:
     yield
+    terminalreporter.section("time per folder", sep="-")
+    for line in folder_lines(terminalreporter):
+        terminalreporter.write_line(line)
     skipped = terminalreporter.stats.get("skipped", [])
     terminalreporter.section("skipped", sep="-")
     for line in skipped_lines(skipped) or ["no test was skipped"]:

@@ -7,7 +7,6 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgpack
@@ -22,9 +21,9 @@ from tests.support import (
     C_TESTS,
     WARNINGS,
     agent_sources,
+    built_once,
     defines,
     requires_tool,
-    run,
     wire_structs,
 )
 
@@ -102,15 +101,13 @@ extern uint64_t test_trap_pc, test_trap_address;
 """
 
 
-def build_library(folder: Path, config: dict[str, int]) -> tuple[FFI, Any]:
+def build_library(config: dict[str, int]) -> tuple[FFI, Any]:
     """Compile the agent with its board in memory as a shared library and load it.
 
     Args:
-        folder: where to put it; one library a folder.
         config: macros, such as ``BP_CFG_MTU``.
     """
     cc = requires_tool("gcc", package="gcc")
-    library = folder / "libagent.so"
     sources = [*agent_sources(), *(AGENT / "collectors" / f"bp_{n}.c" for n in COLLECTORS)]
     sources += [C_TESTS / name for name in ("port_memory.c", "firmware.c", "library.c")]
     posix = AGENT / "arch" / "posix"  # what the collectors of Linux share
@@ -120,7 +117,8 @@ def build_library(folder: Path, config: dict[str, int]) -> tuple[FFI, Any]:
     flags = ["-O1", "-g", "-fPIC", "-shared", "-Wl,-Bsymbolic"]
     flags += [f"-DTEST_LAYOUTS(EACH)={' '.join(f'EACH({name})' for name in _TYPES)}"]
     flags += [f"-DTEST_COLLECTORS(EACH)={' '.join(f'EACH({name})' for name in COLLECTORS)}"]
-    run([cc, *WARNINGS, *flags, *defines(config), *includes, *sources, "-ldl", "-o", library])
+    command = [cc, *WARNINGS, *flags, *defines(config), *includes, *sources, "-ldl"]
+    library = built_once(command, "libagent.so")
     ffi = FFI()
     ffi.cdef(wire_structs())
     ffi.cdef(_CDEF)

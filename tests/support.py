@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +21,16 @@ from typing import Any
 import pytest
 
 __all__ = ["AGENT", "C_TESTS", "ROOT", "WARNINGS", "agent_sources", "defines", "requires_tool"]
-__all__ += ["awake", "git", "requires_compiler", "run", "unhex", "vectors", "wire_structs"]
+__all__ += [
+    "awake",
+    "built_once",
+    "git",
+    "requires_compiler",
+    "run",
+    "unhex",
+    "vectors",
+    "wire_structs",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
 AGENT = ROOT / "device_runtime_c"
@@ -130,6 +142,38 @@ def vectors(name: str) -> list[dict[str, Any]]:
 def unhex(text: str) -> bytes:
     """Return the bytes of hexadecimal text with dashes."""
     return bytes.fromhex(text.replace("-", ""))
+
+
+@functools.cache
+def _sources_digest() -> str:
+    """Return a hash of all C files of the agent and its tests: a built library may have any."""
+    digest = hashlib.sha256()
+    for folder in (AGENT, ROOT / "tests"):
+        for path in sorted(p for p in folder.rglob("*") if p.suffix in {".c", ".h", ".S"}):
+            digest.update(path.as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def built_once(command: Sequence[str | Path], name: str) -> Path:
+    """Return the file ``name`` that a compiler's ``command`` makes of the tree's C files.
+
+    All workers of a test run, and the next runs, share what was made of the same command and the
+    same files.
+
+    Args:
+        command: without the output, which is put behind it as ``-o FILE``.
+        name: of the file.
+    """
+    text = "\0".join([_sources_digest(), *map(str, command)])
+    folder = ROOT / "build" / "tests" / hashlib.sha256(text.encode()).hexdigest()[:32]
+    made = folder / name
+    if made.is_file():
+        return made
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as work:
+        run([*command, "-o", Path(work, name)])
+        Path(work, name).replace(made)  # whoever made it meanwhile made the same
+    return made
 
 
 def agent_sources() -> list[Path]:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may import whom. The rules are those of the architecture: one straight line, two ends."""
+"""Who may import whom. The rules are those of the architecture: one straight line, two ends.
+
+Each rule is one test over all modules or files, and names every one that breaks it.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,9 @@ import ast
 import importlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 from tests.support import AGENT, ROOT
 
@@ -107,26 +108,31 @@ def test_the_names_of_the_rules_are_modules() -> None:
     assert imports("boardprof.link.rpc") >= {"boardprof_protocol.frame"}
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("boardprof_protocol")])
-def test_the_contract_knows_construct_and_nothing_else(module: str) -> None:
-    assert third_party(module) <= {"construct"}
-    assert all(name.startswith("boardprof_protocol") for name in reaches(module))
+def breaking(found: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
+    """Return those of which something was found that must not be."""
+    assert found, "a rule about nothing"
+    return {name: sorted(wrong) for name, wrong in found.items() if wrong}
+
+
+def test_the_contract_knows_construct_and_nothing_else() -> None:
+    contract = [module for module in MODULES if module.startswith("boardprof_protocol")]
+    assert breaking({module: third_party(module) - {"construct"} for module in contract}) == {}
+    assert breaking({module: reaches(module) - set(contract) for module in contract}) == {}
 
 
 TRANSPORTS = ours("transport", "connection", "link", "board.describe")
 MEANING = ours("decode", "metrics", "report", "render")
 
 
-@pytest.mark.parametrize("module", sorted(MEANING | ours("board.selection")))
-def test_meaning_knows_no_transport(module: str) -> None:
-    assert reaches(module) & TRANSPORTS == set()
+def test_meaning_knows_no_transport() -> None:
+    modules = MEANING | ours("board.selection")
+    assert breaking({module: reaches(module) & TRANSPORTS for module in modules}) == {}
 
 
-@pytest.mark.parametrize("module", sorted(ours("transport")))
-def test_a_transport_knows_no_meaning(module: str) -> None:
-    known = reaches(module) - ours("transport")
+def test_a_transport_knows_errors_and_entry_points_only() -> None:
+    known = ours("transport", "errors", "packages")
     assert known & MEANING == set()
-    assert known <= ours("errors", "packages")
+    assert breaking({module: reaches(module) - known for module in ours("transport")}) == {}
 
 
 def test_the_state_machine_has_no_input_output_or_clock() -> None:
@@ -137,11 +143,10 @@ def test_the_state_machine_has_no_input_output_or_clock() -> None:
     assert used & {"asyncio", "datetime", "os", "select", "socket", "threading", "time"} == set()
 
 
-@pytest.mark.parametrize("module", sorted(ours("render")))
-def test_rendering_knows_reports_only(module: str) -> None:
-    below = ours("report", "stats", "comparison", "history", "metrics", "errors", "packages")
-    below |= ours("_version", "writing")
-    assert reaches(module) - ours("render") <= below
+def test_rendering_knows_reports_only() -> None:
+    known = ours("report", "stats", "comparison", "history", "metrics", "errors", "packages")
+    known |= ours("render", "_version", "writing")
+    assert breaking({module: reaches(module) - known for module in ours("render")}) == {}
 
 
 def test_the_command_reaches_boards_through_the_runner_and_connect_only() -> None:
@@ -192,25 +197,38 @@ def part(module: str) -> str | None:
     return name if name in ORDER else None
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if part(m)])
-def test_the_parts_of_the_host_use_each_other_one_way(module: str) -> None:
-    for name in imports(module):
-        user, used = part(module), part(name)
-        if user and used and not any(module == m and name.startswith(n) for m, n in BACK):
-            assert ORDER.index(user) <= ORDER.index(used), f"{module} imports {name}"
+def backwards(module: str) -> set[str]:
+    """Return the modules that one imports although their part stands above its own."""
+    own = ORDER.index(part(module) or "")
+    parts = {name: part(name) for name in imports(module)}
+    above = {name for name, its in parts.items() if its and ORDER.index(its) < own}
+    return {name for name in above if not any(module == m and name.startswith(n) for m, n in BACK)}
+
+
+def test_the_parts_of_the_host_use_each_other_one_way() -> None:
+    assert breaking({module: backwards(module) for module in MODULES if part(module)}) == {}
 
 
 BOARD_SOURCES = sorted(p for p in ROOT.glob("boards/*/*") if p.suffix in {".c", ".h", ".S"})
 ARCH = {path.name for path in (AGENT / "arch").glob("*/*.h")}
 
 
-@pytest.mark.parametrize("path", BOARD_SOURCES, ids=lambda p: f"{p.parent.name}/{p.name}")
-def test_a_board_includes_the_public_headers_and_its_own_only(path: Path) -> None:
-    own = {p.name for p in path.parent.iterdir()}
-    public = {"bp.h", "bp_port.h", "bp_wire.h", "bp_le.h"}
-    allowed = {f"boardprof/{name}" for name in public} | ARCH | own
-    text = path.read_text(encoding="utf-8")
-    assert set(re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.MULTILINE)) <= allowed
+def included(path: Path, marks: str = '""') -> set[str]:
+    """Return the headers that a C file includes: its own side's, or the system's by ``<>``."""
+    opening, closing = marks
+    pattern = rf"^\s*#\s*include\s+{opening}([^{closing}]+){closing}"
+    return set(re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def place_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def test_a_board_includes_the_public_headers_and_its_own_only() -> None:
+    public = {f"boardprof/{name}" for name in ("bp.h", "bp_port.h", "bp_wire.h", "bp_le.h")}
+    own = {path: {p.name for p in path.parent.iterdir()} for path in BOARD_SOURCES}
+    wrong = {place_of(p): included(p) - public - ARCH - own[p] for p in BOARD_SOURCES}
+    assert breaking(wrong) == {}
 
 
 def test_nobody_imports_the_command() -> None:
@@ -236,14 +254,17 @@ def words_of(path: Path) -> str:
     return re.sub(r"#include <[^>]*>", "", text)
 
 
+NAMES = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, BOARDS))})(?![\w-])")
+
+
 def named_boards(text: str) -> list[str]:
-    return [name for name in BOARDS if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)]
+    return sorted(set(NAMES.findall(text)))
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_no_module_names_a_board(module: str) -> None:
-    assert named_boards(code_of(MODULES[module])) == []
-    assert not any(name.partition(".")[0] == "boards" for name in imports(module))
+def test_no_module_names_a_board() -> None:
+    assert breaking({m: named_boards(code_of(path)) for m, path in MODULES.items()}) == {}
+    tops = {module: {name.partition(".")[0] for name in imports(module)} for module in MODULES}
+    assert breaking({module: names & {"boards"} for module, names in tops.items()}) == {}
 
 
 C_FILES = sorted(
@@ -251,9 +272,8 @@ C_FILES = sorted(
 )
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=lambda path: path.relative_to(AGENT).as_posix())
-def test_no_source_of_the_agent_names_a_board(path: Path) -> None:
-    assert named_boards(words_of(path)) == []
+def test_no_source_of_the_agent_names_a_board() -> None:
+    assert breaking({place_of(path): named_boards(words_of(path)) for path in C_FILES}) == {}
 
 
 def test_a_boards_name_would_be_found() -> None:
@@ -286,35 +306,37 @@ HOSTED = (
 """What runs on an operating system, or is linked with a C library, only: it may use headers."""
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=lambda path: path.relative_to(AGENT).as_posix())
-def test_the_agent_includes_its_own_headers_only(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    place = path.relative_to(AGENT).as_posix()
-    own = re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.MULTILINE)
-    system = re.findall(r"^\s*#\s*include\s+<([^>]+)>", text, re.MULTILINE)
-    folders = [path.parent, AGENT / "include", *(AGENT / "arch").iterdir()]
-    for name in own:
-        assert any((folder / name).is_file() for folder in folders), f"{place} includes {name}"
-    if not place.startswith(HOSTED):
-        assert set(system) <= FREESTANDING
+def test_the_agent_includes_its_own_headers_only() -> None:
+    shared = [AGENT / "include", *(AGENT / "arch").iterdir()]
+    wrong = {}
+    for path in C_FILES:
+        folders = [path.parent, *shared]
+        own = {n for n in included(path) if any((folder / n).is_file() for folder in folders)}
+        hosted = path.relative_to(AGENT).as_posix().startswith(HOSTED)
+        system = set() if hosted else included(path, "<>") - FREESTANDING
+        wrong[place_of(path)] = included(path) - own | system
+    assert breaking(wrong) == {}
 
 
 # -- public names -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if not m.endswith("__main__")])
-def test_a_module_lists_its_public_names_and_has_them(module: str) -> None:
+def wrong_names(module: str) -> set[str]:
+    """Return public names that a module has and does not list, or lists and does not have."""
     tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
-    defined = [
+    defined = {
         node.name
         for node in tree.body
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
-    ]
+    }
     loaded = importlib.import_module(module)
     listed = getattr(loaded, "__all__", None)
     if listed is None:
-        assert defined == [], f"{module} has public names and no __all__"
-        return
-    assert len(set(listed)) == len(listed)
-    for name in listed:
-        assert getattr(loaded, name) is not None
+        return defined
+    twice = {name for name in listed if listed.count(name) > 1}
+    return twice | {name for name in listed if getattr(loaded, name, None) is None}
+
+
+def test_a_module_lists_its_public_names_and_has_them() -> None:
+    modules = [module for module in MODULES if not module.endswith("__main__")]
+    assert breaking({module: wrong_names(module) for module in modules}) == {}

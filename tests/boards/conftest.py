@@ -13,10 +13,11 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.boards.finding import BoardSpec, board_spec, find_boards
-from boardprof.connection import connect
+from boardprof.connection import attach, open_line
 from boardprof.firmware.builder import Firmware, build
 from boardprof.firmware.simulator import build_simulator
 from boardprof.run.missing import missing_text, missing_tools
+from boardprof.transport.base import Transport
 from tests.support import requires_tool
 
 WORKLOADS = Path(__file__).parents[2] / "examples" / "workloads"
@@ -71,7 +72,18 @@ def firmware(spec: BoardSpec) -> Firmware:
     return build(spec, [SMALL])
 
 
+@pytest.fixture(scope="module")
+def line(spec: BoardSpec, firmware: Firmware) -> Iterator[Transport]:
+    """The line to one start of the board, for all tests of a module."""
+    transport = open_line(spec, image=firmware.image)
+    yield transport
+    transport.close()
+
+
 @pytest.fixture
-def board(spec: BoardSpec, firmware: Firmware) -> Iterator[Board]:
-    with connect(spec, image=firmware.image) as connected:
-        yield connected
+def board(spec: BoardSpec, firmware: Firmware, line: Transport) -> Board:
+    """The board with a session of its own for each test; its functions go on where they were."""
+    is_of_this_host = spec.build.arch == "posix"
+    return attach(
+        spec, line, image=firmware.image, is_of_this_host=is_of_this_host, is_started=True
+    )

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fault matrix on the other boards that this machine can start, with the smallest frames."""
+"""The fault matrix on the other boards that this machine can start, with the smallest frames.
+
+Every position on two of them, which stand for the lines of their families; at most three of each
+fault on the others, which share their code. ``make faults`` tries every position on each.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from boardprof.boards.finding import board_spec
 from boardprof_protocol.codes import FrameKind
 from tests.boards.conftest import NAMES, available
 from tests.faults.boards import Target
-from tests.faults.cases import STEPS, fourth
+from tests.faults.cases import FAMILIES, STEPS, THINNED
 from tests.faults.matrix import applies, side_outcomes, step_outcomes
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS
 from tests.faults.step import Step
@@ -28,16 +32,7 @@ DAMAGED = [
     and board_spec(name).build.config.get("bulk")
 ]
 
-SHARED = {
-    "qemu-cortex-m4": 0,
-    "qemu-cortex-m7": 1,
-    "qemu-cortex-m33": 2,
-    "qemu-cortex-m55": 3,
-    "qemu-rv64": 0,
-}
-"""Boards that have the line of qemu-cortex-m3 or qemu-rv32: these flip all bits, each of those the
-bits from its own on, in steps of four. ``make faults`` flips all of them on each.
-"""
+WHOLE = {"qemu-rv32", "qemu-cortex-m3"}
 
 
 @pytest.fixture(scope="module", params=DAMAGED)
@@ -54,8 +49,8 @@ def test_every_fault_at_every_position_of_a_frame_is_survived(target: Target, st
         assert step.kind is FrameKind.BUSY
         assert target.spec.launch.listen != "board"
         return
-    share = SHARED.get(target.spec.name)
-    outcomes = step_outcomes(target, step, None if share is None else fourth(share))
+    families = FAMILIES if target.spec.name in WHOLE else THINNED
+    outcomes = step_outcomes(target, step, families)
     assert [outcome for outcome in outcomes if outcome.wrong] == []
     assert len({outcome.fault for outcome in outcomes}) == 9
 

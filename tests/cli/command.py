@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the command as a user does: a process with its output and exit code, and a deadline."""
+"""Runs the command as a user does: a process with its output and exit code, and a deadline.
+
+Most of them are forked from a server that has loaded what the command imports, which is half of
+what a short command costs. Whoever tests start-up, signals or pipes starts `BOARDPROF` itself.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import re
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.cli.forked import LOADED, run_forked
 
 __all__ = ["BOARDPROF", "FIXTURES", "Outcome", "agent", "boardprof", "cpu_seconds", "ended"]
 __all__ += ["offspring", "rows", "wait_until"]
@@ -22,17 +31,34 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished command left: exit code, standard output, standard error."""
+    """What a finished command left.
+
+    Attributes:
+        code: its exit code.
+        out: standard output.
+        err: standard error, without ``progress``.
+        progress: the lines of standard error that come or not as the machine is busy, or as its
+            caches are cold: how far a long run is, and that a simulator is built.
+    """
 
     code: int
     out: str
     err: str
+    progress: str = ""
+
+
+_PROGRESS = re.compile(
+    r"^(?:.+: [\d,]+ of [\d,]+, about .+ left|.+: .+ so far"
+    r"|note: building the simulator of .+|note: another process builds the simulator of .+)\n",
+    re.MULTILINE,
+)
 
 
 def boardprof(
     *arguments: str | Path,
     timeout_s: float = 60.0,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
     before: tuple[str, ...] = (),
 ) -> Outcome:
     """Run ``boardprof ARGUMENTS`` to its end; a traceback is never right.
@@ -40,20 +66,57 @@ def boardprof(
     Args:
         arguments: of the command.
         timeout_s: a command that takes longer fails the test.
-        environment: variables to set.
+        environment: variables to set. Python reads its own at its start: with one of them the
+            command is started and not forked.
+        folder: to run it in; None: this process's.
         before: a program that starts the command, with its options.
     """
+    words = [str(argument) for argument in arguments]
+    variables = {**os.environ, **(environment or {})}
+    place = Path.cwd() if folder is None else folder
+    if before or any(name.startswith("PYTHON") for name in environment or {}):
+        code, out, err = _started([*before, *BOARDPROF, *words], variables, place, timeout_s)
+    else:
+        code, out, err = _forked(words, variables, place, timeout_s)
+    assert "Traceback" not in err, err
+    return Outcome(code, out, _PROGRESS.sub("", err), "".join(_PROGRESS.findall(err)))
+
+
+def _started(
+    command: list[str], environment: dict[str, str], folder: Path, timeout_s: float
+) -> tuple[int, str, str]:
     done = subprocess.run(
-        [*before, *BOARDPROF, *map(str, arguments)],
+        command,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=timeout_s,
-        env={**os.environ, **(environment or {})},
+        cwd=folder,
+        env=environment,
         check=False,
     )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return done.returncode, done.stdout, done.stderr
+
+
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(LOADED)
+
+
+def _forked(
+    words: list[str], environment: dict[str, str], folder: Path, timeout_s: float
+) -> tuple[int, str, str]:
+    with tempfile.TemporaryDirectory(prefix="boardprof-") as made:
+        out, err = Path(made, "out"), Path(made, "err")
+        process = _SERVER.Process(target=run_forked, args=(words, environment, folder, out, err))
+        process.start()
+        process.join(timeout_s)
+        if process.is_alive():
+            process.kill()
+            raise subprocess.TimeoutExpired(words, timeout_s, out.read_bytes(), err.read_bytes())
+        code = process.exitcode
+        process.close()
+        assert code is not None
+        return code, out.read_text(), err.read_text()
 
 
 def rows(table: str) -> list[str]:

@@ -51,7 +51,7 @@ class World:
         return boardprof(
             *words,
             environment={"BOARDPROF_HISTORY": str(self.history.path)},
-            before=("env", "-C", str(self.root / folder)),
+            folder=self.root / folder,
         )
 
     def found(self, folder: str, reference: str) -> int:

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import BOARDPROF, FIXTURES, Outcome
+from tests.cli.command import FIXTURES, Outcome, boardprof
 
 SCALARS = FIXTURES / "scalars.c"
 MEASURE = ("run", f"{SCALARS}:count_calls", "--json", "-")
@@ -18,18 +16,8 @@ MEASURE = ("run", f"{SCALARS}:count_calls", "--json", "-")
 
 def in_folder(folder: Path, *arguments: str, **environment: str) -> Outcome:
     """Run the command in a folder, as somebody who works there does."""
-    done = subprocess.run(
-        [*BOARDPROF, *arguments],
-        cwd=folder,
-        env={**os.environ, "XDG_CONFIG_HOME": str(folder / "home"), **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    home = {"XDG_CONFIG_HOME": str(folder / "home")}
+    return boardprof(*arguments, environment={**home, **environment}, folder=folder)
 
 
 def repeats(outcome: Outcome) -> int:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -31,7 +30,7 @@ from tests.faults.boards import SILENCE_S, Rig, differs
 from tests.faults.channels import CHANNEL_STEPS
 from tests.faults.step import Outcome, Step
 
-__all__ = ["FAMILIES", "FEWER", "STEPS", "Family", "damage", "fourth", "run_position"]
+__all__ = ["FAMILIES", "STEPS", "THINNED", "Family", "damage", "run_position"]
 
 _GARBAGE = (b"boot: clock at 48 MHz\r\n", b"\0\0sensor: 21.5 C\0", b"\x01\x02\x03\xff\x80", b"\0")
 _LONGEST_S = 200.0
@@ -130,27 +129,18 @@ FAMILIES = (
 )
 
 
-def _every_fourth(family: Family, first: int = 0) -> Family:
-    return Family(
-        family.name, lambda length: itertools.islice(family.faults(length), first, None, 4)
-    )
+def _thinned(family: Family) -> Family:
+    """Return a family's first, middle and last position."""
+
+    def three(length: int) -> Iterator[Fault]:
+        every = list(family.faults(length))
+        return iter([every[i] for i in sorted({0, len(every) // 2, len(every) - 1})])
+
+    return Family(family.name, three)
 
 
-_AT_EVERY_BYTE = ("dropped byte", "cut short", "garbage among")
-
-FEWER = tuple(
-    _every_fourth(family) if family.name in _AT_EVERY_BYTE else family for family in FAMILIES
-)
-"""For emulators, which take a processor for each answer: every bit, and every fourth byte."""
-
-
-def fourth(first: int) -> tuple[Family, ...]:
-    """Return families for one of four emulators that share a line: of `FEWER`, every fourth bit.
-
-    Args:
-        first: the first of these bits, 0 to 3: another one for each.
-    """
-    return tuple(_every_fourth(f, first) if f.name == "bit flip" else f for f in FEWER)
+THINNED = tuple(map(_thinned, FAMILIES))
+"""At most three positions of each family, for a board that shares its line's code with another."""
 
 
 def frame_length(rig: Rig, step: Step) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from boardprof.boards.finding import find_boards
 from tests.faults.boards import Rig, Target
-from tests.faults.cases import FAMILIES, FEWER, STEPS, Family, damage
+from tests.faults.cases import FAMILIES, STEPS, Family, damage
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS, side_faults
 from tests.faults.step import Outcome, Step
 
@@ -35,16 +35,14 @@ def applies(target: Target, row: str) -> bool:
 
 
 def step_outcomes(
-    target: Target, step: Step, families: Sequence[Family] | None = None
+    target: Target, step: Step, families: Sequence[Family] = FAMILIES
 ) -> list[Outcome]:
-    """Try every position of each family on one kind of frame; None: of all that the board has.
+    """Try every position of each family on one kind of frame.
 
     Ends at the first that was not survived: from there on the witness counts otherwise, and what
     is found would be its consequence.
     """
     rig = Rig(target, _EMULATED_HURRY if target.is_emulated else _HURRY)
-    if families is None:
-        families = FEWER if target.is_emulated else FAMILIES
     try:
         outcomes = []
         for outcome in (outcome for family in families for outcome in damage(rig, family, step)):

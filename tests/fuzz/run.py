@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.memory_board import CHANNELS
-from tests.support import AGENT, C_TESTS, ROOT, WARNINGS, agent_sources, defines, run
+from tests.support import AGENT, C_TESTS, ROOT, WARNINGS, agent_sources, built_once, defines
 
 __all__ = ["CORPUS", "HARNESSES", "Harness", "main"]
 
@@ -49,9 +49,8 @@ class Harness:
         """The inputs that are kept in the repository."""
         return CORPUS / self.name
 
-    def build(self, cc: str, folder: Path) -> Path:
-        """Compile it with clang ``cc`` into ``folder``; return the program."""
-        program = folder / f"fuzz-{self.name}"
+    def build(self, cc: str) -> Path:
+        """Compile it with clang ``cc``; return the program."""
         sources = [*agent_sources(), AGENT / "collectors" / "bp_cycles_instret.c"]
         sources += [AGENT / "collectors" / "bp_ticks.c"]
         sources += [C_TESTS / "port_memory.c", C_TESTS / "firmware.c"]
@@ -65,8 +64,7 @@ class Harness:
         includes = [f"-I{path}" for path in folders]
         # gcc's attribute on the empty function of bp.measure is none of clang's.
         flags = [*WARNINGS, "-Wno-unknown-attributes", *_SANITIZERS, *defines(self._config)]
-        run([cc, *flags, *includes, *sources, "-o", program])
-        return program
+        return built_once([cc, *flags, *includes, *sources], f"fuzz-{self.name}")
 
     def command(self, program: Path, *corpora: Path, **options: int) -> list[str]:
         """Return what runs it; the first of ``corpora`` gets what it finds."""
@@ -87,7 +85,7 @@ def _fuzz_agent(seconds: int) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     found = 0
     for harness in HARNESSES:
-        program = harness.build("clang", folder)
+        program = harness.build("clang")
         kept = folder / f"corpus-{harness.name}"
         kept.mkdir(exist_ok=True)
         command = harness.command(program, kept, harness.corpus, max_total_time=seconds)

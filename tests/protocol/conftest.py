@@ -15,13 +15,13 @@ Libraries = Callable[[dict[str, int]], tuple[FFI, Any]]
 
 
 @pytest.fixture(scope="session")
-def libraries(tmp_path_factory: pytest.TempPathFactory) -> Libraries:
+def libraries() -> Libraries:
     built: dict[tuple[tuple[str, int], ...], tuple[FFI, Any]] = {}
 
     def library(config: dict[str, int]) -> tuple[FFI, Any]:
         key = tuple(sorted(config.items()))
         if key not in built:
-            built[key] = build_library(tmp_path_factory.mktemp("agent"), config)
+            built[key] = build_library(config)
         return built[key]
 
     return library

@@ -18,7 +18,15 @@ import pytest
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import FrameDecoder
 from tests.memory_board import AgentBoard, BoardError, blob_counts
-from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, defines, requires_tool, run
+from tests.support import (
+    AGENT,
+    C_TESTS,
+    WARNINGS,
+    agent_sources,
+    built_once,
+    defines,
+    requires_tool,
+)
 
 DEADLINE_S = 20.0
 CONFIG = {"BP_CFG_ARENA": 1024, "BP_CFG_OPEN_WINDOWS": 2, "BP_CFG_CRC_TABLE": 1}
@@ -51,16 +59,14 @@ class QemuBoard(AgentBoard):
 
 
 @pytest.fixture(scope="module")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image() -> Path:
     cc = requires_tool("avr-gcc", "gcc-avr and avr-libc")
-    elf = tmp_path_factory.mktemp("avr") / "agent.elf"
     sources = [*agent_sources(), AGENT / "src" / "bp_serve.c", AGENT / "arch" / "avr" / "bp_rom.c"]
     sources += [AGENT / "collectors" / f"bp_{name}.c" for name in ("ticks", "cycles_instret")]
     sources += [C_TESTS / name for name in ("avr_board.c", "firmware.c")]
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{C_TESTS / 'arch'}"]
     flags = ["-mmcu=atmega2560", "-Os", "-ffreestanding", *WARNINGS, *defines(CONFIG)]
-    run([cc, *flags, *includes, *sources, "-o", elf])
-    return elf
+    return built_once([cc, *flags, *includes, *sources], "agent.elf")
 
 
 @pytest.fixture

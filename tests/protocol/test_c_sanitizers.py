@@ -4,12 +4,20 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tests.memory_board import CHANNELS, FULL
-from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, defines, requires_tool, run
+from tests.support import (
+    AGENT,
+    C_TESTS,
+    WARNINGS,
+    agent_sources,
+    built_once,
+    defines,
+    requires_tool,
+    run,
+)
 
 CONFIGS = {
     "smallest": {},
@@ -39,15 +47,15 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_agent_reads_and_writes_its_own_memory_only(name: str, tmp_path: Path) -> None:
+def test_the_agent_reads_and_writes_its_own_memory_only(name: str) -> None:
     cc = requires_tool("gcc", "gcc")
-    program = tmp_path / "test_agent"
     sources = [*agent_sources(), AGENT / "collectors" / "bp_cycles_instret.c"]
     sources += [AGENT / "collectors" / "bp_ticks.c"]
     sources += [C_TESTS / file for file in ("port_memory.c", "firmware.c", "test_agent.c")]
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{C_TESTS / 'arch'}"]
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]
     config = defines(CONFIGS[name])
-    run([cc, *WARNINGS, *sanitize, *config, *includes, *sources, "-o", program])
+    command = [cc, *WARNINGS, *sanitize, *config, *includes, *sources]
+    program = built_once(command, "test_agent")
     for seed in ("1", "2"):
         assert re.fullmatch(r"\d+ calls, MTU \d+\n", run([program, seed]))

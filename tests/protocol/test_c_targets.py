@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import AGENT, WARNINGS, defines, requires_tool, run
+from tests.support import AGENT, WARNINGS, built_once, defines, requires_tool, run
 
 FLAGS = ("-Os", "-ffreestanding", *WARNINGS)
 CONFIGS = {
@@ -78,7 +78,7 @@ TARGETS = {
 }
 
 
-def compiled(target: Target, config: dict[str, int], folder: Path) -> list[Path]:
+def compiled(target: Target, config: dict[str, int]) -> list[Path]:
     """Compile all that the target can run; return the objects."""
     cc = requires_tool(f"{target.prefix}gcc", target.package)
     sources = sorted((AGENT / "src").glob("*.c"))
@@ -87,21 +87,15 @@ def compiled(target: Target, config: dict[str, int], folder: Path) -> list[Path]
     if target.arch is not None:
         sources += sorted((AGENT / "arch" / target.arch).glob("*.c"))
         includes.append(f"-I{AGENT / 'arch' / target.arch}")
-    objects = []
-    for source in sources:
-        objects.append(folder / f"{source.stem}.o")
-        flags = [*FLAGS, *target.flags, *defines(config), *includes]
-        run([cc, *flags, "-c", source, "-o", objects[-1]])
-    return objects
+    command = [cc, *FLAGS, *target.flags, *defines(config), *includes, "-c"]
+    return [built_once([*command, source], f"{source.stem}.o") for source in sources]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_agent_compiles_without_a_warning_and_needs_no_library(
-    name: str, config: str, tmp_path: Path
-) -> None:
+def test_the_agent_compiles_without_a_warning_and_needs_no_library(name: str, config: str) -> None:
     target = TARGETS[name]
-    objects = compiled(target, CONFIGS[config], tmp_path)
+    objects = compiled(target, CONFIGS[config])
     nm = requires_tool(f"{target.prefix}nm", target.package)
     symbols = [line.split()[-2:] for line in run([nm, "-g", *objects]).splitlines() if " " in line]
     defined = {name for kind, name in symbols if kind != "U"}
@@ -113,9 +107,9 @@ def test_the_agent_compiles_without_a_warning_and_needs_no_library(
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_every_symbol_of_the_agent_begins_with_bp(name: str, tmp_path: Path) -> None:
+def test_every_symbol_of_the_agent_begins_with_bp(name: str) -> None:
     target = TARGETS[name]
-    objects = compiled(target, CONFIGS["full"], tmp_path)
+    objects = compiled(target, CONFIGS["full"])
     nm = requires_tool(f"{target.prefix}nm", target.package)
     lines = run([nm, "-g", "--defined-only", *objects]).splitlines()
     names = {line.split()[-1] for line in lines if line and not line.endswith(":")}

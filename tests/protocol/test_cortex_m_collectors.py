@@ -14,7 +14,7 @@ import pytest
 
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import collector_layouts
-from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, requires_tool, run
+from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, built_once, requires_tool
 
 NAMES = ("systick", "dwt", "armv8m_pmu")
 LAYOUTS = {layout.name: layout for layout in collector_layouts()}
@@ -88,16 +88,15 @@ class Model:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def library() -> Any:
     cc = requires_tool("gcc", package="gcc")
-    path = tmp_path_factory.mktemp("cortex_m") / "model.so"
     sources = [AGENT / "collectors" / f"bp_{name}.c" for name in NAMES]
     sources += [s for s in agent_sources() if s.name in ("bp_call.c", "bp_le.c", "bp_select.c")]
     includes = [f"-I{folder}" for folder in (AGENT / "include", AGENT / "src", C_TESTS / "arch")]
     flags = ["-O1", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-DBP_CFG_OPEN_WINDOWS=1"]
     flags += ["-DBP_SYSTICK_HZ=125000000"]
-    run([cc, *WARNINGS, *flags, *includes, *sources, C_TESTS / "cortex_m_model.c", "-o", path])
-    return ctypes.CDLL(str(path))
+    command = [cc, *WARNINGS, *flags, *includes, *sources, C_TESTS / "cortex_m_model.c"]
+    return ctypes.CDLL(str(built_once(command, "cortex_m_model.so")))
 
 
 @pytest.fixture

@@ -12,23 +12,22 @@ import pytest
 
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors.esp32c3 import LAYOUT
-from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, requires_tool, run
+from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, built_once, requires_tool
 
 OK, ABSENT = CounterStatus.OK, CounterStatus.ABSENT
 CYCLES, LOADS = 0x1, 0x20
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def library() -> Any:
     cc = requires_tool("gcc", package="gcc")
-    path = tmp_path_factory.mktemp("esp32c3") / "model.so"
     sources = [AGENT / "collectors" / "bp_esp32c3.c", C_TESTS / "esp32c3_model.c"]
     sources += [s for s in agent_sources() if s.name in ("bp_call.c", "bp_le.c", "bp_select.c")]
     folders = (AGENT / "include", AGENT / "src", C_TESTS, C_TESTS / "arch")
     includes = [*(f"-I{folder}" for folder in folders), "-include", "esp32c3_model.h"]
     flags = ["-O1", "-fPIC", "-shared", "-Wl,-Bsymbolic", "-DBP_CFG_OPEN_WINDOWS=1"]
-    run([cc, *WARNINGS, *flags, *includes, *sources, "-o", path])
-    library = ctypes.CDLL(str(path))
+    command = [cc, *WARNINGS, *flags, *includes, *sources]
+    library = ctypes.CDLL(str(built_once(command, "esp32c3_model.so")))
     library.model_select.restype = library.model_status.restype = ctypes.c_uint8
     return library
 

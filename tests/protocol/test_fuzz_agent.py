@@ -21,7 +21,7 @@ RUNS = 10_000
 @pytest.mark.parametrize("harness", HARNESSES, ids=lambda harness: harness.name)
 def test_no_input_makes_the_agent_break_the_rules(harness: Harness, tmp_path: Path) -> None:
     cc = requires_tool("clang", "clang, with libclang-rt-dev")
-    program = harness.build(cc, tmp_path)
+    program = harness.build(cc)
     kept = [path for path in harness.corpus.iterdir() if path.is_file()]
     assert kept, "without kept inputs the run begins at nothing"
     run([*harness.command(program), f"-artifact_prefix={tmp_path}/", *kept])

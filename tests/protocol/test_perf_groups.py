@@ -15,7 +15,7 @@ from cffi import FFI
 
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors.linux_perf import LAYOUT
-from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, requires_tool, run
+from tests.support import AGENT, C_TESTS, WARNINGS, agent_sources, built_once, requires_tool
 
 OK, ABSENT, REFUSED = CounterStatus.OK, CounterStatus.ABSENT, CounterStatus.REFUSED
 SOFTWARE, HARDWARE = range(4), range(4, 10)
@@ -24,9 +24,8 @@ WRAPPED = ("syscall", "read", "ioctl", "close")
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[FFI, Any]:
+def library() -> tuple[FFI, Any]:
     cc = requires_tool("gcc", package="gcc")
-    path = tmp_path_factory.mktemp("perf") / "libperf.so"
     posix = AGENT / "arch" / "posix"
     sources = [*sorted(posix.glob("bp_perf_*.c")), AGENT / "collectors" / "bp_linux_perf.c"]
     sources += [C_TESTS / "perf_kernel.c", AGENT / "src" / "bp_call.c"]
@@ -34,7 +33,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[FFI, Any]:
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{posix}"]
     flags = ["-O1", "-g", "-fPIC", "-shared", "-DBP_CFG_OPEN_WINDOWS=1"]
     flags += [f"-Wl,--wrap={name}" for name in WRAPPED]
-    run([cc, *WARNINGS, *flags, *includes, *sources, "-o", path])
+    path = built_once([cc, *WARNINGS, *flags, *includes, *sources], "libperf.so")
     ffi = FFI()
     ffi.cdef("""
         extern int kernel_reads;

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs what is too long for each change, part by part, and says how long each part took.
+
+Run from the repository: ``python scripts/nightly.py [PART ...]`` (`make nightly`). A part that has
+passed on the same files is not run again, so that a run that was stopped goes on. Ends with 1 when
+a part has failed, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["PARTS", "main"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_STATE = _ROOT / "build" / "nightly.json"
+
+_PYTEST = ("-m", "pytest", "-q", "-n", "4", "--dist", "loadgroup", "-p", "no:cacheprovider")
+
+PARTS: dict[str, tuple[str, ...]] = {
+    "tests": (*_PYTEST, "-m", "nightly"),
+    "faults": ("-m", "tests.faults"),
+    "mutants": ("scripts/mutants.py",),
+    "fuzz": ("-m", "tests.fuzz.run", "3600"),
+    "soak": ("scripts/soak.py",),
+}
+"""What runs, in this order, as arguments of Python."""
+
+
+def fingerprint() -> str:
+    """Return a hash of all files that git knows or would add: a pass holds for these alone."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=_ROOT,
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    digest = hashlib.sha256()
+    for name in sorted(listed.stdout.split(b"\0")):
+        path = _ROOT / name.decode()
+        digest.update(name + b"\0" + (path.read_bytes() if path.is_file() else b""))
+    return digest.hexdigest()[:16]
+
+
+def passed(code: str) -> dict[str, float]:
+    """Return the seconds of each part that has passed on the files of ``code``."""
+    try:
+        state = json.loads(_STATE.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return {}
+    return dict(state["seconds"]) if state["code"] == code else {}
+
+
+def keep(code: str, seconds: dict[str, float]) -> None:
+    """Write down what has passed."""
+    _STATE.parent.mkdir(exist_ok=True)
+    _STATE.write_text(json.dumps({"code": code, "seconds": seconds}), encoding="ascii")
+
+
+def run_part(name: str) -> tuple[float, int]:
+    """Run a part; return its seconds and exit status."""
+    print(f"== {name}", flush=True)
+    began_s = time.monotonic()
+    status = subprocess.run([sys.executable, *PARTS[name]], cwd=_ROOT, check=False).returncode
+    return time.monotonic() - began_s, status
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the parts that have not passed yet; return the exit status."""
+    parser = argparse.ArgumentParser(description="What is too long for each change.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--fresh", action="store_true", help="run also what has passed")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"There is no part {', '.join(sorted(unknown))}. Known: {', '.join(PARTS)}")
+    code = fingerprint()
+    done = {} if options.fresh else passed(code)
+    lines, failed = [], False
+    for name in options.parts or PARTS:
+        if name in done:
+            lines.append(f"{name:8} {done[name] / 60:6.1f} min  passed earlier")
+            continue
+        seconds, status = run_part(name)
+        if status == 0:
+            done[name] = seconds
+            keep(code, done)
+        failed = failed or status != 0
+        verdict = "passed" if status == 0 else f"FAILED (exit code {status})"
+        lines.append(f"{name:8} {seconds / 60:6.1f} min  {verdict}")
+    print("\n".join(lines))
+    return int(failed)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

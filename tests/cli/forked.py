@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command in a process that was forked from a server with all of its modules loaded.
+
+This module is imported in each of these processes: it imports nothing that the command does not.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["LOADED", "run_forked"]
+
+LOADED = [
+    "boardprof.cli.commands",
+    "boardprof.cli.run",
+    "boardprof.connection",
+    "boardprof.firmware.builder",
+    "boardprof.render.table",
+    "boardprof.run.runner",
+    "boardprof.transport.child",
+    "boardprof.transport.inprocess",
+    "boardprof.transport.tcp",
+]
+"""What the server loads; they bring most others."""
+
+
+def run_forked(
+    words: list[str], environment: dict[str, str], folder: Path, out: Path, err: Path
+) -> None:
+    """Run ``boardprof WORDS`` in this process and end it as Python ends.
+
+    Args:
+        words: the command's arguments.
+        environment: all of its variables.
+        folder: to run in.
+        out: gets its standard output.
+        err: gets its standard error.
+    """
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    sys.stdin = _opened(0, Path(os.devnull), "r")
+    sys.stdout = _opened(1, out, "w")
+    sys.stderr = _opened(2, err, "w")
+    sys.argv = ["boardprof", *words]
+    from boardprof.cli import main
+
+    code = main()
+    sys.stdout.flush()
+    atexit._run_exitfuncs()  # a forked process has none else
+    sys.exit(code)
+
+
+def _opened(descriptor: int, file: Path, mode: str) -> io.TextIOWrapper:
+    """Open ``file`` as one of the three standard streams."""
+    flags = os.O_RDONLY if mode == "r" else os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    opened = os.open(file, flags, 0o600)
+    os.dup2(opened, descriptor)
+    os.close(opened)
+    stream = open(descriptor, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
+    assert isinstance(stream, io.TextIOWrapper)
+    return stream
