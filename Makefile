@@ -5,7 +5,7 @@ PYTHON_BIN := .venv/bin
 SECONDS ?= 600
 WORKERS ?= 4
 # Most tests wait for another program: more workers than cores. A group is a file's tests of a board.
-PYTEST = $(PYTHON_BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) --dist loadgroup \
+PYTEST = $(PYTHON_BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) --dist loadscope \
 	--no-loadscope-reorder
 BEGAN := $(shell date +%s)
 WIRE_HEADER := device_runtime_c/include/boardprof/bp_wire.h
@@ -43,7 +43,7 @@ test: setup-test gen-check lint lint-c size ## Run all checks and all tests, the
 nightly: setup-test ## Run what is too long for a change: full matrices, fuzzing, soak, mutants; resumes
 	@$(PYTHON_BIN)/python scripts/nightly.py
 
-lint: setup-test ## Check style, types: ruff, mypy, clang-format
+lint: setup-test ## Check style and types: ruff, mypy, clang-format
 	@echo "Checking style and types ..."
 	@$(PYTHON_BIN)/ruff check -q .
 	@$(PYTHON_BIN)/ruff format -q --check .

@@ -113,7 +113,7 @@ def count_pairs(level: str) -> list[Pair]:
         callers = ["main", *(f"bp_{name}_init" for name in _COLLECTORS)]
         stops = [symbol_range(image, caller) for caller in callers]
         out = scratch / "counts"
-        arguments = plugin_argument(build_plugin(scratch), list(entries.values()), stops, out)
+        arguments = plugin_argument(build_plugin(), list(entries.values()), stops, out)
         _emulate(image, arguments)
         counts = read_counts(out)
     most = {symbol: _most(symbol, counts.get(entry, [])) for symbol, entry in entries.items()}

@@ -22,7 +22,7 @@ __all__ = ["PARTS", "main"]
 _ROOT = Path(__file__).resolve().parents[1]
 _STATE = _ROOT / "build" / "nightly.json"
 
-_PYTEST = ("-m", "pytest", "-q", "-n", "4", "--dist", "loadgroup", "-p", "no:cacheprovider")
+_PYTEST = ("-m", "pytest", "-q", "-n", "4", "--dist", "loadscope", "-p", "no:cacheprovider")
 
 PARTS: dict[str, tuple[str, ...]] = {
     "tests": (*_PYTEST, "-m", "nightly"),

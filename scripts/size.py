@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -18,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from boardprof.errors import BoardprofError
 from boardprof.resources import runtime_dir
 from scripts.size_budget import Budget, BudgetError, exceeded, load_budgets
-from scripts.size_build import OPTIONS, TARGETS, Figures, StackRules, measure
-from scripts.size_compile import PORTABLE, compile_agent
+from scripts.size_build import OPTIONS, TARGETS, Figures, StackRules, Target, measure
 from scripts.stack_depth import StackDepthError
 
 __all__ = ["main"]
@@ -40,7 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         over = _sizes(options.budgets)
-        _compiles()
     except BoardprofError as error:
         print(f"size: {error}", file=sys.stderr)
         return error.exit_code
@@ -58,29 +57,32 @@ def _sizes(path: Path) -> list[str]:
     budgets = load_budgets(
         path, [option.name for option in OPTIONS], [target.name for target in TARGETS]
     )
-    rules = StackRules(_STACK_RULES)
     over: list[str] = []
+    unused = None
     _line(*_HEAD)
-    for target in TARGETS:
-        for figures in measure(target, OPTIONS, rules):
-            budget = budgets[figures.option]
-            _row(figures, budget)
-            over += exceeded(figures, budget)
-    if unused := rules.unused():
-        raise StackDepthError(f"{_STACK_RULES}: no image has {', '.join(unused)}: remove the names")
+    with ProcessPoolExecutor() as pool:  # each build has a cache of its own, by the environment
+        for rows, left in pool.map(_measured, TARGETS):
+            for figures in rows:
+                budget = budgets[figures.option]
+                _row(figures, budget)
+                over += exceeded(figures, budget)
+            unused = left if unused is None else unused & left
+    if unused:
+        names = ", ".join(sorted(unused))
+        raise StackDepthError(f"{_STACK_RULES}: no image has {names}: remove the names")
     return over
+
+
+def _measured(target: Target) -> tuple[list[Figures], set[str]]:
+    """Return a target's rows, and the names of stack rules that none of its images has."""
+    rules = StackRules(_STACK_RULES)
+    return list(measure(target, OPTIONS, rules)), set(rules.unused())
 
 
 def _row(figures: Figures, budget: Budget) -> None:
     text, ram = budget.text[figures.target], budget.ram[figures.target]
     sizes = (figures.text, text, figures.data, figures.bss, figures.ram, ram, figures.stack)
     _line(figures.option, figures.target, *map(str, sizes))
-
-
-def _compiles() -> None:
-    for target in PORTABLE:
-        files = compile_agent(target)
-        print(f"{'compiles':<20}{target.name:<15}{files:>6} objects without a warning", flush=True)
 
 
 def _line(option: str, target: str, *cells: str) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache
@@ -74,10 +73,9 @@ def compile_agent(target: Portable) -> int:
         BuildError: a file does not compile without a warning.
     """
     units = dict.fromkeys(unit for option in OPTIONS for unit in _units(target, option.config))
-    with TemporaryDirectory(prefix="boardprof-size-") as name:
-        compiler = Compiler(target.cc, target.package, Cache(Path(name)))
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return len(list(pool.map(compiler.compile, units)))
+    compiler = Compiler(target.cc, target.package, Cache())
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return len(list(pool.map(compiler.compile, units)))
 
 
 def _units(target: Portable, config: Mapping[str, int]) -> Iterator[Unit]:

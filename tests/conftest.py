@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from boardprof.boards.finding import find_boards
 from tests.support import ROOT
@@ -41,20 +44,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def board_of(item: pytest.Item) -> str | None:
     """Return the board that a test is about: as its marker says, or its parameters."""
     marker = item.get_closest_marker("board")
-    if marker is not None:
-        return str(marker.args[0])
-    callspec = getattr(item, "callspec", None)
-    values = callspec.params.values() if callspec is not None else ()
-    named = [value for value in values if isinstance(value, str) and value in _BOARDS]
-    return named[0] if named else None
+    return _board_in(item.nodeid) if marker is None else str(marker.args[0])
 
 
-_BOARDS = frozenset(find_boards())
+_BOARD = re.compile(rf"[\[-]({'|'.join(sorted(find_boards(), key=len, reverse=True))})[\]-]")
 
 
-def group_of(item: pytest.Item) -> str:
+def _board_in(nodeid: str) -> str | None:
+    found = _BOARD.search(nodeid)
+    return None if found is None else found[1]
+
+
+def group_of(nodeid: str) -> str:
     """Return what one worker runs in one go: a file's tests of one board, which share its start."""
-    return f"{item.path.relative_to(ROOT).as_posix()} {board_of(item) or ''}".strip()
+    return f"{nodeid.partition('::')[0]} {_board_in(nodeid) or ''}".strip()
+
+
+class Scheduling(LoadScopeScheduling):
+    """Gives each worker the next group when it has done one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
+    return Scheduling(config, log)
 
 
 def folder_of(path: Path) -> str:
@@ -66,7 +80,7 @@ def ordered(items: Iterable[pytest.Item], seed: int | None) -> list[pytest.Item]
     """Return tests by groups: the longest folders first, or shuffled."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        groups.setdefault(group_of(item), []).append(item)
+        groups.setdefault(group_of(item.nodeid), []).append(item)
     chosen = list(groups.values())
     if seed is None:
         chosen.sort(key=lambda group: _rank(folder_of(group[0].path)))
@@ -82,10 +96,7 @@ def _rank(folder: str) -> int:
     return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
     items[:] = ordered(items, config.getoption("--shuffle"))
 
 

@@ -154,7 +154,7 @@ def _sources_digest() -> str:
     return digest.hexdigest()
 
 
-def built_once(command: Sequence[str | Path], name: str) -> Path:
+def built_once(command: Sequence[object], name: str) -> Path:
     """Return the file ``name`` that a compiler's ``command`` makes of the tree's C files.
 
     All workers of a test run, and the next runs, share what was made of the same command and the
@@ -171,7 +171,7 @@ def built_once(command: Sequence[str | Path], name: str) -> Path:
         return made
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as work:
-        run([*command, "-o", Path(work, name)])
+        run([*map(str, command), "-o", Path(work, name)])
         Path(work, name).replace(made)  # whoever made it meanwhile made the same
     return made
 

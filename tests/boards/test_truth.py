@@ -163,7 +163,7 @@ def test_a_function_with_arguments_and_a_result_is_counted_without_its_glue(
     entry, _ = symbol_range(firmware.image, "poly")
     stops = [symbol_range(firmware.image, n) for n in ("bp_thunk_of_poly", "bp_window")]
     counts = tmp_path / "counts.txt"
-    plugin = plugin_argument(build_plugin(tmp_path), [entry], stops, counts)
+    plugin = plugin_argument(build_plugin(), [entry], stops, counts)
     launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
     with connect(dataclasses.replace(spec, launch=launch), image=firmware.image) as board:
         assert board.functions.poly(-3, 5, 2.5) == -2 * 243 + 1 * 0 - 1 * 27 + 2 * 9 - 3 * 3 + 4

@@ -72,7 +72,7 @@ def witness(spec: BoardSpec, folder: Path, sources: Path, optimize: str = "-O2")
     thunks = [f"bp_thunk_of_{f.name}" for f in firmware.functions if f.parameters or f.result]
     stops = [symbol_range(firmware.image, name) for name in (*CALLERS, *thunks)]
     counts = folder / "counts.txt"
-    plugin = plugin_argument(build_plugin(folder), list(entries.values()), stops, counts)
+    plugin = plugin_argument(build_plugin(), list(entries.values()), stops, counts)
     launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
     watched = dataclasses.replace(spec, launch=launch)
     board = connect(watched, image=firmware.image)
@@ -87,7 +87,7 @@ def watch_windows(
     start, _ = symbol_range(firmware.image, f"bp_{collector}_start")
     stop = symbol_range(firmware.image, f"bp_{collector}_stop")
     counts = folder / "counts.txt"
-    plugin = plugin_argument(build_plugin(folder), [start], [stop], counts)
+    plugin = plugin_argument(build_plugin(), [start], [stop], counts)
     launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
     watched = dataclasses.replace(spec, launch=launch)
     return Witness(connect(watched, image=firmware.image), counts, {collector: start})

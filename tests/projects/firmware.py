@@ -69,7 +69,7 @@ def executed(image: Path, spec: BoardSpec, folder: Path, function: str, *argumen
     folder.mkdir(exist_ok=True)
     entry, _ = symbol_range(image, function)
     stops = [symbol_range(image, f"bp_thunk_of_{function}")]
-    plugin = plugin_argument(build_plugin(folder), [entry], stops, folder / "counts.txt")
+    plugin = plugin_argument(build_plugin(), [entry], stops, folder / "counts.txt")
     launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
     with connect(dataclasses.replace(spec, launch=launch), image=image) as connected:
         connected.functions[function](*arguments)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
+
+from tests.support import built_once
 
 __all__ = ["InsnCountError", "build_plugin", "plugin_argument", "read_counts", "symbol_range"]
 
@@ -26,35 +27,19 @@ class InsnCountError(Exception):
     """The plugin cannot be built, or its input or output makes no sense."""
 
 
-def build_plugin(out_dir: Path) -> Path:
-    """Compile the plugin with the machine's own C compiler.
-
-    Args:
-        out_dir: an existing directory for `insn_count.so`.
-
-    Returns:
-        The path of the shared object.
+def build_plugin() -> Path:
+    """Compile the plugin with the machine's own C compiler; return the shared object.
 
     Raises:
-        InsnCountError: there is no C compiler, or it rejects the source.
+        InsnCountError: there is no C compiler.
     """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise InsnCountError(
             "no C compiler (cc or gcc) on PATH to build the QEMU plugin: install the package gcc"
         )
-    plugin = out_dir / "insn_count.so"
     flags = ["-std=c11", "-O2", *WARNINGS, "-Werror", "-shared", "-fPIC"]
-    done = subprocess.run(
-        [compiler, *flags, str(SOURCE), "-o", str(plugin)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise InsnCountError(f"{compiler} does not compile {SOURCE.name}:\n{done.stderr}")
-    return plugin
+    return built_once([compiler, *flags, SOURCE], "insn_count.so")
 
 
 def plugin_argument(

@@ -151,8 +151,8 @@ def measure(
 
 
 @pytest.fixture(scope="module")
-def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_plugin(tmp_path_factory.mktemp("plugin"))
+def plugin() -> Path:
+    return build_plugin()
 
 
 CLOCKS = pytest.mark.parametrize("clock", [ICOUNT, ()], ids=["icount", "host-time"])
@@ -237,4 +237,4 @@ def test_a_missing_c_compiler_names_its_package(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InsnCountError, match="install the package gcc"):
-        build_plugin(tmp_path)
+        build_plugin()
