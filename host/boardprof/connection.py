@@ -329,4 +329,10 @@ def _start(
     command = filled(launch.command, values)
     spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
     with activity(f"starting {spec.name}"):
-        return spawn(command, launch.package, timeout_s, lock=EmulatorLock(running, spec.name))
+        return spawn(
+            command,
+            launch.package,
+            timeout_s,
+            lock=EmulatorLock(running, spec.name),
+            is_emulator=spec.clock.is_emulated,
+        )

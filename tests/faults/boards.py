@@ -21,7 +21,7 @@ from boardprof.errors import BoardTimeoutError
 from boardprof.firmware.builder import build
 from boardprof.link.session import Session
 from boardprof.transport.base import Transport
-from boardprof.transport.child import ANNOUNCEMENT, ChildProcess
+from boardprof.transport.child import ANNOUNCEMENT, ChildProcess, EmulatorLine
 from boardprof.transport.faults import Faults
 from boardprof.transport.faulty import FaultyTransport
 from boardprof.transport.inprocess import connect_library
@@ -100,6 +100,7 @@ class Target:
         self.spec: BoardSpec = board_spec(name)
         self.image = build(self.spec, [FUNCTIONS]).image
         self.descriptor = -1
+        self._emulator: ChildProcess | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="boardprof-")
         self._qmp = Path(self._folder.name) / "qmp"
 
@@ -125,7 +126,16 @@ class Target:
 
     def _stream(self, connection: socket.socket, name: str, child: ChildProcess) -> Transport:
         self.descriptor = connection.fileno()
-        return stream_of(connection, name, close=child.close)
+        line = stream_of(connection, name, close=child.close)
+        if not self.is_emulated:
+            return line
+        self._emulator = child
+        return EmulatorLine(line, child)
+
+    def resume(self) -> None:
+        """Let an emulator run on although nobody reads from it; until somebody has."""
+        if self._emulator is not None:
+            self._emulator.resume()
 
     def _accept(self) -> Transport:
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -149,6 +159,7 @@ class Target:
         if not self.is_emulated:
             line.exchange(self.start())
             return
+        self.resume()
         with socket.socket(socket.AF_UNIX) as monitor:
             monitor.settimeout(_START_S)
             monitor.connect(str(self._qmp))
@@ -156,6 +167,7 @@ class Target:
                 _command(talk, "qmp_capabilities")
                 _command(talk, "stop")
                 line.drain()
+                self.resume()
                 _command(talk, "system_reset")
                 _command(talk, "cont")
 

@@ -98,6 +98,7 @@ def _killed_hosts(rig: Rig) -> Iterator[Outcome]:
 def _killed(rig: Rig, moment: str) -> str:
     descriptor = rig.target.descriptor
     spin = rig.board.dictionary.function("spin").id
+    rig.target.resume()
     with subprocess.Popen(
         [sys.executable, "-m", _HOST, str(descriptor), str(spin), moment],
         pass_fds=[descriptor],

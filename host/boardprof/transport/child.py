@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
-from boardprof.transport.base import DescriptorTransport
+from boardprof.transport.base import DescriptorTransport, Transport
 from boardprof.transport.qemu_clock import QemuClock
 from boardprof.transport.sealed import KEY_VARIABLE
 from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
 
-__all__ = ["ANNOUNCEMENT", "ChildProcess", "Lock", "spawn_and_accept", "spawn_and_connect"]
+__all__ = ["ANNOUNCEMENT", "ChildProcess", "EmulatorLine", "Lock"]
+__all__ += ["spawn_and_accept", "spawn_and_connect"]
 
 ANNOUNCEMENT = "listening on "
 """What an agent that listens prints before its address, on a line of its own."""
@@ -205,6 +206,14 @@ class ChildProcess:
         """Return what `QemuClock.now_s` does; None of other programs."""
         return None if self.clock is None else self.clock.now_s()
 
+    def pause(self) -> None:
+        """Stop the child where it is, until `resume`."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the child go on."""
+        self._process.send_signal(signal.SIGCONT)
+
     def close(self) -> None:
         """End the child and wait for it."""
         self._finalizer()
@@ -222,6 +231,7 @@ def _end(process: subprocess.Popen[bytes], lock: Lock | None, parent: int) -> No
         return
     if process.poll() is None:
         process.terminate()
+        process.send_signal(signal.SIGCONT)  # a child that is paused would not hear of it
         try:
             process.wait(_TERMINATE_S)
         except subprocess.TimeoutExpired:
@@ -231,13 +241,52 @@ def _end(process: subprocess.Popen[bytes], lock: Lock | None, parent: int) -> No
         lock.ended()
 
 
+class EmulatorLine:
+    """The line to an emulator, which runs only while we wait for it.
+
+    The agent polls its line and never sleeps: an emulator would take a whole processor while nobody
+    asks anything of the board. The board does not notice: its time goes by what it executes.
+    """
+
+    def __init__(self, line: DescriptorTransport, child: ChildProcess) -> None:
+        """Take the open line to ``child``, and pause it."""
+        self.name, self.byte_time_s = line.name, line.byte_time_s
+        self.printed, self.close = line.printed, line.close
+        self._line = line
+        self._child = child
+        child.pause()
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        """See `Transport.write`; the emulator goes on until the next `read` has ended."""
+        self._child.resume()
+        self._line.write(data, timeout_s)
+
+    def read(self, timeout_s: float) -> bytes:
+        """See `Transport.read`."""
+        self._child.resume()
+        try:
+            return self._line.read(timeout_s)
+        finally:
+            self._child.pause()
+
+    def board_s(self) -> float | None:
+        """See `Clocked.board_s`: it is the emulator that tells."""
+        self._child.resume()
+        return self._line.board_s()
+
+
 def spawn_and_accept(
-    command: Sequence[str], package: str | None, timeout_s: float, *, lock: Lock | None = None
-) -> DescriptorTransport:
+    command: Sequence[str],
+    package: str | None,
+    timeout_s: float,
+    *,
+    lock: Lock | None = None,
+    is_emulator: bool = False,
+) -> Transport:
     """Listen, start a child that connects to us, and accept it.
 
     The host listens, so that no byte is lost before someone reads and no two boards can want the
-    same port. ``{port}`` in the command becomes the number.
+    same port. ``{port}`` in the command becomes the number. See `EmulatorLine` for ``is_emulator``.
 
     Raises:
         MissingToolError: the program is missing.
@@ -252,13 +301,18 @@ def spawn_and_accept(
         child = ChildProcess(command, package, lock=lock, port=name)
         with _closed_on_error(child):
             connection = _accept(listener, child, timeout_s)
-    return _stream(child, connection, name)
+    return _stream(child, connection, name, is_emulator)
 
 
 def spawn_and_connect(
-    command: Sequence[str], package: str | None, timeout_s: float, *, lock: Lock | None = None
-) -> DescriptorTransport:
-    """Start a child that listens and says where, and connect to it.
+    command: Sequence[str],
+    package: str | None,
+    timeout_s: float,
+    *,
+    lock: Lock | None = None,
+    is_emulator: bool = False,
+) -> Transport:
+    """Start a child that listens and says where, and connect to it; see `spawn_and_accept`.
 
     Raises:
         MissingToolError: the program is missing.
@@ -271,11 +325,13 @@ def spawn_and_connect(
         if lock is not None:
             lock.meets(name)
         connection = connect_socket(name, timeout_s)
-    return _stream(child, connection, name)
+    return _stream(child, connection, name, is_emulator)
 
 
-def _stream(child: ChildProcess, connection: socket.socket, name: str) -> DescriptorTransport:
-    return stream_of(
+def _stream(
+    child: ChildProcess, connection: socket.socket, name: str, is_emulator: bool
+) -> Transport:
+    line = stream_of(
         connection,
         name,
         close=child.close,
@@ -284,6 +340,7 @@ def _stream(child: ChildProcess, connection: socket.socket, name: str) -> Descri
         printed=child.output,
         board_s=child.board_s,
     )
+    return EmulatorLine(line, child) if is_emulator else line
 
 
 @contextlib.contextmanager
