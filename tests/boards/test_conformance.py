@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 import pytest
 
@@ -14,7 +16,8 @@ from boardprof.errors import CheckFailedError, RpcError, UnknownNameError, Usage
 from boardprof.firmware.builder import Firmware, build
 from boardprof.metrics import Count, Duration
 from boardprof.report.report import Report
-from tests.boards.conftest import ROOMY, WORKLOADS, available
+from tests.boards.conftest import ROOMY, SMALL, WORKLOADS, available
+from tests.cli.command import cpu_seconds, ended, offspring
 
 FUNCTIONS = {"checksum", "dot", "mix", "sort"}
 """Those of fixtures/small."""
@@ -195,6 +198,21 @@ def test_the_session_goes_on_after_a_refused_call(board: Board) -> None:
     with pytest.raises(RpcError):
         board.session.call(9999)
     assert board.functions.checksum() is None
+
+
+@pytest.mark.parametrize("name", ["qemu-rv32", "arduino-uno", "ibex-rtl"])
+def test_an_emulated_board_takes_no_processor_while_nobody_waits_for_it(name: str) -> None:
+    spec = available(name)
+    image = build(spec, [SMALL]).image
+    others = set(offspring(os.getpid()))
+    with connect(spec, image=image) as board:
+        (emulator,) = set(offspring(os.getpid())) - others
+        board.functions.dot()
+        before_s = cpu_seconds(emulator)
+        time.sleep(0.5)
+        assert cpu_seconds(emulator) - before_s <= 0.02  # two ticks of the kernel's count
+        board.functions.dot()
+    assert ended(emulator)
 
 
 def test_a_board_can_be_started_twice_at_one_time(spec: BoardSpec, firmware: Firmware) -> None:

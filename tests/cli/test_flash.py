@@ -187,7 +187,8 @@ def test_progress_is_on_the_terminal_while_the_tool_runs(tmp_path: Path) -> None
     os.close(other)
     written = os.read(main, 10000)
     os.close(main)
-    assert (done.returncode, written) == (0, b"a terminal\rreset\r\n")
+    assert done.returncode == 0
+    assert written.endswith(b"a terminal\rreset\r\n")  # behind the bar of a build that takes long
 
 
 @pytest.mark.parametrize("image", ["{bin}", "{hex}"])
