@@ -37,6 +37,14 @@ _EIGHT_BITS = {"avr"}
 SIMULATED = [name for name in NAMES if board_spec(name).clock.kind == "simulated"]
 
 
+def hang_limit_s(spec: BoardSpec) -> float:
+    """Return a time limit in seconds of the board's clock: long for what returns.
+
+    Short for a hang, too: a simulator takes up to ten seconds for one of the board's.
+    """
+    return 0.03 if spec.clock.time_scale > 10 else 0.3
+
+
 @pytest.fixture(scope="session", params=NAMES)
 def spec(request: pytest.FixtureRequest) -> BoardSpec:
     """Each board in turn; skipped, or failed where all are required, if its tools are missing."""

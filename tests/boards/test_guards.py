@@ -22,7 +22,7 @@ from boardprof.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import Firmware, build
 from boardprof.metrics import Count
-from tests.boards.conftest import NAMES, available
+from tests.boards.conftest import NAMES, available, hang_limit_s
 from tests.cli.command import boardprof, rows
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -39,9 +39,6 @@ FUNCTIONS = {
     "time-out": ["endless"],
 }
 """The functions of the fixtures, by the cause that each ends with."""
-
-HANG_LIMIT_MS = 300
-"""Of the board's clock: long for what returns, short for a test."""
 
 NOWHERE = {"microbit": 0x6000_0000, "stm32vldiscovery": 0x6000_0000}
 """An address that nothing answers at, where NULL is the board's flash and no unit denies it."""
@@ -86,8 +83,13 @@ def board(request: pytest.FixtureRequest, firmware: Callable[[str], Firmware]) -
     """One start of a board, which survives all that is done to it."""
     image = firmware(request.param).image
     with connect(board_spec(request.param), image=image) as connected:
-        guard_calls(connected.session, connected.dictionary, connected.spec, HANG_LIMIT_MS / 1000)
+        limit(connected)
         yield connected
+
+
+def limit(board: Board) -> None:
+    """Have the board end a call that hangs, soon."""
+    guard_calls(board.session, board.dictionary, board.spec, hang_limit_s(board.spec))
 
 
 def boards(names: list[str]) -> pytest.MarkDecorator:
@@ -135,7 +137,7 @@ def test_a_fault_ends_the_call_with_its_cause_and_line_and_the_next_call_works(
     assert error.exit_code == 6
     if cause == "time-out":
         assert isinstance(error, DeviceTimeoutError)
-        assert error.limit_s == 0.3
+        assert error.limit_s == hang_limit_s(board.spec)
     else:
         assert isinstance(error, DeviceFaultError)
     assert error.cause == cause
@@ -220,7 +222,7 @@ def test_a_fault_in_a_later_sample_ends_the_measurement_and_the_next_one_is_whol
     name: str, function: str, firmware: Callable[[str], Firmware]
 ) -> None:
     with connect(board_spec(name), image=firmware(name).image) as board:
-        guard_calls(board.session, board.dictionary, board.spec, HANG_LIMIT_MS / 1000)
+        limit(board)
         with pytest.raises(DeviceError) as caught:
             board.profile(function, warmup=1, repeat=10)
         check_place(caught.value, function)
@@ -231,13 +233,13 @@ def test_a_fault_in_a_later_sample_ends_the_measurement_and_the_next_one_is_whol
 @boards(TIMED)
 def test_the_limit_is_for_each_round_and_not_for_the_whole_measurement(board: Board) -> None:
     """A round here takes a twentieth of the limit, and all of them together more than it."""
-    extra = board.profile("answer", 1, warmup=1, repeat=5, number=20_000).extra
+    extra = board.profile("answer", 1, warmup=1, repeat=5, number=2_000).extra
     assert extra is not None
     samples = extra["measurements"][0]["samples"]
     counters = [c for col in board.dictionary.collectors for c in col.counters]
     clock = next(c for c in counters if c.hz and c.name in samples[0]["raw"])
-    call_s = min(sample["raw"][clock.name] for sample in samples) / clock.hz / 20_000
-    number = round(HANG_LIMIT_MS / 1000 / 20 / call_s)
+    call_s = min(sample["raw"][clock.name] for sample in samples) / clock.hz / 2_000
+    number = round(hang_limit_s(board.spec) / 20 / call_s)
     for _ in range(3):
         try:
             report = board.profile("answer", 1, warmup=0, repeat=30, number=number)
@@ -272,12 +274,12 @@ def test_the_command_measures_the_others_and_ends_with_6(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", TIMED)
 def test_a_hang_is_6_and_never_5(name: str) -> None:
-    available(name)
-    done = boardprof("run", "-b", name, f"{FAULTS}:endless", "--timeout", "0.5", timeout_s=200)
+    limit_s = str(hang_limit_s(available(name)))
+    done = boardprof("run", "-b", name, f"{FAULTS}:endless", "--timeout", limit_s, timeout_s=200)
     assert (done.code, done.out) == (6, "")
     assert re.match(
         r"(note: still waiting .*\n)?"
-        r"error: endless did not end within 0\.5 s of the board's clock; the board stopped it at "
-        r"faults\.c:\d+ \(in endless\)\n",
+        rf"error: endless did not end within {re.escape(limit_s)} s of the board's clock; "
+        r"the board stopped it at faults\.c:\d+ \(in endless\)\n",
         done.err,
     )

@@ -18,7 +18,7 @@ from boardprof.connection import connect, guard_calls
 from boardprof.errors import DeviceError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
-from tests.boards.conftest import available
+from tests.boards.conftest import available, hang_limit_s
 from tests.support import run
 
 SOURCE = Path(__file__).parent / "fixtures" / "stack.c"
@@ -134,7 +134,7 @@ def test_a_measurement_is_not_lost_with_its_stack(
     spec: BoardSpec, tmp_path: Path, function: str, why: str
 ) -> None:
     """The first call is the one sample, the third is the one for the outputs."""
-    limit_s = 1.0 if spec.clock.kind == "measured" else 0.1  # others may be slow to hang so long
+    limit_s = 1.0 if spec.clock.kind == "measured" else hang_limit_s(spec)
     (tmp_path / "second.c").write_text(SECOND_CALL)
     image = build(spec, [tmp_path / "second.c"]).image
     with connect(spec, image=image) as board:

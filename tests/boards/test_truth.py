@@ -174,17 +174,22 @@ def test_a_function_with_arguments_and_a_result_is_counted_without_its_glue(
 ### Pointers, and every kind of signature ###
 
 
+MANY = pytest.mark.parametrize("many", [50, pytest.param(1000, marks=pytest.mark.nightly)])
+"""Calls in a sample."""
+
+
+@MANY
 @pytest.mark.parametrize("optimize", ["-O0", "-O2", "-O3", "-Os"])
 def test_net_instructions_are_exact_for_every_kind_of_signature(
-    tmp_path: Path, optimize: str
+    tmp_path: Path, optimize: str, many: int
 ) -> None:
-    """Once and a thousand times: what puts arrays back is outside of each window."""
+    """Once and many times: what puts arrays back is outside of each window."""
     found = witness(available("qemu-rv32"), tmp_path, SIGNATURES, optimize)
     assert len(found.functions) >= 40
     with found.board:
         for fn in found.functions:
             arguments = [argument(p.name, p.type) for p in fn.parameters]
-            for warmup, repeat, number in ((1, 3, 1), (0, 1, 1000)):
+            for warmup, repeat, number in ((1, 3, 1), (0, 1, many)):
                 start = found.written()
                 report = found.board.profile(
                     fn.name, *arguments, warmup=warmup, repeat=repeat, number=number
@@ -195,17 +200,18 @@ def test_net_instructions_are_exact_for_every_kind_of_signature(
                 assert counts_of(report, "instructions") == sums, f"{fn.name}, number={number}"
 
 
+@MANY
 @pytest.mark.parametrize("optimize", ["-O0", "-O3"])
 def test_net_ticks_follow_the_emulators_instructions_for_every_kind_of_signature(
-    tmp_path: Path, optimize: str
+    tmp_path: Path, optimize: str, many: int
 ) -> None:
     found = witness(available("qemu-cortex-m3"), tmp_path, SIGNATURES, optimize)
     with found.board:
         for fn in found.functions:
             arguments = [argument(p.name, p.type) for p in fn.parameters]
             start = found.written()
-            report = found.board.profile(fn.name, *arguments, warmup=1, repeat=1, number=1000)
-            expected = sum(found.measured(fn.name, 1000, start)) - 1000
+            report = found.board.profile(fn.name, *arguments, warmup=1, repeat=1, number=many)
+            expected = sum(found.measured(fn.name, many, start)) - many
             (ticks,) = counts_of(report, "ticks")
             assert abs(ticks - expected * TICKS_AN_INSTRUCTION) < 2, fn.name
 

@@ -22,7 +22,7 @@ from tests.faults.step import Outcome, Step
 
 __all__ = ["applies", "board_outcomes", "main", "side_outcomes", "step_outcomes", "table"]
 
-_EMULATED_HURRY, _HURRY = 10.0, 20.0
+_HURRY = 20.0
 _NOT_APPLICABLE = "n/a"
 _FOOT = """\
 Positions that gave the right answer + positions that gave the right typed error. n/a: a board
@@ -42,7 +42,7 @@ def step_outcomes(
     Ends at the first that was not survived: from there on the witness counts otherwise, and what
     is found would be its consequence.
     """
-    rig = Rig(target, _EMULATED_HURRY if target.is_emulated else _HURRY)
+    rig = Rig(target, _HURRY)
     try:
         outcomes = []
         for outcome in (outcome for family in families for outcome in damage(rig, family, step)):
