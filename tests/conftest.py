@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterable
@@ -22,6 +23,9 @@ from tests.support import ROOT
 # A busy machine is slow, and no fault; each test has pytest's time-out.
 settings.register_profile("boardprof", deadline=None)
 settings.load_profile("boardprof")
+
+# A shell has SIGINT ignored for what it runs in the background; tests send it, also to children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What the tester has set and kept is not the tests'; those of history name a file of their own.
 for name in [name for name in os.environ if name.startswith("BOARDPROF_")]:

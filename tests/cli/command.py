@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.cli.forked import LOADED, run_forked
 
 __all__ = ["BOARDPROF", "FIXTURES", "Outcome", "agent", "boardprof", "cpu_seconds", "ended"]
-__all__ += ["offspring", "rows", "wait_until"]
+__all__ += ["offspring", "rows", "wait_until", "without_progress"]
 
 BOARDPROF = (sys.executable, "-m", "boardprof")
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -54,6 +54,11 @@ _PROGRESS = re.compile(
 )
 
 
+def without_progress(err: str) -> str:
+    """Return standard error without what comes only where the machine is slow; see `Outcome`."""
+    return _PROGRESS.sub("", err)
+
+
 def boardprof(
     *arguments: str | Path,
     timeout_s: float = 60.0,
@@ -79,7 +84,7 @@ def boardprof(
     else:
         code, out, err = _forked(words, variables, place, timeout_s)
     assert "Traceback" not in err, err
-    return Outcome(code, out, _PROGRESS.sub("", err), "".join(_PROGRESS.findall(err)))
+    return Outcome(code, out, without_progress(err), "".join(_PROGRESS.findall(err)))
 
 
 def _started(
