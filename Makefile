@@ -70,7 +70,7 @@ faults: setup-test ## Print the fault matrix: every fault, at every position, on
 fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in all
 	@$(PYTHON_BIN)/python -m tests.fuzz.run $(SECONDS)
 
-mutants: setup-test ## Change the code in 350 places, one at a time: which changes does no test notice?
+mutants: setup-test ## Change the code in 370 places, one at a time: which change does no test notice?
 	@$(PYTHON_BIN)/python scripts/mutants.py
 
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped

@@ -28,6 +28,8 @@ from tests.support import (
     requires_tool,
 )
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 20.0
 CONFIG = {"BP_CFG_ARENA": 1024, "BP_CFG_OPEN_WINDOWS": 2, "BP_CFG_CRC_TABLE": 1}
 CONFIG |= {"TEST_POINTERS": 1, "BP_CFG_STACK": 1024}

@@ -11,6 +11,8 @@ import pytest
 
 from tests.support import AGENT, WARNINGS, built_once, defines, requires_tool, run
 
+pytestmark = pytest.mark.slow
+
 FLAGS = ("-Os", "-ffreestanding", *WARNINGS)
 CONFIGS = {
     "smallest": {},

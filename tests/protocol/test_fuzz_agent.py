@@ -15,6 +15,8 @@ import pytest
 from tests.fuzz.run import HARNESSES, Harness
 from tests.support import requires_tool, run
 
+pytestmark = pytest.mark.slow
+
 RUNS = 10_000
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from tests.support import ROOT, requires_tool, run
 
+pytestmark = pytest.mark.slow
+
 MODEL = ROOT / "protocol" / "session.pml"
 DEPTH = 10000
 

@@ -18,6 +18,8 @@ from boardprof.toolchain.tools import ToolFailure
 from tests.support import requires_compiler
 from tests.unit.building import FIR, build, changed, folder_of, shown
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

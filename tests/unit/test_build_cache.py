@@ -16,6 +16,8 @@ from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.toolchain.compile_unit import parse_depfile
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
+pytestmark = pytest.mark.slow
+
 BUILD_IN_A_CHILD = """
 import sys
 from pathlib import Path

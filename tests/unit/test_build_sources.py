@@ -16,6 +16,8 @@ from boardprof.errors import BuildError, MissingToolError, UnknownNameError, Usa
 from tests.support import requires_compiler, requires_tool, run
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
+pytestmark = pytest.mark.slow
+
 TWICE = "int helper(int n); int twice(int n) { return 2 * helper(n); }"
 HELPER = "int helper(int n) { return n + 1; }"
 WITH_MAIN = "int fir(int n) { return 3 * n; } int main(void) { return fir(1); }"

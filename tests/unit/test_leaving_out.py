@@ -14,6 +14,8 @@ from tests.cli.command import boardprof
 from tests.support import requires_compiler
 from tests.unit.building import build, folder_of, requires_library, shown
 
+pytestmark = pytest.mark.slow
+
 PART = """\
 int nowhere(int n);
 extern int state;

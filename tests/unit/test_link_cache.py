@@ -16,6 +16,8 @@ from boardprof.toolchain.cache import Cache
 from boardprof.toolchain.toolchain import Compiler
 from tests.unit.building import build, changed, folder_of
 
+pytestmark = pytest.mark.slow
+
 USER = {"code/u.c": "int helper(int); int f(int n) { return 10 * helper(n); }"}
 
 

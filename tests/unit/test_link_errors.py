@@ -15,6 +15,8 @@ from boardprof.firmware.link_errors import explain, undefined_symbols
 from tests.support import requires_compiler
 from tests.unit.building import build, changed, folder_of, requires_library
 
+pytestmark = pytest.mark.slow
+
 OUTPUT = """\
 /usr/bin/ld: /cache/objects/12/fir.o: in function `fir':
 ./fir.c:3: undefined reference to `nowhere'

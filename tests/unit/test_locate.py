@@ -11,6 +11,8 @@ import pytest
 from boardprof.elf.locate import Location, Locator, locate
 from tests.support import requires_tool, run
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """\
 static volatile int sink;
 void first(void);

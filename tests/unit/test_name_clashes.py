@@ -16,6 +16,8 @@ from tests.support import requires_compiler
 from tests.unit.building import build, folder_of, shown
 from tests.unit.objects import compiled
 
+pytestmark = pytest.mark.slow
+
 GLOBAL = "int f(int a) { return a + 1; }"
 STATIC = "static __attribute__((noinline)) double f(double a) { return a * 2.5; }\n"
 STATIC += "double g(double a) { return f(a) + f(a + 1); }"

@@ -13,6 +13,8 @@ from scripts.size_budget import Budget, BudgetError, exceeded, load_budgets
 from scripts.size_build import OPTIONS, TARGETS, Figures, Sections, StackRules, measure
 from tests.support import AGENT, requires_tool, run
 
+pytestmark = pytest.mark.slow
+
 ROWS = [option.name for option in OPTIONS]
 NAMES = [target.name for target in TARGETS]
 

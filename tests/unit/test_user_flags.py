@@ -13,6 +13,8 @@ from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.user_flags import user_flags
 from tests.unit.building import build, folder_of, runs
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Change the code in hundreds of places, one at a time, and check that a test fails each time.
+
+Run from the repository: ``python scripts/mutants.py`` (`make mutants`). Each change (a mutant) is
+made in a copy of the checkout below ``build/mutants``. Tests judge it in stages, the closest first.
+Verdicts are kept there: a run that was interrupted continues. Exit code: 1 if a mutant survives
+that was killed in the file of ``--against``, 2 if the tests cannot run, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from scripts.mutants_c import c_mutants
+from scripts.mutants_python import ROOMS, Mutant, chosen, python_mutants
+
+__all__ = ["Copy", "MutantsError", "listed", "lost", "made_copies", "main", "stages", "table"]
+
+ROOT = Path(__file__).resolve().parents[1]
+_CLOSEST = {  # files of the first stage, by room
+    "decode": "unit/decode unit/schemas unit/clock unit/correlate unit/assemble unit/selection"
+    " protocol/vectors",
+    "report": "unit/report unit/report_columns unit/assemble unit/assemble_outputs unit/history"
+    " unit/stats_groups unit/render_json unit/render_table unit/render_aggregate unit/comparison",
+    "link": "unit/line unit/codec unit/rpc unit/channel unit/console unit/refusal unit/link_errors"
+    " unit/long_wait link/answers link/odd_replies link/overdue link/bad_lines link/locks",
+    "board": "unit/passes unit/selection unit/correlate unit/board_counts unit/trace_profile"
+    " link/board link/memory link/guard",
+    "arguments": "unit/argument_text unit/array_argument unit/signature unit/struct_dtype"
+    " unit/struct_text unit/dwarf_structs protocol/vectors link/arrays",
+    "comparison": "unit/comparison unit/comparison_render unit/rules",
+    "agent": "protocol/agent_arena protocol/agent_calls protocol/agent_channel protocol/frame"
+    " protocol/agent_guard protocol/agent_measure protocol/agent_select protocol/agent_session"
+    " protocol/agent_span protocol/agent_stack protocol/agent_windows protocol/c_vectors",
+}
+
+_WIDER = ("tests/unit", "tests/link", "tests/protocol", "tests/simulation/test_simulation.py")
+_LEFT_OUT = (  # emulators, cross compilers, and what takes minutes
+    "qemu or avr or ibex or rv32 or esp32 or cortex or a53 or stm32 or mps2 or mps3 or microbit or"
+    " soak or fuzz_agent or c_targets or test_build or test_glue or test_size or stack_depth or"
+    " test_simulator or test_startup or many_boards"
+)
+# Compilers' results by content. The other caches hold what a mutant may have computed.
+_KEPT_CACHES = {"compilers", "headers", "libc", "libraries", "linkers", "objects", "units"}
+_NOT_COPIED = (".git", ".venv", "build", "dist", "__pycache__", ".*_cache", ".hypothesis")
+Row = dict[str, Any]  # a verdict: identity, key, room, verdict, by (a test), stage, change
+
+
+class MutantsError(Exception):
+    """The tool cannot judge mutants here."""
+
+
+def stages(room: str) -> list[tuple[str, ...]]:
+    """Return pytest's arguments for each stage: a mutant that survives one goes to the next."""
+    files = [f"tests/{word.replace('/', '/test_')}.py" for word in _CLOSEST[room].split()]
+    native = ("-k", f"not ({_LEFT_OUT})")
+    two = ("-n", "2", "--dist", "loadscope", *native)
+    return [(*files, *native), (*_WIDER, *two), ("tests/cli", *two)]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A folder with a copy of the checkout (``tree``), its own cache and temporary files."""
+
+    folder: Path
+    tree: Path
+    python: Path
+
+    def _environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PYTEST"))}
+        return kept | {
+            "PYTHONPATH": f"{self.tree / 'host'}{os.pathsep}{self.tree / 'protocol'}",
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "TMPDIR": str(self.folder / "tmp"),
+            "GIT_CEILING_DIRECTORIES": str(self.folder),  # not the repository around build
+            "MUTANTS_COPY": str(self.folder),
+        }
+
+    def write(self, path: str, content: bytes) -> None:
+        """Put a source file into the copy; old byte code of the same second would hide it."""
+        file = self.tree / path
+        file.write_bytes(content)
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            compiled.unlink()
+
+    def test(self, arguments: Sequence[str], timeout_s: float) -> int | None:
+        """Run pytest in the copy; return its exit code, None after ``timeout_s``."""
+        for old in [self.tree / ".hypothesis", *(self.folder / "cache" / "boardprof").glob("*")]:
+            if old.name not in _KEPT_CACHES:
+                shutil.rmtree(old, ignore_errors=True)
+        options = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        return self.run(["-m", "pytest", *options, *arguments], timeout_s)
+
+    def run(self, arguments: Sequence[str], timeout_s: float) -> int | None:
+        """Run Python in the copy; return its exit code, None after ``timeout_s``."""
+        shutil.rmtree(self.folder / "tmp", ignore_errors=True)
+        (self.folder / "tmp").mkdir()
+        with (self.folder / "output.txt").open("wb") as output, subprocess.Popen(
+            [self.python, *arguments], cwd=self.tree, env=self._environment(), stdout=output,
+            stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                return process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                return None
+            finally:
+                self.end()
+
+    def end(self) -> None:
+        """Kill what still runs in this copy: agents and emulators have groups of their own."""
+        mark = f"MUTANTS_COPY={self.folder}\0".encode()
+        for _ in range(250):  # until they are gone, with what they forked meanwhile
+            found = False
+            for file in Path("/proc").glob("[0-9]*/environ"):
+                with suppress(OSError):
+                    if mark in file.read_bytes():
+                        found = True
+                        os.kill(int(file.parent.name), signal.SIGKILL)
+            if not found:
+                break
+            time.sleep(0.02)
+
+    def output(self) -> str:
+        """Return what the last run printed."""
+        return (self.folder / "output.txt").read_text(encoding="utf-8", errors="replace")
+
+    def failed(self) -> list[str]:
+        """Return the tests that failed in the last run."""
+        return re.findall(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", self.output(), re.MULTILINE)
+
+
+def made_copies(tree: Path, work: Path, python: Path, jobs: int) -> list[Copy]:
+    """Copy a checkout to ``jobs`` folders below ``work``, and check that they are imported."""
+    copies = [Copy(work / str(job), work / str(job) / "tree", python) for job in range(jobs)]
+    for copy in copies:
+        shutil.rmtree(copy.folder, ignore_errors=True)
+        shutil.copytree(tree, copy.tree, symlinks=True, ignore=shutil.ignore_patterns(*_NOT_COPIED))
+        if (support := copy.tree / "tests" / "support.py").is_file():
+            content = support.read_bytes()  # warnings of gcc are not a test's verdict
+            support.write_bytes(content.replace(b'    "-Werror",\n', b""))
+        code = "import boardprof as a, boardprof_protocol as b; print(a.__file__, b.__file__)"
+        if copy.run(["-c", code], 60.0) or copy.output().count(f"{copy.tree}/") != 2:
+            raise MutantsError(f"{python} does not import {copy.tree}:\n{copy.output()}")
+        tree = copy.tree  # all are alike, even if the checkout changes meanwhile
+    return copies
+
+
+def _hash(tree: Path, *folders: str) -> str:
+    """Return a hash of all sources below some folders."""
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in folders for path in (tree / folder).rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(f"{path.relative_to(tree)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+class Judge:
+    """Lets the tests judge mutants, in one copy of the checkout for each job."""
+
+    def __init__(self, copies: Sequence[Copy], work: Path) -> None:
+        """Take all copies as idle, and what earlier runs found from ``work``."""
+        self._copies, self._idle, self._work = copies, list(copies), work
+        self._lock, self._file = threading.Lock(), work / "verdicts.jsonl"
+        self._tests = _hash(copies[0].tree, "tests")
+        self._state = _hash(copies[0].tree, "host", "protocol", "device_runtime_c", "tests")
+        self._known: dict[str, Row] = {}
+        for line in self._file.read_text("utf-8").splitlines() if self._file.is_file() else []:
+            with suppress(ValueError):  # it may be cut off
+                self._known[json.loads(line)["key"]] = json.loads(line)
+
+    def verdicts(self, mutants: Iterable[Mutant]) -> Iterator[Row]:
+        """Yield the verdicts as they come; end all that runs if the caller is interrupted."""
+        with ThreadPoolExecutor(len(self._copies)) as pool, self._file.open("a") as file:
+            futures = [pool.submit(self._judge, mutant) for mutant in mutants]
+            try:
+                for future in as_completed(futures):
+                    if future.result()["key"] not in self._known:
+                        print(f"\n{json.dumps(future.result())}", end="", file=file, flush=True)
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for copy in self._copies:
+                    copy.end()
+
+    def _judge(self, mutant: Mutant) -> Row:
+        copy = self._idle.pop()  # there are as many as threads
+        source = (copy.tree / mutant.path).read_bytes()
+        hashed = hashlib.sha256(mutant.applied(source)).hexdigest()[:16]
+        key = f"{mutant.identity} {hashed} {self._tests}"
+        row = {"key": key, "identity": mutant.identity, "room": mutant.room}
+        row |= self._known.get(key) or self._found(mutant, source, copy)
+        self._idle.append(copy)
+        return row
+
+    def _found(self, mutant: Mutant, source: bytes, copy: Copy) -> Row:
+        """Return the verdict, the test that decided, and the stage."""
+        for number, stage in enumerate(stages(mutant.room), 1):
+            row = {"change": mutant.change(source), "by": "", "stage": number}
+            known = self._without_mutant(copy, stage)
+            options = [f"--deselect={test}" for test in known["failing"]]
+            copy.write(mutant.path, mutant.applied(source))
+            status = copy.test(["-x", *stage, *options], 120.0 + 4.0 * known["seconds"])
+            copy.write(mutant.path, source)
+            if status not in (0, 5):  # 5: all tests are deselected
+                row["by"] = (copy.failed() or [""])[0]
+                return {**row, "verdict": "timed out" if status is None else "killed"}
+        return {**row, "verdict": "survived"}
+
+    def _without_mutant(self, copy: Copy, stage: Sequence[str]) -> Row:
+        """Return the failing tests and the seconds of a stage; run it unless both are known."""
+        name = hashlib.sha256(f"{self._state}{stage}".encode()).hexdigest()[:16]
+        with self._lock:
+            if not (file := self._work / f"stage-{name}.json").is_file():
+                print(f"Running once without a mutant: {' '.join(stage)}", flush=True)
+                begin = time.monotonic()
+                if copy.test(stage, 7200.0) not in (0, 1):
+                    raise MutantsError(f"These tests do not run:\n{copy.output()[-2000:]}")
+                found = {"failing": copy.failed(), "seconds": time.monotonic() - begin}
+                file.write_text(json.dumps(found), encoding="utf-8")
+            return dict(json.loads(file.read_text("utf-8")))
+
+
+def lost(earlier: Iterable[Row], now: Iterable[Row]) -> list[Row]:
+    """Return the verdicts of mutants that survive now and did not before."""
+    killed = {row["identity"] for row in earlier if row["verdict"] != "survived"}
+    return [row for row in now if row["verdict"] == "survived" and row["identity"] in killed]
+
+
+def table(verdicts: Iterable[Row]) -> str:
+    """Return counts and score by room: the score is the share that did not survive."""
+    rows, lines = list(verdicts), ["Room         Mutants  Killed  Timed out  Survived   Score"]
+    for room in (*_CLOSEST, "All"):
+        if found := [row["verdict"] for row in rows if room in (row["room"], "All")]:
+            killed, slow, alive = map(found.count, ("killed", "timed out", "survived"))
+            score = f"{100 * (killed + slow) / len(found):.0f} %"
+            lines.append(f"{room:<12}{len(found):>8}{killed:>8}{slow:>11}{alive:>10}{score:>8}")
+    return "\n".join(lines)
+
+
+def listed(tree: Path, words: Sequence[str], earlier: Iterable[Row]) -> list[Mutant]:
+    """Return the mutants to judge: the fixed list, with those that an earlier run judged.
+
+    ``words`` are rooms, and identities that need not be in the list; empty: all of the list.
+    """
+    rooms = {room: python_mutants(tree, room) for room in ROOMS}
+    total = sum(map(len, rooms.values()))
+    counts = {room: max(30, -(-300 * len(found) // total)) for room, found in rooms.items()}
+    rooms["agent"], counts["agent"] = c_mutants(tree), 60
+    names = {row["identity"] for row in earlier}
+    for room, mutants in rooms.items():
+        names |= {mutant.identity for mutant in chosen(tree, mutants, counts[room])}
+    every = [mutant for mutants in rooms.values() for mutant in mutants]
+    names = {m.identity for m in every if m.identity in names and (not words or m.room in words)}
+    if not (found := [m for m in every if m.identity in {*names, *words}]):
+        raise MutantsError(f"No mutant is named {' or '.join(words)}. Try: --list")
+    return found
+
+
+def _run(options: argparse.Namespace, tree: Path, earlier: Sequence[Row]) -> int:
+    own, work = tree / ".venv" / "bin" / "python", ROOT / "build" / "mutants"
+    python = options.python or (own if own.exists() else Path(sys.executable))
+    copies = made_copies(tree, work, python.absolute(), max(1, options.jobs))
+    mutants, found = listed(copies[0].tree, options.only, earlier), list[Row]()
+    status = 0
+    try:
+        for row in Judge(copies, work).verdicts(mutants):
+            found.append(row)
+            what = f"{row['verdict'].upper()} {row['by']}  {row['identity']}  {row['change']}"
+            print(f"{len(found)}/{len(mutants)} stage {row['stage']}: {what}", flush=True)
+    except KeyboardInterrupt:
+        status = 130
+    print(table(found))
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for row in (gone := lost(earlier, found)):
+        print(f"NO LONGER KILLED  {row['identity']}  {row['change']}")
+    return status or bool(gone)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge the mutants; return the exit code."""
+    parser = argparse.ArgumentParser(description="Check that tests notice changes of the code.")
+    add = parser.add_argument
+    add("--tree", type=Path, default=ROOT, help="Checkout to test [default: this one]")
+    add("--python", type=Path, help="Interpreter [default: .venv/bin/python of the checkout]")
+    add("--jobs", type=int, default=os.cpu_count(), help="Mutants at a time [default: all cores]")
+    add("--json", type=Path, metavar="FILE", help="Write all verdicts to FILE")
+    add("--against", type=Path, metavar="FILE", help="Compare with the --json FILE of another run")
+    add("--only", action="append", default=[], metavar="ROOM|IDENTITY", help="May be repeated")
+    add("--list", action="store_true", help="Print the mutants and run nothing")
+    options = parser.parse_args(arguments)
+    tree = options.tree.resolve()
+    earlier = json.loads(options.against.read_text("utf-8")) if options.against else []
+    try:
+        if not options.list:
+            return _run(options, tree, earlier)
+        for mutant in listed(tree, options.only, earlier):
+            print(f"{mutant.identity}  {mutant.change((tree / mutant.path).read_bytes())}")
+        return 0
+    except MutantsError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())
