@@ -40,8 +40,8 @@ _CLOSEST = {  # files of the first stage, by room
     " protocol/vectors",
     "report": "unit/report unit/report_columns unit/assemble unit/assemble_outputs unit/history"
     " unit/stats_groups unit/render_json unit/render_table unit/render_aggregate unit/comparison",
-    "link": "unit/line unit/codec unit/rpc unit/channel unit/console unit/refusal unit/link_errors"
-    " unit/long_wait link/answers link/odd_replies link/overdue link/bad_lines link/locks",
+    "link": "unit/line unit/codec unit/rpc unit/channel unit/console unit/refusal"
+    " unit/correlate link/answers link/odd_replies link/overdue link/bad_lines link/locks",
     "board": "unit/passes unit/selection unit/correlate unit/board_counts unit/trace_profile"
     " link/board link/memory link/guard",
     "arguments": "unit/argument_text unit/array_argument unit/signature unit/struct_dtype"
@@ -71,7 +71,7 @@ class MutantsError(Exception):
 def stages(room: str) -> list[tuple[str, ...]]:
     """Return pytest's arguments for each stage: a mutant that survives one goes to the next."""
     files = [f"tests/{word.replace('/', '/test_')}.py" for word in _CLOSEST[room].split()]
-    native = ("-k", f"not ({_LEFT_OUT})")
+    native = ("-m", "not slow and not nightly", "-k", f"not ({_LEFT_OUT})")
     two = ("-n", "2", "--dist", "loadscope", *native)
     return [(*files, *native), (*_WIDER, *two), ("tests/cli", *two)]
 

@@ -25,7 +25,6 @@ def mutants(source: str) -> list[Mutant]:
     [
         ("compare", "x = a < b < c", ["x = a <= b < c", "x = a < b <= c"]),
         ("compare", "x = (a  # < b\n     < b)", ["x = (a  # < b\n     <= b)"]),
-        ("arithmetic", "x = a // b", ["x = a * b"]),
         ("arithmetic", "x = 'a' + b", []),
         ("logic", "x = a and b and c", ["x = a or b and c", "x = a and b or c"]),
         ("not", "x = not (a or b)", ["x = (a or b)"]),
@@ -51,9 +50,9 @@ FUNCTION = "def f(a: int) -> bool:\n    return a < 1 or a < 2\n"
 
 
 def test_identities_stay_when_lines_are_inserted_above() -> None:
-    above = mutants("def other(a: int) -> bool:\n    return a < 1\n" + FUNCTION)[3:]
+    above = mutants("def other(a: int) -> bool:\n    return a < 1\n" + FUNCTION)
     names = [mutant.identity for mutant in mutants(FUNCTION)]
-    assert [mutant.identity for mutant in above] == names
+    assert [mutant.identity for mutant in above[3:]] == names
     assert names[:2] == ["room.module:f:return:0", "room.module:f:compare:0"]
 
 
@@ -78,9 +77,8 @@ def test_the_first_stage_names_files_that_exist() -> None:
 
 
 def test_only_what_was_killed_before_and_survives_now_is_lost() -> None:
-    killed, survived = (
-        {"identity": "a", "room": "link", "verdict": v} for v in ("killed", "survived")
-    )
+    mutant = {"identity": "a", "room": "link"}
+    killed, survived = mutant | {"verdict": "killed"}, mutant | {"verdict": "survived"}
     assert lost([killed], [survived]) == [survived]
     assert lost([survived], [survived, killed]) == []
     row = "link               2       1          0         1    50 %"
@@ -98,13 +96,12 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(tree / "host/boardprof", tree / "protocol/boardprof_protocol")
     (tree / "tests").mkdir()
     test = "import boardprof as b\n\ndef test_limit():\n    assert b.LIMIT == 4\n"
-    (tree / "tests" / "test_limit.py").write_text(test)
+    (tree / "tests/test_limit.py").write_text(test)
     return tree
 
 
 def test_a_mutant_is_judged_in_a_copy_that_is_imported(project: Path, tmp_path: Path) -> None:
-    (copy,) = made_copies(project, tmp_path / "work", Path(sys.executable), 1)
-    codes = []
+    (copy,), codes = made_copies(project, tmp_path / "work", Path(sys.executable), 1), []
     for limit in (4, 5):  # of one size, and perhaps within a second
         copy.write("host/boardprof/__init__.py", f"LIMIT = {limit}\n".encode())
         codes.append(copy.test(["tests"], 60.0))
