@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints how long something took, beside its budget; a busy machine is no failure.
+# Prints how long something took and compares it with its budget. Being over it is not a failure: the
+# machine may be busy.
 # usage: scripts/took.sh BEGAN BUDGET, both in seconds, BEGAN since 1970
 set -eu
 

@@ -109,7 +109,7 @@ def test_the_names_of_the_rules_are_modules() -> None:
 
 
 def breaking(found: Mapping[str, Collection[str]]) -> dict[str, list[str]]:
-    """Return those of which something was found that must not be."""
+    """Return the modules or files that break a rule, with what is wrong in each."""
     assert found, "a rule about nothing"
     return {name: sorted(wrong) for name, wrong in found.items() if wrong}
 
