@@ -3,8 +3,9 @@
 
 PYTHON_BIN := .venv/bin
 SECONDS ?= 600
-WORKERS ?= 4
-# Most tests wait for another program: more workers than cores. A group is a file's tests of a board.
+# As many as cores: emulators that share a core slow each other down.
+# A group is what one worker runs in one go: a file's tests of a board.
+WORKERS ?= $(shell nproc)
 PYTEST = $(PYTHON_BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) --dist loadscope \
 	--no-loadscope-reorder
 BEGAN := $(shell date +%s)

@@ -103,7 +103,9 @@ class Copy:
 
     def test(self, arguments: Sequence[str], timeout_s: float) -> int | None:
         """Run pytest in the copy; return its exit code, None after ``timeout_s``."""
-        for old in [self.tree / ".hypothesis", *(self.folder / "cache" / "boardprof").glob("*")]:
+        caches = (self.folder / "cache", self.tree / "build" / "tests" / "agents")
+        kept = [old for cache in caches for old in (cache / "boardprof").glob("*")]
+        for old in [self.tree / ".hypothesis", *kept]:
             if old.name not in _KEPT_CACHES:
                 shutil.rmtree(old, ignore_errors=True)
         options = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]

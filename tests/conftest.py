@@ -37,8 +37,11 @@ os.environ["BOARDPROF_WARNINGS"] = "no"
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="boardprof-tests-")
 
 
-_LONGEST_FIRST = ("boards", "cli", "link", "docs", "protocol", "projects", "pytest_plugin")
+_LONGEST_FIRST = ("cli", "link", "docs", "protocol", "projects", "pytest_plugin")
 """Folders in the order of their time: what begins last should be short."""
+
+_EMULATED = "boards"
+"""The folder whose tests are spread over the whole run: emulators slow each other down most."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -81,13 +84,18 @@ def folder_of(path: Path) -> str:
 
 
 def ordered(items: Iterable[pytest.Item], seed: int | None) -> list[pytest.Item]:
-    """Return tests by groups: the longest folders first, or shuffled."""
+    """Return tests by groups: the longest folders first beside emulators, or shuffled."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         groups.setdefault(group_of(item.nodeid), []).append(item)
     chosen = list(groups.values())
     if seed is None:
-        chosen.sort(key=lambda group: _rank(folder_of(group[0].path)))
+        emulated = [group for group in chosen if folder_of(group[0].path) == _EMULATED]
+        others = [group for group in chosen if folder_of(group[0].path) != _EMULATED]
+        others.sort(key=lambda group: _rank(folder_of(group[0].path)))
+        parts = (emulated, others)
+        at = {id(group): i / len(part) for part in parts for i, group in enumerate(part)}
+        chosen.sort(key=lambda group: at[id(group)])
     else:
         mixer = random.Random(seed)
         mixer.shuffle(chosen)

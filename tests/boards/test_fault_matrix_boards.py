@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fault matrix on the other boards that this machine can start, with the smallest frames.
 
-Every position on two of them, which stand for the lines of their families; at most three of each
-fault on the others, which share their code. ``make faults`` tries every position on each.
+Every position on two of them, which stand for the lines of their families. On the others, which
+share their code, each fault at one position of each kind of frame: the first, the middle and the
+last in turn. ``make faults`` tries every position on each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -15,46 +17,61 @@ from boardprof.boards.finding import board_spec
 from boardprof_protocol.codes import FrameKind
 from tests.boards.conftest import NAMES, available
 from tests.faults.boards import Target
-from tests.faults.cases import FAMILIES, STEPS, THINNED
-from tests.faults.matrix import applies, side_outcomes, step_outcomes
+from tests.faults.cases import FAMILIES, STEPS, Family, thinned
+from tests.faults.matrix import applies, frame_outcomes, side_outcomes
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS
-from tests.faults.step import Step
+from tests.faults.step import Outcome, Step
+
+FRAMES = [step for step in STEPS if step.kind is not FrameKind.BUSY]
+"""All but what tells a second host that the board is taken: here the line is one connection."""
 
 MINUTES = pytest.mark.timeout(300)
-
-
-# On linux, see tests/link/test_fault_matrix.py.
-DAMAGED = [
+WHOLE = ["qemu-cortex-m3", "qemu-rv32"]
+THIN = [
     name
     for name in NAMES
-    if name != "linux"  # tests/link has it
+    if name not in (*WHOLE, "linux")  # which tests/link/test_fault_matrix.py has
     and board_spec(name).launch.simulator is None  # which cannot be reset while it runs
     and board_spec(name).build.config.get("bulk")
 ]
 
-WHOLE = {"qemu-rv32", "qemu-cortex-m3"}
 
-
-@pytest.fixture(scope="module", params=DAMAGED)
+@pytest.fixture(scope="module")
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     started = Target(available(request.param).name)
     yield started
     started.close()
 
 
+def faults_by_frame(outcomes: list[Outcome]) -> dict[str, int]:
+    """Return how many kinds of faults there were of each kind of frame."""
+    kinds = Counter(frame for frame, _ in {(outcome.kind, outcome.fault) for outcome in outcomes})
+    return dict(kinds)
+
+
 @MINUTES
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_every_fault_at_every_position_of_a_frame_is_survived(target: Target, step: Step) -> None:
-    if not step.applies(target):
-        assert step.kind is FrameKind.BUSY
-        assert target.spec.launch.listen != "board"
-        return
-    families = FAMILIES if target.spec.name in WHOLE else THINNED
-    outcomes = step_outcomes(target, step, families)
+@pytest.mark.parametrize("target", WHOLE, indirect=True)
+@pytest.mark.parametrize("families", [FAMILIES[:1], FAMILIES[1:]], ids=["bit flips", "the rest"])
+@pytest.mark.parametrize("step", FRAMES, ids=lambda step: step.name)
+def test_every_fault_at_every_position_of_a_frame_is_survived(
+    target: Target, step: Step, families: Sequence[Family]
+) -> None:
+    outcomes = frame_outcomes(target, [(step, families)])
     assert [outcome for outcome in outcomes if outcome.wrong] == []
-    assert len({outcome.fault for outcome in outcomes}) == 9
+    assert {outcome.fault for outcome in outcomes} == {family.name for family in families}
 
 
+@pytest.mark.parametrize("target", THIN, indirect=True)
+def test_every_fault_at_the_begin_the_middle_and_the_end_of_frames_is_survived(
+    target: Target,
+) -> None:
+    tried = [(step, thinned(FAMILIES, turn)) for turn, step in enumerate(FRAMES)]
+    outcomes = frame_outcomes(target, tried)
+    assert [outcome for outcome in outcomes if outcome.wrong] == []
+    assert faults_by_frame(outcomes) == dict.fromkeys((step.name for step in FRAMES), 9)
+
+
+@pytest.mark.parametrize("target", [*WHOLE, *THIN], indirect=True)
 @pytest.mark.parametrize("row", SESSION_ROWS)
 def test_a_fault_of_a_whole_side_is_survived(target: Target, row: str) -> None:
     if not applies(target, row):

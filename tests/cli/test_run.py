@@ -416,9 +416,9 @@ def test_a_function_that_never_stops_printing_is_ended_by_the_board(tmp_path: Pa
     requires_tool("qemu-system-arm", "qemu-system-arm")
     file = tmp_path / "prints.c"
     file.write_text(PRINTS_FOR_EVER)
-    done = boardprof("run", "-b", "qemu-cortex-m3", f"{file}:prints_for_ever", "--timeout", "1.2")
+    done = boardprof("run", "-b", "qemu-cortex-m3", f"{file}:prints_for_ever", "--timeout", "0.8")
     assert done.code == 6
-    assert "prints_for_ever did not end within 1.2 s of the board's clock" in done.err
+    assert "prints_for_ever did not end within 0.8 s of the board's clock" in done.err
 
 
 def test_a_closed_standard_output_is_no_failure(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
+from boardprof.arguments.block import Block
 from boardprof.board.board import Board
 from boardprof.board.describe import fetch_dictionary
 from boardprof.boards.finding import BoardSpec, board_spec
@@ -30,7 +31,7 @@ from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
 __all__ = ["FUNCTIONS", "SILENCE_S", "Line", "Rig", "Target", "hurried"]
 
 FUNCTIONS = Path(__file__).resolve().parents[1] / "link" / "fixtures" / "witness.c"
-SILENCE_S = 300.0
+SILENCE_S = 900.0
 """Longest silence, in seconds of the hurried clock."""
 
 _START_S = 20.0
@@ -214,6 +215,7 @@ class Rig:
         self.transport = FaultyTransport(self.line, self.faults, clock=self.clock)
         self._state = self._popped = self._turn = 0
         self._last_id = 0
+        self._block: Block | None = None
         try:
             self.board = self.begin()
             # Two calls on, all answers have 32 bits, and all frames of a kind the same length.
@@ -252,6 +254,12 @@ class Rig:
         """Note that ``tally(n)`` ran once more; returns what it must have answered."""
         self._state = (self._state * 1000003 + n) & _MASK
         return self._state
+
+    def block(self, size: int) -> Block:
+        """Return the block of the board's arena that all positions use."""
+        if self._block is None:
+            self._block = self.board.memory.alloc(size)
+        return self._block
 
     def tally(self) -> str:
         """Call ``tally``; returns what is wrong with the answer, "" when nothing is."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgpack
@@ -30,10 +30,10 @@ from tests.faults.boards import SILENCE_S, Rig, differs
 from tests.faults.channels import CHANNEL_STEPS
 from tests.faults.step import Outcome, Step
 
-__all__ = ["FAMILIES", "STEPS", "THINNED", "Family", "damage", "run_position"]
+__all__ = ["FAMILIES", "STEPS", "Family", "damage", "run_position", "thinned"]
 
 _GARBAGE = (b"boot: clock at 48 MHz\r\n", b"\0\0sensor: 21.5 C\0", b"\x01\x02\x03\xff\x80", b"\0")
-_LONGEST_S = 200.0
+_LONGEST_S = 600.0
 """A position that takes longer, in hurried seconds, is stuck."""
 
 
@@ -129,18 +129,17 @@ FAMILIES = (
 )
 
 
-def _thinned(family: Family) -> Family:
-    """Return a family's first, middle and last position."""
+def thinned(families: Sequence[Family], turn: int) -> list[Family]:
+    """Return each family with one position: of the first, the middle and the last, by ``turn``."""
 
-    def three(length: int) -> Iterator[Fault]:
-        every = list(family.faults(length))
-        return iter([every[i] for i in sorted({0, len(every) // 2, len(every) - 1})])
+    def thin(family: Family, third: int) -> Family:
+        def one(length: int) -> Iterator[Fault]:
+            every = list(family.faults(length))
+            yield every[(0, len(every) // 2, -1)[third % 3]]
 
-    return Family(family.name, three)
+        return Family(family.name, one)
 
-
-THINNED = tuple(map(_thinned, FAMILIES))
-"""At most three positions of each family, for a board that shares its line's code with another."""
+    return [thin(family, turn + number) for number, family in enumerate(families)]
 
 
 def frame_length(rig: Rig, step: Step) -> int:

@@ -30,20 +30,16 @@ def _content(rig: Rig) -> bytes:
 
 
 def _downloaded(rig: Rig) -> tuple[str, str]:
-    memory, content = rig.board.memory, _content(rig)
-    block = memory.alloc(_SIZE)
-    memory.write(block, content)
+    block, content = rig.block(_SIZE), _content(rig)
+    rig.board.memory.write(block, content)
     found = rig.board.channels.download(block.handle, 0, _SIZE)
-    memory.free(block)
     return "", differs(found, content)
 
 
 def _uploaded(rig: Rig) -> tuple[str, str]:
-    memory, content = rig.board.memory, _content(rig)
-    block = memory.alloc(_SIZE)
+    block, content = rig.block(_SIZE), _content(rig)
     rig.board.channels.upload(block.handle, 0, content)
-    found = memory.read(block)
-    memory.free(block)
+    found = rig.board.memory.read(block)
     return "", differs(found, content)
 
 

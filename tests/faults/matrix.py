@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from boardprof.boards.finding import find_boards
 from tests.faults.boards import Rig, Target
@@ -20,9 +20,9 @@ from tests.faults.cases import FAMILIES, STEPS, Family, damage
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS, side_faults
 from tests.faults.step import Outcome, Step
 
-__all__ = ["applies", "board_outcomes", "main", "side_outcomes", "step_outcomes", "table"]
+__all__ = ["applies", "board_outcomes", "frame_outcomes", "main", "side_outcomes", "table"]
 
-_HURRY = 20.0
+_HURRY = 60.0
 _NOT_APPLICABLE = "n/a"
 _FOOT = """\
 Positions that gave the right answer + positions that gave the right typed error. n/a: a board
@@ -34,10 +34,8 @@ def applies(target: Target, row: str) -> bool:
     return not (target.in_process and row in (HOST_KILLED, TWO_HOSTS))
 
 
-def step_outcomes(
-    target: Target, step: Step, families: Sequence[Family] = FAMILIES
-) -> list[Outcome]:
-    """Try every position of each family on one kind of frame.
+def frame_outcomes(target: Target, tried: Iterable[tuple[Step, Sequence[Family]]]) -> list[Outcome]:
+    """Try families on kinds of frames, with one start of the board.
 
     Ends at the first that was not survived: from there on the witness counts otherwise, and what
     is found would be its consequence.
@@ -45,10 +43,11 @@ def step_outcomes(
     rig = Rig(target, _HURRY)
     try:
         outcomes = []
-        for outcome in (outcome for family in families for outcome in damage(rig, family, step)):
-            outcomes.append(outcome)
-            if outcome.wrong:
-                break
+        for step, families in tried:
+            for outcome in (found for family in families for found in damage(rig, family, step)):
+                outcomes.append(outcome)
+                if outcome.wrong:
+                    return outcomes
         return outcomes
     finally:
         rig.close()
@@ -69,7 +68,7 @@ def board_outcomes(name: str) -> Iterator[Outcome]:
     try:
         for step in STEPS:
             if step.applies(target):
-                yield from step_outcomes(target, step)
+                yield from frame_outcomes(target, [(step, FAMILIES)])
         for row in SESSION_ROWS:
             if applies(target, row):
                 yield from side_outcomes(target, row)

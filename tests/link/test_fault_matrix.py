@@ -11,8 +11,8 @@ import pytest
 from boardprof.transport.faults import Duplicate
 from boardprof_protocol.codes import FrameKind
 from tests.faults.boards import Rig, Target
-from tests.faults.cases import STEPS, run_position
-from tests.faults.matrix import side_outcomes, step_outcomes, table
+from tests.faults.cases import FAMILIES, STEPS, run_position
+from tests.faults.matrix import frame_outcomes, side_outcomes, table
 from tests.faults.sessions import HOST_KILLED, READ_ONCE, RESET, SESSION_ROWS, TWO_HOSTS
 from tests.faults.step import Outcome, Step
 
@@ -48,7 +48,7 @@ def wrong(outcomes: list[Outcome]) -> list[Outcome]:
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 def test_every_fault_at_every_position_of_a_frame_is_survived(target: Target, step: Step) -> None:
-    outcomes = step_outcomes(target, step)
+    outcomes = frame_outcomes(target, [(step, FAMILIES)])
     assert wrong(outcomes) == []
     length = LENGTHS[step.name]
     assert Counter(outcome.fault for outcome in outcomes) == {

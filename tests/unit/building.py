@@ -8,6 +8,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
+
 from boardprof.boards.finding import BoardSpec
 from boardprof.dwarf.object_functions import signature
 from boardprof.firmware import builder
@@ -18,7 +21,7 @@ from boardprof.toolchain.cache import Cache
 from boardprof.toolchain.toolchain import Compiler
 from tests.support import requires_tool
 
-__all__ = ["FIR", "build", "changed", "folder_of", "requires_library", "runs", "shown"]
+__all__ = ["FIR", "build", "changed", "folder_of", "requires_library", "runs", "shown", "sizes"]
 
 FIR = "int fir(int n) { return 3 * n; }\n"
 _LONG_AGO_S = 1_000_000_000
@@ -64,6 +67,14 @@ def runs(firmware: Firmware, source: str | None = None) -> int:
 
 def shown(firmware: Firmware) -> dict[str, str]:
     return {fn.name: fn.reason or signature(fn) for fn in firmware.functions}
+
+
+def sizes(firmware: Firmware) -> dict[str, int]:
+    """Return the image's symbols with their sizes in bytes."""
+    with firmware.image.open("rb") as file:
+        table = ELFFile(file).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        return {symbol.name: symbol["st_size"] for symbol in table.iter_symbols()}
 
 
 def requires_library(spec: BoardSpec) -> None:

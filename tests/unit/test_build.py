@@ -8,41 +8,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
-from boardprof.boards.finding import BoardSpec, board_spec, find_boards
+from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
-from boardprof.firmware.builder import Firmware
 from boardprof.toolchain.tools import ToolFailure
 from tests.support import requires_compiler
-from tests.unit.building import FIR, build, changed, folder_of, shown
+from tests.unit.building import FIR, build, changed, folder_of, shown, sizes
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all tests, so that the agent is compiled once."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _use_shared_cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 
 
 @pytest.fixture
 def native() -> BoardSpec:
     return board_spec("native")
-
-
-def sizes(firmware: Firmware) -> dict[str, int]:
-    """Return the image's symbols with their sizes in bytes."""
-    with firmware.image.open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".symtab")
-        assert isinstance(table, SymbolTableSection)
-        return {symbol.name: symbol["st_size"] for symbol in table.iter_symbols()}
 
 
 # Sources
@@ -106,22 +84,6 @@ def test_defines_and_optimization_reach_the_users_files(tmp_path: Path, native: 
 def test_a_define_that_is_none_is_refused(native: BoardSpec, define: str) -> None:
     with pytest.raises(UsageError, match="is not a macro: write NAME or NAME=VALUE"):
         build(native, defines=[define])
-
-
-@pytest.mark.parametrize("name", sorted(find_boards()))
-def test_every_board_in_the_tree_is_built(tmp_path: Path, name: str) -> None:
-    text = """\
-    #include <stdint.h>
-    uint32_t sum;
-    uint32_t add(uint16_t n, float gain) { return sum += (uint32_t)(n * gain); }
-    void add_setup(void) { sum = 0; }
-    """
-    folder_of(tmp_path, {"add.c": text})
-    requires_compiler(board_spec(name).build.cc)
-    firmware = build(board_spec(name), [tmp_path])
-    assert shown(firmware) == {"add": "(n: u16, gain: f32) -> u32"}
-    assert firmware.functions[0].setup == "add_setup"
-    assert {"add", "bp_firmware", "bp_poll"} <= sizes(firmware).keys()
 
 
 def test_without_a_libc_the_compiler_still_knows_memcpy(tmp_path: Path) -> None:

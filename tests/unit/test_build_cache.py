@@ -16,7 +16,7 @@ from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.toolchain.compile_unit import parse_depfile
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 
 BUILD_IN_A_CHILD = """
 import sys
@@ -27,17 +27,6 @@ firmware = build(board_spec("native"), [Path(sys.argv[1])])
 print(firmware.build_id.hex())
 print(firmware.image)
 """
-
-
-@pytest.fixture(scope="module")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all tests, so that the agent is compiled once."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _use_shared_cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
 
 
 @pytest.fixture

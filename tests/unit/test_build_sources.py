@@ -16,22 +16,11 @@ from boardprof.errors import BuildError, MissingToolError, UnknownNameError, Usa
 from tests.support import requires_compiler, requires_tool, run
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 
 TWICE = "int helper(int n); int twice(int n) { return 2 * helper(n); }"
 HELPER = "int helper(int n) { return n + 1; }"
 WITH_MAIN = "int fir(int n) { return 3 * n; } int main(void) { return fir(1); }"
-
-
-@pytest.fixture(scope="module")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One cache for all tests, so that the agent is compiled once."""
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _use_shared_cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
 
 
 @pytest.fixture

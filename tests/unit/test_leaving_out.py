@@ -14,7 +14,7 @@ from tests.cli.command import boardprof
 from tests.support import requires_compiler
 from tests.unit.building import build, folder_of, requires_library, shown
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 
 PART = """\
 int nowhere(int n);
@@ -41,11 +41,6 @@ static __attribute__((noinline)) int inner(int n) { return n + (int)clock(); }
 int through(int n) { return inner(n); }
 int opens(void) { return fopen("x", "r") != NULL; }
 """
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.mark.parametrize("name", ["native", "qemu-rv32", "qemu-cortex-m3"])

@@ -15,7 +15,7 @@ from boardprof.firmware.link_errors import explain, undefined_symbols
 from tests.support import requires_compiler
 from tests.unit.building import build, changed, folder_of, requires_library
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 
 OUTPUT = """\
 /usr/bin/ld: /cache/objects/12/fir.o: in function `fir':
@@ -39,16 +39,6 @@ Memory region         Used Size  Region Size  %age Used
 @pytest.fixture
 def rv32() -> BoardSpec:
     return board_spec("qemu-rv32")
-
-
-@pytest.fixture(scope="module")
-def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(autouse=True)
-def _use_shared_cache(shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
 
 
 def test_each_undefined_symbol_is_named_with_who_uses_it() -> None:

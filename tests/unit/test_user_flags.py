@@ -16,15 +16,8 @@ from tests.unit.building import build, folder_of, runs
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all tests, so that the agent is compiled once."""
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+def folder(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder_of(tmp_path, {"c": "", "x.ld": "", "inc/a.h": "", "O3": ""}))
     return tmp_path
 
