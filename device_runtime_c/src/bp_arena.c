@@ -3,6 +3,7 @@
  * generation, so that one from before a free, or of another session, is refused. */
 
 #include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
 #include "bp_internal.h"
 
 #if BP_CFG_ARENA
@@ -27,7 +28,12 @@ enum { BP_BLOCK_ALIGN = 16 };
 #define BP_ARENA_PLACE
 #endif
 
-static _Alignas(BP_BLOCK_ALIGN) BP_ARENA_PLACE uint8_t bp_arena[BP_ARENA_UNITS * BP_BLOCK_ALIGN];
+_Static_assert(BP_CFG_ARENA_MARGIN % BP_BLOCK_ALIGN == 0, "the arena begins behind its margin");
+
+static _Alignas(BP_BLOCK_ALIGN) BP_ARENA_PLACE uint8_t
+    bp_arena_room[BP_CFG_ARENA_MARGIN + BP_ARENA_UNITS * BP_BLOCK_ALIGN + BP_CFG_ARENA_MARGIN];
+
+#define bp_arena (bp_arena_room + BP_CFG_ARENA_MARGIN)
 
 static bp_block_t bp_blocks[BP_CFG_HANDLES];
 
@@ -37,6 +43,10 @@ void bp_arena_reset(void) {
     }
 #if BP_CFG_BULK
     bp_channel_close(BP_CHANNEL_ANY);
+#endif
+#if BP_CFG_ARENA_MARGIN
+    bp_port_fence(bp_arena_room, BP_CFG_ARENA_MARGIN);
+    bp_port_fence(bp_arena + BP_ARENA_UNITS * BP_BLOCK_ALIGN, BP_CFG_ARENA_MARGIN);
 #endif
 }
 

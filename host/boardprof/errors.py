@@ -22,6 +22,7 @@
     │   ├── DeviceResetError        the board restarted under way
     │   ├── DeviceEndedError        the program that is the board ended under way
     │   ├── DeviceFaultError        it trapped: bad address, division by zero, abort ...
+    │   ├── DeviceBoundsError       it wrote before or behind an array of its arguments
     │   ├── DeviceTimeoutError      it did not end in time, and the board stopped it
     │   └── CheckFailedError        a check on the board did not hold
     ├── BuildError               7  firmware could not be built
@@ -51,6 +52,7 @@ __all__ = [
     "BusyError",
     "CheckFailedError",
     "DecodeError",
+    "DeviceBoundsError",
     "DeviceEndedError",
     "DeviceError",
     "DeviceFaultError",
@@ -305,6 +307,20 @@ class DeviceFaultError(DeviceError):
         self.pc = pc
         self.address = address
         self.location = location
+
+
+class DeviceBoundsError(DeviceError):
+    """The called code wrote outside of an array that it was given.
+
+    Attributes:
+        array: the parameter's name.
+        offset: of the first byte that has changed, from the array's begin; may be negative.
+    """
+
+    def __init__(self, message: str, *, array: str, offset: int, hint: str | None = None) -> None:
+        """Keep the place beside the message."""
+        super().__init__(message, hint=hint)
+        self.array, self.offset = array, offset
 
 
 class DeviceTimeoutError(DeviceError):

@@ -80,7 +80,8 @@ def test_structs_come_from_files_of_bytes(tmp_path: Path) -> None:
     assert run("swap", *arguments).code == 0
     assert np.load(tmp_path / "pairs.npy").tobytes() == bytes([2, 0, 1, 0, 4, 0, 3, 0])
     np.save(tmp_path / "records.npy", np.array([(1, 2)], "<i2, <i2"))
-    assert run("swap", f"pairs=@{tmp_path / 'records.npy'}", *arguments[1:]).code == 0
+    one = ["n=1", *arguments[2:]]
+    assert run("swap", f"pairs=@{tmp_path / 'records.npy'}", *one).code == 0
     assert np.load(tmp_path / "pairs.npy").tolist() == [(2, 1)]
 
 

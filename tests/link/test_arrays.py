@@ -20,6 +20,7 @@ from boardprof.boards.board_file import BoardSpec, load_board
 from boardprof.boards.finding import board_spec
 from boardprof.connection import connect
 from boardprof.errors import (
+    DeviceBoundsError,
     DeviceFaultError,
     DeviceTimeoutError,
     RpcError,
@@ -390,12 +391,76 @@ def test_transfers_are_told_while_they_run(linux: Board) -> None:
     linux.measure("count_up", x, 500_000, repeat=1, on_transfer=lambda *each: seen.append(each))
     ways = list(dict.fromkeys(way for way, _, _ in seen))
     assert ways == ["to the board", "from the board"]
-    assert ("from the board", 2_000_000, 2_000_000) in seen
+    assert ("from the board", 2_000_032, 2_000_032) in seen  # and the fences around it
 
 
 def test_the_public_names_are_those_that_the_board_takes() -> None:
     assert (boardprof.Out, boardprof.Keep) == (Out, Keep)
     assert MeasureFlag.EMPTY == 1
+
+
+# -- what is written outside of an array -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (4, "p[4] was changed, at byte 16"),
+        (7, "p[7] was changed, at byte 28"),
+        (-1, "p[-1] was changed, at byte -4"),
+        (-4, "p[-4] was changed, at byte -16"),
+    ],
+)
+@pytest.mark.parametrize("passed", [Out, Keep, np.asarray], ids=["out", "keep", "both ways"])
+def test_a_write_before_or_behind_an_array_is_an_error_with_its_place(
+    board: Board, passed: Any, at: int, told: str
+) -> None:
+    x = np.zeros(4, np.int32)
+    with pytest.raises(DeviceBoundsError) as caught:
+        board.functions.stray(passed(x), at)
+    expected = (
+        f"stray wrote outside of x, which has 4 elements (16 bytes): {told.replace('p', 'x')}."
+    )
+    assert str(caught.value).splitlines()[0] == expected
+    assert (caught.value.array, caught.value.offset) == ("x", 4 * at)
+    with pytest.raises(DeviceBoundsError, match="stray wrote outside of x"):
+        board.profile("stray", passed(x), at, warmup=1, repeat=2)
+    assert all_is_free(board)
+    board.functions.stray(passed(x), 3)
+    assert x.tolist() == [0, 0, 0, 7]
+
+
+@pytest.mark.parametrize(("at", "name", "offset"), [(3, "y", 6), (-1, "y", -2), (-13, "x", 6)])
+def test_of_two_arrays_the_one_is_named_whose_bounds_were_passed(
+    board: Board, at: int, name: str, offset: int
+) -> None:
+    """Behind the 6 bytes of x come 10 up to its 16, and 16 more: y[-13] stands behind x."""
+    x, y = np.zeros(3, np.int16), np.zeros(3, np.int16)
+    with pytest.raises(DeviceBoundsError) as caught:
+        board.functions.stray_of_two(b"key", x, y, at)
+    assert (caught.value.array, caught.value.offset) == (name, offset)
+
+
+def test_a_call_that_writes_outside_is_found_though_only_samples_do(board: Board) -> None:
+    """The call behind the samples gives the result, and here it writes inside."""
+    x = np.zeros(4, np.int32)
+    with pytest.raises(DeviceBoundsError, match=r"x\[4\] was changed, at byte 16"):
+        board.profile("stray_once", Out(x), warmup=0, repeat=1)
+
+
+def test_arrays_that_leave_no_room_for_fences_are_measured_without(narrow: Board) -> None:
+    x = np.arange(narrow.memory.size // 4, dtype=np.int32)
+    narrow.functions.stray(x, 0)
+    assert x[0] == 7
+
+
+@pytest.mark.parametrize("name", ["native", "linux"])
+def test_a_write_far_behind_all_arrays_traps_and_ends_the_call_alone(name: str) -> None:
+    with started(name) as board:
+        x = np.zeros(16, np.uint8)
+        with pytest.raises(DeviceFaultError, match="fill trapped on the board: bad address"):
+            board.functions.fill(Out(x), 9_000_000, 1)
+        assert board.functions.sum_of(np.ones(3, np.int32), 3) == 3
 
 
 # -- structs ----------------------------------------------------------------------------------

@@ -270,6 +270,7 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "state_bytes": 128,
         "slot_bytes": 72,
         "arena": 0,
+        "arena_margin": 0,
         "handles": 8,
         "open_windows": 0,
         "guard": 0,

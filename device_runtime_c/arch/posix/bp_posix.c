@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <termios.h>
@@ -253,6 +254,20 @@ uint32_t bp_port_coarse(void) {
 
 void bp_port_init(void) {
 }
+
+#if BP_CFG_ARENA_MARGIN
+
+/* Where it cannot be done, the margin alone is there. */
+void bp_port_fence(uint8_t *begin, size_t length) {
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)begin + page - 1) / page * page;
+    uintptr_t end = ((uintptr_t)begin + length) / page * page;
+    if (first < end) {
+        (void)mprotect((void *)first, end - first, PROT_NONE);
+    }
+}
+
+#endif
 
 uint8_t bp_port_reset_cause(void) {
     return BP_RESET_POWER_ON; /* a new process, or a new agent in one */

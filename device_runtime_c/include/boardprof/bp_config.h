@@ -31,6 +31,13 @@
 #define BP_CFG_ARENA 0
 #endif
 
+/* Bytes before and behind the arena that bp_port_fence makes inaccessible, as far as they are whole
+ * pages: a function that writes past its arrays traps before it reaches the agent. A multiple of
+ * 16; 0: none. */
+#ifndef BP_CFG_ARENA_MARGIN
+#define BP_CFG_ARENA_MARGIN 0
+#endif
+
 /* Most arena blocks at one time. 1..255. */
 #ifndef BP_CFG_HANDLES
 #define BP_CFG_HANDLES 8
@@ -96,6 +103,9 @@
 #endif
 #if BP_CFG_ARENA < 0 || BP_CFG_ARENA > 0x7fffffff
 #error "BP_CFG_ARENA is out of range (0..0x7fffffff)"
+#endif
+#if BP_CFG_ARENA_MARGIN < 0 || BP_CFG_ARENA_MARGIN > 0x1000000
+#error "BP_CFG_ARENA_MARGIN is out of range (0..0x1000000)"
 #endif
 #if BP_CFG_OPEN_WINDOWS < 0 || BP_CFG_OPEN_WINDOWS > 255
 #error "BP_CFG_OPEN_WINDOWS is out of range (0..255)"

@@ -98,6 +98,17 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 
 #endif
 
+/// Fences ///
+
+#if BP_CFG_ARENA_MARGIN
+
+/* Make the whole pages within these bytes inaccessible, for good; may be called again.
+ * Required: with BP_CFG_ARENA_MARGIN.  Context: HELLO.  Unit: bytes.
+ * Example: `mprotect(first_page, pages * PAGE, PROT_NONE)`. */
+void bp_port_fence(uint8_t *begin, size_t length);
+
+#endif
+
 /// Stack ///
 
 #if BP_CFG_STACK

@@ -155,6 +155,7 @@ def measure_function(
         windows = counting.windows()
         if clock.offered:
             clock.ask(_CLOCK_EXCHANGES)
+        placement.check()  # before what was written outside is overwritten
         placement.send_again()
         stack = _stack(board, info.id, info.name, placement.packed)
         placement.send_again()

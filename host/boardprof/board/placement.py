@@ -13,10 +13,11 @@ from boardprof.arguments.arguments import Arguments
 from boardprof.arguments.block import Block
 from boardprof.arguments.passing import Passing
 from boardprof.board.memory import Memory
-from boardprof.board.slots import Slot, lay_out, slots_of
+from boardprof.board.slots import FENCE, Fence, Slot, fences, lay_out, slots_of
 from boardprof.errors import (
     BoardprofError,
     BoardTimeoutError,
+    DeviceBoundsError,
     DeviceResetError,
     LinkError,
     RpcError,
@@ -36,6 +37,12 @@ _NULL = b"\xc4\x00"
 _SPAN = struct.Struct("<BBIII")
 _SPAN_WITH_COPY = struct.Struct("<BBIIII")
 _BIN_8 = 0xC4
+
+_HOLE = 64
+"""Bytes between two pieces that cost less to carry as well than a call of their own."""
+
+_Piece = tuple[int, bytes]
+"""An offset in a block and what stands there."""
 
 
 class Placement:
@@ -86,12 +93,22 @@ class Placement:
         self._main: Block | None = None
         self._out: Block | None = None
         self._slots = slots_of(arguments.arrays)
-        self._main_size = lay_out([slot for slot in self._slots if not slot.is_out])
-        self._out_size = lay_out([slot for slot in self._slots if slot.is_out])
-        self._size = self._main_size + self._out_size
-        self._check()
+        self._main_slots = [slot for slot in self._slots if not slot.is_out]
+        self._out_slots = [slot for slot in self._slots if slot.is_out]
+        room = memory.size - memory.held_bytes
+        copies = sum(slot.room for slot in self._slots if slot.is_put_back) * put_back
+        spare = room - copies if self._lay_out(0) + copies <= room else room  # copies matter more
+        self._is_fenced = self._lay_out(len(FENCE)) <= spare
+        self._size = self._lay_out(len(FENCE) * self._is_fenced)
+        self._check(room)
 
-    def _check(self) -> None:
+    def _lay_out(self, fence: int) -> int:
+        """Place the arrays in their blocks; return how many bytes both take."""
+        self._main_size = lay_out(self._main_slots, fence)
+        self._out_size = lay_out(self._out_slots, fence)
+        return self._main_size + self._out_size
+
+    def _check(self, room: int) -> None:
         memory, name = self._memory, self._arguments.function
         for array in self._arguments.arrays:
             if array.block is not None and not memory.holds(array.block):
@@ -107,7 +124,6 @@ class Placement:
                 f"{name} takes arrays, and the board's agent has no arena to put them into.",
                 hint="set arena in [build] config of its board.toml",
             )
-        room = memory.size - memory.held_bytes
         if self._size > room:
             held = f", of which {memory.held_bytes:,} are reserved" if memory.held_bytes else ""
             raise UsageError(
@@ -166,6 +182,7 @@ class Placement:
             self._blocks.remove(self._out)
             self._memory.release([self._out], now=True)
             self._out = self._reserve(self._out_size)
+            self._write(self._out, _pieces(self._fences(self._out)))
             self.packed = self._pack()
 
     def _make_copies(self) -> None:
@@ -195,13 +212,23 @@ class Placement:
             self.why_again = "the board has no handle, or no place in one piece, for their copies"
 
     def _fill(self) -> None:
-        """Send the arrays: into the block what stays there, else into its copy."""
+        """Send the arrays: into the block what stays there, else into its copy. And the fences."""
         has_copies = any(slot.copy is not None for slot in self._slots)
-        sent = [slot for slot in self._slots if not slot.is_out]
-        self._send([slot for slot in sent if not (has_copies and slot.is_put_back)])
+        if self._main is not None:
+            sent = [slot for slot in self._main_slots if not (has_copies and slot.is_put_back)]
+            self._write(self._main, [*_contents(sent), *_pieces(self._fences(self._main))])
+        if self._out is not None:
+            self._write(self._out, _pieces(self._fences(self._out)))
         for slot in self._slots:
             if slot.copy is not None:
-                self._write(slot.copy, 0, slot.argument.content())
+                self._write(slot.copy, [(0, slot.argument.content())])
+
+    def _fences(self, block: Block) -> list[Fence]:
+        if not self._is_fenced:
+            return []
+        if block is self._out:
+            return fences(self._out_slots, self._out_size)
+        return fences(self._main_slots, self._main_size)
 
     @property
     def again_bytes(self) -> int:
@@ -214,17 +241,20 @@ class Placement:
 
     def send_again(self) -> None:
         """Put in/out arrays back to the host's values; does nothing where the board does it."""
-        if self.sends_again:
-            self._send([slot for slot in self._slots if slot.is_put_back])
+        again = [slot for slot in self._main_slots if slot.is_put_back]
+        if self.sends_again and self._main is not None and again:
+            behind = [each for each in self._fences(self._main) if each.offset >= again[0].offset]
+            self._write(self._main, [*_contents(again), *_pieces(behind)])
 
-    def _send(self, slots: Sequence[Slot]) -> None:
-        """Send neighbours in one piece."""
-        parts = [slot.argument.content().ljust(slot.room, b"\0") for slot in slots]
-        if self._main is not None and any(slot.argument.size for slot in slots):
-            self._write(self._main, slots[0].offset, b"".join(parts))
-
-    def _write(self, block: Block, offset: int, content: bytes) -> None:
-        self._memory.write(block, content, offset, on_progress=self._told("to the board"))
+    def _write(self, block: Block, pieces: Sequence[_Piece]) -> None:
+        """Write pieces, neighbours in one; what little is between them is zeros."""
+        for offset, end in _runs([(offset, offset + len(content)) for offset, content in pieces]):
+            run = bytearray(end - offset)
+            for at, content in pieces:
+                if offset <= at < end:
+                    run[at - offset : at - offset + len(content)] = content
+            told = self._told("to the board") if len(run) > _HOLE else None
+            self._memory.write(block, run, offset, on_progress=told)
 
     def _told(self, way: str) -> Callable[[int, int], None] | None:
         on_transfer = self._on_transfer
@@ -259,28 +289,86 @@ class Placement:
     # -- and back ---------------------------------------------------------------------------
 
     def fetch(self) -> dict[str, npt.NDArray[Any]]:
-        """Read what comes back into the caller's arrays; return it by parameter name as well."""
+        """Read what comes back into the caller's arrays; return it by parameter name as well.
+
+        Raises:
+            DeviceBoundsError: the function wrote before or behind an array.
+        """
         outputs: dict[str, npt.NDArray[Any]] = {}
-        for block, size in ((self._main, self._main_size), (self._out, self._out_size)):
+        for block, slots in ((self._main, self._main_slots), (self._out, self._out_slots)):
             if block is not None:
-                outputs |= self._fetch(block, size, self._out is block)
+                outputs |= self._fetch(block, [slot for slot in slots if slot.is_written])
         order = [array.name for array in self._arguments.arrays]
         return {name: outputs[name] for name in order if name in outputs}
 
-    def _fetch(self, block: Block, size: int, is_out: bool) -> dict[str, npt.NDArray[Any]]:
-        slots = [slot for slot in self._slots if slot.rank > 0 and slot.is_out == is_out]
-        content, begin = b"", slots[0].offset if slots else 0
-        if any(slot.argument.size for slot in slots):
-            told = self._told("from the board")
-            content = self._memory.read(block, size - begin, begin, on_progress=told)
-        outputs = {}
-        for slot in slots:
-            at = slot.offset - begin
-            part = content[at : at + slot.argument.size]
-            for array in slot.arguments:
-                if array.is_returned:
-                    outputs[array.name] = array.take(part)
-        return outputs
+    def check(self) -> None:
+        """See that nothing was written before or behind an array so far.
+
+        Raises:
+            DeviceBoundsError: something was.
+        """
+        for block in (self._main, self._out):
+            if block is not None:
+                self._fetch(block, [])
+
+    def _fetch(self, block: Block, slots: Sequence[Slot]) -> dict[str, npt.NDArray[Any]]:
+        """Read slots of a block, and its fences."""
+        around = self._fences(block)
+        wanted = [(slot.offset, slot.end) for slot in slots if slot.argument.size]
+        wanted += [(fence.offset, fence.offset + len(fence.content)) for fence in around]
+        told = self._told("from the board")
+        runs = {
+            begin: self._memory.read(block, end - begin, begin, on_progress=told)
+            for begin, end in _runs(wanted)
+        }
+
+        def part(begin: int, size: int) -> bytes:
+            run = max((offset for offset in runs if offset <= begin), default=begin)
+            return runs.get(run, b"")[begin - run : begin - run + size]
+
+        for fence in around:
+            breach = fence.breach(part(fence.offset, len(fence.content)))
+            if breach is not None:
+                raise _out_of_bounds(self._arguments.function, *breach)
+        return {
+            array.name: array.take(part(slot.offset, slot.argument.size))
+            for slot in slots
+            for array in slot.arguments
+            if array.is_returned
+        }
+
+
+def _contents(slots: Sequence[Slot]) -> list[_Piece]:
+    return [(slot.offset, slot.argument.content()) for slot in slots if slot.argument.size]
+
+
+def _pieces(around: Sequence[Fence]) -> list[_Piece]:
+    return [(fence.offset, fence.content) for fence in around]
+
+
+def _runs(pieces: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join pieces, each from an offset to another, where next to nothing is between them."""
+    runs: list[tuple[int, int]] = []
+    for begin, end in sorted(pieces):
+        if runs and begin - runs[-1][1] <= _HOLE:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], end))
+        else:
+            runs.append((begin, end))
+    return runs
+
+
+def _out_of_bounds(function: str, slot: Slot, offset: int) -> DeviceBoundsError:
+    array = slot.argument
+    assert array.wire is not None
+    index, size = offset // array.wire.itemsize, array.size
+    has = f"{size // array.wire.itemsize:,} elements ({size:,} bytes)"
+    return DeviceBoundsError(
+        f"{function} wrote outside of {array.name}, which has {has}: "
+        f"{array.name}[{index:,}] was changed, at byte {offset:,}.",
+        array=array.name,
+        offset=offset,
+        hint=f"see that what {function} is told of the length of {array.name} is right",
+    )
 
 
 def _answers(error: BaseException) -> bool:

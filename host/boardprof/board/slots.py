@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,10 @@ from boardprof.arguments.passing import Passing
 if TYPE_CHECKING:
     from boardprof.arguments.array_argument import ArrayArgument
 
-__all__ = ["Slot", "lay_out", "slots_of"]
+__all__ = ["FENCE", "Fence", "Slot", "fences", "lay_out", "slots_of"]
+
+FENCE = bytes.fromhex("9e3779b97f4a7c15f39cc0605cedc834")
+"""What stands before and behind an array that a function may write: as long as an alignment."""
 
 _ALIGNMENT = 16
 """Of each array: as a block's own (SPEC.md 5.4)."""
@@ -52,6 +55,16 @@ class Slot:
         return max(1, -(-self.argument.size // _ALIGNMENT)) * _ALIGNMENT
 
     @property
+    def end(self) -> int:
+        """The offset behind its last byte."""
+        return self.offset + self.argument.size
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the function may write it."""
+        return self.rank > _RANKS[Passing.IN]
+
+    @property
     def rank(self) -> int:
         """Order: only sent, kept, put back; and in a block of their own those only returned.
 
@@ -76,9 +89,73 @@ def slots_of(arrays: Iterable[ArrayArgument]) -> list[Slot]:
     return sorted(slots, key=lambda slot: slot.rank)
 
 
-def lay_out(slots: Iterable[Slot]) -> int:
-    """Give each its offset in their block; return the block's size."""
+def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
+    """Give each its offset in their block; return the block's size.
+
+    Args:
+        slots: sorted by rank.
+        fence: bytes before and behind each slot that is written, a multiple of 16 or 0.
+    """
     end = 0
     for slot in slots:
-        slot.offset, end = end, end + slot.room
-    return end
+        slot.offset = end + fence * slot.is_written
+        end = slot.offset + slot.room
+    return end + fence * any(slot.is_written for slot in slots)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """What stands between two slots that are written, or at the end of a block.
+
+    Attributes:
+        offset: in the block, in bytes.
+        content: what must be found there.
+        below: the slot before it, with whose end it begins; None for the first.
+        above: the slot behind it, which begins with its end; None for the last.
+    """
+
+    offset: int
+    content: bytes
+    below: Slot | None
+    above: Slot | None
+
+    def breach(self, found: bytes) -> tuple[Slot, int] | None:
+        """Return whose bounds were passed and the first offset from that slot's begin, or None.
+
+        It was the array below unless only the end of the fence has changed.
+        """
+        changed = [at for at, byte in enumerate(self.content) if byte != found[at]]
+        if not changed:
+            return None
+        is_near_above = changed[-1] == len(self.content) - 1 and changed[0] > 0
+        slot = self.above if self.below is None or is_near_above else self.below
+        slot = slot or self.below
+        assert slot is not None, "a fence has a neighbour"
+        return slot, self.offset + changed[0] - slot.offset
+
+
+def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
+    """Return what stands between slots that are written.
+
+    Behind an array a fence begins with its next byte, whatever its alignment.
+
+    Args:
+        slots: of one block, as `lay_out` has placed them.
+        size: of the block, in bytes.
+    """
+    written = [slot for slot in slots if slot.is_written]
+    if not written:
+        return []
+    first = written[0].offset - len(FENCE)
+    begins, ends = [first, *(slot.end for slot in written)], [*(s.offset for s in written), size]
+    return [
+        Fence(begin, _pattern(begin, end), below, above)
+        for begin, end, below, above in zip(
+            begins, ends, [None, *written], [*written, None], strict=True
+        )
+    ]
+
+
+def _pattern(begin: int, end: int) -> bytes:
+    first = begin % len(FENCE)
+    return (FENCE * ((first + end - begin) // len(FENCE) + 1))[first : first + end - begin]
