@@ -12,7 +12,7 @@ from elftools.elf.sections import SymbolTableSection
 
 import boardprof
 from boardprof.boards.finding import BoardSpec
-from boardprof.errors import DeviceFaultError
+from boardprof.errors import BuildError, DeviceFaultError, UsageError
 from tests.unit.building import folder_of, requires_library
 
 LIBRARY = """\
@@ -65,6 +65,11 @@ int sum(void) {
 }
 """
 
+LENGTH = """\
+#include <string.h>
+int length(int n) { char text[8] = "abcdefg"; text[n] = 0; return (int)strlen(text); }
+"""
+
 OWN_MEMCPY = """\
 void *memcpy(void *to, const void *from, unsigned long n) {
     char *t = to;
@@ -96,7 +101,7 @@ def test_the_c_library_works_where_the_code_needs_it(wide_spec: BoardSpec, tmp_p
     requires_library(wide_spec)
     folder_of(tmp_path, {"library.c": LIBRARY})
     firmware = boardprof.build(tmp_path, board=wide_spec)
-    assert firmware.libc == wide_spec.build.freestanding
+    assert firmware.libc == wide_spec.build.libc
     lines: list[str] = []
     with firmware.open(on_console=lines.append) as board:
         assert board.functions.length(-12) == 12
@@ -117,17 +122,6 @@ def test_the_c_library_works_where_the_code_needs_it(wide_spec: BoardSpec, tmp_p
         assert any("n > 0" in line for line in lines)
 
 
-def test_memory_functions_are_the_agents_and_need_no_c_library(
-    spec: BoardSpec, tmp_path: Path
-) -> None:
-    requires_library(spec)  # its header
-    folder_of(tmp_path, {"memory.c": MEMORY})
-    firmware = boardprof.build(tmp_path, board=spec)
-    assert not firmware.libc
-    with firmware.open() as board:
-        assert board.functions.sum() == 37
-
-
 def binding_of_memcpy(image: Path) -> str | None:
     """Return how memcpy is bound: the agent's weakly, a C library's not; None where it is not."""
     with image.open("rb") as file:
@@ -138,29 +132,49 @@ def binding_of_memcpy(image: Path) -> str | None:
         return bindings[0] if bindings else None
 
 
-def test_a_c_library_brings_its_own_memory_functions(spec: BoardSpec, tmp_path: Path) -> None:
-    """They are faster than the agent's: what is measured is what a firmware would have."""
+def test_memory_functions_are_the_c_library_s_whatever_else_the_code_calls(
+    spec: BoardSpec, tmp_path: Path
+) -> None:
+    """The agent's go byte by byte: a count must not change when a neighbour needs the library."""
     requires_library(spec)
     folder_of(tmp_path, {"memory.c": MEMORY})
-    without = boardprof.build(tmp_path, board=spec)
-    folder_of(tmp_path, {"library.c": LIBRARY, "bp_mem.c": "int own(void) { return 5; }\n"})
-    firmware = boardprof.build(tmp_path, board=spec)
-    if spec.build.freestanding:
-        assert binding_of_memcpy(without.image) == "STB_WEAK"
-        assert binding_of_memcpy(firmware.image) == "STB_GLOBAL"
+    alone = boardprof.build(tmp_path, board=spec)
+    folder_of(tmp_path, {"length.c": LENGTH, "bp_mem.c": "int own(void) { return 5; }\n"})
+    beside = boardprof.build(tmp_path, board=spec)
+    counted = []
+    for firmware in (alone, beside):
+        assert firmware.libc == spec.build.libc
+        if spec.build.freestanding:
+            assert binding_of_memcpy(firmware.image) == "STB_GLOBAL"
+        with firmware.open() as board:
+            assert board.functions.sum() == 37
+            report = board.profile("sum", repeat=2)
+            counted.append([row.get("Instructions") for row in report.calls])
+            assert report.configuration.get(f"{spec.name} libc") == spec.build.libc
+    if spec.clock.is_emulated:
+        assert counted[0] == counted[1]
+
+
+def test_without_a_c_library_the_memory_functions_are_the_agents(
+    spec: BoardSpec, tmp_path: Path
+) -> None:
+    requires_library(spec)  # its header
+    folder_of(tmp_path, {"memory.c": MEMORY})
+    if not spec.build.freestanding:
+        with pytest.raises(UsageError, match=f"{spec.name} cannot do without a C library"):
+            boardprof.build(tmp_path, board=spec, libc="none")
+        return
+    firmware = boardprof.build(tmp_path, board=spec, libc="none")
+    assert firmware.libc == "none"
+    assert binding_of_memcpy(firmware.image) == "STB_WEAK"
     with firmware.open() as board:
-        assert board.functions.own() == 5
         assert board.functions.sum() == 37
-        report = board.profile("sum", repeat=2)
-    line = report.configuration.get(f"{spec.name} libc")
-    if spec.build.freestanding:
-        assert line == "linked; memcpy and its like are its own"
-        with without.open() as board:
-            line = board.profile("sum", repeat=2).configuration[f"{spec.name} libc"]
-        own = "unless the code has its own"
-        assert line == f"none; memcpy and its like are the agent's, byte by byte, {own}"
-    else:
-        assert line is None
+        line = board.profile("sum", repeat=2).configuration[f"{spec.name} libc"]
+    agents = "none; memcpy and its like are the agent's, byte by byte, unless the code has its own"
+    assert line == agents
+    folder_of(tmp_path, {"length.c": LENGTH})
+    with pytest.raises(BuildError, match="is linked without --libc none"):
+        boardprof.build(tmp_path / "length.c", board=spec, libc="none")
 
 
 def test_functions_of_cpp_run(spec: BoardSpec, tmp_path: Path) -> None:

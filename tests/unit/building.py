@@ -37,6 +37,7 @@ def build(
     cflags: str = "",
     ldflags: str = "",
     keep: Sequence[str] = (),
+    libc: str = "board",
     verbose: Callable[[str], None] | None = None,
 ) -> Firmware:
     options = BuildOptions(
@@ -46,6 +47,7 @@ def build(
         cflags=cflags,
         ldflags=ldflags,
         keep=tuple(keep),
+        libc=libc,
     )
     return builder.build(spec, sources, options, verbose=verbose)
 

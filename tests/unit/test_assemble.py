@@ -163,13 +163,12 @@ def test_flags_stand_in_the_configuration_and_with_each_measurement() -> None:
 
 
 def test_whose_memcpy_is_in_the_image_is_told() -> None:
-    none, linked = replace(measurement(), libc=False), replace(measurement(), libc=True)
+    none, linked = replace(measurement(), libc="none"), replace(measurement(), libc="newlib")
     assert "m4 libc" not in assemble([measurement()]).configuration
     agents = "none; memcpy and its like are the agent's, byte by byte, unless the code has its own"
     assert assemble([none]).configuration["m4 libc"] == agents
-    own = "linked; memcpy and its like are its own"
-    assert assemble([linked]).configuration["m4 libc"] == own
-    assert assemble([linked, none]).configuration["m4 libc"] == f"{own} | {agents}"
+    assert assemble([linked]).configuration["m4 libc"] == "newlib"
+    assert assemble([linked, none]).configuration["m4 libc"] == f"newlib | {agents}"
 
 
 def test_where_flags_differ_each_row_has_its_own() -> None:

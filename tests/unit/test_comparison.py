@@ -604,6 +604,14 @@ def test_other_flags_or_another_compiler_are_not_compared_unless_told() -> None:
         )
 
 
+def test_another_c_library_is_told_and_compared() -> None:
+    """A change of the code may be what needs it."""
+    old, new = (counts([5], measurement={"libc": name}) for name in ("none", "picolibc"))
+    assert compare(old, new).notes == ("board: the C library is none before, picolibc after.",)
+    assert not compare(old, old).notes
+    assert not compare(old, counts([5])).notes
+
+
 def test_folders_of_headers_are_no_other_flags() -> None:
     before = counts([5], flags="-O2 -I /home/a/inc -DN=4")
     compare(before, counts([5], flags="-O2 -I../inc -isystem '/x y' -DN=4"))

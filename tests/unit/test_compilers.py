@@ -39,14 +39,14 @@ def test_each_compiler_of_a_linked_image_is_named_once(
 ) -> None:
     image = tmp_path / "image.elf"
     image.write_bytes(elf(b"\0GCC: (x) 13.2\0clang 17\0GCC: (x) 13.2\0", bits=bits, order=order))
-    assert compilers_of(image) == ("GCC: (x) 13.2", "clang 17")
+    assert compilers_of([image]) == ("GCC: (x) 13.2", "clang 17")
 
 
 def test_an_image_that_names_none_and_what_is_no_image_have_none(tmp_path: Path) -> None:
     whole = elf(b"GCC\0", bits=32, order="<")
     image = tmp_path / "image.elf"
-    assert compilers_of(image) == ()
+    assert compilers_of([image]) == ()
     bare = elf(b"GCC\0", bits=32, order="<", section=b".nothing")
     for content in (b"", b"text", bare, whole[:5], whole[:40], whole[:-30], b"\x7fELF\x09\x01"):
         image.write_bytes(content)
-        assert compilers_of(image) == ()
+        assert compilers_of([image]) == ()

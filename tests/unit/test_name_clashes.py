@@ -110,11 +110,14 @@ def test_a_library_s_memcpy_is_the_user_s_and_never_the_agent_s(tmp_path: Path, 
         assert board.functions.first(3) == 77
 
 
-def test_without_anybody_s_memcpy_there_is_the_agent_s(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("libc", "linked"), [("board", "picolibc"), ("none", "none")])
+def test_a_memcpy_that_nobody_brings_is_the_c_library_s_or_the_agent_s(
+    tmp_path: Path, libc: str, linked: str
+) -> None:
     folder_of(tmp_path, {"copy.c": COPY})
     for flags in ("-O1 -fno-builtin", "-O2 -flto"):
-        made = build(board_spec("qemu-rv32"), [tmp_path], optimize=flags)
-        assert not made.libc
+        made = build(board_spec("qemu-rv32"), [tmp_path], optimize=flags, libc=libc)
+        assert made.libc == linked
         with made.open() as board:
             assert board.functions.first(3) == 1
 

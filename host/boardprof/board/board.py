@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -74,7 +73,9 @@ class Board:
         stack_check: whether its stack is large enough for them.
         channels: how large blocks and streams go over the line.
         flags: the compiler's for the functions' code, for Reports; None where that is not known.
-        libc: whether the C library is in the image, likewise; None where every image has one.
+        libc: the C library in the image, such as ``picolibc``, or ``none``; None where every image
+            has the system's, or that is not known.
+        compilers: of the functions' code; of an image that was not built here, all that it names.
     """
 
     def __init__(
@@ -111,7 +112,6 @@ class Board:
         self.channels = Channels(session, welcome, dictionary)
         self.memory = Memory(session, welcome, dictionary, self.channels)
         self._sources: dict[str, CFunction] = {}
-        self._image: Path | None = None
         self.stack_check = StackCheck(spec.name, None, (), is_of_this_host=False)
         self.functions = Functions(
             session,
@@ -139,7 +139,8 @@ class Board:
             cflags=spec.build.cflags,
         )
         self.flags: str | None = None
-        self.libc: bool | None = None
+        self.libc: str | None = None
+        self.compilers: tuple[str, ...] = ()
 
     def know(self, functions: Iterable[CFunction]) -> None:
         """Learn of the functions what the board itself does not say: the members of structs."""
@@ -149,17 +150,12 @@ class Board:
         """Learn what the board runs; ``is_of_this_host``: on a stack of this machine."""
         names = [function.name for function in self.dictionary.user_functions]
         self.stack_check = StackCheck(self.spec.name, image, names, is_of_this_host=is_of_this_host)
-        self._image = image
+        self.compilers = compilers_of([image])
 
     @property
     def calls(self) -> int | None:
         """How often it has run functions since it started; None: it may have before the session."""
         return self.session.calls if self._is_started else None
-
-    @cached_property
-    def compilers(self) -> tuple[str, ...]:
-        """The compilers that the board's image names; () where the image is not known."""
-        return () if self._image is None else compilers_of(self._image)
 
     def profile(
         self,

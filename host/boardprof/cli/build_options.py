@@ -20,6 +20,14 @@ def build_options(command: Command) -> Command:
     """Add them; `taken_build_options` has what was given."""
     for option in (
         click.option(
+            "--libc",
+            type=click.Choice(["board", "none"]),
+            default="board",
+            show_default=True,
+            help="The board's C library where the code needs it, or never: memcpy and its like are "
+            "the agent's then.",
+        ),
+        click.option(
             "--keep",
             multiple=True,
             metavar="[FILE:]NAME",
@@ -82,4 +90,5 @@ def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
         cflags=options["cflags"],
         ldflags=options["ldflags"],
         keep=options["keep"],
+        libc=options["libc"],
     )

@@ -218,6 +218,7 @@ def _facts(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[str,
             "clock": board.clock_kind + (", emulated" if board.is_emulated else ""),
             "build": ", ".join(board.builds),
             "compiler": ", ".join(sorted(board.compilers)),
+            "C library": ", ".join(sorted(board.libcs)),
             "flags": " | ".join(dict.fromkeys(filter(None, board.flags.values()))),
         }
         facts += [(f"{name} {what}", text) for what, text in lines.items() if text]

@@ -45,7 +45,8 @@ class BoardFacts:
         is_emulated: it is an emulator or a simulator.
         cflags: what all its code is compiled with.
         flags: function -> its own flags, of those that were not swept.
-        compilers: that the image names.
+        compilers: of the functions' code.
+        libcs: the C libraries in its images, where they tell.
         builds: ids of the images.
     """
 
@@ -54,6 +55,7 @@ class BoardFacts:
     cflags: str = ""
     flags: Mapping[str, str] = field(default_factory=dict)
     compilers: frozenset[str] = frozenset()
+    libcs: frozenset[str] = frozenset()
     builds: tuple[str, ...] = ()
 
 
@@ -90,6 +92,7 @@ def _facts(
         cflags=_comparable(map(str, cflags)) if isinstance(cflags, list) else "",
         flags={n: comparable_flags(text) for n, text in flags.items() if isinstance(text, str)},
         compilers=frozenset(str(c) for m in measurements for c in m.get("compilers") or ()),
+        libcs=frozenset(str(m["libc"]) for m in measurements if m.get("libc")),
         builds=tuple(dict.fromkeys(str(build) for build in builds if build)),
     )
 
@@ -162,6 +165,7 @@ def check_same(
                 _allowed(f"{what}: {text}", "compiler", allow)
                 for text in _other_compiler(before[old], after[new])
             ]
+            notes += [f"{what}: {text}" for text in _other_libc(before[old], after[new])]
     return notes
 
 
@@ -183,6 +187,14 @@ def _other_clock(before: BoardFacts, after: BoardFacts) -> str:
                 f"{words[bool(after.is_emulated)]} after."
             )
     return ""
+
+
+def _other_libc(before: BoardFacts, after: BoardFacts) -> list[str]:
+    """Say which C library each has. It changes with the code, which may now need one: no error."""
+    if before.libcs == after.libcs or not before.libcs or not after.libcs:
+        return []
+    old, new = (", ".join(sorted(facts.libcs)) for facts in (before, after))
+    return [f"the C library is {old} before, {new} after."]
 
 
 def _other_compiler(before: BoardFacts, after: BoardFacts) -> list[str]:

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which compilers an image names: each leaves its version in the section ``.comment``."""
+"""Which compilers a file of code names: each leaves its version in the section ``.comment``."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+from boardprof.elf.archive import MAGIC, members
+from boardprof.errors import UsageError
 
 __all__ = ["compilers_of"]
 
@@ -28,18 +32,29 @@ _FORMS = {
 """By e_ident[EI_CLASS]: 32 and 64 bits."""
 
 
-def compilers_of(image: Path) -> tuple[str, ...]:
-    """Return the compilers of the code in an ELF file, in byte order.
+def compilers_of(files: Iterable[Path]) -> tuple[str, ...]:
+    """Return the compilers of the code in images, objects and static libraries, in byte order.
 
-    Several where objects of several were linked, such as those of a library. Empty of a file that
-    names none, or that is no ELF file.
+    Several where an image was linked of objects of several. None of a file that names none, that
+    is neither ELF file nor library, or that cannot be read.
     """
+    return tuple(sorted({text for file in files for data in _objects(file) for text in _in(data)}))
+
+
+def _objects(file: Path) -> list[bytes]:
     try:
-        data = image.read_bytes()
+        data = file.read_bytes()
+        return [each.content for each in members(file)] if data.startswith(MAGIC) else [data]
+    except (OSError, UsageError):
+        return []
+
+
+def _in(data: bytes) -> list[str]:
+    try:
         texts = _section(data).decode("utf-8", "replace").split("\0")
-    except (OSError, struct.error, KeyError, IndexError):
-        return ()
-    return tuple(sorted({text.strip() for text in texts if text.strip()}))
+    except (struct.error, KeyError, IndexError):
+        return []
+    return [text.strip() for text in texts if text.strip()]
 
 
 def _section(data: bytes) -> bytes:

@@ -29,6 +29,7 @@ class BuildOptions:
         ldflags: flags for the linker, likewise.
         keep: static functions that shall be callable: ``NAME``, or ``FILE:NAME`` where several
             files have one of that name.
+        libc: ``board`` or ``none``: the board's C library where the code needs it, or never.
     """
 
     optimize: str = "-O2"
@@ -38,6 +39,7 @@ class BuildOptions:
     cflags: str = ""
     ldflags: str = ""
     keep: tuple[str, ...] = ()
+    libc: str = "board"
 
     def build(
         self,

@@ -17,8 +17,9 @@ from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction
+from boardprof.elf.compilers import compilers_of
 from boardprof.elf.machine import check_machine
-from boardprof.errors import BuildError
+from boardprof.errors import BuildError, UsageError
 from boardprof.firmware.agent_sources import agent_flags, agent_includes, agent_units, link_inputs
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.firmware import Firmware
@@ -118,6 +119,12 @@ class _Build:
             name, package = _cxx(spec)
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
         self._libc = find_libc(spec, self._cc) if self._sources.named else None
+        if options.libc == "none" and not spec.build.freestanding:
+            raise UsageError(
+                f"{spec.name} cannot do without a C library: it is the system's.",
+                hint="leave out --libc none, or take a bare board",
+            )
+        self._linked_libc = self._libc if options.libc == "board" else None
 
     def functions(self) -> tuple[list[CFunction], list[Hidden]]:
         """Return the functions of the sources, and those that are hidden."""
@@ -174,6 +181,7 @@ class _Build:
             tuple(commands),
             hidden,
             libc,
+            compilers_of(paths),
             self._effective_flags(),
             missing,
             _sources(compiled),
@@ -188,7 +196,7 @@ class _Build:
         inputs: Mapping[str, str | None],
         hidden: Mapping[str, str],
         build_id: bytes,
-    ) -> Callable[[Sequence[CFunction]], tuple[Path, bool]]:
+    ) -> Callable[[Sequence[CFunction]], tuple[Path, str | None]]:
         """Return what links the agent and the user's code, with a table of the functions offered.
 
         Names that both have are the agent's own by then.
@@ -199,16 +207,34 @@ class _Build:
         copies = renamed_libraries(self._cc, self._cache, taken, names)
         flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
         cplusplus = "c++" in self._compilers
-        linker = Linker(self._spec, self._cc, self._cache, flags, self._libc, cplusplus, fallback)
+        linker = Linker(
+            self._spec,
+            self._cc,
+            self._cache,
+            flags,
+            self._linked_libc,
+            cplusplus,
+            fallback,
+            self._no_libc(),
+        )
         users = renamed(self._cc, objects, names)
         libraries = renamed(self._cc, archives, names)
 
-        def link(offered: Sequence[CFunction]) -> tuple[Path, bool]:
+        def link(offered: Sequence[CFunction]) -> tuple[Path, str | None]:
             table = self._cc.compile(self._table(offered, build_id))
             tables = renamed(self._cc, [table], names)
             return linker.link([*agent, *users, *tables], libraries, digest(inputs), hidden)
 
         return link
+
+    def _no_libc(self) -> str | None:
+        """Return what would link a C library; None where nothing would."""
+        package = self._spec.build.libc_package
+        if self._libc is not None:
+            return "what is of the C library is linked without --libc none"
+        if package is not None:
+            return f"what is of the C library comes with the package {package}"
+        return None
 
     def _effective_flags(self) -> str | None:
         """Return the flags of the user's sources; None where all was compiled before."""
@@ -265,7 +291,7 @@ class _Build:
         made = [[each.path.name, each.sha256] for each in objects]
         names = [[unit.source, unit.flags] for unit in units]
         versions = [each.version for each in self._all_compilers()]
-        libc = None if self._libc is None else self._libc.version
+        libc = None if self._linked_libc is None else self._linked_libc.version
         board = asdict(self._spec.build)
         text = digest(
             self._spec.name, board, versions, names, made, inputs, self._flags.linker, libc

@@ -30,7 +30,8 @@ class Firmware:
         board: what it was built for.
         commands: the compilers' runs that were needed; none if all was in the cache.
         hidden: static functions, which ``keep`` would make callable: name -> source.
-        libc: whether the C library is in it.
+        libc: the C library in it, such as ``picolibc``, or ``none``; None: the system's.
+        compilers: of the user's code.
         flags: with which the functions were compiled, beside the board's own.
         missing: functions that are left out, because they need a symbol that nothing defines:
             name -> symbol.
@@ -43,7 +44,8 @@ class Firmware:
     board: BoardSpec
     commands: tuple[tuple[str, ...], ...]
     hidden: dict[str, str] = field(default_factory=dict, hash=False)
-    libc: bool = False
+    libc: str | None = None
+    compilers: tuple[str, ...] = ()
     flags: str | None = None
     missing: dict[str, str] = field(default_factory=dict, hash=False)
     sources: tuple[Path, ...] = ()
@@ -99,7 +101,7 @@ class Firmware:
             )
         board.flags = self.flags
         board.know(self.functions)
-        board.libc = self.libc if self.board.build.freestanding else None
+        board.libc, board.compilers = self.libc, self.compilers
         return board
 
 
@@ -112,6 +114,7 @@ def build(
     cflags: str | Sequence[str] = (),
     ldflags: str | Sequence[str] = (),
     keep: Sequence[str] = (),
+    libc: str = "board",
     verbose: Callable[[str], None] | None = None,
 ) -> Firmware:
     """Build firmware with the functions of some sources, as far as the cache does not have it.
@@ -132,6 +135,8 @@ def build(
         ldflags: flags for the linker, such as ``-L lib -lfoo``, likewise.
         keep: static functions that shall be callable, ``NAME`` or ``FILE:NAME``: they are compiled
             out of line.
+        libc: ``board``: the board's C library where the code needs it, be it for ``memcpy`` alone;
+            ``none``: never, and ``memcpy`` and its like are the agent's.
         verbose: is given each command before it runs, and compilers' warnings.
 
     Raises:
@@ -154,5 +159,6 @@ def build(
         cflags=cflags if isinstance(cflags, str) else shlex.join(cflags),
         ldflags=ldflags if isinstance(ldflags, str) else shlex.join(ldflags),
         keep=tuple(keep),
+        libc=libc,
     )
     return options.build(spec, sources, verbose=verbose)

@@ -56,9 +56,11 @@ class Linker:
         compiler: drives the linker.
         cache: remembers which images need the C library.
         flags: the user's.
-        libc: the C library, if the board has one that is not always linked.
+        libc: the C library, if the board has one that is not always linked and may be.
         cplusplus: whether there is C++ among the sources.
-        fallback: a library that stands last, for what nobody else defines.
+        fallback: a library that stands last, with what a compiler calls on its own. Not taken
+            where there is a C library: a function's count must not depend on its neighbours.
+        no_libc: what would link a C library, for a hint; None: nothing.
     """
 
     spec: BoardSpec
@@ -68,6 +70,7 @@ class Linker:
     libc: Libc | None
     cplusplus: bool
     fallback: Object | None = None
+    no_libc: str | None = None
 
     def link(
         self,
@@ -75,8 +78,8 @@ class Linker:
         archives: Sequence[Object],
         key: str,
         hidden: Mapping[str, str],
-    ) -> tuple[Path, bool]:
-        """Return the image, and whether the C library is in it.
+    ) -> tuple[Path, str | None]:
+        """Return the image, and the C library in it as `Firmware.libc` has it.
 
         Args:
             objects: the agent's and the user's, in the order of the link.
@@ -92,7 +95,8 @@ class Linker:
         place = ("libc", digest(made, key, self.flags.linker, self.libc and self.libc.version))
         if self.libc is None or self.cache.read(*place) is None:
             try:
-                return self._link(objects, archives, key, None), False
+                image = self._link(objects, archives, key, None)
+                return image, "none" if self.spec.build.freestanding else None
             except LinkFailure as error:
                 if self.libc is None or not undefined_symbols(error.output):
                     raise self._explained(error, archives, hidden) from error
@@ -101,7 +105,7 @@ class Linker:
         except LinkFailure as error:
             raise self._explained(error, archives, hidden) from error
         self.cache.write("", *place)
-        return image, True
+        return image, self.spec.build.libc
 
     def _link(
         self,
@@ -129,7 +133,7 @@ class Linker:
             after += libc.behind
         elif board.freestanding:
             after += ["-lgcc"]
-        last = () if self.fallback is None else (self.fallback,)
+        last = () if self.fallback is None or self.libc is not None else (self.fallback,)
         scripts = () if libc is None else _scripts(self.spec)
         arch = () if board.arch is None else (runtime_dir() / "arch" / board.arch,)
         return self.compiler.link(
@@ -164,9 +168,8 @@ class Linker:
         if sources & set(libraries_in(error.output)):
             hint = "all functions of a library that is named as a source are offered, and linked; "
             hint += "of one in --ldflags only what the sources need"
-        elif self.libc is None and self.spec.build.libc_package is not None:
-            package = self.spec.build.libc_package
-            hint = f"what is of the C library comes with the package {package}"
+        elif self.libc is None and self.no_libc is not None:
+            hint = self.no_libc
         elif any(path.resolve() not in users for path in others):
             hint = "this is what the C library asks of an operating system, and the board has none:"
             hint += " leave out what calls it, or define it in a file of your own and give that "

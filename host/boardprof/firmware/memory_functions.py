@@ -2,9 +2,9 @@
 """memcpy, memmove, memset and memcmp, which a compiler calls on its own, on bare boards.
 
 The agent has its own, under names of its own: what a measured function calls is never the agent's
-business, nor the other way round. The user's code gets them too, under the plain names and from a
-library that stands last in the link, so that whoever else defines one comes before it: the user's
-sources and libraries, and the C library where there is one.
+business, nor the other way round. The user's code gets the C library's. Where there is none, it
+gets the agent's too, under the plain names and from a library that stands last in the link, so that
+the user's sources and libraries come before it.
 """
 
 from __future__ import annotations

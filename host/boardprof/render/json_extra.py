@@ -158,6 +158,7 @@ _MEASUREMENT: Final = _object(
         "calls_before": _or_null(_INTEGER),
         "calibration": _INTEGERS,
         "compilers": _TEXTS,
+        "libc": _TEXT,
         "cold": _or_null(
             _object({**_SAMPLE_MEMBERS, "metrics": _object({}), "calibration": _INTEGERS})
         ),

@@ -16,10 +16,7 @@ from boardprof.report.report import Row
 
 __all__ = ["configuration_of"]
 
-_LIBC = {
-    False: "none; memcpy and its like are the agent's, byte by byte, unless the code has its own",
-    True: "linked; memcpy and its like are its own",
-}
+_NO_LIBC = "none; memcpy and its like are the agent's, byte by byte, unless the code has its own"
 
 
 def configuration_of(measurements: Sequence[Measurement]) -> Row:
@@ -85,9 +82,10 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     settings = list(dict.fromkeys(m.flags for m in measurements if m.flags is not None))
     if settings:
         lines[f"{device.name} flags"] = _flags_line(device.cflags, settings)
-    libc = dict.fromkeys(_LIBC[m.libc] for m in measurements if m.libc is not None)
+    libc = dict.fromkeys(m.libc for m in measurements if m.libc is not None)
     if libc:
-        lines[f"{device.name} libc"] = " | ".join(libc)
+        shown = (_NO_LIBC if each == "none" else each for each in libc)
+        lines[f"{device.name} libc"] = " | ".join(shown)
     return lines
 
 

@@ -140,7 +140,7 @@ class Measurement:
         arguments: of the function, such as ``n=256, gain=0.5``; "" where it takes none.
         clock_fit: the board's clock on the host's during the run; None where it has none to ask.
         flags: the compiler's for the function's code; None where it was not built here.
-        libc: whether the C library is in the image; None where each has one, or nobody knows.
+        libc: the C library in the image, or ``none``; None where each has one, or nobody knows.
         stack: what a call takes of the stack, or why that is not known; None: not asked.
         result: return value of the one call behind the samples; None where there is none.
         result_type: as in signatures: ``i32``, ``void``.
@@ -150,7 +150,7 @@ class Measurement:
         parts: counter -> the part of the board that it belongs to, where that is not the CPU.
         formulas: metrics that are computed of others: name -> its kind and the formula.
         cold: the first call of all; None: not measured.
-        compilers: that the board's image names; () where it is not known.
+        compilers: of the function's code; () where they are not known.
         label: what tells its rows from others of the same function and arguments; "": nothing.
         calls_before: how often the board had run functions before; None: not known.
     """
@@ -163,7 +163,7 @@ class Measurement:
     arguments: str = ""
     clock_fit: ClockFit | None = None
     flags: str | None = None
-    libc: bool | None = None
+    libc: str | None = None
     stack: Stack | str | None = None
     result: object = None
     result_type: str = "void"

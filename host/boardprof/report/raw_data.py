@@ -61,6 +61,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "calls_before": measurement.calls_before,
         "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
         **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
+        **({"libc": measurement.libc} if measurement.libc else {}),
         **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},
         **_windows_json(measurement.windows[0]),
