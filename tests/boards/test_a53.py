@@ -121,3 +121,13 @@ def test_an_event_that_the_core_says_it_lacks_is_absent_and_others_count() -> No
             select(board, "pmuv3", 1 << 16)
         with pytest.raises(RpcError, match="range"):
             select(board, "pmuv3", 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("metric", ["instructions", "pmuv3.instructions", "SW_INCR"])
+def test_a_counter_of_32_bits_is_not_in_doubt_though_it_is_the_only_metric(
+    a53: Witness, metric: str
+) -> None:
+    """A clock of 64 bits runs beside it; its ticks are not in the Report."""
+    report = a53.board.profile("crc32", metrics=[metric], repeat=2)
+    assert f"{BOARD} warning" not in report.configuration
+    assert [column for column in report.calls[0] if "tick" in column] == []

@@ -200,4 +200,6 @@ class PassQueue:
             self._left.append(Pass(_NOTHING, {last.name: chosen.events[last.name]}))
         else:
             names = frozenset(counter.name for counter in last.counters) & selection.counters
+            if not names:  # a clock that ran beside the others
+                return
             self._left.append(Pass(Selection((last,), names)))

@@ -19,7 +19,7 @@ class Pass:
     """One run of a function with one set of counters.
 
     Attributes:
-        fixed: the collectors that cannot be programmed, in the first pass only.
+        fixed: the collectors that cannot be programmed. Their counters are those of the first pass.
         events: collector -> what its slots shall count; None: what they count by themselves.
     """
 

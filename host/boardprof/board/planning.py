@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from boardprof.board.events import Programmable
 from boardprof.board.passes import Pass, split_into_passes
 from boardprof.board.selection import CLOCKS, Selection, is_duration, metric_names, select_metrics
-from boardprof.decode.dictionary import CollectorInfo
+from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.formula import Formula
 
@@ -63,7 +63,7 @@ class Offer:
                 p.collector.name: self._untold(p, names is not None) for p in self.programmable
             }
             counting = {name: wanted for name, wanted in events.items() if wanted != ()}
-            return split_into_passes(self._select(None), counting, slots)
+            return self._timed(split_into_passes(self._select(None), counting, slots))
         wanted = [part for name in names for part in self._parts(name)]
         placed = {name: self.find(name) for name in dict.fromkeys(wanted)}
         fixed = [name for name, event in placed.items() if event is None]
@@ -73,7 +73,32 @@ class Offer:
             if event not in events_of:
                 events_of.append(event)
         selection = self._select(fixed) if fixed or not chosen else Selection((), frozenset())
-        return split_into_passes(selection, chosen, slots)
+        return self._timed(split_into_passes(selection, chosen, slots))
+
+    def _timed(self, passes: Sequence[Pass]) -> tuple[Pass, ...]:
+        """Let a clock that never wraps run beside counters that may, unless the host's bounds them.
+
+        How long a window took tells that they have not; the host's clock says nothing of an
+        emulator's.
+        """
+        clock = next((each for each in self.fixed if any(map(_never_wraps, each.counters))), None)
+        if clock is None or self.clock_kind != "simulated":
+            return tuple(passes)
+        return tuple(self._beside(each, clock) for each in passes)
+
+    def _beside(self, chosen: Pass, clock: CollectorInfo) -> Pass:
+        running = chosen.fixed.collectors
+        counters = [k for each in running for k in each.counters]
+        counters += [
+            k
+            for each in self.programmable
+            if each.collector.name in chosen.events
+            for k in each.collector.counters
+        ]
+        if clock in running or all(counter.bits == 64 for counter in counters):
+            return chosen
+        fixed = tuple(each for each in self.fixed if each in running or each is clock)
+        return replace(chosen, fixed=Selection(fixed, chosen.fixed.counters))
 
     def _untold(self, collector: Programmable, is_all: bool) -> tuple[str, ...] | None:
         """What a collector counts when no event of it is named; () for nothing."""
@@ -154,6 +179,10 @@ class Offer:
         counters = [c.name for collector in self.fixed for c in collector.counters]
         events = [p.shown(event) for p in self.programmable for event in p.codes or ()]
         return list(dict.fromkeys((*counters, *self.formulas, *events)))
+
+
+def _never_wraps(counter: CounterInfo) -> bool:
+    return counter.bits == 64 and counter.hz > 0 and counter.unsupported is None
 
 
 def _is_event(name: str, event: str) -> bool:
