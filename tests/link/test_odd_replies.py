@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import signal
 import socket
 import threading
@@ -15,12 +16,13 @@ import pytest
 from boardprof.connection import connect
 from boardprof.errors import FrameError, RpcError
 from boardprof.link.session import Session
+from boardprof.profiling.program import Program
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import ErrorCode, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.fake_agent import Answer, fake_agent, welcome
-from tests.link.peers import FaultyLine, peer, running_agent
+from tests.link.peers import Change, FaultyLine, peer, running_agent, same
 from tests.support import awake
 
 SCALARS = FIXTURES / "scalars.c"
@@ -137,6 +139,65 @@ def test_the_command_keeps_silent_about_it_when_not_asked() -> None:
         assert (done.code, "boot" in done.err) == (0, False)
         line.change_reply(lambda frame: b"boot: ready\r\n" + frame)
     assert done.code == 0
+
+
+# -- results ----------------------------------------------------------------------------------
+
+
+def returning(line: FaultyLine, right: bytes, wrong: bytes) -> Change:
+    """Return a change that lets each RESULT that is ``right`` have the body ``wrong``."""
+
+    def change(encoded: bytes) -> bytes:
+        line.change_reply(change)
+        (frame,) = FrameDecoder().feed(encoded)
+        if (frame.kind, frame.body) != (FrameKind.RESULT, right):
+            return encoded
+        return encode_frame(Frame(frame.kind, frame.session, frame.sequence, wrong))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"\xa4text", "'text'"),
+        (b"\xcb\x7f\xf8\0\0\0\0\0\0", "nan"),
+        (b"\xcf\xff\xff\xff\xff\xff\xff\xff\xff", "18446744073709551615"),
+        (b"\xc0", "None"),
+    ],
+)
+def test_a_result_that_is_no_value_of_the_declared_type_is_an_error(
+    body: bytes, shown: str
+) -> None:
+    told = re.escape(f"take_u32(value: u32) -> u32 returned {shown}, which is no u32.")
+    with (
+        running_agent(SCALARS) as (_, port),
+        FaultyLine(port) as line,
+        connect("linux", line.port) as board,
+    ):
+        line.change_reply(returning(line, b"\xce\xff\xff\xff\xff", body))
+        with pytest.raises(FrameError, match=told):
+            board.functions.take_u32(0xFFFFFFFF)
+        with pytest.raises(FrameError, match=told):
+            board.profile("take_u32", 0xFFFFFFFF, warmup=0, repeat=1)
+        program = Program(board)
+        program.add("take_u32", 0xFFFFFFFF)
+        with pytest.raises(FrameError, match=told):
+            program.run()
+        line.change_reply(same)
+        assert board.functions.take_u32(0xFFFFFFFF) == 0xFFFFFFFF
+
+
+def test_a_result_is_held_against_its_type_at_each_call_without_arguments() -> None:
+    with (
+        running_agent(SCALARS) as (_, port),
+        FaultyLine(port) as line,
+        connect("linux", line.port) as board,
+    ):
+        assert board.functions.count_calls() == 1
+        line.change_reply(returning(line, b"\2", b"\xff"))
+        with pytest.raises(FrameError, match="returned -1, which is no u32"):
+            board.functions.count_calls()
 
 
 # -- breaking off -----------------------------------------------------------------------------

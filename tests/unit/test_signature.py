@@ -12,7 +12,7 @@ import pytest
 from boardprof.arguments.arguments import bind
 from boardprof.arguments.signature import pack_arguments, parse_signature
 from boardprof.cfunction import Scalar, Struct
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import FrameError, UnknownNameError, UsageError
 
 
 def pack(kind: str, value: object) -> str:
@@ -102,6 +102,29 @@ def test_the_ends_of_a_range_fit_and_one_more_does_not(kind: str, low: int, high
         with pytest.raises(UsageError) as caught:
             pack(kind, value)
         assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("kind", "fit", "others"),
+    [
+        ("i8", [-128, 127], [-129, 128, 0.0, True, None, "0", [0]]),
+        ("u16", [0, 65535], [-1, 65536]),
+        ("i64", [-(2**63), 2**63 - 1], [2**63]),
+        ("u64", [0, 2**64 - 1], [-1, 2**64]),
+        ("f32", [0.5, float("nan"), float("inf")], [1, None, b"\0"]),
+        ("bool", [False, True], [0, 1, None]),
+        ("void", [None], [0, False, ""]),
+    ],
+)
+def test_a_result_is_a_value_of_its_type(
+    kind: str, fit: list[object], others: list[object]
+) -> None:
+    signature = parse_signature(f"() -> {kind}")
+    for value in fit:
+        signature.check_result("f", value)
+    for value in others:
+        with pytest.raises(FrameError, match=rf"^f\(\) -> {kind} returned .*, which is no {kind}"):
+            signature.check_result("f", value)
 
 
 def test_a_float_that_is_too_large_for_its_type_is_out_of_range() -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 import msgpack
 
 from boardprof.cfunction import CHAR, SCALARS, Pointer, Scalar, Struct
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import FrameError, UnknownNameError, UsageError
 
 __all__ = ["Signature", "in_order", "pack_arguments", "parse_signature", "scalar_packer"]
 __all__ += ["scalar_text"]
@@ -28,6 +28,7 @@ _FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
 _TAGS = {"f32": 0xCA, "f64": 0xCB}
 _SINGLE_DIGITS = 10
 """More than a ``float`` ever needs, 9."""
+_RESULTS = {"bool": bool, "f32": float, "f64": float, "void": type(None)}
 _WORDS = {"false": 0, "true": 1}
 _FORM = re.compile(r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)")
 _APART = re.compile(r", (?=\w+: )")
@@ -58,6 +59,21 @@ class Signature:
     def packers(self) -> tuple[Pack, ...]:
         """For each parameter what packs its values; those of pointers pack nothing but refuse."""
         return tuple(scalar_packer(name, kind) for name, kind in self.parameters)
+
+    def check_result(self, function: str, value: object) -> None:
+        """See that what a board has returned is a value of the result's type.
+
+        Raises:
+            FrameError: it is none: text, say, or a number that the type cannot hold.
+        """
+        kind = self.result
+        if kind in _INTEGERS:
+            low, high = _INTEGERS[kind]
+            fits = type(value) is int and low <= value <= high
+        else:
+            fits = type(value) is _RESULTS.get(kind, type(value))
+        if not fits:
+            raise FrameError(f"{function}{self.text} returned {value!r:.60}, which is no {kind}.")
 
 
 def parse_signature(text: str) -> Signature:

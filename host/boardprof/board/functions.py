@@ -64,30 +64,33 @@ class RemoteFunction:
             UsageError: the arguments do not fit the signature, or the board's arena.
             DeviceFaultError: likewise its stack, which is seen before it is called; see
                 `StackCheck.require`.
+            FrameError: the board returns what is no value of the declared type.
             RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
         """
         if OBSERVERS and self._board is not None:
             call = HostCall(self._board, self, args, named)
             return observe(call, self._run, self._session.value)
         if self._is_plain and self._require is None and not (args or named):  # the short way
-            return self._session.value(self.info.id, b"", 0, self.info.name)
+            assert self._signature is not None
+            value = self._session.value(self.info.id, b"", 0, self.info.name)
+            self._signature.check_result(self.info.name, value)
+            return value
         return self._run(args, named, self._session.value)
 
     def _run(self, args: Sequence[object], named: Mapping[str, object], call: Value) -> object:
         """Do what `__call__` says, the call itself by ``call``."""
-        info = self.info
+        info, signature = self.info, self.signature
         if self._require is not None:
             self._require(info.name)
             self._require = None
-        if self._is_plain and not (args or named):
-            return call(info.id, b"", 0, info.name)
-        signature = self.signature
-        if not signature.pointers:
+        if signature.pointers:
+            with Placement(self._memory, self.bind(args, named)) as placement:
+                value = call(info.id, *placement.packed, info.name)
+                placement.fetch()
+        else:
             packed, count = pack_arguments(info.name, signature, args, named)
-            return call(info.id, packed, count, info.name)
-        with Placement(self._memory, self.bind(args, named)) as placement:
-            value = call(info.id, *placement.packed, info.name)
-            placement.fetch()
+            value = call(info.id, packed, count, info.name)
+        signature.check_result(info.name, value)
         return value
 
     @property

@@ -161,6 +161,7 @@ def measure_function(
         placement.send_again()
         placement.renew_outputs()
         result = session.value(info.id, *placement.packed, info.name)
+        remote.signature.check_result(info.name, result)
         outputs = placement.fetch()
     return Measurement(
         info.name,

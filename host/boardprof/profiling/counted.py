@@ -51,11 +51,13 @@ class PlacedCall:
         """Call it once, unmeasured; return its result."""
         call = HostCall(self.board, self.remote, arguments=self.arguments)
         info = self.function
-        return observe(
+        value = observe(
             call,
             lambda _, __, value: value(info.id, *self.packed, info.name),
             self.board.session.value,
         )
+        self.remote.signature.check_result(info.name, value)
+        return value
 
 
 class CountedPass:
