@@ -169,6 +169,21 @@ def test_an_argument_that_does_not_fit_is_refused(arguments: list[str], message:
     assert refused(boardprof("run", f"{SCALARS}:take_i8", *arguments), message)
 
 
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [("x=7", "There is no parameter 'x'. Known: n"), ("", "thrice was called without n.")],
+)
+def test_wrong_arguments_are_told_before_anything_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, message: str
+) -> None:
+    """With an empty cache the agent's 41 files and the link would come before it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "thrice.c").write_text("int thrice(int n) { return 3 * n; }\n")
+    target = f"{tmp_path / 'thrice.c'}:thrice"
+    assert refused(boardprof("run", "-b", "linux", target, *filter(None, [argument])), message)
+    assert not (tmp_path / "boardprof" / "images").exists()
+
+
 def test_an_image_that_is_none_is_told_before_anything_starts(tmp_path: Path) -> None:
     image = tmp_path / "fw.elf"
     image.write_bytes(b"# Not a program")

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from boardprof.dwarf.object_functions import (
     CFunction,
@@ -16,6 +18,7 @@ from boardprof.dwarf.object_functions import (
     hidden_functions,
     signature,
 )
+from boardprof.elf.symbols import global_names
 from boardprof.errors import BuildError, UsageError
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, compiled, found, signatures
 
@@ -168,6 +171,26 @@ def test_only_global_functions_are_offered_and_neither_main_nor_bp(tmp_path: Pat
     int main(void) { return 0; }
     """
     assert list(found(tmp_path, text)) == ["offered"]
+
+
+def test_of_the_local_symbols_none_is_read_to_find_the_global_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object may have tens of thousands, of which each takes a tenth of a millisecond."""
+    labels = "".join(f'__asm__(".local_{n}:");\n' for n in range(500))
+    text = "extern int other; int here(void) { return other; } int value;\n" + labels
+    read = SymbolTableSection.get_symbol
+    asked: list[int] = []
+
+    def counted(table: SymbolTableSection, index: int) -> object:
+        asked.append(index)
+        return read(table, index)
+
+    with compiled(tmp_path, text).open("rb") as file:
+        monkeypatch.setattr(SymbolTableSection, "get_symbol", counted)
+        names = dict(global_names(ELFFile(file)))
+    assert names == {"here": True, "other": False, "value": True}
+    assert len(asked) == 3
 
 
 def test_functions_come_in_the_order_of_their_names(tmp_path: Path) -> None:

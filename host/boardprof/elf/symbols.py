@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
@@ -15,7 +15,7 @@ __all__ += ["same_place"]
 
 def global_functions(elf: ELFFile) -> Iterator[tuple[str, bool]]:
     """Yield the name of every global function that is defined here, and whether it is weak."""
-    for symbol in _functions(elf):
+    for symbol in _functions(_global_symbols(elf)):
         bind = symbol["st_info"]["bind"]
         if bind in ("STB_GLOBAL", "STB_WEAK"):
             yield symbol.name.partition("@")[0], bind == "STB_WEAK"  # name@@version
@@ -23,15 +23,15 @@ def global_functions(elf: ELFFile) -> Iterator[tuple[str, bool]]:
 
 def global_names(elf: ELFFile) -> Iterator[tuple[str, bool]]:
     """Yield the name of every global function and variable, and whether it is defined here."""
-    for symbol in _symbols(elf):
-        if symbol.name and symbol["st_info"]["bind"] != "STB_LOCAL":
+    for symbol in _global_symbols(elf):
+        if symbol.name:
             yield symbol.name, symbol["st_shndx"] != "SHN_UNDEF"
 
 
 def same_place(elf: ELFFile) -> dict[str, list[str]]:
     """Return for each function the names that its code has, in the order of the table."""
     at: dict[tuple[Any, int], list[str]] = {}
-    for symbol in _functions(elf):
+    for symbol in _functions(_symbols(elf)):
         at.setdefault((symbol["st_shndx"], symbol["st_value"]), []).append(symbol.name)
     return {name: names for names in at.values() for name in names}
 
@@ -40,7 +40,7 @@ def local_functions(elf: ELFFile) -> set[str]:
     """Return the names of the functions here that no other file can call."""
     return {
         symbol.name.partition(".")[0]  # GCC's clones: name.part.0
-        for symbol in _functions(elf)
+        for symbol in _functions(_symbols(elf))
         if symbol["st_info"]["bind"] == "STB_LOCAL"
     }
 
@@ -59,16 +59,25 @@ def main_source(elf: ELFFile) -> str | None:
     return next(files, None)
 
 
-def _functions(elf: ELFFile) -> Iterator[Any]:
-    for symbol in _symbols(elf):
+def _functions(symbols: Iterable[Any]) -> Iterator[Any]:
+    for symbol in symbols:
         if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
             yield symbol
 
 
 def _symbols(elf: ELFFile) -> Iterator[Any]:
     """Yield all symbols; those of a stripped library are the ones that it exports."""
-    for name in (".symtab", ".dynsym"):
-        table = elf.get_section_by_name(name)
-        if isinstance(table, SymbolTableSection):
-            yield from table.iter_symbols()
-            return
+    table = _table(elf)
+    return iter(()) if table is None else table.iter_symbols()
+
+
+def _global_symbols(elf: ELFFile) -> Iterator[Any]:
+    """Yield the symbols that are not local: they stand last, from sh_info on (ELF, "Sections")."""
+    table = _table(elf)
+    if table is not None:
+        yield from map(table.get_symbol, range(table["sh_info"], table.num_symbols()))
+
+
+def _table(elf: ELFFile) -> SymbolTableSection | None:
+    tables = map(elf.get_section_by_name, (".symtab", ".dynsym"))
+    return next((each for each in tables if isinstance(each, SymbolTableSection)), None)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from boardprof.boards.board_file import BoardSpec
 
 if TYPE_CHECKING:
+    from boardprof.cfunction import CFunction
     from boardprof.firmware.firmware import Firmware
 
 __all__ = ["BuildOptions"]
@@ -46,6 +47,7 @@ class BuildOptions:
         spec: BoardSpec,
         paths: Sequence[str | Path],
         verbose: Callable[[str], None] | None = None,
+        on_functions: Callable[[Sequence[CFunction]], None] | None = None,
     ) -> Firmware:
         """Build firmware of ``paths`` and the further sources; raises as `boardprof.build`.
 
@@ -53,7 +55,8 @@ class BuildOptions:
             spec: the board.
             paths: files and folders.
             verbose: is given each command before it runs, and compilers' warnings.
+            on_functions: as for `boardprof.firmware.builder.build`.
         """
         from boardprof.firmware.builder import build
 
-        return build(spec, paths, self, verbose=verbose)
+        return build(spec, paths, self, verbose=verbose, on_functions=on_functions)

@@ -7,12 +7,15 @@ The user's code needs no header of boardprof; the agent sees none of the user's.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
@@ -57,6 +60,11 @@ __all__ = ["Firmware", "build", "source_functions"]
 
 _DEFAULT = BuildOptions()
 
+OnFunctions = Callable[[Sequence[CFunction]], None]
+
+_Waiting = tuple[Callable[[], list[Object]], Callable[[], list[Object]]]
+"""Return the user's objects, and the agent's, once they are compiled."""
+
 
 def build(
     spec: BoardSpec,
@@ -64,6 +72,7 @@ def build(
     options: BuildOptions = _DEFAULT,
     *,
     verbose: Callable[[str], None] | None = None,
+    on_functions: OnFunctions | None = None,
 ) -> Firmware:
     """Build firmware for a board, as far as the cache does not have it.
 
@@ -73,13 +82,15 @@ def build(
         options: how; further sources are behind ``sources``. With ``-flto`` the build id is
             another one in another folder.
         verbose: is given each command before it runs, and compilers' warnings.
+        on_functions: is given the user's functions when their code is compiled, long before the
+            image may be linked; what it raises ends the build.
 
     Raises:
         UsageError: there is no such source, or a define is none.
         MissingToolError: the board's compiler, or its C library, is not installed.
         BuildError: something does not compile or link, with the compiler's own text.
     """
-    return _Build(spec, sources, options, verbose).run()
+    return _Build(spec, sources, options, verbose).run(on_functions)
 
 
 def source_functions(
@@ -129,8 +140,8 @@ class _Build:
     def functions(self) -> tuple[list[CFunction], list[Hidden]]:
         """Return the functions of the sources, and those that are hidden."""
         user = self._user_units()
-        _, compiled = self._compile([], user)
-        objects = edited(self._cc, compiled, self._flags, self._kept(user))
+        with self._compiling(user, []) as (of_user, _):
+            objects = edited(self._cc, of_user(), self._flags, self._kept(user))
         found, hidden = self._functions(objects)
         known = {name: source for name, source, _ in hidden}
         check_kept(self._flags, self._sources.files, [fn.name for fn in found], known)
@@ -145,15 +156,21 @@ class _Build:
         cflags = None if self._libc is None else self._libc.cflags
         return [user_unit(self._spec, file, self._flags, cflags) for file in self._sources.files]
 
-    def run(self) -> Firmware:
+    def run(self, on_functions: OnFunctions | None) -> Firmware:
         runtime, user = agent_units(self._spec), self._user_units()
-        agent, compiled = self._compile(runtime, user)
         brought = self._sources
-        check_machine(self._spec, [*brought.objects, *brought.archives], agent[0].path)
-        objects = [*compiled, *map(_object, brought.objects)]
-        objects = edited(self._cc, objects, self._flags, self._kept(user))
-        archives = edited(self._cc, list(map(_object, brought.archives)), self._flags)
-        functions, unseen = self._functions([*objects, *archives])
+        with self._compiling(user, runtime) as (of_user, of_agent):
+            compiled = of_user()
+            if brought.objects or brought.archives:
+                own = (compiled or of_agent())[0].path
+                check_machine(self._spec, [*brought.objects, *brought.archives], own)
+            objects = [*compiled, *map(_object, brought.objects)]
+            objects = edited(self._cc, objects, self._flags, self._kept(user))
+            archives = edited(self._cc, list(map(_object, brought.archives)), self._flags)
+            functions, unseen = self._functions([*objects, *archives])
+            if on_functions is not None:
+                on_functions(functions)
+            agent = of_agent()
         hidden = {name: source for name, source, _ in unseen}
         elsewhere = [*brought.objects, *brought.archives]
         check_kept(self._flags, brought.files, [fn.name for fn in functions], hidden, elsewhere)
@@ -246,23 +263,27 @@ class _Build:
     def _all_compilers(self) -> list[Compiler]:
         return list(dict.fromkeys(self._compilers.values()))
 
-    def _compile(
-        self, runtime: Sequence[Unit], user: Sequence[Unit]
-    ) -> tuple[list[Object], list[Object]]:
-        """Compile on all processors; of several errors, that of the first unit is raised."""
-        compilers = [self._compilers[language(Path(unit.source))] for unit in user]
-        what, files = f"compiling for {self._spec.name}", len(runtime) + len(user)
-        with activity(what, files) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
-            own = [pool.submit(self._cc.compile, unit) for unit in runtime]
-            theirs = [
-                pool.submit(cc.compile, unit) for cc, unit in zip(compilers, user, strict=True)
-            ]
-            try:
-                for done, future in enumerate(as_completed([*own, *theirs]), 1):
-                    if future.exception() is not None:
+    @contextmanager
+    def _compiling(self, user: Sequence[Unit], runtime: Sequence[Unit]) -> Iterator[_Waiting]:
+        """Compile on all processors, the user's code first; lend what waits for either.
+
+        Of several errors, that of the first unit is raised.
+        """
+        units = [(self._compilers[language(Path(unit.source))], unit) for unit in user]
+        units += [(self._cc, unit) for unit in runtime]
+        what, done = f"compiling for {self._spec.name}", itertools.count(1)
+        with activity(what, len(units)) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
+            jobs = [pool.submit(cc.compile, unit) for cc, unit in units]
+
+            def made(jobs: Sequence[Future[Object]]) -> list[Object]:
+                for job in as_completed(jobs):
+                    if job.exception() is not None:
                         break
-                    step(done)
-                return [f.result() for f in own], [f.result() for f in theirs]
+                    step(next(done))
+                return [job.result() for job in jobs]
+
+            try:
+                yield partial(made, jobs[: len(user)]), partial(made, jobs[len(user) :])
             except BuildError as error:
                 pool.shutdown(cancel_futures=True)
                 missing = missing_header(self._spec, error, self._libc)

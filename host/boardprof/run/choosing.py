@@ -7,15 +7,27 @@ from collections.abc import Callable, Mapping, Sequence
 
 from boardprof.arguments.signature import parse_signature
 from boardprof.board.board import Board
+from boardprof.cfunction import CFunction, signature
 from boardprof.errors import BuildError, UnknownNameError, UsageError
 from boardprof.firmware.firmware import Firmware
 from boardprof.run.examples import check_arguments
 from boardprof.run.plan import ALL, Plan
 
-__all__ = ["chosen_functions"]
+__all__ = ["check_early", "chosen_functions"]
 
 Note = Callable[[str], None]
 _MOST_LISTED = 8
+
+
+def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
+    """See that the arguments are those of the function, before its firmware is there.
+
+    Raises:
+        UsageError, UnknownNameError: one has no value, or there is none of that name.
+    """
+    for function in functions:
+        if function.name == plan.function and function.reason is None:
+            check_arguments(function.name, signature(function), plan.arguments.keys())
 
 
 def chosen_functions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
 
-from boardprof.arguments.signature import Signature, parse_signature
+from boardprof.arguments.signature import Signature, in_order, parse_signature
 from boardprof.cfunction import CHAR, Struct
 from boardprof.errors import UsageError
 
@@ -20,6 +20,7 @@ def check_arguments(function: str, signature: str, given: AbstractSet[str]) -> N
 
     Raises:
         UsageError: one has none.
+        UnknownNameError: there is no such parameter.
     """
     parsed = parse_signature(signature)
     missing = [name for name, _ in parsed.parameters if name not in given]
@@ -29,6 +30,7 @@ def check_arguments(function: str, signature: str, given: AbstractSet[str]) -> N
             f"{function} was called without {', '.join(missing)}.",
             hint=f"{function}{signature}; e.g. {examples}",
         )
+    in_order(function, parsed, (), dict.fromkeys(given))
 
 
 def _example(signature: Signature, name: str) -> str:

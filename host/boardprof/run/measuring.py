@@ -22,7 +22,7 @@ from boardprof.errors import (
 )
 from boardprof.firmware.firmware import Firmware
 from boardprof.report.measurement import Measurement
-from boardprof.run.choosing import chosen_functions
+from boardprof.run.choosing import check_early, chosen_functions
 from boardprof.run.long_wait import told_after
 from boardprof.run.plan import Plan
 from boardprof.run.wanted_metrics import WantedMetrics
@@ -84,7 +84,9 @@ def results(
 def _build(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     if plan.path is None:
         return None
-    firmware = plan.code.build(spec, [plan.path], listener.on_command)
+    firmware = plan.code.build(
+        spec, [plan.path], listener.on_command, lambda functions: check_early(functions, plan)
+    )
     if listener.on_sources is not None:
         listener.on_sources(firmware.sources)
     return firmware

@@ -26,6 +26,7 @@ from boardprof.toolchain.compile_unit import (
     parse_depfile,
     shadows,
 )
+from boardprof.toolchain.diagnostics import errors_first
 from boardprof.toolchain.driver import SEARCHED, Driver
 from boardprof.toolchain.tools import ToolFailure
 
@@ -220,7 +221,11 @@ class Compiler(Driver):
             command += [f"-frandom-seed={unit.source}", "-c", unit.source, "-o", str(made)]
             failure = f"{unit.folder / unit.source} does not compile"
             # In English: what is missing is read from it.
-            self._tools.run(self._cc, command, unit.folder, failure, **_ENGLISH)
+            try:
+                self._tools.run(self._cc, command, unit.folder, failure, **_ENGLISH)
+            except ToolFailure as error:
+                said = errors_first(error.stderr)
+                raise ToolFailure(failure, error.stdout, said, error.command) from error
             # The assembler alone, for a .s file, writes none.
             rule = _names_in(depfile) if depfile.exists() else f"object: {unit.source}"
             files = labelled_files(unit, rule)
