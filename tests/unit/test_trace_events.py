@@ -197,7 +197,17 @@ def test_counts_of_several_boards_are_in_stacks_of_their_own() -> None:
     assert stacks_text(both, "ticks") == "m4;layer;f 7\nm0;f 90\n"
     other.is_raw = True
     assert stacks_text(both, "ticks") == "m4;layer;f 7\nm0;f_(raw) 90\n"
-    assert stacks_text(both, "self_cpu_time_total") == "layer 18\nlayer;f 2\nf 1\n"
+    assert stacks_text(both, "self_cpu_time_total") == "layer 18000\nlayer;f 2000\nf 1000\n"
+
+
+def test_a_function_that_takes_the_board_less_than_a_microsecond_is_in_its_stacks() -> None:
+    events = [
+        call("short", 1, device_spans=(span(0.333),)),
+        call("short", 2, device_spans=(span(0.333),)),
+        call("long", 3, device_spans=(span(12.5),)),
+    ]
+    text = stacks_text(Trace(tuple(events), (), 0, 0, ()), "self_device_time_total")
+    assert text == "short 666\nlong 12500\n"
 
 
 def test_a_step_in_a_range_of_one_task_gives_it_none_of_what_others_do() -> None:

@@ -242,7 +242,7 @@ def test_stacks_are_lines_of_names_without_separators_and_own_time(tmp_path: Pat
     prof.export_stacks(tmp_path / "stacks.txt")
     text = (tmp_path / "stacks.txt").read_text()
     lines = dict(re.fullmatch(r"(\S+) (\d+)", line).groups() for line in text.splitlines())  # type: ignore[union-attr]
-    own = {event.name: int(event.self_cpu_time_total) for event in prof.events()}
+    own = {event.name: round(1000 * event.self_cpu_time_total) for event in prof.events()}
     assert int(lines['a_"layer";in_side_it']) == own["in;side it"] > 0
 
 

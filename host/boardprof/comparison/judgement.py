@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Sequence
 from fractions import Fraction
 
 from boardprof.comparison.comparison import Difference, Verdict
@@ -23,9 +21,6 @@ _MORE_IS_BETTER = re.compile(
 """Names of ratios and percentages of which there cannot be enough; of all others, less is better.
 """
 
-_MANY_PAIRS = 500
-"""Beyond, the normal approximation of the binomial distribution is as good."""
-
 _GRAINS = 2
 """A window and its calibration are each read to one step of the clock."""
 
@@ -37,7 +32,8 @@ def difference(
 
     Exact values differ if they differ: those of a deterministic board, where all samples are alike,
     or both runs made the same calls, so that the n-th stand for the same one; else there is
-    nothing to compare, since any difference may be the state's. Others differ where the
+    nothing to compare, since any difference may be the state's. So do those of its clock, if by
+    more than its steps. Others differ where the
     rank test says so with p < alpha, and by more than the steps of the clock that they are read
     from, and than the doubt about what the measuring itself takes of a call: an error of it is the
     same in all samples of a run. Where so few samples never give such a p, the verdict says so.
@@ -54,6 +50,7 @@ def difference(
         verdict = _verdict(before, after, p, alpha)
         if is_of_calls and not is_exact and verdict != "same":
             verdict = "other calls"
+        is_exact = is_exact and verdict != "noise"
     return Difference(
         name=key.name,
         shapes=key.shapes,
@@ -77,7 +74,15 @@ def difference(
 def _is_exact(before: GroupSummary, after: GroupSummary) -> bool:
     if before.summary.is_exact and after.summary.is_exact:
         return True
-    return before.is_deterministic and after.is_deterministic and _is_paired(before, after)
+    sides = (before, after)
+    if not all(side.is_deterministic for side in sides):
+        return False
+    return _is_paired(before, after) or all(_is_steady(side) for side in sides)
+
+
+def _is_steady(side: GroupSummary) -> bool:
+    """Tell whether all samples are alike, as far as the clock's steps let them be."""
+    return magnitude(side.summary.maximum - side.summary.minimum) <= _GRAINS * side.grain
 
 
 def _is_paired(before: GroupSummary, after: GroupSummary) -> bool:
@@ -100,38 +105,21 @@ def _missing(before: GroupSummary | None) -> Verdict:
 
 
 def _p(before: GroupSummary, after: GroupSummary) -> float:
-    """Return p of the rank test; on deterministic boards that of the n-th samples in pairs as well.
-
-    There the n-th samples of two runs see the same state, and a small change shows in each pair
-    where the state's own changes are larger.
-    """
+    """Return p of the rank test."""
     if sorted(before.values) == sorted(after.values):
         return 1.0
-    p = mann_whitney(before.values, after.values)
-    if _is_paired(before, after):
-        return min(p, _sign_test(before.values, after.values))
-    return p
-
-
-def _sign_test(before: Sequence[Number], after: Sequence[Number]) -> float:
-    """Return how probable it is that so few of the pairs go the other way; two-sided."""
-    pairs = list(zip(before, after, strict=True))
-    up = sum(new > old for old, new in pairs)
-    down = sum(new < old for old, new in pairs)
-    n = up + down
-    if n > _MANY_PAIRS:
-        return math.erfc(max(0, abs(up - down) - 1) / math.sqrt(2 * n))
-    tail = sum(math.comb(n, k) for k in range(min(up, down) + 1))
-    return min(1.0, 2 * tail / (1 << n))
+    return mann_whitney(before.values, after.values)
 
 
 def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: float) -> Verdict:
     if sorted(before.values) == sorted(after.values) or _is_one_value(before, after):
         return "same"
     step = _step(before, after)
+    is_within_steps = magnitude(step) <= _GRAINS * max(before.grain, after.grain)
+    if p is None and step and is_within_steps:
+        return "noise"
     if p is not None:
-        grain = max(before.grain, after.grain)
-        if p >= alpha or magnitude(step) <= _GRAINS * grain:
+        if p >= alpha or is_within_steps:
             is_few = smallest_p(before.summary.n, after.summary.n) >= alpha
             return "too few samples" if is_few else "noise"
         if magnitude(step) <= _doubt(before, after):

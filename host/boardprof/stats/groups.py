@@ -235,9 +235,9 @@ def _text(metric: Metric) -> str:
 def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source) -> GroupSummary:
     step = source.grain(metric)
     grain = step / part.most_calls
-    is_stepless = source.is_emulated is True and grain == 0 and metric not in SHARES
+    is_without_chance = source.is_emulated is True and metric not in SHARES
     # A level is found once and stands in each row: there is nothing random about it.
-    is_exact = metric in LEVELS or is_stepless
+    is_exact = metric in LEVELS or (is_without_chance and grain == 0)
     is_counted = source.is_counted(metric)
     return GroupSummary(
         key=key,
@@ -246,7 +246,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
         summary=summarize(part.values, first=source.cold.get(metric), is_exact=is_exact),
         values=tuple(part.values),
         grain=grain,
-        is_deterministic=is_stepless and is_counted,
+        is_deterministic=is_without_chance and is_counted,
         is_emulated=source.is_emulated,
         clock_kind=source.clock_kind,
         board=source.board or key.device,

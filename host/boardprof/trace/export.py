@@ -136,6 +136,9 @@ def _track(span: DeviceSpan) -> Track:
 def stacks_text(trace: Trace, metric: str) -> str:
     """Return a line a stack, the outermost first, and the sum of a metric of its own behind it.
 
+    Times are whole nanoseconds: a function of the board may take less than a microsecond, and what
+    draws flame graphs reads whole numbers.
+
     Args:
         trace: what was recorded.
         metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls. Where
@@ -158,7 +161,7 @@ def stacks_text(trace: Trace, metric: str) -> str:
         frames = (*([event.board] if are_several else []), *reversed(event.stack), name)
         stack = ";".join(map(_frame, frames))
         sums[stack] = sums.get(stack, 0) + value
-    lines = [f"{stack} {int(value)}\n" for stack, value in sums.items() if int(value) > 0]
+    lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
     if not lines:
         raise UsageError(
             f"There are no stacks: none of {len(trace.events)} events has any {metric}: not 1.",
@@ -172,14 +175,13 @@ def _frame(name: str) -> str:
 
 
 def _own(event: FunctionEvent, metric: str) -> float | None:
-    if metric == _SELF_CPU:
-        return event.self_cpu_time_total
-    if metric == _SELF_DEVICE:
-        return event.self_device_time_total
+    if metric in (_SELF_CPU, _SELF_DEVICE):
+        time_us = event.self_cpu_time_total if metric == _SELF_CPU else event.self_device_time_total
+        return None if time_us is None else 1000 * time_us
     found = event.metrics.get(metric)
     if isinstance(found, Count):
         return found.value
-    return found.microseconds if isinstance(found, Duration) else None
+    return 1000 * found.microseconds if isinstance(found, Duration) else None
 
 
 # -- files --------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ class Results:
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write a line a stack of ranges and calls, as flame graphs are made of.
+        """Write a line a stack of ranges and calls, as flame graphs are made of; times in whole ns.
 
         Args:
             path: of the file; compressed if it ends in ``.gz``.
