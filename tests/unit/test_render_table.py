@@ -155,7 +155,7 @@ class TestRule1Aggregation:
         text = report(call, call).table(col_sums=False, compat=compat)
         assert column(text, "Count") == ["4"]
         assert column(text, "Duration (us)") == ["3.00"]
-        assert column(text, "Percent") == ["50.00"]
+        assert column(text, "Percent") == ["50.00" if compat == "tvm" else "100.00"]
 
     def test_ratios_are_averaged_without_weights(self, compat: Literal["tvm"] | None) -> None:
         text = report(
@@ -387,6 +387,44 @@ def test_tvms_layout_adds_up_all_devices() -> None:
     ).table(compat="tvm")
     sums = [line.split() for line in text.splitlines() if line.startswith("Sum")]
     assert sums == [["Sum", "2", "510"]]
+
+
+def timed(name: str, *times_us: float, **more: Metric) -> list[dict[str, Metric]]:
+    return [
+        {
+            "Name": name,
+            "Duration (us)": Duration(time_us),
+            "Percent": Percent(1.0),
+            "Device": "native",
+            "Count": Count(1),
+            **more,
+        }
+        for time_us in times_us
+    ]
+
+
+def test_one_sample_that_was_interrupted_changes_neither_order_nor_shares() -> None:
+    """20 us of 8 ms are fast's; its median is 2 us, and that of slow 6."""
+    slow = timed("slow", *[6.0] * 9, 7.0)
+    fast = timed("fast", *[2.0] * 9, 8000.0)
+    found = report(*fast, *slow)
+    assert [line[0] for line in rows(found.table(col_sums=False))[1:]] == ["slow", "fast"]
+    assert column(found.table(), "Percent") == ["75.00", "25.00", "", "100.00"]
+    tvms = found.table(compat="tvm", col_sums=False)
+    assert [line[0] for line in rows(tvms)[1:]] == ["fast", "slow"]
+    assert column(tvms, "Percent") == ["10.00", "10.00"]
+
+
+def test_a_share_is_of_what_was_measured_whatever_the_board_did_besides() -> None:
+    """A set-up between the samples is in the device's Total."""
+    found = report(*timed("f", 1.0, 3.0), *timed("g", 6.0), native={"Duration (us)": Duration(90)})
+    assert column(found.table(), "Percent") == ["60.00", "40.00", "", "100.00", ""]
+
+
+def test_what_has_no_share_gets_none() -> None:
+    part = [{key: value for key, value in row.items() if key != "Percent"} for row in timed("p", 9)]
+    found = report(*timed("f", 1.0), *part)
+    assert column(found.table(), "Percent") == ["", "100.00", "", "100.00"]
 
 
 def test_the_share_of_each_device_is_summed_for_itself_in_ours_and_over_all_in_tvms() -> None:

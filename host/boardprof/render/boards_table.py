@@ -20,7 +20,6 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
     SORT_COLUMNS,
     PerCall,
-    largest_first,
     merge_calls,
     per_call_medians,
 )
@@ -28,6 +27,7 @@ from boardprof.render.cells import cell, display_width, escaped, per_call_cell
 from boardprof.render.labels import LABEL, LabelledKey, labelled_groups
 from boardprof.render.mixed import mixed_columns, mixed_note
 from boardprof.render.table import configuration_lines, headers_of
+from boardprof.render.typical import Typical
 from boardprof.report.calls import Calls, Row
 from boardprof.report.report import Report
 
@@ -89,9 +89,13 @@ class _Samples:
     def order(self, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
         """Return the functions' numbers, the one that is largest on a board first."""
         groups = labelled_groups(self._calls, by_flags=False)
-        pairs = zip(groups.keys, merge_calls(self._calls, groups), strict=True)
-        there = {self.function(key): row for key, row in pairs if key.device == device}
-        return largest_first([there.get(function, {}) for function in functions], SORT_COLUMNS)
+        typical = Typical(self._calls, groups, merge_calls(self._calls, groups))
+        there = [number for number, key in enumerate(groups.keys) if key.device == device]
+        places: dict[_Function, int] = {}
+        for number in typical.order(there):
+            places.setdefault(self.function(groups.keys[number]), len(places))
+        last = len(places)
+        return sorted(range(len(functions)), key=lambda n: places.get(functions[n], last))
 
     @property
     def notes(self) -> Sequence[str]:

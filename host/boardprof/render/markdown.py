@@ -15,14 +15,16 @@ from boardprof.render.aggregate import (
     LEVELS,
     SHARE,
     SORT_COLUMNS,
-    largest_first,
-    merge_rows,
+    merge_calls,
     per_call_median,
 )
 from boardprof.render.cells import cell, escaped, per_call_cell
 from boardprof.render.labels import LABEL
 from boardprof.render.mixed import mixed_columns, mixed_note
 from boardprof.render.names import KEY_COLUMNS, text_of
+from boardprof.render.typical import Typical
+from boardprof.report.calls import Calls
+from boardprof.report.groups import grouped
 from boardprof.report.report import Report, Row
 
 __all__ = ["code", "markdown_table", "render_markdown"]
@@ -66,14 +68,14 @@ def markdown_table(headers: list[str], rows: list[list[str]], *, left: int = 1) 
 
 
 def _device(report: Report, device: str, rows: list[Row]) -> str:
-    groups: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        key = tuple(text_of(row.get(column, "")) for column in ("Name", "Hash", *_KEYS))
-        groups.setdefault(key, []).append(row)
-    samples = list(groups.values())
-    merged = [merge_rows(group) for group in samples]
-    order = largest_first(merged, SORT_COLUMNS)
-    samples, merged = [samples[i] for i in order], [merged[i] for i in order]
+    calls = Calls(rows)
+    groups = grouped(
+        tuple(text_of(row.get(column, "")) for column in ("Name", "Hash", *_KEYS)) for row in rows
+    )
+    typical = Typical(calls, groups, merge_calls(calls, groups))
+    order = typical.order()
+    samples = [[rows[number] for number in groups.rows[i]] for i in order]
+    merged = [typical.merged[i] for i in order]
     keys = [column for column in _KEYS if any(column in r for r in merged)]
     numbers = _number_columns(merged)
     headers = ["Name", *keys, *(code(column) for column in numbers), "Samples"]

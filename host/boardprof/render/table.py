@@ -7,8 +7,9 @@ configuration. Six columns always come first, others follow in byte order.
 
 Ours differs in this: lines have no trailing blanks, columns without a value are
 left out, beside each sum stands the median per call, several devices have a sum
-each, rows without a duration are sorted by instructions or ticks, unprintable
-text is escaped, and what cannot be merged is named below.
+each, rows without a duration are sorted by instructions or ticks, order and
+Percent go by medians, unprintable text is escaped, and what cannot be merged is
+named below.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from boardprof.render.cells import (
 )
 from boardprof.render.labels import labelled_groups
 from boardprof.render.mixed import mixed_columns, mixed_note
+from boardprof.render.typical import Typical
 from boardprof.report.calls import Calls
 from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
@@ -79,8 +81,13 @@ def render_table(
     calls = report.calls
     groups = _groups(calls, compat) if aggregate else grouped(range(len(calls)))
     merged = merge_calls(calls, groups, compat)
-    sorted_by = SORT_COLUMNS if compat is None else SORT_COLUMNS[:1]
-    order = largest_first(merged, sorted_by) if sort else range(len(merged))
+    order: Sequence[int] = range(len(merged))
+    if compat is None:
+        typical = Typical(calls, groups, merged)
+        merged = typical.merged
+        order = typical.order() if sort else order
+    elif sort:
+        order = largest_first(merged, SORT_COLUMNS[:1])
     mixed = mixed_columns(calls, merged) if compat is None else {}
     tail = _sum_rows(merged, order, compat, mixed) if col_sums else []
     tail += _total_rows(report, with_device=compat is None)
