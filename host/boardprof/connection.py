@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgpack
@@ -14,6 +15,7 @@ import msgpack
 from boardprof.board.board import Board
 from boardprof.board.describe import fetch_dictionary
 from boardprof.boards.board_file import BOARD_FILE, BoardSpec
+from boardprof.boards.determinism import played_by
 from boardprof.boards.finding import (
     board_spec,
     default_board,
@@ -35,6 +37,7 @@ from boardprof.link.silence import DEFAULT_LIMIT_S
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
+from boardprof.transport.behind import commands_behind
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "connect", "guard_calls", "open_line"]
 
@@ -63,6 +66,7 @@ def connect(
     timeout_s: float | None = None,
     takeover: bool = False,
     key_file: str | Path | None = None,
+    clock: str | None = None,
     on_console: Callable[[str], None] | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> Board:
@@ -85,6 +89,8 @@ def connect(
         takeover: take the board even if another host has it; that host is told by whom.
         key_file: file with the key that the agent at a TCP port asks for, readable by its owner
             alone. None takes the key from the environment variable BOARDPROF_KEY, if it is there.
+        clock: ``measured``, ``declared`` or ``simulated``, whatever the board's file says; None: as
+            that says, but simulated where the other end of the port is an emulator of this machine.
         on_console: gets each line that the board prints beside its frames, as it comes.
         on_note: gets what takes its time, such as that the board's simulator is built.
 
@@ -131,6 +137,8 @@ def connect(
         hello_s=hello_s,
         timeout_s=timeout_s,
         takeover=takeover,
+        clock=clock,
+        behind=() if port is None or clock is not None else commands_behind(port),
         on_console=on_console,
         is_of_this_host=port is None and spec.build.arch == "posix",
         is_started=port is None,
@@ -145,13 +153,16 @@ def attach(
     hello_s: float = _HELLO_TIMEOUT_S,
     timeout_s: float | None = None,
     takeover: bool = False,
+    clock: str | None = None,
+    behind: Sequence[Sequence[str]] = (),
     on_console: Callable[[str], None] | None = None,
     is_of_this_host: bool = False,
     is_started: bool = False,
 ) -> Board:
     """Begin a session over an open transport; closes it when that fails. Raises as `connect`.
 
-    ``is_started``: the board was started here; ``is_of_this_host``: as a program of this machine.
+    ``is_started``: the board was started here; ``is_of_this_host``: as a program of this machine;
+    ``behind``: the command lines of the programs at the line's other end, where they are known.
     """
     claim = make_claim(takeover=takeover)
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
@@ -166,6 +177,9 @@ def attach(
                 f"not {spec.name!r}.",
                 hint=f"give -b {dictionary.board}, or no -b, or the port of the other board",
             )
+        spec = played_by(spec, behind)
+        if clock is not None:
+            spec = replace(spec, clock=replace(spec.clock, kind=clock, emulated=False))
         session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
         guard_calls(session, dictionary, spec, timeout_s)
         layouts = layouts_for(spec.folder)

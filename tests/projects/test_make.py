@@ -44,13 +44,17 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def running(image: Path) -> Iterator[str]:
+def running(image: Path, *options: str) -> Iterator[str]:
     """Start an image with its line at a port; yields the port as -p takes it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:  # which QEMU inherits
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         command = ["qemu-system-riscv32", "-M", "virt", "-bios", "none", "-display", "none"]
         command += ["-monitor", "none", "-kernel", str(image), "-serial", "chardev:line"]
-        command += ["-chardev", f"socket,id=line,fd={listener.fileno()},server=on,wait=off"]
+        command += [
+            *options,
+            "-chardev",
+            f"socket,id=line,fd={listener.fileno()},server=on,wait=off",
+        ]
         with subprocess.Popen(command, pass_fds=[listener.fileno()]) as process:
             try:
                 yield f"socket://{address}"
@@ -98,15 +102,36 @@ def test_a_board_that_boardprof_does_not_know_says_itself_what_it_is(tmp_path: P
         with connected(port) as board:
             assert board.spec.name == "my-board"
             assert board.functions.isqrt(1000000) == 1000
-        done = boardprof("run", "-p", port, "isqrt", "x=1000000", "--repeat", "2")
+        run = ("run", "-p", port, "isqrt", "x=1000000", "--repeat", "2")
+        done = boardprof(*run, "--clock", "declared")
         assert done.code == 0, done.err
         assert rows(done.out) == ["isqrt"]
         assert " my-board " in done.out
         assert "my-board clock: declared" in done.out
+        done = boardprof(*run)
+        assert (done.code, done.out) == (2, "")
+        assert "without -icount, QEMU's counters show the host's time" in done.err
         done = boardprof("info", "-p", port)
         assert done.out.startswith("my-board: a board that boardprof has no description of\n")
         with pytest.raises(BoardError, match="is of the board 'my-board', not 'qemu-rv32'"):
             connected(port, "qemu-rv32")
+
+
+def test_the_clock_of_a_board_that_an_emulator_plays_is_simulated_and_there_is_no_duration(
+    tmp_path: Path,
+) -> None:
+    """Its agent says that it is a board of a declared clock, as on a desk."""
+    made(tmp_path, "BOARDPROF_BOARD=my-board")
+    icount = ("-icount", "shift=0,sleep=off")
+    with running(tmp_path / "thermostat.elf", *icount) as port, connected(port) as board:
+        found = board.profile("isqrt", 1000000, repeat=2)
+        assert {"instructions", "ticks"} <= {*found.calls[0]}
+        assert {"Duration (us)", "cycles"}.isdisjoint(found.calls[0])
+        assert found.configuration["my-board clock"] == (
+            "simulated, 10,000,000 ticks a second of the emulator's own time; there is no "
+            "Duration: qemu-system-riscv32 is behind its port"
+        )
+        assert "no cycle model" in str(found.configuration["my-board unsupported"])
 
 
 def test_a_known_board_at_a_port_needs_no_name(project: Path) -> None:

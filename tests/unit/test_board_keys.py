@@ -222,9 +222,10 @@ def test_qemu_without_a_fixed_shift_counts_no_instructions(
     tmp_path: Path, options: str, found: str
 ) -> None:
     text = BOARD.replace('"emulator"', f'"qemu-system-riscv32", {options}"-M", "virt"')
-    reason = f"{found}, QEMU's counters show the host's time; launch.command needs -icount shift=N"
+    reason = f"{found}, QEMU's counters show the host's time; it needs -icount shift=N"
     assert spec_of(tmp_path, text).unsupported == {
         "instructions": reason,
+        "ticks": reason,
         "cycles": "the emulator has none",
     }
 

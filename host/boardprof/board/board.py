@@ -129,6 +129,7 @@ class Board:
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
+            clock_reason=spec.clock.reason,
             emulated=spec.clock.is_emulated,
             port=session.transport.name,
             agent_version=dictionary.agent_version,

@@ -19,11 +19,13 @@ class ClockSpec:
         time_scale: wall seconds that a second of the board's clock may take; the host is patient
             by so much.
         emulated: a simulator plays the board, cycle by cycle: its clock is as good as the real one.
+        reason: why it is taken for that, where neither board.toml nor the user says so.
     """
 
     kind: str
     time_scale: float = 1.0
     emulated: bool = False
+    reason: str = ""
 
     @property
     def is_emulated(self) -> bool:

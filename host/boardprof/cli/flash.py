@@ -99,6 +99,7 @@ def _checked(
         baud=options["baud"],
         timeout_s=options["timeout"],
         takeover=options["takeover"],
+        clock=options["clock"],
         key_file=options["key_file"],
     ) as connected:
         runs = connected.welcome.build_id

@@ -34,6 +34,7 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
         baud=options["baud"],
         timeout_s=options["timeout"],
         takeover=options["takeover"],
+        clock=options["clock"],
         key_file=options["key_file"],
         on_console=echo_console if options["console"] else None,
         on_note=echo_note,

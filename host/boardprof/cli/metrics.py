@@ -33,6 +33,7 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
         baud=options["baud"],
         timeout_s=options["timeout"],
         takeover=options["takeover"],
+        clock=options["clock"],
         key_file=options["key_file"],
         on_note=echo_note,
     ) as connected:

@@ -62,6 +62,11 @@ def port_options(command: Command) -> Command:
             help="Longest time of a call on the board's clock. [10; 30 of silence if unguarded]",
         ),
         click.option(
+            "--clock",
+            type=click.Choice(["measured", "declared", "simulated"]),
+            help="What the board's clock is. [as its file says, or the emulator at its port]",
+        ),
+        click.option(
             "--baud",
             type=Whole(min=1),
             metavar="N",

@@ -195,7 +195,18 @@ def _plan(
         raise UsageError("-b names no board.", hint="`boardprof boards` lists them")
     metrics = options["metrics"]
     as_given = (
-        *("port", "baud", "takeover", "key_file", "image", "warmup", "repeat", "number", "cold"),
+        *(
+            "port",
+            "baud",
+            "takeover",
+            "clock",
+            "key_file",
+            "image",
+            "warmup",
+            "repeat",
+            "number",
+            "cold",
+        ),
         *("sweep", "flash", "expect", "tolerance", "save_output"),
     )
     return Plan(

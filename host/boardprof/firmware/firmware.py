@@ -57,6 +57,7 @@ class Firmware:
         baud: int | None = None,
         timeout_s: float | None = None,
         takeover: bool = False,
+        clock: str | None = None,
         key_file: str | Path | None = None,
         on_console: Callable[[str], None] | None = None,
         on_note: Callable[[str], None] | None = None,
@@ -70,6 +71,7 @@ class Firmware:
             baud: as for `boardprof.connect`, and so are the others.
             timeout_s: longest time that a call may take.
             takeover: take the board even if another host has it.
+            clock: as for `boardprof.connect`.
             key_file: file with the key that the agent at a TCP port asks for.
             on_console: gets each line that the board prints.
             on_note: gets what takes its time, such as that the board's simulator is built.
@@ -87,6 +89,7 @@ class Firmware:
             baud=baud,
             timeout_s=timeout_s,
             takeover=takeover,
+            clock=clock,
             key_file=key_file,
             on_console=on_console,
             on_note=on_note,

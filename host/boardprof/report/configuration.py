@@ -99,7 +99,8 @@ def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
     ticks = "".join(f", {hz:,} {what} a second" for hz, what in sorted(rates))
     if device.clock_kind == "simulated":
         own = f"{ticks} of" if ticks else ", by"
-        return f"simulated{own} the emulator's own time; there is no Duration"
+        why = f": {device.clock_reason}" if device.clock_reason else ""
+        return f"simulated{own} the emulator's own time; there is no Duration{why}"
     return f"{device.clock_kind}{ticks}" + (", of a simulated board" if device.emulated else "")
 
 

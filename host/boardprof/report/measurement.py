@@ -45,6 +45,7 @@ class Device:
         unsupported: counter name -> why there is no such count.
         collectors: as its dictionary has them; what it takes to decode the blobs again.
         cflags: what all code for the board is compiled with.
+        clock_reason: why the clock is taken for that, where its description does not say so.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Device:
     unsupported: dict[str, str]
     collectors: tuple[CollectorInfo, ...] = ()
     cflags: tuple[str, ...] = ()
+    clock_reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@ def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener:
         "baud": plan.baud,
         "timeout_s": plan.timeout_s,
         "takeover": plan.takeover,
+        "clock": plan.clock,
         "key_file": plan.key_file,
         "on_console": listener.on_console,
         "on_note": listener.on_note,

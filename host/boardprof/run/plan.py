@@ -40,6 +40,7 @@ class Plan:
     baud: int | None = None
     timeout_s: float | None = None
     takeover: bool = False
+    clock: str | None = None
     key_file: str | None = None
     image: str | None = None
     metrics: tuple[str, ...] | None = None
