@@ -310,15 +310,10 @@ class DeviceFaultError(DeviceError):
 
 
 class DeviceBoundsError(DeviceError):
-    """The called code wrote outside of an array that it was given.
-
-    Attributes:
-        array: the parameter's name.
-        offset: of the first byte that has changed, from the array's begin; may be negative.
-    """
+    """The called code wrote before or behind ``array``: byte ``offset`` from its begin changed."""
 
     def __init__(self, message: str, *, array: str, offset: int, hint: str | None = None) -> None:
-        """Keep the place beside the message."""
+        """Keep the parameter's name and the first such byte beside the message."""
         super().__init__(message, hint=hint)
         self.array, self.offset = array, offset
 

@@ -19,6 +19,7 @@ from boardprof.errors import (
     BusyError,
     CheckFailedError,
     DecodeError,
+    DeviceBoundsError,
     DeviceEndedError,
     DeviceError,
     DeviceFaultError,
@@ -53,6 +54,7 @@ TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (BoardTimeoutError, BoardprofError, 5),
     (DeviceError, BoardprofError, 6),
     (DeviceFaultError, DeviceError, 6),
+    (DeviceBoundsError, DeviceError, 6),
     (DeviceResetError, DeviceError, 6),
     (DeviceEndedError, DeviceError, 6),
     (DeviceTimeoutError, DeviceError, 6),
@@ -197,6 +199,7 @@ class TestTimeoutConsole:
         DeviceResetError("m", code=2),
         DeviceFaultError("m", code=14, cause="divide", pc=4, location=Location("a.c", 3, "f")),
         DeviceTimeoutError("m", code=15, limit_s=0.5),
+        DeviceBoundsError("m", array="y", offset=-4, hint="h"),
         MissingToolError("tool", "package"),
     ],
 )
