@@ -43,26 +43,29 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Board]:
     spec = load_board(folder)
     with running_agent(RING, spec=spec) as (_, port), connect(spec, port) as connected:
         # What a busy machine is late to take is not lost: nothing is sent again without credit.
-        connected.session.client.rtt.floor_s = 60.0
+        connected.session.client.rtt.floor_s = 5.0
         yield connected
 
 
 def test_a_ring_of_64_bytes_loses_none_of_an_upload(board: Board) -> None:
     content = random.Random(64).randbytes(20_000)
+    before = board.functions.ring_dropped()
     block = board.memory.alloc(len(content))
     board.memory.write(block, content)
     assert board.memory.read(block) == content
-    assert board.functions.ring_dropped() == 0
+    assert board.functions.ring_dropped() == before
     board.memory.free(block)
 
 
 def test_nor_of_a_thousand_calls(board: Board) -> None:
-    assert [board.functions.ring_dropped() for _ in range(1000)] == [0] * 1000
+    assert len({board.functions.ring_dropped() for _ in range(1000)}) == 1
 
 
 def test_the_ring_does_drop_what_is_sent_without_credit(board: Board) -> None:
     """The control: 64 bytes that nobody has taken, and the rest is gone."""
+    before = board.functions.ring_dropped()
     board.session.transport.write(b"\1" * 4096, 1.0)
     dropped = board.functions.ring_dropped()
+    assert isinstance(before, int)
     assert isinstance(dropped, int)
-    assert dropped > 0
+    assert dropped > before
