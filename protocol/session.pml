@@ -57,7 +57,7 @@ bool wrong[HOSTS * CALLS];
 
 /* The board. Begins are counted from 1; their number stands for the boot id, and for where the
  * sequence numbers of the session begin. */
-byte session; /* the host's number + 1; 0: none */
+byte session; /* the host's number + 1, told by id and nonce; 0: none */
 byte begin;   /* of the session, 0: none */
 byte begins;
 byte resets;

@@ -179,8 +179,8 @@ class AgentBoard(ABC):
         """Begin a session."""
         said = {"magic": HELLO_MAGIC, "version_min": versions[0], "version_max": versions[1]}
         body = HELLO.struct.build({**said, "mtu": 65535, "nonce": nonce}) + tail
-        (answer,) = self.exchange(Frame(FrameKind.HELLO, session, 0, body, header_version))
-        assert (answer.kind, answer.session, answer.sequence) == (FrameKind.WELCOME, session, 0)
+        (answer,) = self.exchange(Frame(FrameKind.HELLO, session, nonce, body, header_version))
+        assert (answer.kind, answer.session, answer.sequence) == (FrameKind.WELCOME, session, nonce)
         fields = WELCOME.struct.parse(answer.body)
         self.session, self.sequence = session, fields.last_sequence
         return Welcomed(answer, fields)

@@ -54,18 +54,21 @@ static bool bp_is_hello(uint16_t session, const uint8_t *body, size_t length) {
     return length >= BP_HELLO_LEN && bp_get_u32(body) == BP_HELLO_MAGIC && session != 0;
 }
 
-/* A late duplicate of this session's own HELLO must not forget what the session has done. */
+/* A late duplicate of this session's own HELLO must not forget what the session has done. Another
+ * host may have drawn the same id, but not the same nonce. */
 static bool bp_begins(const bp_agent_t *agent, uint16_t session, const uint8_t *body) {
     bool speaks = body[4] <= BP_PROTOCOL_VERSION && BP_PROTOCOL_VERSION <= body[5];
-    return speaks && session != agent->session;
+    return speaks && (session != agent->session || bp_get_u32(body + 8) != agent->nonce);
 }
 
-static void bp_hello(bp_agent_t *agent, uint16_t session, const uint8_t *body, size_t length) {
+static void bp_hello(bp_agent_t *agent, uint16_t session, uint32_t sequence, const uint8_t *body,
+                     size_t length) {
     if (!bp_is_hello(session, body, length)) {
         return;
     }
     if (bp_begins(agent, session, body)) {
         agent->session = session;
+        agent->nonce = bp_get_u32(body + 8);
         agent->reply_length = 0;
         /* Not once for all: a collector's init may have found other counters than at the start. */
         agent->dictionary_hash = bp_dictionary_hash(agent);
@@ -80,7 +83,7 @@ static void bp_hello(bp_agent_t *agent, uint16_t session, const uint8_t *body, s
 #endif
         /* Where a board has no entropy, the host's nonce still tells one boot from the next. */
         if (agent->boot_id == 0) {
-            agent->boot_id = (bp_port_boot_id() ^ bp_get_u32(body + 8)) | 1u;
+            agent->boot_id = (bp_port_boot_id() ^ agent->nonce) | 1u;
         }
         /* Far from the numbers of all earlier begins of a session with this id: a late HELLO may
          * begin it again, after a reset, say, and its CALLs must not run again. */
@@ -105,7 +108,7 @@ static void bp_hello(bp_agent_t *agent, uint16_t session, const uint8_t *body, s
     uint8_t buffer[BP_FRAME_BUFFER(BP_WELCOME_LEN)];
     bp_welcome_put(buffer + BP_FRAME_BODY(BP_FRAME_RAW(BP_WELCOME_LEN)), &welcome);
     bp_send_small(buffer, BP_FRAME_RAW(BP_WELCOME_LEN), BP_WELCOME_LEN, BP_KIND_WELCOME, session,
-                  0);
+                  sequence);
 }
 
 static int bp_dispatch(bp_call_t *call) {
@@ -189,7 +192,7 @@ static void bp_handle(bp_agent_t *agent, int length) {
     uint32_t sequence = bp_get_u32(frame + 3);
     uint32_t ahead = sequence - agent->last_sequence;
     if ((frame[0] & 15u) == BP_KIND_HELLO) { /* of any version */
-        bp_hello(agent, session, frame + BP_FRAME_HEADER, body_length);
+        bp_hello(agent, session, sequence, frame + BP_FRAME_HEADER, body_length);
     } else if (frame[0] != (BP_PROTOCOL_VERSION << 4 | BP_KIND_CALL)) {
 #if BP_CFG_BULK
         bp_aside(agent, body_length);

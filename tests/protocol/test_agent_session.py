@@ -92,6 +92,23 @@ def test_hello_again_in_the_same_session_keeps_what_the_session_has_done(
     assert board.lib.test_counted == 1
 
 
+def test_hello_with_the_present_id_and_another_nonce_begins_a_session_of_its_own(
+    board: MemoryBoard,
+) -> None:
+    """Two hosts draw the same id in one of 65,535 cases."""
+    first = board.hello(session=9, nonce=0x11111111).fields
+    call = board.frame(board.names().index("count"))
+    assert len(board.exchange(call)) == 1
+    second = board.hello(session=9, nonce=0x22222222).fields
+    assert second.boot_id == first.boot_id
+    # SPEC.md 3.1: boot_id * 2^16 more than the last number.
+    assert second.last_sequence == (call.sequence + (first.boot_id << 16)) & 0xFFFFFFFF
+    assert [each.kind for each in board.exchange(call)] == [FrameKind.NO_SESSION]
+    assert board.lib.test_counted == 1
+    again = board.hello(session=9, nonce=0x22222222).fields
+    assert again.last_sequence == second.last_sequence
+
+
 def test_a_new_session_begins_at_other_numbers_and_forgets_the_kept_reply(
     small: MemoryBoard,
 ) -> None:

@@ -93,11 +93,14 @@ class Host:
             session: the class to be tried.
         """
         self.world = world
+
+        def drawn(bits: int) -> int:
+            """Return session ids of which many are alike; they have 16 bits."""
+            number = rng.getrandbits(bits)
+            return number & rng.choice([0xFFFF, 1]) if bits == 16 else number
+
         self.session = session(
-            SimTransport(world),
-            timeout_s=timeout_s,
-            clock=world.clock,
-            random_bits=rng.getrandbits,
+            SimTransport(world), timeout_s=timeout_s, clock=world.clock, random_bits=drawn
         )
         self.id = self.session.client.session
         self._rng = rng

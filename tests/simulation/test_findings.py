@@ -10,11 +10,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.errors import BusyError, DeviceResetError
+from boardprof.errors import BusyError, DeviceResetError, RpcError
 from boardprof.link.bulk import Channels
 from boardprof.link.session import Session
 from boardprof.transport.faults import Fault, Faults, LateDuplicate, Lose, Way
-from boardprof_protocol.codes import FrameKind
+from boardprof_protocol.codes import ErrorCode, FrameKind
 from tests.simulation.agent import FUNCTIONS, Agent, build_agent
 from tests.simulation.line import SimTransport, World
 from tests.simulation.play import functions_of
@@ -37,11 +37,11 @@ class Bench:
         faults = Faults()
         self.world = World(agent, faults, latency_us=100, byte_us=0, entropy=lambda: next(boots))
 
-    def host(self, session: int, timeout_s: float = 4.0) -> Session:
+    def host(self, session: int, timeout_s: float = 4.0, nonce: int = 0) -> Session:
         """Return a host whose session has this id, and whose question the id behind it."""
 
         def drawn(bits: int) -> int:
-            return session - 1 if bits == 16 else 0
+            return session - 1 if bits == 16 else nonce
 
         return Session(
             SimTransport(self.world), timeout_s=timeout_s, clock=self.world.clock, random_bits=drawn
@@ -102,6 +102,26 @@ def test_so_it_is_behind_a_reset(bench: Bench) -> None:
     with pytest.raises(DeviceResetError):
         bench.call(host, "note", 0xBBBB)
     assert bench.notes() == [0xAAAA]
+
+
+# -- two hosts that draw the same session id ----------------------------------------------
+
+
+def test_a_host_that_draws_the_present_id_begins_a_session_and_the_other_is_told(
+    bench: Bench,
+) -> None:
+    first, second = bench.host(7, nonce=1), bench.host(7, nonce=2)
+    first.open()
+    block = bench.call(first, "bp.alloc", 64)
+    bench.call(first, "note", 0xAAAA)
+    second.open()
+    with pytest.raises(RpcError) as caught:  # it has none of the other's blocks
+        bench.call(second, "bp.free", block)
+    assert caught.value.code == ErrorCode.BAD_HANDLE
+    bench.call(second, "note", 0xBBBB)
+    with pytest.raises(BusyError):
+        bench.call(first, "note", 0xCCCC)
+    assert bench.notes() == [0xAAAA, 0xBBBB]
 
 
 # -- a reset behind PROGRESS --------------------------------------------------------------

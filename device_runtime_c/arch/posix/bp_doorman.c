@@ -82,8 +82,9 @@ static void bp_doorman_end_active(const uint8_t *owner) {
 }
 
 /* A HELLO with `length` bytes of body has come from a guest, and `rest` bytes behind it. */
-static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, const uint8_t *body,
-                             size_t length, const uint8_t *rest, size_t rest_length) {
+static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, uint32_t sequence,
+                             const uint8_t *body, size_t length, const uint8_t *rest,
+                             size_t rest_length) {
     uint8_t frame[BP_FRAME_BUFFER(BP_DOORMAN_HELLO)];
     size_t lead = BP_FRAME_LEAD(BP_FRAME_RAW(BP_DOORMAN_HELLO));
     uint8_t hello[BP_DOORMAN_HELLO] = {0}; /* without a claim: no takeover, no name */
@@ -92,7 +93,7 @@ static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, const uint8_t 
     const uint8_t *owner = hello + BP_HELLO_LEN + 1;
     if (bp_doorman_is_taken()) {
         if ((hello[BP_HELLO_LEN] & BP_CLAIM_TAKEOVER) == 0) {
-            bp_doorman_say(guest->fd, BP_KIND_BUSY, session, 0, bp_doorman.owner);
+            bp_doorman_say(guest->fd, BP_KIND_BUSY, session, sequence, bp_doorman.owner);
             /* Not closed yet: a close with bytes unread would take the answer away. */
             shutdown(guest->fd, SHUT_WR);
             guest->answered = true;
@@ -103,7 +104,7 @@ static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, const uint8_t 
     memcpy(frame + lead + BP_FRAME_HEADER, hello, known);
     struct iovec bytes[] = {
         {.iov_base = frame,
-         .iov_len = bp_frame_seal(frame, lead, known, BP_KIND_HELLO, session, 0)},
+         .iov_len = bp_frame_seal(frame, lead, known, BP_KIND_HELLO, session, sequence)},
         {.iov_base = (void *)(uintptr_t)rest, .iov_len = rest_length},
     };
     if (!bp_door_pass(bp_doorman.door, guest->fd, bytes, 2)) {
@@ -131,12 +132,13 @@ static void bp_doorman_judge(bp_guest_t *guest, const uint8_t *rest, size_t rest
     const uint8_t *body = frame + BP_FRAME_HEADER;
     size_t body_length = (size_t)length - BP_FRAME_HEADER - BP_FRAME_CRC;
     uint16_t session = bp_get_u16(frame + 1);
+    uint32_t sequence = bp_get_u32(frame + 3);
     if ((frame[0] & 15u) == BP_KIND_HELLO) {
         if (body_length >= BP_HELLO_LEN && bp_get_u32(body) == BP_HELLO_MAGIC && session != 0) {
-            bp_doorman_hello(guest, session, body, body_length, rest, rest_length);
+            bp_doorman_hello(guest, session, sequence, body, body_length, rest, rest_length);
         }
     } else if (frame[0] == (BP_PROTOCOL_VERSION << 4 | BP_KIND_CALL)) {
-        bp_doorman_say(guest->fd, BP_KIND_NO_SESSION, session, bp_get_u32(frame + 3), NULL);
+        bp_doorman_say(guest->fd, BP_KIND_NO_SESSION, session, sequence, NULL);
     }
 }
 

@@ -199,6 +199,7 @@ struct bp_agent {
     uint32_t boot_id; /* 0: no host has said hello yet */
     uint32_t dictionary_hash;
     uint32_t last_sequence; /* of the last call that was taken */
+    uint32_t nonce;         /* of the HELLO that began the session */
     uint16_t session;       /* 0: none */
     uint16_t reply_length;  /* bytes of the cached reply in `tx`, 0: none */
     uint16_t rx_length;

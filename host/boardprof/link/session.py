@@ -123,9 +123,10 @@ class Session:
             BusyError: another host has the board.
             ProtocolMismatchError: the board speaks another version.
         """
-        hello = hello_body(self._random_bits(32)) + self._claim
+        nonce = self._random_bits(32)
+        hello = hello_body(nonce) + self._claim
         kind, body, *_ = self._line.exchange(
-            FrameKind.HELLO, 0, hello, None, "HELLO", self.timeout_s
+            FrameKind.HELLO, nonce, hello, None, "HELLO", self.timeout_s
         )
         if kind == FrameKind.BUSY:
             raise in_use(self.transport.name, body)
@@ -223,11 +224,12 @@ class Session:
         answer = None
         own = client.session
         client.session = 1 + (own + self._random_bits(16) % 0xFFFE) % 0xFFFF
-        hello = hello_body(self._random_bits(32), version=0)
+        nonce = self._random_bits(32)
+        hello = hello_body(nonce, version=0)
         silence_s = max(client.rtt.timeout_s, _WHY_S)
         try:
             with contextlib.suppress(BoardTimeoutError, LinkError):
-                answer = self._line.ask(FrameKind.HELLO, 0, hello, "HELLO", silence_s)[:2]
+                answer = self._line.ask(FrameKind.HELLO, nonce, hello, "HELLO", silence_s)[:2]
         finally:
             client.forget()
             client.session = own
