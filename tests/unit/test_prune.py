@@ -65,7 +65,13 @@ def test_what_a_killed_build_has_left_goes(tmp_path: Path) -> None:
 
 def test_what_is_used_is_marked(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    path = aged(tmp_path, "tables/1/bp_table.c", days=40)
-    cache.read("tables", "1", "bp_table.c")
-    assert time.time() - path.stat().st_mtime < DAY_S
+    text = cache.write("f", "functions", "1.json")
+    (tmp_path / "x.o").write_bytes(b"")
+    stored = cache.store(tmp_path / "x.o", "edited", "1")
+    for path in (text, stored):
+        os.utime(path, (0, 0))
+    assert cache.read("functions", "1.json") == "f"
+    assert cache.find("x.o", "edited", "1") == stored
+    assert time.time() - text.stat().st_mtime < DAY_S
+    assert time.time() - stored.stat().st_mtime < DAY_S
     assert prune(tmp_path, largest_bytes=0) == []

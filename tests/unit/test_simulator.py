@@ -183,7 +183,7 @@ def test_who_waits_for_another_process_is_told_and_gives_up_in_time(
     tmp_path: Path, cache: Path
 ) -> None:
     spec, notes = board(tmp_path), list[str]()
-    lock = cache / "simulators" / f"{built(spec).parent.name}.lock"
+    lock = cache / "simulators" / f"{built(spec).parent.parent.name}.lock"
     built(spec).unlink()
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -198,7 +198,7 @@ def test_who_waits_for_another_process_is_told_and_gives_up_in_time(
 
 def test_a_builder_that_was_killed_leaves_no_lock(tmp_path: Path, cache: Path) -> None:
     spec = board(tmp_path)
-    lock = cache / "simulators" / f"{built(spec).parent.name}.lock"
+    lock = cache / "simulators" / f"{built(spec).parent.parent.name}.lock"
     built(spec).unlink()
     code = (
         "import fcntl, sys, time; file = open(sys.argv[1], 'w')\n"

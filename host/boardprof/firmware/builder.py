@@ -323,10 +323,13 @@ class _Build:
         """Write ``bp_table.c`` to the cache, where it can be read, and return its unit."""
         spec = self._spec
         text = table_source(spec.name, functions, spec.build.collectors, build_id)
-        place = ("tables", digest(text), "bp_table.c")
-        if self._cache.read(*place) != text:
-            self._cache.write(text, *place)
-        path = self._cache.root.resolve().joinpath(*place)
+        name, place = "bp_table.c", ("tables", digest(text))
+        kept = self._cache.find(name, *place)
+        if kept is None:
+            with self._cache.scratch() as scratch:
+                (scratch / name).write_text(text, encoding="utf-8")
+                kept = self._cache.store(scratch / name, *place)
+        path = kept.resolve()
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
 

@@ -49,12 +49,11 @@ def fallback_library(compiler: Compiler, cache: Cache, agent: Sequence[Object]) 
     if own is None:
         return None
     weak = compiler.edit(own, "--weaken")
-    place = ("libraries", digest(weak.sha256, _NAMES), _LIBRARY)
-    kept = cache.root.joinpath(*place)
-    cache.use(kept)
-    if not kept.is_file():
+    place = ("libraries", digest(weak.sha256, _NAMES))
+    kept = cache.find(_LIBRARY, *place)
+    if kept is None:
         with cache.scratch() as scratch:
             made = scratch / _LIBRARY
             made.write_bytes(library(_OBJECT, weak.path.read_bytes(), _NAMES))
-            cache.keep(made, *place)
-    return Object(kept, FileHashes().of(kept) or "")
+            kept = cache.store(made, *place)
+    return Object(kept, kept.parent.name)

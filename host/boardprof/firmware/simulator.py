@@ -38,6 +38,7 @@ _VERSION_S = 30.0
 _POLL_S = 0.1
 _SHOWN_LINES = 60
 _TRIES = 2
+_PROGRAM = "simulator"
 _ENGLISH = {"LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
 
 
@@ -74,9 +75,7 @@ def build_simulator(
         {name: value for name, value in os.environ.items() if name != KEY_VARIABLE} | _ENGLISH,
         timeout_s,
     )
-    built = _built(work, on_note or (lambda text: None))
-    work.cache.use(built)
-    return built
+    return _built(work, on_note or (lambda text: None))
 
 
 @dataclass(frozen=True)
@@ -97,19 +96,18 @@ def _built(work: _Work, note: Callable[[str], None]) -> Path:
     name = work.spec.name
     for _ in range(_TRIES):
         key = _key(work)
-        place = ("simulators", key, "simulator")
-        built = work.cache.root.joinpath(*place)
-        if built.is_file():
+        place = ("simulators", key)
+        if (built := work.cache.find(_PROGRAM, *place)) is not None:
             return built
         with _alone(work.cache.root / "simulators" / f"{key}.lock", name, note, work.timeout_s):
             if _key(work) != key:
                 continue  # changed while we waited; that has a lock of its own
-            if not built.is_file():
-                note(f"building the simulator of {name} with {work.simulator.program}, once")
-                if not _build(work, key, place):
-                    note(f"sources of the simulator of {name} changed while it was built")
-                    continue
-            return built
+            if (built := work.cache.find(_PROGRAM, *place)) is not None:
+                return built
+            note(f"building the simulator of {name} with {work.simulator.program}, once")
+            if (built := _build(work, key, place)) is not None:
+                return built
+            note(f"sources of the simulator of {name} changed while it was built")
     raise BuildError(
         f"The simulator of {name} is not built: its sources changed meanwhile, {_TRIES} times.",
         hint="try again when nothing writes them",
@@ -197,12 +195,12 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _build(work: _Work, key: str, place: tuple[str, ...]) -> bool:
+def _build(work: _Work, key: str, place: tuple[str, ...]) -> Path | None:
     """Run the board's own command; keep what it makes if it is still what the key says."""
     spec, simulator = work.spec, work.simulator
     what = f"The simulator of {spec.name}"
     with work.cache.scratch() as folder:
-        scratch, output = folder / "scratch", folder / "simulator"
+        scratch, output = folder / "scratch", folder / _PROGRAM
         scratch.mkdir()
         own = {"scratch": os.fspath(scratch), "output": os.fspath(output)}
         command = filled(simulator.command, {**work.values, **own})
@@ -221,9 +219,8 @@ def _build(work: _Work, key: str, place: tuple[str, ...]) -> bool:
         if done.returncode != 0 or not output.is_file():
             raise _failure(what, simulator, done, shown)
         if _key(work) != key:
-            return False
-        work.cache.keep(output, *place)
-        return True
+            return None
+        return work.cache.store(output, *place)
 
 
 def _failure(

@@ -114,9 +114,8 @@ def _library() -> Path:
         [[file.name, file.read_text(encoding="utf-8")] for file in files],
     )
     cache = Cache()
-    place = ("codec", key, "codec.so")
-    kept = cache.root.joinpath(*place)
-    if kept.is_file():
+    kept = cache.find("codec.so", "codec", key)
+    if kept is not None:
         return kept
     with cache.scratch() as scratch:
         (scratch / "codec.c").write_text(_SOURCE, encoding="ascii")
@@ -127,7 +126,7 @@ def _library() -> Path:
         )
         if done.returncode != 0:
             raise OSError(f"the agent's codec does not compile: {done.stderr.strip()}")
-        return cache.keep(scratch / "codec.so", *place)
+        return cache.store(scratch / "codec.so", "codec", key)
 
 
 def _cobs(ffi: Any, library: Any) -> Cobs:

@@ -4,6 +4,10 @@
 Nothing in it is ever changed: a file is written under a temporary name in the
 cache and then renamed, so that two builds at one time see a whole file or none.
 It can be deleted at any time. A file's time of change is when it was last used, to the day.
+
+A disk may damage a file all the same, and so may a crash or a person. Texts begin with the digest
+of the rest, and other files are in a folder named after theirs. A damaged one counts as absent: it
+is not deleted, because another build may be replacing it, and the next one overwrites it.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any
 from boardprof.errors import BoardprofError, StorageError
 from boardprof.writing import unwritable
 
-__all__ = ["Cache", "FileHashes", "cache_root", "digest", "unwritable_cache"]
+__all__ = ["Cache", "FileHashes", "cache_root", "digest", "read_text", "unwritable_cache"]
 
 
 _DAY_S = 86400.0
@@ -70,21 +74,36 @@ class Cache:
             os.replace(file, target)
         return target
 
+    def store(self, file: Path, *folder: str) -> Path:
+        """Move ``file``, from a scratch folder, to where `find` looks for it; return its path."""
+        return self.keep(file, *folder, FileHashes().of(file) or "", file.name)
+
+    def find(self, name: str, *folder: str) -> Path | None:
+        """Return the file ``name`` that was stored in ``folder``; None if there is no whole one.
+
+        The name of the folder that it is in is its SHA-256, in hex.
+        """
+        place = self.root.joinpath(*folder)
+        for path in sorted(place.iterdir()) if place.is_dir() else ():
+            if FileHashes().of(path / name) == path.name:
+                self.use(path / name)
+                return path / name
+        return None
+
     def write(self, text: str, *place: str) -> Path:
         """Write ``text`` to ``place`` in the cache, whole or not at all; return its path."""
+        content = text.encode("utf-8", "surrogateescape")  # names of files need not be UTF-8
         with self.scratch() as scratch:
             file = scratch / "text"
-            file.write_text(text, encoding="utf-8")
-            return self.keep(file, *place)
+            file.write_bytes(_head(content) + content)
+            return self.keep(file, *_checked(place))
 
     def read(self, *place: str) -> str | None:
-        """Return the text at ``place``, None if there is none."""
-        path = self.root.joinpath(*place)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        self.use(path)
+        """Return the text at ``place``, None if there is none that is whole."""
+        path = self.root.joinpath(*_checked(place))
+        text = read_text(path)
+        if text is not None:
+            self.use(path)
         return text
 
     def use(self, path: Path) -> None:
@@ -92,6 +111,24 @@ class Cache:
         with suppress(OSError):  # just deleted, or the cache of another user
             if time.time() - path.stat().st_mtime > _DAY_S:
                 os.utime(path)
+
+
+def read_text(path: Path) -> str | None:
+    """Return what `Cache.write` wrote to a file, None if that is not there as it was written."""
+    try:
+        head, end, content = path.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return content.decode("utf-8", "surrogateescape") if head + end == _head(content) else None
+
+
+def _checked(place: tuple[str, ...]) -> tuple[str, ...]:
+    """Return where a text with a digest is: not where an older boardprof has one without."""
+    return (*place[:-1], f"{place[-1]}.checked")
+
+
+def _head(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode() + b"\n"
 
 
 class FileHashes:

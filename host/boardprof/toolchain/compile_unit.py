@@ -124,11 +124,7 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> Record:
-        """Undo :meth:`to_json`.
-
-        Raises:
-            ValueError: the text is no record.
-        """
+        """Undo :meth:`to_json`."""
         name, sha256, files, absent = json.loads(text)
         places = tuple((label, path) for label, path in absent)
         return cls(name, sha256, {(a, b): sha for a, b, sha in files}, places)

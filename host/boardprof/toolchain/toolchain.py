@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from boardprof.errors import BuildError
-from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.cache import Cache, FileHashes, digest, read_text
 from boardprof.toolchain.compile_unit import (
     Record,
     Unit,
@@ -156,7 +156,9 @@ class Compiler(Driver):
             return None
         image, read = json.loads(known)
         same = all(_state(Path(path)) == state for path, state in read.items())
-        if not same or not Path(image).is_file():
+        # Its folder is named after what it was linked of and what came out.
+        made = digest(place, [FileHashes().of(Path(image))])
+        if not same or Path(image).parent.name != made:
             return None
         self._cache.use(Path(image))
         return Path(image)
@@ -171,24 +173,22 @@ class Compiler(Driver):
         Raises:
             BuildError: it fails.
         """
-        place = ("edited", digest(self._identity, made.sha256, options), made.path.name)
-        kept = self._cache.root.joinpath(*place)
-        self._cache.use(kept)
-        if not kept.is_file():
+        place = ("edited", digest(self._identity, made.sha256, options))
+        kept = self._cache.find(made.path.name, *place)
+        if kept is None:
             program = self.program("objcopy")
             with self._cache.scratch() as scratch:
                 target = scratch / made.path.name
                 command = [*options, str(made.path), str(target)]
                 self._tools.run(program, command, scratch, f"{made.path.name} cannot be edited")
-                self._cache.keep(target, *place)
-        return Object(kept, FileHashes().of(kept) or "")
+                kept = self._cache.store(target, *place)
+        return Object(kept, kept.parent.name)
 
     def _records(self, key: str) -> Iterator[tuple[Path, Record]]:
-        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
-            try:
-                yield file, Record.from_json(file.read_text(encoding="utf-8"))
-            except (OSError, ValueError):  # damaged or just deleted: as if it were not there
-                continue
+        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json.checked")):
+            text = read_text(file)
+            if text is not None:  # else damaged, or just deleted
+                yield file, Record.from_json(text)
 
     def _sources(self, unit: Unit, record: Record) -> tuple[Path, ...]:
         """Return the files that an object was made of, but for those that the compiler brings.
