@@ -3,7 +3,7 @@
 
 ::
 
-    BoardprofError               1  never raised itself; catch it to catch all
+    BoardprofError              70  never raised itself; catch it to catch all
     ├── UsageError               2  the caller asked for something that cannot be
     │   ├── ReportFileError         a file does not hold a Report
     │   └── UnknownNameError        no function, counter, board ... of that name
@@ -39,6 +39,8 @@ import difflib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from boardprof.printable import escaped
+
 if TYPE_CHECKING:
     from boardprof.elf.locate import Location
 
@@ -71,12 +73,14 @@ __all__ = [
 ]
 
 _CONSOLE_LINES = 20
+_TAB = "\t"
 
 
 class BoardprofError(Exception):
     """Root of the tree; carries a message, a hint and an exit code."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: ClassVar[int] = 70
+    """That of an error in boardprof itself (EX_SOFTWARE of sysexits(3)): 1 is a regression."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         """Keep what happened (``message``) and what to try (``hint``)."""
@@ -385,9 +389,5 @@ def _quoted_console(console: str) -> str:
         return ""
     left_out = len(lines) - _CONSOLE_LINES
     head = f" (last {_CONSOLE_LINES} of {len(lines)} lines)" if left_out > 0 else ""
-    shown = "".join(f"\n  | {_printable(line)}" for line in lines[-_CONSOLE_LINES:])
+    shown = "".join(f"\n  | {escaped(line, keep=_TAB)}" for line in lines[-_CONSOLE_LINES:])
     return f"\nThe board's console so far{head}:{shown}"
-
-
-def _printable(line: str) -> str:
-    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line)

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.metrics import Count
+from boardprof.report.report import Report
+from boardprof.report.report_file import write_report
 from tests.cli.command import BOARDPROF, FIXTURES, agent, boardprof
-from tests.support import requires_tool
+from tests.support import ROOT, requires_tool
 
 ENDLESS = FIXTURES / "endless.c"
 SCALARS = FIXTURES / "scalars.c"
@@ -187,6 +190,63 @@ def test_a_denied_port_is_3_with_how_to_be_allowed() -> None:
         f"error: No permission to open {port}.\n"
         "Try: sudo usermod -aG dialout $USER, then log in again\n"
     )
+
+
+# -- 70: boardprof itself ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> dict[str, str]:
+    """An environment in which a module of Python's, which boardprof needs, is not what it was."""
+    (tmp_path / "tomllib.py").write_text(
+        "class TOMLDecodeError(ValueError):\n    pass\n"
+        "def loads(text):\n    raise ZeroDivisionError('\\x1b[31mone\\ntwo')\n"
+    )
+    return {"PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+
+
+def test_an_error_of_our_own_is_70_and_one_line(tmp_path: Path, broken: dict[str, str]) -> None:
+    done = boardprof("boards", environment=broken)
+    assert (done.code, done.out) == (70, "")
+    assert done.err == (
+        f"internal error: ZeroDivisionError: \\x1b[31mone\\ntwo ({tmp_path}/tomllib.py:4). "
+        "Try: --debug\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "variables"),
+    [
+        (["boards", "--debug"], {}),
+        (["build", "-v"], {}),
+        (["boards"], {"BOARDPROF_DEBUG": "1"}),
+        (["--config", "pyproject.toml", "boards", "--debug"], {}),  # before options are read
+    ],
+)
+def test_who_asks_for_it_gets_the_traceback(
+    broken: dict[str, str], words: list[str], variables: dict[str, str]
+) -> None:
+    environment = {**os.environ, **broken, **variables}
+    done = subprocess.run(
+        [*BOARDPROF, *words], env=environment, capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+    assert (done.returncode, done.stdout) == (70, "")
+    assert done.stderr.startswith("Traceback (most recent call last):\n")
+    assert done.stderr.endswith("ZeroDivisionError: \\x1b[31mone\ntwo\n")
+
+
+def test_what_the_terminal_s_encoding_does_not_have_is_escaped(tmp_path: Path) -> None:
+    rows = [{"Name": "\u00fc\u2211", "Device": "m0", "Count": Count(1)}]
+    write_report(Report(rows, {}, {}), tmp_path / "report.json")
+    done = subprocess.run(
+        [*BOARDPROF, "show", tmp_path / "report.json"],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.splitlines()[1].startswith(b"\xfc\\u2211 ")
 
 
 # -- 5 and 6: the board -----------------------------------------------------------------------

@@ -100,6 +100,7 @@ def test_config_names_the_only_file_that_is_read(tmp_path: Path) -> None:
         ("repeat = true\n", "boardprof.toml:1: repeat cannot be true."),
         ("repeat = 2020-01-01\n", "boardprof.toml:1: repeat cannot be 2020-01-01."),
         ("profile = 1\n", "profile is no table"),
+        ("a = " + 9999 * "[", "boardprof.toml is not TOML: maximum recursion depth exceeded"),
         ("repeat = \n", "boardprof.toml is not TOML: Invalid value (at line 1, column 10)"),
     ],
 )

@@ -238,6 +238,7 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
             'kind = "process"\ncommand = ["x", "{image}", "{"]\nlisten = "board"',
             ["[launch] command:", "write a plain brace twice"],
         ),
+        ("[clock]", "a = " + 9999 * "[", ["is not valid TOML: maximum recursion depth exceeded"]),
         ("[clock]", "[clock", ["is not valid TOML", "line 7"]),
     ],
 )

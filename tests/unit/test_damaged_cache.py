@@ -105,7 +105,9 @@ def test_a_build_for_a_board_without_a_system_makes_it_again(
 
 
 @pytest.mark.slow
-def test_every_folder_that_a_build_writes_is_among_these(tmp_path: Path, shared_cache: Path) -> None:
+def test_every_folder_that_a_build_writes_is_among_these(
+    tmp_path: Path, shared_cache: Path
+) -> None:
     requires_library(board_spec("qemu-rv32"))
     for board in ("native", "qemu-rv32"):
         built(board, tmp_path)

@@ -29,6 +29,7 @@ from boardprof.history.store import History
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from boardprof.run.saving import check_save_name, git_state, keep_run
+from tests.cli.command import boardprof
 from tests.support import ROOT, git
 from tests.unit.reports import report_of
 
@@ -456,7 +457,11 @@ def test_a_damaged_run_is_told_and_the_others_stay(history: History) -> None:
 
 
 @pytest.mark.parametrize(
-    "contents", ["NULL", "'{'", "'[1]'", "'{}'", """'{"boards": 7}'""", "CAST(x'ff' AS TEXT)"]
+    "contents",
+    [
+        *("NULL", "'{'", "'[1]'", "'{}'", """'{"boards": 7}'""", "CAST(x'ff' AS TEXT)"),
+        "replace(hex(zeroblob(9999)), '0', '[')",
+    ],
 )
 def test_a_run_whose_facts_are_damaged_is_listed_and_can_be_removed(
     history: History, contents: str
@@ -476,6 +481,34 @@ def test_a_run_whose_facts_are_damaged_is_listed_and_can_be_removed(
         file.commit()
     assert [run.boards for run in history.runs()] == [(), ("board",)]
     assert history.runs()[0].command == "\ufffd"
+    assert history.remove("#2").id == 2
+    assert [run.id for run in history.runs()] == [1]
+
+
+@pytest.mark.parametrize("value", ["NULL", "x'ff00'"])
+def test_a_run_of_which_every_column_is_damaged_is_listed_and_can_be_removed(
+    history: History, value: str
+) -> None:
+    for number in (1, 2):
+        history.save(report(number), "base", git=GitState("3f2a91c0", "main", False, "/home/me"))
+    with closing(sqlite3.connect(history.path)) as file:
+        file.execute("PRAGMA writable_schema = 1")  # as a damaged disk, it asks for no permission
+        file.execute("UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '')")
+        file.commit()
+    columns = ["time", "name", "command", "git_commit", "git_branch", "git_dirty", "version"]
+    columns += ["rows", "contents", "report", "git_repository", "started_in", "failed"]
+    with closing(sqlite3.connect(history.path)) as file:
+        for column in columns:
+            file.execute(f"UPDATE runs SET {column} = {value} WHERE id = 2")
+        file.commit()
+    done = boardprof("history", environment={"BOARDPROF_HISTORY": str(history.path)})
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()[1:]] == ["#2", "#1"]
+    for reference in ("#2", "last"):
+        done = boardprof("show", reference, environment={"BOARDPROF_HISTORY": str(history.path)})
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"error: Run #2 in {history.path} is damaged: ")
+    assert history.find("base") == report(1)
     assert history.remove("#2").id == 2
     assert [run.id for run in history.runs()] == [1]
 

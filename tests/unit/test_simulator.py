@@ -179,6 +179,13 @@ def test_two_processes_at_once_build_it_once(tmp_path: Path) -> None:
     assert builds(spec) == 1
 
 
+def test_a_damaged_program_is_built_again(tmp_path: Path) -> None:
+    spec = board(tmp_path)
+    built(spec).write_text("on")
+    assert built(spec).read_text() == "one"
+    assert builds(spec) == 2
+
+
 def test_who_waits_for_another_process_is_told_and_gives_up_in_time(
     tmp_path: Path, cache: Path
 ) -> None:

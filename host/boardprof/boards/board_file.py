@@ -193,5 +193,5 @@ def _parsed(folder: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", hint=f"a board's folder has a {BOARD_FILE}"
         ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from error

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["INTERRUPTED", "main"]
+__all__ = ["DEBUG", "INTERRUPTED", "main", "show_tracebacks"]
 
 INTERRUPTED = 130
 """The exit code of what Ctrl-C has ended."""
 
+DEBUG = "--debug"
+"""The option that shows tracebacks."""
+
 _STDERR, _SAID = 2, b"interrupted\n"
+_LONGEST_ERROR = 300
+_shows_traceback = False
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,7 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     0 ok, 1 regression, 2 usage or a file that is not one, 3 no, busy or denied board, 4 link,
     protocol or decode, 5 the board does not answer, 6 the function faulted or hung, 7 build or
-    missing toolchain, 8 no room for a file, 130 interrupted.
+    missing toolchain, 8 no room for a file, 70 an error in boardprof itself, 130 interrupted.
 
     Args:
         arguments: None: those of the process, which has no other purpose then: while it begins and
@@ -48,6 +53,34 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         os.write(_STDERR, _SAID)
         return INTERRUPTED
+    except Exception as error:  # all that was expected has a message and an exit code of its own
+        return _failed(error, arguments)
+
+
+def show_tracebacks() -> None:
+    """Show the traceback of an error in boardprof itself from now on."""
+    global _shows_traceback
+    _shows_traceback = True
+
+
+def _failed(error: Exception, arguments: list[str] | None) -> int:
+    """Report an error in boardprof itself in one line; return its exit code."""
+    import contextlib
+    import sys
+    import traceback
+
+    from boardprof.errors import BoardprofError
+    from boardprof.printable import escaped
+
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    what = escaped(f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
+    text = f"internal error: {what} ({place.filename}:{place.lineno}). Try: {DEBUG}\n"
+    # The option may not have been read yet.
+    if _shows_traceback or DEBUG in (sys.argv if arguments is None else arguments):
+        text = "".join(traceback.format_exception(error))
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or there is none
+        sys.stderr.write(escaped(text, keep="\n"))
+    return BoardprofError.exit_code
 
 
 def _lose_no_interrupt() -> None:

@@ -17,7 +17,7 @@ from boardprof.cli import INTERRUPTED
 from boardprof.cli.environment import check_variables
 from boardprof.cli.group import Commands
 from boardprof.cli.mistakes import mistake_text
-from boardprof.cli.output import echo_error, forget_output
+from boardprof.cli.output import echo_error, forget_output, take_every_character
 from boardprof.cli.settings import apply_settings
 from boardprof.errors import BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
@@ -77,6 +77,7 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
 
 def run_command(arguments: list[str] | None = None) -> int:
     """Run the command line as `boardprof.cli.main` does; an interruption may still be raised."""
+    take_every_character()
     try:
         code = cli.main(arguments, prog_name="boardprof", standalone_mode=False)
     except click.ClickException as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli import DEBUG, show_tracebacks
 from boardprof.cli.options import complete_file
 from boardprof.cli.output import forget_output, progress_bar, quieten
 from boardprof.cli.settings import environment_name
@@ -36,15 +37,17 @@ class Commands(click.Group):
     """
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Add a command, with ``--quiet``, and with an environment variable for each option.
+        """Add a command, with ``--quiet``, ``--debug``, and a variable for each option.
 
         A shell completes files for its arguments: few can be none.
         """
         if not isinstance(cmd, click.Group) or cmd.invoke_without_command:
-            cmd.params.append(_quiet_option())
+            cmd.params += [_quiet_option(), _debug_option()]
         for parameter in cmd.params:
             if isinstance(parameter, click.Option) and parameter.envvar is None:
                 parameter.envvar = environment_name(parameter)
+                if "--verbose" in parameter.opts:
+                    parameter.callback = _with_tracebacks
             elif isinstance(parameter, click.Argument) and parameter.type is click.STRING:
                 parameter.type = _MaybeFile()
         super().add_command(cmd, name)
@@ -116,3 +119,21 @@ def _quiet_option() -> click.Option:
         callback=taken,
         help="No notes, warnings and progress on stderr; errors are told.",
     )
+
+
+def _debug_option() -> click.Option:
+    """Return the option that shows where an error in boardprof itself comes from."""
+    return click.Option(
+        [DEBUG],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_with_tracebacks,
+        help="Show the traceback of an internal error (exit code 70).",
+    )
+
+
+def _with_tracebacks(ctx: click.Context, option: click.Parameter, value: bool) -> bool:
+    if value:
+        show_tracebacks()
+    return value

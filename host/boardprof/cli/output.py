@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["echo_command", "echo_console", "echo_error", "echo_lines", "echo_note"]
 __all__ += ["echo_odd_rows", "echo_table", "echo_warning", "echo_warnings", "echo_written"]
 __all__ += ["forget_output", "progress_bar", "quieten", "set_width", "stdout_of_boards"]
+__all__ += ["take_every_character"]
 
 _STDOUT, _STDERR = 1, 2
 _quiet = False
@@ -36,6 +38,13 @@ def set_width(columns: int | None) -> None:
     """Print tables and lists so wide from now on; None: as a terminal is, or without an end."""
     global _width
     _width = columns
+
+
+def take_every_character() -> None:
+    """Let what a stream's encoding does not have be escaped: it is no reason to end a command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def forget_output() -> None:

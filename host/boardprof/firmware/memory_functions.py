@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from boardprof.elf.archive import library
 from boardprof.firmware.same_names import renamed
-from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.cache import Cache, digest
 from boardprof.toolchain.toolchain import Compiler, Object
 
 __all__ = ["fallback_library", "with_own_memory"]

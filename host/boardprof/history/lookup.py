@@ -124,19 +124,26 @@ def _run(row: tuple[Any, ...]) -> Run:
     number, time, name, command, *git_columns, version, rows, contents, where, begun, failed = row
     commit, branch, is_dirty = git_columns
     kept = kept_contents(contents)
-    git = None if commit is None else GitState(commit, branch or "", bool(is_dirty), where or "")
+    git = None
+    if isinstance(commit, str):
+        git = GitState(commit, _text(branch), bool(is_dirty), _text(where))
     return Run(
         id=RunId(number),
-        time=time,
-        name=name,
+        time=_text(time),
+        name=name if isinstance(name, str) else None,
         boards=kept["boards"],
         functions=kept["functions"],
         build_ids=kept["build_ids"],
         flags=kept["flags"],
-        command=command,
+        command=_text(command),
         git=git,
-        version=version,
-        rows=rows,
-        started_in=begun or "",
+        version=_text(version),
+        rows=rows if isinstance(rows, int) else 0,
+        started_in=_text(begun),
         has_failed=bool(failed),
     )
+
+
+def _text(value: object) -> str:
+    """Return a column's text; of a damaged run, as of one without, nothing."""
+    return value if isinstance(value, str) else ""

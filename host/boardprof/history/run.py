@@ -141,7 +141,7 @@ def kept_contents(text: object) -> dict[str, tuple[str, ...]]:
     """
     try:
         found = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     kept = found if isinstance(found, dict) else {}
     return {

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits
+from boardprof.printable import escaped
 
 __all__ = ["cell", "display_width", "escaped", "per_call_cell", "plural", "tvm_cell"]
 __all__ += ["tvm_width"]
@@ -66,15 +67,6 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
     decimals = f"{hundredths % 100:02d}"
     decimals = decimals if decimals == "00" else decimals.removesuffix("0")
     return ("" if positive else "-") + f"{digits(hundredths // 100, separator)}.{decimals}"
-
-
-def escaped(text: str) -> str:
-    r"""Return ``text`` with everything that is not printable as ``\n``, ``\x1b``, ``\u202e``."""
-    if text.isprintable():
-        return text
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
 
 
 def plural(number: int, one: str) -> str:

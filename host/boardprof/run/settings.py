@@ -126,7 +126,7 @@ def read_settings(file: Path) -> SettingsFile:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{file} is not TOML: {error}.") from error
     if file.name != _PYPROJECT:
         return SettingsFile(file, (), content)
