@@ -143,6 +143,18 @@ def test_the_state_machine_has_no_input_output_or_clock() -> None:
     assert used & {"asyncio", "datetime", "os", "select", "socket", "threading", "time"} == set()
 
 
+def test_what_commands_print_goes_through_one_place() -> None:
+    """Where it is made printable: names and messages are often a stranger's."""
+    own = {"boardprof.cli", "boardprof.cli.output"}
+    printing = re.compile(r"\bclick\.s?echo|\bprint$|\bsys\.std(out|err)\.write|\bos\.write$")
+    found = {}
+    for module in ours("cli", "run") - own:
+        tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+        called = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        found[module] = [name for name in called if printing.search(name)]
+    assert breaking(found) == {}
+
+
 def test_rendering_knows_reports_only() -> None:
     known = ours("report", "stats", "comparison", "history", "metrics", "errors", "packages")
     known |= ours("render", "_version", "printable", "writing")

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import struct
-import subprocess
 import sys
-import termios
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,48 +14,13 @@ import pytest
 from boardprof.metrics import Count, Duration
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
-from tests.cli.command import BOARDPROF, boardprof
+from tests.cli.command import boardprof
+from tests.cli.terminal import WIDTH, on_terminal
 from tests.support import requires_tool
 
-WIDTH = 60
 HOSTILE = "\x1b]0;title\x07\x1b[31mred"
 STYLES = re.compile("\x1b\\[[012]m")
 STYLED = re.compile("\x1b\\[[0-9;]*m")
-
-
-def on_terminal(
-    *arguments: str | Path,
-    environment: Mapping[str, str],
-    both: bool = False,
-    program: Sequence[str] = BOARDPROF,
-) -> tuple[int, str]:
-    """Run the command with its output on a terminal of 60 columns; ``both``: with stderr, too."""
-    ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, WIDTH, 0, 0))
-    kept = {k: v for k, v in os.environ.items() if k not in {"NO_COLOR", "COLUMNS", "TERM"}}
-    with subprocess.Popen(
-        [*program, *map(str, arguments)],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs if both else subprocess.DEVNULL,
-        env={**kept, **environment},
-    ) as process:
-        os.close(theirs)
-        written = b""
-        try:
-            while piece := read(ours):
-                written += piece
-            return process.wait(30), written.decode().replace("\r\n", "\n")
-        finally:
-            process.kill()
-            os.close(ours)
-
-
-def read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 4096)
-    except OSError:  # EIO: nobody has the other end any more
-        return b""
 
 
 @pytest.fixture

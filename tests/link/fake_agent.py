@@ -41,7 +41,9 @@ def welcome(**fields: Any) -> bytes:
 
 
 @contextlib.contextmanager
-def fake_agent(answers: Answers, greeting: bytes | None = None) -> Iterator[str]:
+def fake_agent(
+    answers: Answers, greeting: bytes | None = None, greets_as: FrameKind = FrameKind.WELCOME
+) -> Iterator[str]:
     """Serve hosts with ``greeting`` as WELCOME's body and ``answers`` to calls; yields the port."""
 
     def serve(connection: socket.socket) -> None:
@@ -49,7 +51,7 @@ def fake_agent(answers: Answers, greeting: bytes | None = None) -> Iterator[str]
         while data := connection.recv(65536):
             for frame in decoder.feed(data):
                 replies: list[Answer] = (
-                    [(FrameKind.WELCOME, welcome() if greeting is None else greeting)]
+                    [(greets_as, welcome() if greeting is None else greeting)]
                     if frame.kind == FrameKind.HELLO
                     else answers(frame.body)
                 )

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from boardprof.printable import escaped
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -50,7 +52,7 @@ class Bar:
         if what != self._what:
             self._what = what
             bar.reset(task)  # how fast the last one went says nothing of this one
-        shown = what if is_known else f"{what}, {done} s"
+        shown = escaped(what if is_known else f"{what}, {done} s")
         room = bar.console.width - _BESIDE - 2 * len(str(total))
         if len(shown) > room:
             shown = shown[: max(0, room - 3)] + "..."

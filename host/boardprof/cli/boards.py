@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.output import echo_lines
+from boardprof.cli.output import echo_data, echo_lines
 from boardprof.cli.output_options import json_option, width_option
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def boards(as_json: bool) -> None:
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]
     if as_json:
-        click.echo(json.dumps({"schema_version": 1, "boards": rows}, indent=2))
+        echo_data(json.dumps({"schema_version": 1, "boards": rows}, indent=2))
         return
     width = max(len(spec.name) for spec in specs)
     for row in rows:

@@ -10,7 +10,7 @@ import click
 
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import board_option
-from boardprof.cli.output import echo_command
+from boardprof.cli.output import echo, echo_command, echo_data
 from boardprof.cli.output_options import json_option, output_option
 
 if TYPE_CHECKING:
@@ -61,15 +61,15 @@ def build(
                 for fn in firmware.functions
             ],
         }
-        click.echo(json.dumps(facts, indent=2))
+        echo_data(json.dumps(facts, indent=2))
         return
-    click.echo(f"{target}: firmware for {spec.name}, build {firmware.build_id.hex()}")
+    echo(f"{target}: firmware for {spec.name}, build {firmware.build_id.hex()}")
     if sizes is not None:
-        click.echo("  " + ", ".join(f"{name} {size:,} bytes" for name, size in sizes.items()))
+        echo("  " + ", ".join(f"{name} {size:,} bytes" for name, size in sizes.items()))
     for fn in firmware.functions:
-        click.echo(f"  {_line(fn)}")
+        echo(f"  {_line(fn)}")
     if not firmware.functions:
-        click.echo("  no functions: the agent alone")
+        echo("  no functions: the agent alone")
 
 
 def _line(fn: CFunction) -> str:

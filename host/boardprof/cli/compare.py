@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from boardprof.cli.options import Real
-from boardprof.cli.output import echo_table, echo_written
+from boardprof.cli.output import echo_data, echo_table, echo_written
 from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import UsageError
 
@@ -106,5 +106,5 @@ def compare(
     if printed is None:
         echo_table(comparison.table(changed_only=changed))
     else:
-        click.echo(printed, nl=False)
+        echo_data(printed, nl=False)
     return _REGRESSION if comparison.failed else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import click
 
+from boardprof.cli.output import echo_data
+
 __all__ = ["completion"]
 
 
@@ -25,4 +27,4 @@ def completion(ctx: click.Context, shell: str) -> None:
     assert found is not None
     script = found(ctx.find_root().command, {}, "boardprof", "_BOARDPROF_COMPLETE")
     template = script.source_template % script.source_vars()  # source() would ask bash's version
-    click.echo(template)
+    echo_data(template)

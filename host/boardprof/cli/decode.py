@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from boardprof.cli.output import echo_table, echo_written
+from boardprof.cli.output import echo_data, echo_table, echo_written
 from boardprof.cli.output_options import json_option, output_option, width_option
 
 __all__ = ["decode"]
@@ -43,6 +43,6 @@ def decode(report: str, schemas: tuple[str, ...], output: str | None, as_json: b
         write_report(decoded, output)
         echo_written("Report", output)
     if as_json:
-        click.echo(decoded.json())
+        echo_data(decoded.json())
     elif output is None:
         echo_table(decoded.table(by_board=decoded.has_several) + "\n")

@@ -8,7 +8,7 @@ import json
 import click
 
 from boardprof.cli.options import Whole
-from boardprof.cli.output import echo_lines
+from boardprof.cli.output import echo_data, echo_lines
 from boardprof.cli.output_options import json_option, width_option
 
 __all__ = ["devices"]
@@ -29,6 +29,6 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
 
     found = find_devices(ports or serial_ports(), baud)
     if as_json:
-        click.echo(json.dumps(devices_facts(found), indent=2))
+        echo_data(json.dumps(devices_facts(found), indent=2))
     else:
         echo_lines(devices_text(found).removesuffix("\n"))

@@ -11,7 +11,7 @@ import click
 
 from boardprof.cli.boards import board_facts
 from boardprof.cli.options import LONGEST_S, Real, board_option, key_option
-from boardprof.cli.output import echo_lines, echo_note, progress_bar
+from boardprof.cli.output import echo_data, echo_lines, echo_note, progress_bar
 from boardprof.cli.output_options import json_option, width_option
 from boardprof.errors import BuildError, DeviceError, UsageError
 
@@ -75,7 +75,7 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     facts = environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        echo_data(json.dumps(facts, indent=2))
     else:
         echo_lines(environment_text(facts))
     lacking = any(board["default"] and board["missing"] for board in facts["boards"])
@@ -103,7 +103,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
             on_note=echo_note,
         )
     if as_json:
-        click.echo(json.dumps(proof_facts(findings), indent=2))
+        echo_data(json.dumps(proof_facts(findings), indent=2))
     failed = any(found.verdict == FAILED for found in findings)
     return DeviceError.exit_code if failed else 0
 
@@ -125,7 +125,7 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         on_note=echo_note,
     )
     if as_json:
-        click.echo(json.dumps(links_facts(tests), indent=2))
+        echo_data(json.dumps(links_facts(tests), indent=2))
     else:
         echo_lines(links_text(spec.name, tests))
     return exit_code(tests)

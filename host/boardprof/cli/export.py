@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from boardprof.cli.output import echo_written
+from boardprof.cli.output import echo_data, echo_written
 from boardprof.cli.output_options import output_option
 from boardprof.errors import UsageError
 
@@ -72,4 +72,4 @@ def export(
         write_exported(content, Path(output))
         echo_written("Report", output)
         return
-    click.echo(content, nl=False)
+    echo_data(content, nl=False)

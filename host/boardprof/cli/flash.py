@@ -12,7 +12,7 @@ import click
 
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import board_option, port_options
-from boardprof.cli.output import echo_command
+from boardprof.cli.output import echo, echo_command, echo_data
 from boardprof.cli.output_options import json_option
 from boardprof.errors import UsageError
 
@@ -62,12 +62,12 @@ def flash(
             "build_id": None if build_id is None else build_id.hex(),
             "runs": None if runs is None else runs.hex(),
         }
-        click.echo(json.dumps(facts, indent=2))
+        echo_data(json.dumps(facts, indent=2))
     elif runs is None:
-        click.echo(f"{spec.name} is flashed. Without a port nobody asked it what it runs.")
+        echo(f"{spec.name} is flashed. Without a port nobody asked it what it runs.")
     else:
         unknown = f"; {image} does not tell its own" if build_id is None else ""
-        click.echo(f"{spec.name} at {port} runs build {runs.hex()}{unknown}")
+        echo(f"{spec.name} at {port} runs build {runs.hex()}{unknown}")
 
 
 def _image(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.options import board_option
-from boardprof.cli.output import echo_command, echo_lines, echo_note
+from boardprof.cli.output import echo_command, echo_data, echo_lines, echo_note
 from boardprof.cli.output_options import json_option, width_option
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def functions(
 
     found = _found([Path(file) for file in files], board, complete, **options)
     if as_json:
-        click.echo(json.dumps(list_facts(found), indent=2))
+        echo_data(json.dumps(list_facts(found), indent=2))
     else:
         echo_lines(list_text(found, complete=complete))
     if any("debug information" in (fn.reason or "") for fn in found.functions):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from boardprof.cli.output import echo
+
 __all__ = ["glue"]
 
 
@@ -56,4 +58,4 @@ def glue(
     text = project_table(board, paths, found, names, config, [Path(name) for name in also])
     Path(output).write_text(text, encoding="utf-8")
     for fn in found:
-        click.echo(f"{fn.name}{signature(fn)}")
+        echo(f"{fn.name}{signature(fn)}")

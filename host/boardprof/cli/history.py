@@ -10,7 +10,7 @@ import click
 
 from boardprof.cli.group import Commands
 from boardprof.cli.options import Whole
-from boardprof.cli.output import echo_note, echo_odd_rows, echo_table
+from boardprof.cli.output import echo, echo_data, echo_note, echo_odd_rows, echo_table
 from boardprof.cli.output_options import json_option, width_option
 
 __all__ = ["history"]
@@ -48,11 +48,11 @@ def history(
     shown = runs[: limit or None]
     if as_json:
         for run in shown:
-            click.echo(json.dumps(run.json()))
+            echo_data(json.dumps(run.json()))
     elif runs:
         echo_table(run_table(shown))
         if len(shown) < len(runs):
-            click.echo(f"{len(shown)} of {len(runs)} runs; --limit N shows more, --limit 0 all")
+            echo(f"{len(shown)} of {len(runs)} runs; --limit N shows more, --limit 0 all")
     else:
         echo_note("no run was kept that fits; `boardprof run` keeps each")
 
@@ -73,13 +73,13 @@ def show(ref: str, as_json: bool, as_csv: bool) -> None:
 
     found = find_run(ref)
     if as_json:
-        click.echo(found.report.json())
+        echo_data(found.report.json())
     elif as_csv:
-        click.echo(found.report.csv(), nl=False)
+        echo_data(found.report.csv(), nl=False)
     else:
         echo_odd_rows(found.report)
         if found.run is not None:
-            click.echo(run_facts(found.run), nl=False)
+            echo(run_facts(found.run), nl=False)
         echo_table(found.report.table(by_board=found.report.has_several) + "\n")
 
 
@@ -103,4 +103,4 @@ def path(as_json: bool) -> None:
     from boardprof.history.finding import user_history
 
     file = str(user_history().path)
-    click.echo(json.dumps({"schema_version": 1, "path": file}, indent=2) if as_json else file)
+    echo_data(json.dumps({"schema_version": 1, "path": file}, indent=2) if as_json else file)

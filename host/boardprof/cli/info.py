@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from boardprof.cli.options import board_option, image_option, port_options
-from boardprof.cli.output import echo_console, echo_lines, echo_note
+from boardprof.cli.output import echo_console, echo_data, echo_lines, echo_note
 from boardprof.cli.output_options import json_option, width_option
 
 __all__ = ["info"]
@@ -41,6 +41,6 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
     ) as connected:
         facts = board_info(connected)
     if as_json:
-        click.echo(json.dumps(facts, indent=2))
+        echo_data(json.dumps(facts, indent=2))
     else:
         echo_lines(info_text(facts))

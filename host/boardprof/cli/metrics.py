@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from boardprof.cli.options import board_option, image_option, port_options
-from boardprof.cli.output import echo_lines, echo_note
+from boardprof.cli.output import echo_data, echo_lines, echo_note
 from boardprof.cli.output_options import json_option, width_option
 
 __all__ = ["metrics"]
@@ -39,6 +39,6 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
     ) as connected:
         found = board_metrics(connected)
         if as_json:
-            click.echo(json.dumps(metrics_json(connected, found), indent=2))
+            echo_data(json.dumps(metrics_json(connected, found), indent=2))
         else:
             echo_lines(metrics_text(connected, found))

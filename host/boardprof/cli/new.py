@@ -11,6 +11,7 @@ import click
 
 from boardprof.cli.group import Commands
 from boardprof.cli.options import complete_board
+from boardprof.cli.output import echo, echo_data
 from boardprof.cli.output_options import json_option
 
 __all__ = ["new"]
@@ -44,13 +45,13 @@ def board(name: str, like: str, folder: Path, as_json: bool) -> None:
     target = new_board(name, like, folder)
     files = sorted(path for path in target.rglob("*") if path.is_file())
     if as_json:
-        click.echo(_facts(files, [f"boardprof build -b {_as_folder(target)}"]))
+        echo_data(_facts(files, [f"boardprof build -b {_as_folder(target)}"]))
         return
     for path in files:
         marks = path.read_text(errors="replace").count(MARK)
-        click.echo(f"{path}: {marks} to change" if marks else path)
-    click.echo(f"See them: grep -rn {MARK} {target}")
-    click.echo(f"Build it: boardprof build -b {_as_folder(target)}")
+        echo(f"{path}: {marks} to change" if marks else path)
+    echo(f"See them: grep -rn {MARK} {target}")
+    echo(f"Build it: boardprof build -b {_as_folder(target)}")
 
 
 @new.command()
@@ -67,13 +68,13 @@ def collector(name: str, folder: Path, as_json: bool) -> None:
 
     made = new_collector(name, folder)
     if as_json:
-        click.echo(_facts(made.files, made.steps))
+        echo_data(_facts(made.files, made.steps))
         return
     for path in made.files:
-        click.echo(path)
-    click.echo("Then:")
+        echo(path)
+    echo("Then:")
     for step in made.steps:
-        click.echo(f"  {step}")
+        echo(f"  {step}")
 
 
 def _facts(files: Sequence[Path], steps: Sequence[str]) -> str:

@@ -12,18 +12,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from boardprof.printable import escaped
 from boardprof.progress import Show, shown_by
 
 if TYPE_CHECKING:
     from boardprof.cli.bar import Bar
     from boardprof.report.report import Report
 
-__all__ = ["echo_command", "echo_console", "echo_error", "echo_lines", "echo_note"]
+__all__ = ["echo", "echo_command", "echo_console", "echo_data", "echo_error", "echo_lines"]
+__all__ += ["echo_note"]
 __all__ += ["echo_odd_rows", "echo_table", "echo_warning", "echo_warnings", "echo_written"]
 __all__ += ["forget_output", "progress_bar", "quieten", "set_width", "stdout_of_boards"]
 __all__ += ["take_every_character"]
 
 _STDOUT, _STDERR = 1, 2
+_TAB = "\t"
 _quiet = False
 _width: int | None = None
 
@@ -56,20 +59,35 @@ def forget_output() -> None:
     os.close(nowhere)
 
 
+def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
+    """Print text for people, and nothing that a terminal would obey: part of it is of others.
+
+    All that commands print comes through here or `echo_data`.
+    """
+    click.echo(_shown(str(text)), err=err, nl=nl)
+
+
+def echo_data(content: str | bytes, *, nl: bool = True) -> None:
+    """Print what a program reads, such as JSON or CSV: as it is, but to a terminal as text."""
+    if isinstance(content, str) and sys.stdout is not None and sys.stdout.isatty():
+        content = _shown(content)
+    click.echo(content, nl=nl, color=True)  # or it would take styles out
+
+
 def echo_command(command: str) -> None:
     """Show a compiler's command."""
-    click.echo(command, err=True)
+    echo(command, err=True)
 
 
 def echo_console(line: str) -> None:
     """Show a line that a board has printed."""
-    click.echo(f"  | {_printable(line)}", err=True)
+    echo(f"  | {escaped(line, keep=_TAB)}", err=True)
 
 
 def echo_error(text: str) -> None:
     """Tell what ended the command; if even that cannot be written, the exit code says it."""
     with contextlib.suppress(OSError):
-        click.echo(text, err=True)
+        echo(text, err=True)
 
 
 def echo_note(text: str) -> None:
@@ -85,6 +103,7 @@ def echo_warning(text: str) -> None:
 
 def echo_table(text: str) -> None:
     """Print a table: as it is to a file or a program, as wide as a terminal to a terminal."""
+    text = _shown(text)  # before styles are added
     if _width is not None or (sys.stdout is not None and sys.stdout.isatty()):
         from boardprof.run.screen import table_shown
 
@@ -97,8 +116,8 @@ def echo_lines(text: str) -> None:
     if _width is not None or (sys.stdout is not None and sys.stdout.isatty()):
         from boardprof.run.screen import lines_shown
 
-        text = lines_shown(text, sys.stdout, _width)
-    click.echo(text)
+        text = lines_shown(_shown(text), sys.stdout, _width)
+    echo(text)
 
 
 def echo_warnings(report: Report) -> None:
@@ -115,18 +134,18 @@ def echo_warnings(report: Report) -> None:
         by_hint.setdefault(each.hint, []).append(each)
     for hint, found in by_hint.items():
         if len(found) == 1:
-            _echo_beside(_printable(f"warning: {found[0]}"))
+            _echo_beside(escaped(f"warning: {found[0]}"))
         else:
-            seen = (f"  {_printable(str(each).removesuffix(hint).strip())}" for each in found)
-            _echo_beside("\n".join([f"warning: {_printable(hint)}", *seen]))
+            seen = (f"  {escaped(str(each).removesuffix(hint).strip())}" for each in found)
+            _echo_beside("\n".join([f"warning: {escaped(hint)}", *seen]))
 
 
 def _echo_beside(text: str) -> None:
     if sys.stderr is not None and sys.stderr.isatty():
         from boardprof.run.screen import lines_shown
 
-        text = lines_shown(text, sys.stderr)
-    click.echo(text, err=True)
+        text = lines_shown(_shown(text), sys.stderr)
+    echo(text, err=True)
 
 
 def echo_odd_rows(report: Report) -> None:
@@ -140,12 +159,11 @@ def echo_odd_rows(report: Report) -> None:
 def echo_written(what: str, file: object) -> None:
     """Say where something was put that nobody sees on the terminal."""
     if not _quiet:
-        click.echo(f"{what} written to {file}", err=True)
+        echo(f"{what} written to {file}", err=True)
 
 
-def _printable(text: str) -> str:
-    """Return text of others without what a terminal would obey."""
-    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in text)
+def _shown(text: str) -> str:
+    return escaped(text, keep="\n\t")
 
 
 @contextlib.contextmanager
@@ -183,7 +201,7 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
 def _lines() -> Show:
     from boardprof.cli.progress_lines import ProgressLines
 
-    return ProgressLines(lambda line: click.echo(line, err=True))
+    return ProgressLines(lambda line: echo(line, err=True))
 
 
 @contextlib.contextmanager

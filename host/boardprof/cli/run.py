@@ -21,8 +21,10 @@ from boardprof.cli.options import (
     warnings_option,
 )
 from boardprof.cli.output import (
+    echo,
     echo_command,
     echo_console,
+    echo_data,
     echo_note,
     echo_table,
     echo_warning,
@@ -178,9 +180,9 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         if options["warnings"]:
             echo_warnings(outcome.report)
     for failure in failures:
-        click.echo(f"error: {failure}", err=True)
+        echo(f"error: {failure}", err=True)
     if outcome.interrupted:
-        click.echo("interrupted", err=True)
+        echo("interrupted", err=True)
         return INTERRUPTED
     return failures[0].exit_code if failures else 0
 
@@ -289,7 +291,7 @@ def _keep(
 
 def _echo_report(report: Report, *, as_json: bool, stats: bool) -> None:
     if as_json:
-        click.echo(report.json())
+        echo_data(report.json())
         return
     echo_table(report.table(by_board=report.has_several) + "\n")
     if stats:

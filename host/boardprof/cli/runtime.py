@@ -8,6 +8,7 @@ import json
 import click
 
 from boardprof.cli.group import Commands
+from boardprof.cli.output import echo_data
 from boardprof.cli.output_options import json_option
 
 __all__ = ["runtime"]
@@ -30,4 +31,4 @@ def path(as_json: bool) -> None:
 
     folder = str(runtime_dir())
     facts = {"schema_version": 1, "path": folder}
-    click.echo(json.dumps(facts, indent=2) if as_json else folder)
+    echo_data(json.dumps(facts, indent=2) if as_json else folder)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from boardprof.cli.options import warnings_option
-from boardprof.cli.output import echo_odd_rows, echo_table, echo_warnings
+from boardprof.cli.output import echo_data, echo_odd_rows, echo_table, echo_warnings
 from boardprof.cli.output_options import json_option, width_option
 from boardprof.errors import UsageError
 
@@ -54,10 +54,10 @@ def show(
         raise UsageError("--csv, --json and --stats are three forms.", hint="one of them")
     report = _report(ref)
     if as_json:
-        click.echo(report.json())
+        echo_data(report.json())
         return
     if as_csv:
-        click.echo(report.csv(), nl=False)
+        echo_data(report.csv(), nl=False)
         return
     echo_odd_rows(report)
     if stats:
