@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -79,6 +80,24 @@ def test_tvm_does_not_escape_quotes() -> None:
     assert report({"Name": 'a"b,c'}).csv(compat="tvm") == 'Name\n"a"b,c"\n'
 
 
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_text_that_a_spreadsheet_would_run_is_marked_as_text(begin: str) -> None:
+    one = report({f"{begin}A1": begin, "Name": f'{begin}HYPERLINK("x")', "t": Duration(-1.5)})
+    header, line = read_back(one.csv())
+    assert sorted(header) == sorted([f"'{begin}A1", "Name", "t"])
+    cells = dict(zip(header, line, strict=True))
+    assert cells == {f"'{begin}A1": f"'{begin}", "Name": f'\'{begin}HYPERLINK("x")', "t": "-1.5"}
+    assert f'"\'{begin}HYPERLINK(""x"")"' in one.csv()
+
+
+def test_text_with_such_a_character_elsewhere_is_as_it_is() -> None:
+    assert report({"Name": "a=1", "x-y": " -O2"}).csv() == 'Name,x-y\n"a=1"," -O2"\n'
+
+
+def test_tvm_marks_nothing() -> None:
+    assert report({"=A1": "=1+1"}).csv(compat="tvm") == '=A1\n"=1+1"\n'
+
+
 def test_header_names_are_quoted_only_where_csv_needs_it() -> None:
     call: dict[str, Metric] = {"a,b": Count(1), 'c"d': Count(2), "e f": Count(3), "": Count(4)}
     assert report(call).csv() == '"","a,b","c""d",e f\n4,1,2,3\n'
@@ -113,6 +132,11 @@ def test_an_unknown_compat_mode_is_refused_by_name() -> None:
         report().csv(compat="excel")  # type: ignore[arg-type]
 
 
+def marked(text: str) -> str:
+    """Return text as a spreadsheet is to get it."""
+    return f"'{text}" if text[:1] in {*"=+-@\t\r\n"} else text
+
+
 names = st.text() | st.sampled_from(["Name", 'a"b', "a,b", "a\nb", "\r", "\u202e", " x "])
 metrics = st.one_of(
     st.builds(Count, st.integers()),
@@ -128,15 +152,15 @@ metrics = st.one_of(
 def test_the_csv_module_reads_back_what_was_written(calls: list[dict[str, Metric]]) -> None:
     written = read_back(report(*calls).csv())
     header = written[0] if written else []
-    assert header == sorted({name for call in calls for name in call})
+    assert header == [marked(name) for name in sorted({name for call in calls for name in call})]
     assert len(written) == 1 + len(calls) if calls else written == [[]]
     for call, cells in zip(calls, written[1:], strict=True):
-        for name, cell in zip(header, cells, strict=True):
+        for name, cell in zip(sorted({*chain(*calls)}), cells, strict=True):
             match call.get(name):
                 case None:
                     assert cell == ""
                 case str() as text:
-                    assert cell == text
+                    assert cell == marked(text)
                 case Count(value):
                     assert int(cell) == value
                 case Duration(number) | Percent(number) | Ratio(number):
@@ -145,4 +169,4 @@ def test_the_csv_module_reads_back_what_was_written(calls: list[dict[str, Metric
 
 def test_a_file_name_that_is_no_utf8_is_escaped() -> None:
     text = report({"flags": "-I/a\udce9"}).csv()
-    assert text == 'flags\n"-I/a\\udce9"\n'
+    assert text == 'flags\n"\'-I/a\\udce9"\n'

@@ -4,6 +4,9 @@
 The header is the union of all column names in byte order. Strings are always
 quoted, numbers never; a missing value is empty. Floats are written with as many
 digits as it takes to read back the same number. Units are in the column names.
+
+A spreadsheet takes text that begins with one of ``=+-@`` for a formula, also when it is quoted, and
+runs it. It gets an apostrophe in front, which spreadsheets read as "this is text".
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from boardprof.report.report import Compat, Report
 __all__ = ["render_csv"]
 
 _NEEDS_QUOTES: Final = frozenset(',"\r\n')
+_BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""Of blanks, spreadsheets skip some at the beginning (OWASP, "CSV Injection")."""
 
 
 def render_csv(report: Report, *, compat: Compat = None) -> str:
@@ -26,7 +31,7 @@ def render_csv(report: Report, *, compat: Compat = None) -> str:
     Args:
         report: only its ``calls`` are written; not sorted, not aggregated.
         compat: "tvm" writes floats with six significant digits and strings and
-            header without escaping, byte for byte as TVM does.
+            header without escaping, byte for byte as TVM does; formulas, too.
 
     Raises:
         UnknownNameError: there is no such compat mode.
@@ -64,8 +69,10 @@ def _tvm_cell(metric: Metric | None) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+    mark = "'" if text.startswith(_BEGINS_FORMULA) else ""
+    return '"' + mark + text.replace('"', '""') + '"'
 
 
 def _quoted_if_needed(name: str) -> str:
-    return _quoted(name) if not name or _NEEDS_QUOTES.intersection(name) else name
+    is_plain = name and not _NEEDS_QUOTES.intersection(name)
+    return name if is_plain and not name.startswith(_BEGINS_FORMULA) else _quoted(name)
