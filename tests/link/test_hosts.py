@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,7 @@ from tests.cli.command import (
     agent,
     boardprof,
     cpu_seconds,
+    ended,
     offspring,
     wait_until,
 )
@@ -386,6 +389,43 @@ def test_the_agent_is_one_thread_and_its_doorman_ends_with_it() -> None:
         wait_until(lambda: not Path(f"/proc/{doorman}").exists(), "the doorman has ended")
         with pytest.raises(BoardError, match="No board at"):
             connect("linux", port)
+
+
+@contextmanager
+def limited_doorman(most: int) -> Iterator[tuple[subprocess.Popen[str], str, int]]:
+    """Run an agent whose doorman may have few descriptors; yields process, port and doorman."""
+    with running_agent(HOSTS) as (process, port):
+        wait_until(lambda: offspring(process.pid) != [], "the doorman has begun")
+        (doorman,) = offspring(process.pid)
+        resource.prlimit(doorman, resource.RLIMIT_NOFILE, (most, most))
+        try:
+            yield process, port, doorman
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(doorman, signal.SIGKILL)
+
+
+def test_a_doorman_with_few_descriptors_lets_hosts_in_and_rests() -> None:
+    # Its own are 6, with a host's, and with that of the one who comes next 7.
+    with limited_doorman(8) as (_, port, doorman):
+        for _ in range(3):
+            with connect("linux", port) as board:
+                assert board.functions.rest(0) == 0
+                with pytest.raises(BusyError):
+                    connect("linux", port)
+        before_s = cpu_seconds(doorman)
+        time.sleep(0.5)
+        assert cpu_seconds(doorman) - before_s <= 0.05
+
+
+def test_a_doorman_ends_with_its_agent_when_poll_fails_and_rests_until_then() -> None:
+    with limited_doorman(0) as (process, port, doorman):
+        with raw(port):  # which wakes it up: poll(2) fails from now on with EINVAL
+            time.sleep(0.5)
+        assert cpu_seconds(doorman) <= 0.1
+        process.kill()
+        process.wait()
+        wait_until(lambda: ended(doorman), "the doorman has ended", 5.0)
 
 
 def test_the_agents_sockets_wait_so_that_a_round_trip_is_two_system_calls() -> None:

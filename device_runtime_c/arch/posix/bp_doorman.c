@@ -233,9 +233,22 @@ static void bp_doorman_accept(void) {
 
 /// The process ///
 
+/* poll() has failed: it takes no more entries than the limit of descriptors, for one. Only the
+ * agent matters then: without it this process is nobody's, and it must not spin until then. */
+static void bp_doorman_do_without_poll(void) {
+    char none;
+    ssize_t got = recv(bp_doorman.door, &none, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        _exit(0); /* the agent has gone */
+    }
+    usleep(1000 * BP_DOORMAN_GRACE_MS);
+}
+
 static _Noreturn void bp_doorman_run(void) {
     enum { DOOR, LISTENER, ACTIVE, GUESTS, ALL = GUESTS + BP_DOORMAN_GUESTS };
     for (;;) {
+        bp_guest_t *heard[ALL];
+        nfds_t count = GUESTS;
         /* poll() passes over what is negative. */
         struct pollfd wait[ALL] = {
             [DOOR] = {.fd = bp_doorman.door},
@@ -243,9 +256,16 @@ static _Noreturn void bp_doorman_run(void) {
             [ACTIVE] = {.fd = bp_doorman.active, .events = POLLRDHUP},
         };
         for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
-            wait[GUESTS + i] = (struct pollfd){.fd = bp_doorman.guests[i].fd, .events = POLLIN};
+            if (bp_doorman.guests[i].fd != BP_DOORMAN_NONE) { /* it takes few where few can be */
+                heard[count] = &bp_doorman.guests[i];
+                wait[count] = (struct pollfd){.fd = heard[count]->fd, .events = POLLIN};
+                count++;
+            }
         }
-        if (poll(wait, ALL, -1) <= 0) {
+        if (poll(wait, count, -1) < 0) {
+            if (errno != EINTR) {
+                bp_doorman_do_without_poll();
+            }
             continue;
         }
         if (wait[DOOR].revents != 0) {
@@ -254,9 +274,9 @@ static _Noreturn void bp_doorman_run(void) {
         if (wait[ACTIVE].revents != 0) {
             bp_doorman_forget_active();
         }
-        for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
-            if (wait[GUESTS + i].revents != 0) {
-                bp_doorman_hear(&bp_doorman.guests[i]);
+        for (nfds_t i = GUESTS; i < count; i++) {
+            if (wait[i].revents != 0) {
+                bp_doorman_hear(heard[i]);
             }
         }
         /* Last: a new guest must not be taken for the one whose place it gets. */

@@ -105,6 +105,9 @@ static _Noreturn void bp_sealer_refuse(const char *why) {
 static bool bp_sealer_byte(char *byte) {
     struct pollfd wait[2] = {{.fd = bp_sealer_network, .events = POLLIN}, {.fd = bp_sealer_board}};
     while (poll(wait, 2, -1) < 0) {
+        if (errno != EINTR) {
+            return false;
+        }
     }
     return wait[1].revents == 0 && recv(bp_sealer_network, byte, 1, 0) == 1;
 }
@@ -218,6 +221,9 @@ _Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
             {.fd = board, .events = (short)((out ? 0 : POLLIN) | (in ? POLLOUT : 0))},
         };
         if (poll(wait, 2, -1) < 0) {
+            if (errno != EINTR) {
+                _exit(0); /* without it this process would spin, whoever has gone */
+            }
             continue;
         }
         if (in && (wait[0].revents & (POLLHUP | POLLERR)) != 0) {
