@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from boardprof.run.settings import find_settings
 from tests.cli.command import FIXTURES, Outcome, boardprof
 
 SCALARS = FIXTURES / "scalars.c"
@@ -67,6 +69,97 @@ def test_config_names_the_only_file_that_is_read(tmp_path: Path) -> None:
     (tmp_path / "boardprof.toml").write_text("repeat = 3\n")
     (tmp_path / "ci.toml").write_text("warmup = 1\n")
     assert repeats(in_folder(tmp_path, "--config", "ci.toml", *MEASURE)) == 10
+
+
+# -- whose a file is --------------------------------------------------------------------------
+
+STRANGER = 12345
+
+
+@pytest.fixture
+def strangers(tmp_path: Path) -> Path:
+    """The settings of somebody else, in a folder above the one that the user works in."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    file = tmp_path / "boardprof.toml"
+    file.write_text("repeat = 3\n")
+    os.chown(file, STRANGER, STRANGER)
+    (tmp_path / "mine").mkdir()
+    return file
+
+
+def from_below(strangers: Path, *arguments: str, **environment: str) -> Outcome:
+    home = {"XDG_CONFIG_HOME": str(strangers.parent / "home"), "SUDO_UID": ""}
+    environment = {**home, **environment}
+    return boardprof(*arguments, environment=environment, folder=strangers.parent / "mine")
+
+
+def test_a_strangers_file_is_ignored_and_told(strangers: Path) -> None:
+    done = from_below(strangers, *MEASURE)
+    assert repeats(done) == 10
+    folder = strangers.parent
+    assert done.err.startswith(
+        f"warning: {strangers} is ignored: it belongs to user {STRANGER}, and settings can run "
+        f'commands.\nTry: trusted = ["{folder}"] in {folder}/home/boardprof/config.toml, if you '
+        "trust it\n"
+    )
+    with pytest.warns(UserWarning, match="boardprof.toml is ignored: it belongs to user 12345"):
+        assert find_settings(folder / "mine") == []
+
+
+def test_a_strangers_pyproject_is_ignored_and_the_users_own_further_up_is_read(
+    strangers: Path,
+) -> None:
+    below = strangers.parent / "mine"
+    (below / "pyproject.toml").write_text("[tool.boardprof]\nrepeat = 7\n")
+    os.chown(below / "pyproject.toml", STRANGER, STRANGER)
+    os.chown(strangers, 0, 0)
+    done = from_below(strangers, *MEASURE)
+    assert repeats(done) == 3
+    assert f"warning: {below}/pyproject.toml is ignored" in done.err
+
+
+def test_a_link_of_a_strangers_is_ignored(strangers: Path) -> None:
+    target = strangers.rename(strangers.parent / "target.toml")
+    os.chown(target, 0, 0)
+    strangers.symlink_to(target)
+    assert repeats(from_below(strangers, *MEASURE)) == 3
+    os.chown(strangers, STRANGER, STRANGER, follow_symlinks=False)
+    assert repeats(from_below(strangers, *MEASURE)) == 10
+
+
+def test_a_strangers_file_that_is_named_or_trusted_is_read(strangers: Path) -> None:
+    assert repeats(from_below(strangers, "--config", str(strangers), *MEASURE)) == 3
+    for trusted in (str(strangers.parent), "*"):
+        file = strangers.parent / "home" / "boardprof" / "config.toml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'trusted = ["{trusted}"]\n')
+        done = from_below(strangers, *MEASURE)
+        assert (repeats(done), done.err) == (3, "")
+    file.write_text('trusted = ["/srv/lab"]\n')
+    assert repeats(from_below(strangers, *MEASURE)) == 10
+    file.write_text("trusted = true\n")
+    done = from_below(strangers, *MEASURE)
+    assert (done.code, done.out) == (2, "")
+    assert "trusted is not a list of folders" in done.err
+
+
+def test_a_strangers_file_in_the_users_own_repository_is_read(strangers: Path) -> None:
+    (strangers.parent / ".git").mkdir()
+    assert repeats(from_below(strangers, *MEASURE)) == 3
+    os.chown(strangers.parent / ".git", STRANGER, STRANGER)
+    assert repeats(from_below(strangers, *MEASURE)) == 10
+
+
+def test_root_takes_the_settings_of_who_became_root(strangers: Path) -> None:
+    assert repeats(from_below(strangers, *MEASURE, SUDO_UID=str(STRANGER))) == 3
+
+
+def test_a_project_trusts_nobody(tmp_path: Path) -> None:
+    (tmp_path / "boardprof.toml").write_text('trusted = ["*"]\n')
+    done = in_folder(tmp_path, "boards")
+    assert (done.code, done.out) == (2, "")
+    assert "boardprof.toml:1: trusted is no setting." in done.err
 
 
 @pytest.mark.parametrize(

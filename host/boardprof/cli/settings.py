@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli.output import echo_warning
 from boardprof.errors import UnknownNameError, UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def apply_settings(ctx: click.Context, config: str | None, profile: str | None) 
 
     from boardprof.run.settings import all_settings, find_settings, read_settings, settings_of
 
-    files = find_settings(Path.cwd()) if config is None else [read_settings(Path(config))]
+    if config is None:
+        files = find_settings(Path.cwd(), echo_warning)
+    else:
+        files = [read_settings(Path(config))]
     written = all_settings(files)
     settings = settings_of(files, profile)
     ctx.obj = settings

@@ -11,12 +11,15 @@ The project's file is the nearest one, from the working folder up: a ``boardprof
     [profile.desk]
     board = "netduinoplus2"
     port = "/dev/ttyACM0"
+
+The user's has ``trusted``, too: folders whose project's file is read whoever owns it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ __all__ += ["all_settings", "settings_of", "user_file"]
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
 _PROFILE = "profile"
+_TRUSTED = "trusted"
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,20 @@ class SettingsFile:
         """
         return self._table(_PROFILE, self.content.get(_PROFILE, {}))
 
+    @property
+    def trusted(self) -> list[str]:
+        """Folders whose settings are read whoever owns them; only the user's own file has them.
+
+        Raises:
+            UsageError: it is not a list of texts.
+        """
+        found = self.content.get(_TRUSTED, []) if self.file == user_file() else []
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise UsageError(
+                f"{self.file}: {_TRUSTED} is not a list of folders.", hint='trusted = ["/srv/lab"]'
+            )
+        return found
+
     def values(self, profile: str | None) -> Iterator[Setting]:
         """Yield the settings that stand outside of profiles, or those of one profile.
 
@@ -63,8 +81,9 @@ class SettingsFile:
         where = self.path if profile is None else (*self.path, _PROFILE, profile)
         profiles = self.profiles
         table = self.content if profile is None else profiles.get(profile, {})
+        others = {_PROFILE, _TRUSTED} if self.file == user_file() else {_PROFILE}
         for key, value in self._table(".".join(where), table).items():
-            if profile is not None or key != _PROFILE:
+            if profile is not None or key not in others:
                 yield Setting(key, value, self.file, where)
 
     def _table(self, name: str, value: Any) -> dict[str, Any]:
@@ -104,14 +123,19 @@ def user_file() -> Path:
     return Path(base) / "boardprof" / "config.toml"
 
 
-def find_settings(folder: Path) -> list[SettingsFile]:
+def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> list[SettingsFile]:
     """Return the project's file for ``folder``, then the user's, as far as there are any.
+
+    Args:
+        folder: where the user is.
+        tell: is told of each file that is ignored because it is a stranger's.
 
     Raises:
         UsageError: one of them cannot be read.
     """
-    found = [_project_file(folder), _if_there(user_file())]
-    return [each for each in found if each is not None]
+    own = _if_there(user_file())
+    project = _project_file(folder, [] if own is None else own.trusted, tell)
+    return [each for each in (project, own) if each is not None]
 
 
 def read_settings(file: Path) -> SettingsFile:
@@ -170,24 +194,36 @@ def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Set
     return holding
 
 
-def _project_file(folder: Path) -> SettingsFile | None:
+def _project_file(
+    folder: Path, trusted: Sequence[str], tell: Callable[[str], None]
+) -> SettingsFile | None:
+    from boardprof.run.file_owner import foreign_owner
+
     for each in (folder, *folder.parents):
-        if (own := _if_there(each / PROJECT_FILE)) is not None:
-            return own
-        if (pyproject := _if_there(each / _PYPROJECT)) is not None:
-            return pyproject
+        for file in (each / PROJECT_FILE, each / _PYPROJECT):
+            if not _is_there(file):
+                continue
+            owner = foreign_owner(file, trusted)
+            if owner is None:
+                return read_settings(file)
+            tell(
+                f"{file} is ignored: it belongs to {owner}, and settings can run commands.\n"
+                f'Try: {_TRUSTED} = ["{each}"] in {user_file()}, if you trust it'
+            )
     return None
 
 
 def _if_there(file: Path) -> SettingsFile | None:
-    """Read a file that may be there, and that may be somebody else's."""
+    return read_settings(file) if _is_there(file) else None
+
+
+def _is_there(file: Path) -> bool:
+    """Tell whether there is such a file with settings of ours; it may be somebody else's."""
     try:
         if file.name == _PYPROJECT and b"tool.boardprof" not in file.read_bytes():
-            return None
-        if not file.is_file():
-            return None
+            return False
+        return file.is_file()
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return False
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
-    return read_settings(file)
