@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 
 from boardprof.errors import BoardprofError, StorageError, UsageError
 
-__all__ = ["check_is_file", "unwritable"]
+__all__ = ["check_is_file", "no_room", "unwritable"]
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_TOLD = re.compile(rf"^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$", re.MULTILINE)
 
 
 def check_is_file(name: str) -> None:
@@ -36,3 +38,12 @@ def unwritable(what: object, error: OSError, hint: str | None = None) -> Boardpr
     if error.errno in _NO_ROOM:
         return StorageError(message, hint=hint or "make room, or write to another disk")
     return UsageError(message, hint=hint)
+
+
+def no_room(words: str) -> str | None:
+    """Return the line in which a program says, as the C library does, that a file has no room.
+
+    None if it does not: what failed it is something else.
+    """
+    found = _TOLD.search(words)
+    return None if found is None else found[0].strip()

@@ -318,6 +318,30 @@ def test_code_that_does_not_compile_is_7_with_the_compilers_words(tmp_path: Path
     assert "'missing' undeclared" in done.err.replace("‘", "'").replace("’", "'")
 
 
+@pytest.mark.parametrize("where", ["XDG_CACHE_HOME", "TMPDIR"])
+@pytest.mark.parametrize("kilobytes", [4, 40, 400])
+def test_a_full_disk_under_the_compiler_is_8_and_no_fault_of_the_code(
+    tmp_path: Path, where: str, kilobytes: int
+) -> None:
+    (tmp_path / "large.c").write_text(
+        "".join(f"int f{i}(int n) {{ return n; }}\n" for i in range(9999))
+    )
+    (tmp_path / "disk").mkdir()
+    mount = f"mount -t tmpfs -o size={kilobytes}k boardprof {tmp_path}/disk"
+    unshare = requires_tool("unshare", "util-linux")
+    # As root of a name space of its own, where anybody may mount.
+    before = (unshare, "--map-root-user", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh")
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = boardprof(
+        *("build", tmp_path / "large.c", "-o", tmp_path / "large.elf"),
+        environment={**cache, where: str(tmp_path / "disk")},
+        before=before,
+    )
+    assert (done.code, done.out) == (8, "")
+    assert "No space left on device" in done.err
+    assert "\nTry: make room there, or set XDG_CACHE_HOME" in done.err or "The cache" in done.err
+
+
 def test_a_missing_compiler_is_7_with_its_package(tmp_path: Path) -> None:
     bare = {"PATH": str(tmp_path)}
     done = boardprof("run", "-b", "qemu-cortex-m3", f"{SCALARS}:count_calls", environment=bare)

@@ -270,4 +270,4 @@ def test_both_time_limits_are_one_too_many() -> None:
 def test_a_folder_that_cannot_be_made_is_told_before_anything_is_built(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = run("hang", "x=int32[1]", "--save-output", tmp_path / "file" / "below")
-    assert refused(done, "cannot be made: Not a directory.")
+    assert refused(done, "cannot be written: Not a directory.")

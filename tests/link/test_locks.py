@@ -238,7 +238,9 @@ def test_where_no_file_can_be_written_the_user_is_told_and_the_child_is_ended(
             begun.append(pid)
             super().started(pid, command, port)
 
-    with pytest.raises(UsageError, match=r"can be written to .*/file/running: Not a directory\."):
+    with pytest.raises(
+        UsageError, match=r"/file/running of .* cannot be written: Not a directory\."
+    ):
         ChildProcess(["sleep", "300"], None, lock=Noted(tmp_path / "file" / "running", "qemu"))
     assert len(begun) == 1
     assert ended(begun[0])

@@ -286,5 +286,5 @@ def test_a_worker_whose_name_cannot_be_in_that_of_a_file_is_refused_at_once(name
 
 def test_a_log_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="file/log cannot be made"):
+    with pytest.raises(UsageError, match="file/log cannot be written: Not a directory"):
         recorded(on_trace_ready=tensorboard_trace_handler(tmp_path / "file" / "log"))

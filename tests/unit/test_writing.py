@@ -14,7 +14,7 @@ import pytest
 
 from boardprof.errors import StorageError, UsageError
 from boardprof.toolchain.cache import Cache
-from boardprof.writing import check_is_file, unwritable
+from boardprof.writing import check_is_file, no_room, unwritable
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,25 @@ def test_a_file_that_may_not_be_written_is_one(number: int) -> None:
     error = unwritable("a.json", OSError(number, "not this one"))
     assert type(error) is UsageError
     assert str(error) == "a.json cannot be written: not this one."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "f.c:3:1: fatal error: closing dependency file /c/depfile: No space left on device",
+        "/tmp/a.s: Fatal error: can't write 4 bytes to section .text of f.o: 'Disk quota exceeded'",
+        "ld: final link failed: No space left on device",
+        "objcopy: f.o: Input/output error",
+        "cc1: error: writing f.s: File too large",
+    ],
+)
+def test_a_tool_whose_file_has_no_room_says_so_in_the_c_librarys_words(line: str) -> None:
+    assert no_room(f"In function f:\n{line}\ncompilation terminated.\n") == line
+
+
+def test_code_that_speaks_of_full_disks_does_not_fail_for_that() -> None:
+    assert no_room("f.c:1:2: error: #error No space left on device\n    1 | #error No") is None
+    assert no_room('f.c:2: error: expected ";"\n  2 | puts(": No space left on device")\n') is None
 
 
 def test_a_name_that_ends_in_a_slash_is_a_folders(tmp_path: Path) -> None:

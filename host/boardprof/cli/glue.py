@@ -50,12 +50,13 @@ def glue(
     """
     from boardprof.cfunction import signature
     from boardprof.firmware.project import agent_config, project_table, registered
+    from boardprof.report.report_file import write_text
 
     paths = [Path(name) for name in objects]
     config = agent_config(defines)
     names = [name for name in collectors.split(",") if name]
     found = registered(paths, config)
     text = project_table(board, paths, found, names, config, [Path(name) for name in also])
-    Path(output).write_text(text, encoding="utf-8")
+    write_text(text, output)
     for fn in found:
         echo(f"{fn.name}{signature(fn)}")

@@ -27,7 +27,7 @@ from boardprof.errors import BuildError, MissingToolError
 from boardprof.progress import activity
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, FileHashes, digest, unwritable_cache
-from boardprof.toolchain.tools import ended
+from boardprof.toolchain.tools import check_room, ended
 from boardprof.transport.sealed import KEY_VARIABLE
 
 __all__ = ["build_simulator", "python_package_version"]
@@ -60,7 +60,7 @@ def build_simulator(
     Raises:
         MissingToolError: the build's tool, a library or the package of sources is not installed.
         BuildError: it fails or does not end; with what the tool wrote.
-        UsageError, StorageError: the cache cannot be written.
+        UsageError, StorageError: the cache, or what a tool writes, has no room or no permission.
     """
     tool = shutil.which(simulator.program)
     if tool is None:
@@ -228,6 +228,7 @@ def _failure(
 ) -> BuildError:
     """Return why a build failed, in the tool's own words."""
     words = done.stderr.strip() or done.stdout.strip()
+    check_room(f"{what} is not built", words)
     for header, package in simulator.headers.items():
         if f"{header}: No such file" in words:
             return MissingToolError(

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from boardprof.errors import UsageError
+from boardprof.errors import BoardprofError
+from boardprof.writing import unwritable
 
 __all__ = ["EmulatorLock", "sweep"]
 
@@ -104,7 +105,7 @@ class EmulatorLock:
             port: where the host and it meet; "" as long as that is not known.
 
         Raises:
-            UsageError: the file cannot be written.
+            UsageError, StorageError: the file cannot be written.
         """
         process = _Process.running(pid, command)
         if process is None:
@@ -113,11 +114,7 @@ class EmulatorLock:
             self._folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(".new", f"{self._board}-{pid}-", self._folder)
         except OSError as error:
-            raise UsageError(
-                f"No file that tells of the emulator can be written to {self._folder}: "
-                f"{error.strerror}.",
-                hint="set XDG_CACHE_HOME to a folder that can be written",
-            ) from error
+            raise self._unwritable(error) from error
         self._file = os.fdopen(handle, "w", encoding="utf-8")
         # Locked before it has the name by which it is looked for: nobody finds it unlocked.
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -145,14 +142,22 @@ class EmulatorLock:
         self._file.seek(0)
         self._file.truncate()
         json.dump(self._facts, self._file)
-        self._file.flush()
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> BoardprofError:
+        hint = "set XDG_CACHE_HOME to a folder that can be written"
+        return unwritable(f"The folder {self._folder} of running emulators", error, hint)
 
     def ended(self) -> None:
         """Remove the file: the emulator has ended. May be called twice."""
         file, self._file = self._file, None
         if file is not None:
             self._path.unlink(missing_ok=True)
-            file.close()
+            with contextlib.suppress(OSError):  # what found no room still finds none
+                file.close()
 
 
 def sweep(folder: Path) -> None:

@@ -7,7 +7,6 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from boardprof.errors import UsageError
 from boardprof.report.measurement import Measurement
 from boardprof.writing import unwritable
 
@@ -43,12 +42,12 @@ def check_folder(folder: str) -> None:
     """See before anything is measured that files can be written there; it is made if need be.
 
     Raises:
-        UsageError: it cannot.
+        UsageError, StorageError: it cannot.
     """
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}.") from error
+        raise unwritable(folder, error) from error
 
 
 def save_outputs(measurement: Measurement, folder: str | Path) -> list[Path]:

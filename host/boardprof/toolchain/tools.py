@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from boardprof.errors import BuildError
+from boardprof.errors import BuildError, StorageError
+from boardprof.writing import no_room
 
-__all__ = ["ToolFailure", "Tools", "end_with_children", "ended"]
+__all__ = ["ToolFailure", "Tools", "check_room", "end_with_children", "ended"]
 
 _TIMEOUT_S = 300.0
 _SHOW = "--verbose shows the command"
@@ -69,6 +70,7 @@ class Tools:
         Raises:
             ToolFailure: it ends with an error.
             BuildError: it does not end, or cannot be run.
+            StorageError: what it writes has no room.
         """
         command = (program, *arguments)
         shown = f"cd {shlex.quote(str(folder))} && {shlex.join(command)}"
@@ -84,6 +86,7 @@ class Tools:
         except OSError as error:
             raise BuildError(f"{failure}: {error.strerror}.", hint=_SHOW) from error
         if done.returncode != 0:
+            check_room(failure, done.stderr)
             raise ToolFailure(failure, done.stdout, done.stderr, shown)
         if done.stderr:
             self._tell(done.stderr.rstrip())
@@ -93,6 +96,23 @@ class Tools:
         if self._report is not None:
             with self._lock:
                 self._report(text)
+
+
+def check_room(failure: str, words: str) -> None:
+    """See that a program has failed for another reason than a full disk.
+
+    Args:
+        failure: what to say, without a stop at the end.
+        words: that it wrote.
+
+    Raises:
+        StorageError: what it writes has no room.
+    """
+    told = no_room(words)
+    if told is not None:
+        raise StorageError(
+            f"{failure}: {told}.", hint="make room there, or set XDG_CACHE_HOME and TMPDIR"
+        )
 
 
 def ended(

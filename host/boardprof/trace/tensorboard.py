@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from boardprof.errors import UsageError
+from boardprof.writing import unwritable
 
 __all__ = ["tensorboard_trace_handler"]
 
@@ -53,7 +54,7 @@ def tensorboard_trace_handler(
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"{folder} cannot be made: {error.strerror}.") from error
+            raise unwritable(folder, error) from error
         if worker is None:
             worker = f"{socket.gethostname()}_{os.getpid()}"
         ending = ".gz" if use_gzip else ""
