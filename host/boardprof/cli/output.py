@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from boardprof.printable import escaped
+from boardprof.printable import bounded, escaped
 from boardprof.progress import Show, shown_by
 
 if TYPE_CHECKING:
@@ -134,10 +134,10 @@ def echo_warnings(report: Report) -> None:
         by_hint.setdefault(each.hint, []).append(each)
     for hint, found in by_hint.items():
         if len(found) == 1:
-            _echo_beside(escaped(f"warning: {found[0]}"))
+            _echo_beside(bounded(f"warning: {found[0]}"))
         else:
-            seen = (f"  {escaped(str(each).removesuffix(hint).strip())}" for each in found)
-            _echo_beside("\n".join([f"warning: {escaped(hint)}", *seen]))
+            seen = (f"  {bounded(str(each).removesuffix(hint).strip())}" for each in found)
+            _echo_beside("\n".join([f"warning: {bounded(hint)}", *seen]))
 
 
 def _echo_beside(text: str) -> None:

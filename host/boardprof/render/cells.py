@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits
-from boardprof.printable import escaped
+from boardprof.printable import bounded as escaped
 
 __all__ = ["cell", "display_width", "escaped", "per_call_cell", "plural", "tvm_cell"]
 __all__ += ["tvm_width"]
