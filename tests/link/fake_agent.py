@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from boardprof_protocol.codes import FrameKind
@@ -16,7 +16,7 @@ from tests.link.peers import peer
 __all__ = ["fake_agent", "welcome"]
 
 Answer = tuple[FrameKind, bytes]
-Answers = Callable[[bytes], list[Answer]]
+Answers = Callable[[bytes], Iterable[Answer]]
 """From the body of a CALL to what comes back."""
 
 
@@ -50,7 +50,7 @@ def fake_agent(
         decoder = FrameDecoder()
         while data := connection.recv(65536):
             for frame in decoder.feed(data):
-                replies: list[Answer] = (
+                replies: Iterable[Answer] = (
                     [(greets_as, welcome() if greeting is None else greeting)]
                     if frame.kind == FrameKind.HELLO
                     else answers(frame.body)

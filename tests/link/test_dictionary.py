@@ -3,10 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import sys
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import msgpack
 import pytest
@@ -14,7 +20,7 @@ import pytest
 from boardprof.board import describe
 from boardprof.board.describe import fetch_dictionary
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo, FunctionInfo, parse_dictionary
-from boardprof.errors import FrameError, LinkError, UnknownNameError
+from boardprof.errors import BoardTimeoutError, FrameError, LinkError, UnknownNameError
 from boardprof.link.session import Session, Welcome
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import CounterStatus, FrameKind
@@ -93,6 +99,9 @@ def test_an_unknown_function_or_collector_is_refused_with_the_list() -> None:
         stored([FIRMWARE], FUNCTIONS, COLLECTORS, [[*COUNTERS[0][:6], 77, 0]] * 3),
         b"\x05" + WHOLE,
         b"\xc1" + WHOLE,
+        b"\xc0" * ((1 << 20) + 1),
+        b"\xdd\x00\x0f\xff\xff" * 1000,
+        b"\x91" * 5000,
     ],
 )
 def test_what_is_no_dictionary_is_told(content: bytes) -> None:
@@ -200,11 +209,96 @@ def test_a_board_that_contradicts_its_own_hash_is_told(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_dictionary_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(describe, "_MOST_ENTRIES", 20)
-    with fake_agent(lambda body: [(FrameKind.RESULT, msgpack.packb(FIRMWARE))]) as port:
-        opened = Session(connect_tcp(port, 1.0), timeout_s=20.0)
-        opened.open()
-        with pytest.raises(FrameError, match="has no end"):
-            fetch_dictionary(opened, None)
-        opened.close()
+@contextlib.contextmanager
+def session_with(
+    answer: Callable[[bytes], Iterable[Answer]], dictionary_hash: int = 0
+) -> Iterator[Session]:
+    with fake_agent(answer, welcome(dictionary_hash=dictionary_hash)) as port:
+        opened = Session(connect_tcp(port, 1.0), timeout_s=0.5)
+        try:
+            opened.open()
+            yield opened
+        finally:
+            opened.close()
+
+
+def test_a_dictionary_without_an_end_is_given_up_after_1_mib() -> None:
+    asked = []
+    large = msgpack.packb(["x" * 9_994, "", True])
+    assert len(large) == 10_000
+
+    def answer(body: bytes) -> list[Answer]:
+        asked.append(body)
+        return [(FrameKind.RESULT, large)]
+
+    message = r"has no end: more than 1,048,576 bytes\."
+    with session_with(answer) as opened, pytest.raises(FrameError, match=message):
+        fetch_dictionary(opened, None)
+    assert len(asked) == 105
+
+
+def entries_slowly(body: bytes) -> Iterator[Answer]:
+    time.sleep(0.05)
+    yield FrameKind.RESULT, msgpack.packb(FIRMWARE)
+
+
+def progress_for_ever(body: bytes) -> Iterator[Answer]:
+    while True:
+        time.sleep(0.05)
+        yield FrameKind.PROGRESS, msgpack.packb([1, 100])
+
+
+@pytest.mark.parametrize("answer", [entries_slowly, progress_for_ever])
+def test_a_dictionary_that_comes_slowly_for_ever_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, answer: Callable[[bytes], Iterable[Answer]]
+) -> None:
+    monkeypatch.setattr(describe, "_WHOLE_S", 0.5)
+    began_s = time.monotonic()
+    message = "had not said within 0.5 s what it offers: "
+    with session_with(answer) as opened, pytest.raises(BoardTimeoutError, match=message):
+        fetch_dictionary(opened, None)
+    assert time.monotonic() - began_s < 10
+
+
+def test_a_kept_dictionary_of_any_length_is_not_read_whole(tmp_path: Path) -> None:
+    long = b"\xc0" * (4 << 20)
+    kept = tmp_path / f"{'00' * 8}-{zlib.crc32(long):08x}.msgpack"
+    kept.write_bytes(long)
+    replies = answers_from(WHOLE)
+
+    def answer(body: bytes) -> list[Answer]:
+        return [(FrameKind.RESULT, next(replies))]
+
+    other = pytest.raises(FrameError, match="does not match its hash")
+    with session_with(answer, zlib.crc32(long)) as opened, other:
+        fetch_dictionary(opened, tmp_path)
+
+
+def test_twice_as_many_collectors_take_twice_as_many_steps() -> None:
+    few, many = (steps_of(partial(parse_dictionary, many_collectors(n))) for n in (1_000, 2_000))
+    assert 1.8 * few < many < 2.2 * few
+    read = parse_dictionary(many_collectors(10_000))
+    assert len(read.collectors) == 10_000
+    assert read.collectors[-1].counters[0].name == "c9999.cycles"
+
+
+def many_collectors(number: int) -> bytes:
+    collectors = [[f"c{i}", 1, 1, 0, 1] for i in range(number)]
+    return stored([FIRMWARE], [], collectors, [COUNTERS[0]] * number)
+
+
+def steps_of(action: Callable[[], object]) -> int:
+    """Return how many lines of Python, and turns of their loops, an action takes."""
+    steps = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal steps
+        steps += 1
+        return count
+
+    sys.settrace(count)
+    try:
+        action()
+    finally:
+        sys.settrace(None)
+    return steps

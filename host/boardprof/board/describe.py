@@ -8,23 +8,25 @@ can keep them and ask no more until the hash changes (SPEC.md 5.1).
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgpack
 
-from boardprof.decode.dictionary import Dictionary, parse_dictionary
-from boardprof.errors import FrameError
+from boardprof.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
+from boardprof.errors import BoardTimeoutError, FrameError
 from boardprof.link.session import Session, Welcome
 from boardprof_protocol.codes import BuiltIn
 
 __all__ = ["fetch_dictionary"]
 
 _SECTIONS = 4
-_MOST_ENTRIES = 1 << 16
-"""Of a section; a board that never comes to an end is no board."""
+_WHOLE_S = 60.0
+"""How long all answers together may take: at 9,600 baud, some hundred functions."""
 
 
 def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
@@ -35,14 +37,16 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
         cache: folder for kept dictionaries, or None.
 
     Raises:
-        FrameError: what the board says contradicts its own hash, or is no dictionary.
+        FrameError: what the board says contradicts its own hash, or has no end.
+        LinkError: it is no dictionary.
+        BoardTimeoutError: the board does not answer, or has not said all in time.
     """
     welcome = session.welcome
     assert welcome is not None, "the session is open"
     kept = None if cache is None else cache / _file_name(welcome)
     if kept is not None:
         with contextlib.suppress(OSError):
-            stored = kept.read_bytes()
+            stored = _read(kept)
             if zlib.crc32(stored) == welcome.dictionary_hash:
                 return parse_dictionary(stored)
     stored = b"".join(_ask(session))
@@ -61,6 +65,12 @@ def _file_name(welcome: Welcome) -> str:
     return f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
 
 
+def _read(path: Path) -> bytes:
+    """Return what was kept, or the beginning of what is longer than any dictionary."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
 def _keep(path: Path, stored: bytes) -> None:
     # A cache that cannot be written costs time, nothing else.
     with contextlib.suppress(OSError):
@@ -71,12 +81,38 @@ def _keep(path: Path, stored: bytes) -> None:
 
 
 def _ask(session: Session) -> Iterator[bytes]:
+    """Yield the board's answers; it may be a stranger's, and say more and more for ever.
+
+    Raises:
+        FrameError: they are more than `MOST_BYTES` together.
+        BoardTimeoutError: they take too long together.
+    """
+    whole_s = max(_WHOLE_S, session.timeout_s)
+    end_s = time.monotonic() + whole_s
+    size = 0
+
+    def check(*_: object) -> None:
+        if size > MOST_BYTES:
+            raise FrameError(
+                f"The dictionary of {session.transport.name} has no end: more than "
+                f"{MOST_BYTES:,} bytes.",
+                hint="is it a boardprof agent?",
+            )
+        if time.monotonic() > end_s:
+            raise BoardTimeoutError(
+                f"The board at {session.transport.name} had not said within {whole_s:g} s what it "
+                f"offers: {size:,} bytes of it came.",
+                hint="see whether the line is slow: boardprof doctor --link; or raise the timeout",
+            )
+
     for section in range(_SECTIONS):
-        for index in range(_MOST_ENTRIES):
+        for index in itertools.count():
             arguments = bytes(msgpack.packb(section)) + bytes(msgpack.packb(index))
-            result = session.call(BuiltIn.DESCRIBE, arguments, 2, name="bp.describe")
+            result = session.call(
+                BuiltIn.DESCRIBE, arguments, 2, name="bp.describe", on_progress=check
+            )
+            size += len(result.body)
+            check()
             yield result.body
             if result.value is None:
                 break
-        else:
-            raise FrameError(f"The dictionary of {session.transport.name} has no end.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import msgpack
@@ -13,7 +13,14 @@ import msgpack
 from boardprof.errors import LinkError, UnknownNameError
 from boardprof_protocol.codes import CounterStatus
 
-__all__ = ["CollectorInfo", "CounterInfo", "Dictionary", "FunctionInfo", "parse_dictionary"]
+__all__ = ["MOST_BYTES", "CollectorInfo", "CounterInfo", "Dictionary", "FunctionInfo"]
+__all__ += ["parse_dictionary"]
+
+MOST_BYTES = 1 << 20
+"""Of a dictionary; the largest of ours has 3 kB."""
+
+_MOST_FIELDS = 64
+"""Of an entry."""
 
 _OPERATIONS = ("init", "start", "stop", "select", "event")
 """Of a collector (SPEC.md 5.3)."""
@@ -138,10 +145,8 @@ def parse_dictionary(stored: bytes) -> Dictionary:
         firmware, functions, collectors, counters = _sections(stored)
         board, agent_version, arena_bytes = firmware[0]
         left = iter([_counter(entry) for entry in counters])
-        infos: list[CollectorInfo] = []
-        for index, entry in enumerate(collectors):
-            taken = {counter.name for info in infos for counter in info.counters}
-            infos.append(_collector(index, entry, left, taken))
+        taken: set[str] = set()
+        infos = [_collector(i, entry, left, taken) for i, entry in enumerate(collectors)]
         return Dictionary(
             board=_text(board),
             agent_version=_text(agent_version),
@@ -160,8 +165,13 @@ def parse_dictionary(stored: bytes) -> Dictionary:
 
 
 def _sections(stored: bytes) -> list[list[list[object]]]:
+    if len(stored) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     sections: list[list[list[object]]] = [[]]
-    unpacker = msgpack.Unpacker(raw=False)
+    # Bounded, or a few bytes could ask for an array of a hundred million elements.
+    unpacker = msgpack.Unpacker(
+        raw=False, max_buffer_size=MOST_BYTES, max_array_len=_MOST_FIELDS, max_map_len=0
+    )
     unpacker.feed(stored)
     for entry in unpacker:
         if entry is None:
@@ -169,20 +179,28 @@ def _sections(stored: bytes) -> list[list[list[object]]]:
         elif isinstance(entry, list):
             sections[-1].append(entry)
         else:
-            raise TypeError(f"{entry!r} is no entry")
+            raise TypeError(f"{entry!r:.60} is no entry")
     return sections[:-1]
 
 
 def _collector(
-    index: int, entry: Sequence[object], counters: Iterator[CounterInfo], taken: Set[str]
+    index: int, entry: Sequence[object], counters: Iterator[CounterInfo], taken: set[str]
 ) -> CollectorInfo:
-    """Read one collector, which takes its counters from the front of those that are left."""
+    """Read one collector, which takes its counters from the front of those that are left.
+
+    Args:
+        index: its number.
+        entry: of the board.
+        counters: that are left.
+        taken: names of the counters of those before it; gets those of its own.
+    """
     name, schema_id, version, layout_crc, count = entry
     own = list(itertools.islice(counters, _number(count)))
     if len(own) != count:
-        raise ValueError(f"collector {name!r} has {count} counters, {len(own)} are described")
+        raise ValueError(f"collector {name!r:.60} has {count} counters, {len(own)} are described")
     # Two collectors may count the same thing; neither may hide the other.
     apart = [replace(c, name=f"{name}.{c.name}") if c.name in taken else c for c in own]
+    taken.update(counter.name for counter in apart)
     return CollectorInfo(
         index,
         _text(name),
@@ -209,13 +227,13 @@ def _counter(entry: Sequence[object]) -> CounterInfo:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a text")
+        raise TypeError(f"{value!r:.60} is not a text")
     return value
 
 
 def _number(value: object, least: int = 0, most: int = 0xFFFFFFFF) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is not a number")
+        raise TypeError(f"{value!r:.60} is not a number")
     if not least <= value <= most:
         raise ValueError(f"{value} is not within {least} to {most}")
     return value
