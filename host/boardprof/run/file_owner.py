@@ -29,7 +29,7 @@ def foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
     """
     if _is_ours(file) or _is_trusted(file, trusted):
         return None
-    project = next((folder for folder in file.parents if (folder / ".git").exists()), None)
+    project = next((each for each in file.parents if os.path.lexists(each / ".git")), None)
     if project is not None and _is_ours(project) and _is_ours(project / ".git"):
         return None
     return _name(next(uid for uid in _owners(file) if uid not in _our_ids()))
