@@ -102,6 +102,56 @@ def test_samples_in_two_parts_are_told_with_both() -> None:
     assert "6 near 100 and 5 near 150" in found.text
 
 
+@pytest.mark.parametrize(
+    ("hit", "of"),
+    [
+        (1, 10),
+        (2, 10),
+        (1, 50),
+        (3, 50),
+        (4, 50),
+        (9, 50),
+        (1, 100),
+        (8, 100),
+        (19, 100),
+        (30, 100),
+    ],
+)
+def test_samples_that_an_interrupt_has_hit_are_told_whatever_their_share(hit: int, of: int) -> None:
+    # fir of 522 ticks, and a handler of 211, on mps2-an386
+    ticks = [522] * of
+    for place in range(hit):
+        ticks[3 + place * of // hit % (of - 3)] += 211
+    found = warnings(report_of({"ticks": ticks}, clocks={"ticks": 25_000_000}))
+    assert len(found) == 1
+    assert "--mask-interrupts" in found[0].hint
+
+
+def test_samples_apart_are_told_with_their_number_and_by_how_much() -> None:
+    ticks = [522 + 211 * (i % 12 == 5) + i % 2 for i in range(100)]
+    [found] = warnings(report_of({"ticks": ticks}, clocks={"ticks": 25_000_000}))
+    assert found.kind == "apart"
+    assert found.text == "8 of 100 samples are 212 ticks longer than the others, 522: interrupts?"
+    assert found.hint.startswith("Try --mask-interrupts")
+
+
+def test_one_sample_apart_of_few_that_are_equal_is_told() -> None:
+    [found] = warnings(report_of({"ticks": [522, 522, 733, 522, 522]}, clocks={"ticks": 10**6}))
+    assert found.text.startswith("1 of 5 samples is 211 ticks longer")
+    assert kinds([522.0, 523.0, 733.0, 521.0, 522.5]) == []  # of five noisy ones it may be chance
+
+
+def test_samples_that_an_interrupt_did_not_hit_are_told_if_most_were_hit() -> None:
+    [found] = warnings(report_of({"ticks": [733] * 44 + [522] * 6}, clocks={"ticks": 10**6}))
+    assert found.text == "6 of 50 samples are 211 ticks shorter than the others, 733: interrupts?"
+
+
+def test_samples_hit_by_several_interrupts_do_not_hide_those_hit_by_one() -> None:
+    ticks = [522] * 90 + [733] * 9 + [54461]
+    [found] = warnings(report_of({"ticks": ticks}, clocks={"ticks": 10**6}))
+    assert found.text.startswith("10 of 100 samples are 211 ticks longer")
+
+
 def test_one_step_of_the_clock_may_be_a_large_part_of_a_sample() -> None:
     found = doubts([5.0, 6.0, 5.0, 6.0, 5.0, 6.0], clocks={"ticks": 1_000_000})
     assert [each.kind for each in found] == ["grain"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether samples fall into two parts."""
+"""Whether samples fall into two parts, or a few stand apart from the rest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,17 @@ from dataclasses import dataclass
 
 from boardprof.stats.summary import Number, percentile
 
-__all__ = ["Mode", "two_modes"]
+__all__ = ["Apart", "Mode", "samples_apart", "two_modes"]
 
 _LEAST_SHARE = 0.2
 _LEAST_SAMPLES = 3
 _LEAST_GAP = 2
+_LEAST_GAP_APART = 4
+"""How much wider the gap is than all that most samples spread over.
+
+Of ten exponentially distributed samples, one run in 140 has such a gap below its largest.
+"""
+_FEWEST_NOT_EQUAL = 10
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,47 @@ class Mode:
 
     n: int
     middle: float
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Samples that stand apart from most others.
+
+    Attributes:
+        indices: of those that stand apart, in run order.
+        most: the middle of the others.
+        middle: their own middle.
+    """
+
+    indices: tuple[int, ...]
+    most: float
+    middle: float
+
+
+def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
+    """Return the samples that stand clearly apart while most are alike; None if there are none.
+
+    Most are more than half. They are alike if the gap to the nearest of the rest is more than four
+    times as wide as all that they spread over; fewer than ten samples must be equal. An interrupt
+    makes such a gap, be it in one sample of a hundred or in every third.
+
+    Args:
+        values: in run order.
+        least_gap: smaller gaps do not count.
+    """
+    rising = sorted(range(len(values)), key=lambda i: values[i])
+    for order in (rising, rising[::-1]):
+        ordered = [float(values[i]) for i in order]
+        for cut in range(len(ordered) // 2 + 1, len(ordered)):
+            gap = abs(ordered[cut] - ordered[cut - 1])
+            spread = abs(ordered[cut - 1] - ordered[0])
+            if len(ordered) < _FEWEST_NOT_EQUAL and spread > 0:
+                break
+            if gap > max(least_gap, _LEAST_GAP_APART * spread):
+                most, rest = sorted(ordered[:cut]), sorted(ordered[cut:])
+                indices = tuple(sorted(order[cut:]))
+                return Apart(indices, percentile(most, 50), percentile(rest, 50))
+    return None
 
 
 def two_modes(values: Sequence[Number]) -> tuple[Mode, Mode] | None:

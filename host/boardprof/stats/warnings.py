@@ -11,14 +11,14 @@ from typing import Final, Literal, TypeAlias
 
 from boardprof.report.report import Report
 from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
-from boardprof.stats.modes import two_modes
+from boardprof.stats.modes import Apart, samples_apart, two_modes
 from boardprof.stats.ranks import rank_correlation, smallest_p
 from boardprof.stats.summary import LARGEST_PLAIN, Number, far_from_the_others
 
 __all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "warnings", "warnings_of"]
 
 Kind: TypeAlias = Literal[
-    "few", "warm-up", "drift", "bimodal", "grain", "overhead", "noise", "outliers"
+    "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
 ]
 
 FEWEST_SAMPLES: Final = 5
@@ -174,9 +174,35 @@ def _bimodal(group: GroupSummary) -> _Doubts:
         yield (
             f"the samples fall into two parts, {low.n} near {low.middle:,.4g} and {high.n} near "
             f"{high.middle:,.4g}: a median says little of them.",
-            "Look for what alternates: an interrupt, a cache or flash line, data that differs "
-            "from call to call.",
+            "Look for what alternates: an interrupt (try --mask-interrupts), a cache or flash "
+            "line, data that differs from call to call.",
         )
+
+
+def _stand_apart(group: GroupSummary) -> _Doubts:
+    if (apart := _apart(group)) is None:
+        return
+    n, difference = len(apart.indices), apart.middle - apart.most
+    unit = "us" if group.metric.endswith("(us)") else group.metric
+    yield (
+        f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
+        f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, {apart.most:,.4g}: "
+        "interrupts?",
+        "Try --mask-interrupts; docs/interrupts.md says what else it can be.",
+    )
+
+
+def _apart(group: GroupSummary) -> Apart | None:
+    """Return the samples that stand apart, unless another warning is about them."""
+    n, median = group.summary.n, abs(float(group.summary.median))
+    if n < FEWEST_SAMPLES or any(_bimodal(group)):
+        return None
+    apart = samples_apart(group.values, max(2 * float(group.grain), _RELEVANT * median))
+    if apart is None or (apart.indices == (0,) and _first_is_slow(group)):
+        return None
+    if len(apart.indices) > 1 or n < _LEAST_FOR_SHAPE:
+        return apart
+    return None if apart.indices == far_from_the_others(group.values, _STANDS_OUT) else apart
 
 
 def _coarse(group: GroupSummary) -> _Doubts:
@@ -214,7 +240,9 @@ def _outlying(group: GroupSummary) -> _Doubts:
     far = far_from_the_others(group.values, _STANDS_OUT)
     found = [i for i in far if i > 0 or not _first_is_slow(group)]
     median = group.summary.median
-    if group.summary.n < _LEAST_FOR_SHAPE or not found or any(_bimodal(group)):
+    if group.summary.n < _LEAST_FOR_SHAPE or not found:
+        return
+    if any(_bimodal(group)) or _apart(group) is not None:
         return  # of two parts, the smaller one is no accident
     if not any(_matters(group, float(group.values[i]) - median) for i in found):
         return
@@ -224,7 +252,8 @@ def _outlying(group: GroupSummary) -> _Doubts:
         f"{len(found)} of {group.summary.n} samples "
         f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
         f"{median:,.4g}).",
-        "Compare medians, not means; interrupts or other programs may have come between.",
+        "Compare medians, not means; other programs or interrupts may have come between: try "
+        "--mask-interrupts.",
     )
 
 
@@ -233,6 +262,7 @@ _JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
     "warm-up": _slow_first,
     "drift": _drift,
     "bimodal": _bimodal,
+    "apart": _stand_apart,
     "grain": _coarse,
     "overhead": _slight,
     "noise": _noisy,
