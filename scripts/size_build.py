@@ -83,6 +83,7 @@ _CHANNELS = {**_ARENA, "bulk": 256}
 _CLOCK = {"clock": 1}
 _GUARD = {"guard": 1}
 _STACK = {"stack": 4096}
+_INTERRUPTS = {"interrupts": 1}
 
 OPTIONS = (
     Option("smallest"),
@@ -94,10 +95,20 @@ OPTIONS = (
     Option("+clock", _CLOCK),
     Option("+guard", _GUARD),
     Option("+stack", _STACK),
+    Option("+interrupts", _INTERRUPTS),
     Option("+second collector", pair=True),
     Option(
         "all",
-        {**_CRC_TABLE, **_WINDOWS, **_CHANNELS, **_CLOCK, **_GUARD, **_STACK, "stream": 1024},
+        {
+            **_CRC_TABLE,
+            **_WINDOWS,
+            **_CHANNELS,
+            **_CLOCK,
+            **_GUARD,
+            **_STACK,
+            **_INTERRUPTS,
+            "stream": 1024,
+        },
         pair=True,
     ),
 )

@@ -6,6 +6,7 @@
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
+#include "bp_arch_mask.h"
 
 #define BP_REG(address) (*(volatile uint32_t *)(address))
 
@@ -89,6 +90,10 @@ uint64_t bp_port_ticks(void) {
 uint32_t bp_port_coarse(void) {
     return 0;
 }
+
+#if BP_CFG_INTERRUPTS
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
+#endif
 
 uint8_t bp_port_reset_cause(void) {
     switch (BP_RESET_STATE) {

@@ -5,6 +5,7 @@
 #include "boardprof/bp_port.h"
 #include "bp_arch.h"
 #include "bp_arch_guard.h"
+#include "bp_arch_mask.h"
 
 #define BP_PORT_DATA (*(volatile uint32_t *)0x80000000u)
 #define BP_PORT_STATUS (*(volatile uint32_t *)0x80000004u)
@@ -104,6 +105,10 @@ uint64_t bp_port_ticks(void) {
 uint32_t bp_port_coarse(void) {
     return 0;
 }
+
+#if BP_CFG_INTERRUPTS
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
+#endif
 
 uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;

@@ -171,6 +171,10 @@ bp_packed_t bp_stack;
 bp_packed_t bp_clock;
 #endif
 
+#if BP_CFG_INTERRUPTS
+bp_packed_t bp_interrupts;
+#endif
+
 #if BP_CFG_BULK
 bp_packed_t bp_channel_download;
 bp_packed_t bp_channel_upload;

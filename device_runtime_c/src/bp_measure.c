@@ -27,6 +27,9 @@ typedef struct {
 #if BP_CFG_OPEN_WINDOWS
     bool returns; /* what the last call has returned */
 #endif
+#if BP_CFG_INTERRUPTS
+    bool masked; /* windows of samples run so */
+#endif
 } bp_plan_t;
 
 /* Agents that hold windows open are asked to count single calls: what is called once must also
@@ -128,6 +131,9 @@ typedef struct {
     void *slots;
     uint32_t number;
     bool warm;
+#if BP_CFG_INTERRUPTS
+    bool masked;
+#endif
     int failed; /* what the check returned */
 } bp_round_t;
 
@@ -139,7 +145,15 @@ static void bp_round(void *context) {
     if (target->setup != NULL) {
         target->setup();
     }
+#if BP_CFG_INTERRUPTS
+    uintptr_t before = r->masked ? bp_port_mask() : 0;
+#endif
     bp_window(r->warm ? r->active : &none, r->state, target, r->slots, r->warm ? r->number : 1);
+#if BP_CFG_INTERRUPTS
+    if (r->masked) {
+        bp_port_unmask(before);
+    }
+#endif
     r->failed = target->check != NULL ? target->check() : 0;
 }
 
@@ -156,6 +170,9 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
     uint32_t rounds = plan->warmup + plan->repeat;
     for (uint32_t i = 0; i < rounds; i++) {
         round.warm = i >= plan->warmup;
+#if BP_CFG_INTERRUPTS
+        round.masked = plan->masked && round.warm;
+#endif
         bp_progress_at_times(call->agent, &last, i, rounds);
 #if BP_CFG_BULK
         if (bp_broken_off(call->agent)) {
@@ -218,6 +235,9 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
     }
 #if BP_CFG_OPEN_WINDOWS
     plan->returns = BP_RETURNS(flags);
+#endif
+#if BP_CFG_INTERRUPTS
+    plan->masked = (flags & BP_MEASURE_MASK) != 0;
 #endif
     uint32_t fit = bp_samples_that_fit(call, active, BP_RETURNS(flags));
     if (fit == 0) {

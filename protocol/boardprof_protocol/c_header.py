@@ -110,6 +110,7 @@ def _constants() -> Iterator[str]:
     yield from _enum("bp_claim_flag", "BP_CLAIM_", codes.ClaimFlag)
     yield from _enum("bp_ack_flag", "BP_ACK_", codes.AckFlag)
     yield from _enum("bp_measure_flag", "BP_MEASURE_", codes.MeasureFlag)
+    yield from _enum("bp_interrupt_flag", "BP_INTERRUPT_", codes.InterruptFlag)
 
 
 def _enum(

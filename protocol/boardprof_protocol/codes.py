@@ -15,6 +15,7 @@ __all__ = [
     "ErrorCode",
     "FaultCause",
     "FrameKind",
+    "InterruptFlag",
     "MeasureFlag",
     "ResetCause",
     "WelcomeFlag",
@@ -127,6 +128,16 @@ class MeasureFlag(IntFlag):
 
     RESULT = 2
     """Return what the last call has returned, behind the blobs."""
+
+    MASK = 4
+    """Let no interrupt run within each sample's window."""
+
+
+class InterruptFlag(IntFlag):
+    """Bits of the first number that ``bp.interrupts`` returns."""
+
+    MASKS_GUARD = 1
+    """The guard's timer does not run either: a hang within a masked window is not ended."""
 
 
 class BuiltIn(IntEnum):

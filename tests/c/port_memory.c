@@ -206,3 +206,19 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     test_note(')');
 }
 #endif
+
+#if BP_CFG_INTERRUPTS
+
+uintptr_t bp_port_mask(void) {
+    test_note('<');
+    return 0x51;
+}
+
+void bp_port_unmask(uintptr_t before) {
+    test_note(before == 0x51 ? '>' : '!');
+}
+
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
+    .timer_us = 1000, .longest_us = 2048, .masks_guard = true};
+
+#endif

@@ -206,6 +206,7 @@ static void fuzz_sensible_body(void) {
         {"bp.finish", "c"},
         {"bp.guard", "l"},
         {"bp.clock", ""},
+        {"bp.interrupts", ""},
         {"count", ""},
         {"echo", "b"},
         {"fill", "l"},

@@ -27,7 +27,7 @@ CORPUS = FUZZ / "corpus"
 HOST_TESTS = ROOT / "tests" / "protocol" / "test_fuzz_host.py"
 
 _SANITIZERS = ("-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
-_GUARDED = {**CHANNELS, "BP_CFG_GUARD": 1}
+_GUARDED = {**CHANNELS, "BP_CFG_GUARD": 1, "BP_CFG_INTERRUPTS": 1}
 
 
 class Harness:

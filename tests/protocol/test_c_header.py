@@ -163,6 +163,7 @@ def test_the_headers_numbers_are_those_of_the_codes() -> None:
         **{f"BP_CLAIM_{m.name}": m.value for m in codes.ClaimFlag},
         **{f"BP_ACK_{m.name}": m.value for m in codes.AckFlag},
         **{f"BP_MEASURE_{m.name}": m.value for m in codes.MeasureFlag},
+        **{f"BP_INTERRUPT_{m.name}": m.value for m in codes.InterruptFlag},
     }
     assert {name: int(value) for name, value in found.items()} == expected
     assert f"#define BP_PROTOCOL_VERSION {codes.PROTOCOL_VERSION}\n" in text

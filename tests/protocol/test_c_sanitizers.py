@@ -22,7 +22,7 @@ from tests.support import (
 CONFIGS = {
     "smallest": {},
     "full": FULL,
-    "guarded": {**FULL, "BP_CFG_GUARD": 1},
+    "guarded": {**FULL, "BP_CFG_GUARD": 1, "BP_CFG_INTERRUPTS": 1},
     "pointers": {**FULL, "TEST_POINTERS": 1, "BP_CFG_STACK": 65536},
     "pointers of shortest frames": {
         "BP_CFG_MTU": 64,

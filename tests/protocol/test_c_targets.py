@@ -24,6 +24,7 @@ CONFIGS = {
         "BP_CFG_STREAM": 512,
         "BP_CFG_CLOCK": 1,
         "BP_CFG_STACK": 1024,
+        "BP_CFG_INTERRUPTS": 1,
     },
 }
 # What GCC may call on its own even in a freestanding program; bp_mem.c has them.

@@ -15,6 +15,7 @@
 #include "boardprof/bp_port.h"
 #include "bp_arch.h"
 #include "bp_arch_guard.h"
+#include "bp_arch_mask.h"
 #include "bp_arch_mmu.h"
 
 #ifdef BP_TICKS_HZ
@@ -55,6 +56,10 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     bp_arch_guard(&board, body, context, (uint64_t)timeout_ms * (BP_TICKS_HZ / 1000), fault);
 }
 
+#endif
+
+#if BP_CFG_INTERRUPTS
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = true};
 #endif
 
 /* No wfi: while the core sleeps, an emulator moves its clock on to the next timer, and counters

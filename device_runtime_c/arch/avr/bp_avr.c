@@ -88,6 +88,26 @@ uint8_t bp_port_reset_cause(void) {
     return bp_cause;
 }
 
+#if BP_CFG_INTERRUPTS
+
+uintptr_t bp_port_mask(void) {
+    uint8_t before = BP_AVR_SREG;
+    __asm__ volatile("cli" ::: "memory");
+    return before;
+}
+
+void bp_port_unmask(uintptr_t before) {
+    __asm__ volatile("" ::: "memory");
+    BP_AVR_SREG = (uint8_t)before;
+}
+
+/* TIMER1's interrupt counts its wraps and the guard's limit. In a masked window it waits, and
+ * bp_arch_timer16_wraps knows of one wrap for half a lap, at the 20 MHz of the fastest of these. */
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.longest_us = 0x8000u / 20u,
+                                                        .masks_guard = true};
+
+#endif
+
 uint8_t *bp_avr_bottom(void) {
     extern uint8_t __heap_start[];
     extern uint8_t *__brkval __attribute__((weak)); /* of malloc, if it is in the image */

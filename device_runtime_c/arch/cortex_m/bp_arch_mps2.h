@@ -134,6 +134,11 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 
 #endif
 
+#if BP_CFG_INTERRUPTS
+/* The watchdog is NMI. */
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
+#endif
+
 /* Without guarded calls nobody could tell of what is denied. */
 void bp_port_init(void) {
 #if BP_CFG_GUARD

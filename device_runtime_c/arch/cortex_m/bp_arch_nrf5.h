@@ -91,6 +91,12 @@ uint32_t bp_port_coarse(void) {
     return 0;
 }
 
+#if BP_CFG_INTERRUPTS
+/* A wrap that waits is known of for half a lap. */
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
+    .longest_us = (1u << 31) / (BP_TIMER_HZ / 1000000u), .masks_guard = true};
+#endif
+
 uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
 }

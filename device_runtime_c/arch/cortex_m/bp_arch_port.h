@@ -14,6 +14,7 @@
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 #include "bp_arch_guard.h"
+#include "bp_arch_mask.h"
 
 extern const char bp_text_start[], bp_text_end[], bp_stack_guard_start[], bp_stack_guard_end[];
 

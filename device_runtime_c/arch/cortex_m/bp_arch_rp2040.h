@@ -102,6 +102,10 @@ uint32_t bp_port_coarse(void) {
     return BP_TIMER_RAWL;
 }
 
+#if BP_CFG_INTERRUPTS
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = true};
+#endif
+
 uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
 }

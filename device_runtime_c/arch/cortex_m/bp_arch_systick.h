@@ -48,6 +48,15 @@ uint32_t bp_port_coarse(void) {
     return 0;
 }
 
+#if BP_CFG_INTERRUPTS
+/* In a masked window the exception waits, once, and bp_port_ticks knows of it for half a lap. What
+ * it takes is not in the ticks. */
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
+    .longest_us = BP_CFG_GUARD ? BP_SYSTICK_PERIOD / 2 / (BP_SYSTICK_HZ / 1000000u) : 0,
+    .masks_guard = true,
+};
+#endif
+
 #if BP_CFG_GUARD
 
 static volatile uint64_t bp_wrapped;    /* ticks of all wraps, less what counting them took */

@@ -16,6 +16,7 @@
 #include "boardprof/bp_port.h"
 #include "bp_arch.h"
 #include "bp_arch_guard.h"
+#include "bp_arch_mask.h"
 
 #ifdef BP_MTIME
 
@@ -60,6 +61,10 @@ static void bp_arch_port_init(void) {
     bp_boots++;
 }
 
+#endif
+
+#if BP_CFG_INTERRUPTS
+const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
 #endif
 
 /* No wfi: while the core sleeps, an emulator moves its clock on to the next timer, and counters

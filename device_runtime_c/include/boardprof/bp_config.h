@@ -83,6 +83,12 @@
 #define BP_CFG_STACK 0
 #endif
 
+/* 1: the host may have measured windows run with interrupts masked; the board's port then owes
+ * bp_port_mask, bp_port_unmask and bp_port_interrupts as well. 0: without. */
+#ifndef BP_CFG_INTERRUPTS
+#define BP_CFG_INTERRUPTS 0
+#endif
+
 /* 0: CRC-32 bit by bit. 1: by a table of 16 words, 64 bytes larger, about six times faster. 8:
  * eight bytes at once, by tables of 8 KiB that are made in RAM; for boards that have plenty. */
 #ifndef BP_CFG_CRC_TABLE
@@ -133,6 +139,9 @@
 #endif
 #if BP_CFG_STACK != 0 && (BP_CFG_STACK < 64 || BP_CFG_STACK > 0x7fffffff)
 #error "BP_CFG_STACK is out of range (0, 64..0x7fffffff)"
+#endif
+#if BP_CFG_INTERRUPTS != 0 && BP_CFG_INTERRUPTS != 1
+#error "BP_CFG_INTERRUPTS is out of range (0, 1)"
 #endif
 #if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a board owes the agent: eight functions and one constant, a ninth where calls are guarded,
- * and a tenth where their stack is measured. A board's port.c defines them all.
+/* What a board owes the agent: eight functions and one constant; another function where calls are
+ * guarded, one where their stack is measured, and two and a constant where windows may be masked. A
+ * board's port.c defines them all.
  *
  * They are called from main, bp_init(), bp_poll() and bp_serve(), never from an interrupt. None may
  * use the heap. The two that read a clock are called inside measured windows: keep them short and
@@ -126,6 +127,32 @@ uint8_t *bp_port_stack_limit(void);
  * returns at once.  Context: guarded calls.
  */
 void bp_port_stack_quiet(void);
+
+#endif
+
+/// Interrupts ///
+
+#if BP_CFG_INTERRUPTS
+
+/* Let no interrupt run before bp_port_unmask; the guard's timer may be left out, and should be
+ * where the core can. They wait meanwhile, and run then.
+ * Required: with BP_CFG_INTERRUPTS.  Context: right before and after measured windows, in guarded
+ * calls, which may end between the two.
+ * Returns what bp_port_unmask needs to bring back what was before.
+ * Example: arch/cortex_m/bp_arch_mask.h and its like in the other folders define both. */
+uintptr_t bp_port_mask(void);
+void bp_port_unmask(uintptr_t before);
+
+/* What there is to know of the board's interrupts. */
+typedef struct {
+    uint32_t timer_us;   /* between two interrupts of a timer, if its handler's time is in what
+                          * collectors count; 0: no such timer is known */
+    uint32_t longest_us; /* longest masked window that the board's clocks survive: they may count
+                          * their wraps in an interrupt; 0: any */
+    bool masks_guard;    /* bp_port_mask holds the guard's timer back, too */
+} bp_port_interrupts_t;
+
+extern const bp_port_interrupts_t bp_port_interrupts; /* declare it BP_ROM */
 
 #endif
 

@@ -96,6 +96,11 @@ enum bp_ack_flag {
 enum bp_measure_flag {
     BP_MEASURE_EMPTY = 1,
     BP_MEASURE_RESULT = 2,
+    BP_MEASURE_MASK = 4,
+};
+
+enum bp_interrupt_flag {
+    BP_INTERRUPT_MASKS_GUARD = 1,
 };
 
 /// hello, version 1 ///

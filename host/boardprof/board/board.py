@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,6 +13,7 @@ from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.correlate import ClockProbe
 from boardprof.board.counters import counters_of
 from boardprof.board.functions import Functions
+from boardprof.board.masking import Masking, masking_of
 from boardprof.board.measuring import OnNote, Rounds, check_range, measure_function
 from boardprof.board.memory import Memory
 from boardprof.board.placement import OnTransfer
@@ -158,6 +160,11 @@ class Board:
         """How often it has run functions since it started; None: it may have before the session."""
         return self.session.calls if self._is_started else None
 
+    @cached_property
+    def masking(self) -> Masking | None:
+        """What the board says of its interrupts; None: it cannot mask them."""
+        return masking_of(self.session, self.dictionary)
+
     def profile(
         self,
         function: str,
@@ -168,6 +175,7 @@ class Board:
         number: int = 1,
         named: Mapping[str, object] | None = None,
         cold: bool = False,
+        mask_interrupts: bool = False,
         on_progress: Progress | None = None,
         on_transfer: OnTransfer | None = None,
     ) -> Report:
@@ -189,6 +197,8 @@ class Board:
             cold: measure the function's first call apart, ahead of the warm-up; the Report has it
                 beside the samples. It costs one more call of the function and one of the board, and
                 is cold only if nothing has called the function since the board has started.
+            mask_interrupts: let no interrupt run within the windows of samples. Where the guard's
+                timer is masked, too, one more sample is taken unmasked first.
             on_progress: called with (rounds done, rounds in all) between rounds: a round is a
                 warm-up call or a sample, those of the calibration included.
             on_transfer: called with ("to the board" or "from the board", bytes done, bytes in all)
@@ -196,7 +206,8 @@ class Board:
 
         Raises:
             UsageError: an unknown name, an unsupported metric, a number out of range, arguments
-                that do not fit the signature, or arrays that do not fit the board's arena.
+                that do not fit the signature, arrays that do not fit the board's arena, or
+                interrupts that the board cannot mask, or not for so long.
             DeviceFaultError: it trapped; or its stack is too small, which is seen before.
             CheckFailedError: the function's own check says that its result is wrong.
         """
@@ -209,6 +220,7 @@ class Board:
             number=number,
             named=named,
             cold=cold,
+            mask_interrupts=mask_interrupts,
             on_progress=on_progress,
             on_transfer=on_transfer,
         )
@@ -224,6 +236,7 @@ class Board:
         number: int = 1,
         named: Mapping[str, object] | None = None,
         cold: bool = False,
+        mask_interrupts: bool = False,
         on_progress: Progress | None = None,
         on_transfer: OnTransfer | None = None,
         on_note: OnNote | None = None,
@@ -251,6 +264,7 @@ class Board:
             on_transfer=on_transfer,
             on_note=on_note,
             cold=cold,
+            mask_interrupts=mask_interrupts,
         )
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:

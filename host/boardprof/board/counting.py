@@ -25,6 +25,8 @@ __all__ = ["CALIBRATION_SAMPLES", "Counting"]
 CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
 
+_NONE = MeasureFlag(0)
+
 
 class Counting:
     """Measures a function in as many passes as it takes.
@@ -45,6 +47,7 @@ class Counting:
         on_progress: Progress | None,
         cold: bool = False,
         calibrations: int = CALIBRATION_SAMPLES,
+        flags: MeasureFlag = _NONE,
     ) -> None:
         """Prepare; nothing is called yet.
 
@@ -58,7 +61,10 @@ class Counting:
             on_progress: called with (rounds done, rounds in all).
             cold: whether the first call of all is measured apart, in the first pass.
             calibrations: windows around the empty function, at least one.
+            flags: of all windows: whether interrupts are masked in them.
         """
+        self._flags = flags
+        self._masking = board.masking if flags & MeasureFlag.MASK else None
         self.cold: Cold | None = None
         self._wants_cold = cold
         self._calibrations = calibrations
@@ -90,7 +96,8 @@ class Counting:
         """Measure the empty function; nothing of the user's runs."""
         run = self._sampling(counted)
         warmup = min(self._rounds.warmup, 1)
-        return counted, run, run.samples(MeasureFlag.EMPTY, warmup, self._calibrations)[0]
+        flags = MeasureFlag.EMPTY | self._flags
+        return counted, run, run.samples(flags, warmup, self._calibrations)[0]
 
     def _measured(
         self, counted: ProgrammedPass, run: Sampling, calibration: tuple[Sample, ...]
@@ -98,14 +105,22 @@ class Counting:
         if self._wants_cold:
             self._wants_cold = False
             self.cold = self._first(run, calibration)
-        samples, totals = run.samples(MeasureFlag(0), self._rounds.warmup, self._rounds.repeat)
+        self._try_unmasked(run)
+        samples, totals = run.samples(self._flags, self._rounds.warmup, self._rounds.repeat)
         return counted.windows(samples, calibration, totals)
+
+    def _try_unmasked(self, run: Sampling) -> None:
+        """See that a window ends, and soon enough, where nothing would end it once it is masked."""
+        if self._masking is not None and self._masking.needs_trial:
+            (sample,), _ = run.samples(_NONE, min(self._rounds.warmup, 1), 1)
+            self._masking.check_window(self._function.name, sample.readings)
 
     def _first(self, run: Sampling, calibration: tuple[Sample, ...]) -> Cold:
         """Measure the first call; the calibration has warmed up the agent, and nothing else."""
         if self._rounds.number > 1:
             calibration = run.single(CALIBRATION_SAMPLES)
-        sample = run.first()
+        is_tried = self._masking is None or not self._masking.needs_trial
+        sample = run.first(self._flags if is_tried else _NONE)
         overhead = {
             name: statistics.median_low(each.readings[name].value for each in calibration)
             for name in sample.readings

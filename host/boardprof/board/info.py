@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from boardprof.board.board import Board
@@ -39,6 +40,7 @@ def board_info(board: Board) -> dict[str, Any]:
         "emulated": device.emulated,
         "time_scale": board.spec.clock.time_scale,
         "faults": _guard(board).facts(),
+        "interrupts": None if board.masking is None else asdict(board.masking),
         "collectors": [
             {
                 "name": collector.name,
@@ -83,6 +85,7 @@ def info_text(facts: dict[str, Any]) -> str:
         f"  CPU         {8 * facts['pointer_bytes']}-bit pointers, {facts['byte_order']}-endian",
         f"  arena       {facts['arena_bytes']:,} bytes",
         f"  clock       {facts['clock_kind']}" + (", emulated" if facts["emulated"] else ""),
+        f"  interrupts  {_interrupts(facts['interrupts'])}",
         f"  last reset  {facts['reset_cause']}",
     ]
     counters = [
@@ -96,6 +99,17 @@ def info_text(facts: dict[str, Any]) -> str:
     lines.append("Functions")
     lines += [f"  {f['name']}{f['signature']}" for f in facts["functions"]] or ["  (none)"]
     return "\n".join(lines)
+
+
+def _interrupts(facts: dict[str, Any] | None) -> str:
+    if facts is None:
+        return "cannot be masked"
+    parts = ["can be masked" + (", the guard's timer with them" if facts["masks_guard"] else "")]
+    if facts["longest_us"]:
+        parts.append(f"for {facts['longest_us']:,} us at most")
+    if facts["timer_us"]:
+        parts.append(f"a timer's come every {facts['timer_us']:,} us")
+    return "; ".join(parts)
 
 
 def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

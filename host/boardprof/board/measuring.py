@@ -13,6 +13,7 @@ import msgpack
 from boardprof.arguments.passing import Passing
 from boardprof.board.counting import CALIBRATION_SAMPLES, Counting
 from boardprof.board.functions import RemoteFunction
+from boardprof.board.masking import flags_for
 from boardprof.board.observing import observed_measurement
 from boardprof.board.passes import Pass
 from boardprof.board.placement import OnTransfer, Placement
@@ -25,6 +26,7 @@ from boardprof.errors import (
     RpcError,
     UsageError,
 )
+from boardprof.report.interrupts import Interrupts
 from boardprof.report.measurement import Measurement, Stack
 from boardprof_protocol.codes import ErrorCode
 
@@ -109,6 +111,7 @@ def measure_function(
     on_transfer: OnTransfer | None = None,
     on_note: OnNote | None = None,
     cold: bool = False,
+    mask_interrupts: bool = False,
 ) -> Measurement:
     """Measure a function with the same arguments in each round, then call it once for its outputs.
 
@@ -123,13 +126,15 @@ def measure_function(
         on_transfer: called while arrays go over the line.
         on_note: called with what will take long, and with what the samples are not, before.
         cold: whether one call ahead of all others is measured apart.
+        mask_interrupts: whether no interrupt runs within the windows.
 
     Raises:
-        UsageError: the arrays do not fit the arena.
+        UsageError: the arrays do not fit the arena, or the board cannot mask interrupts.
         DeviceFaultError: the function's frames do not fit the stack, or it trapped.
         CheckFailedError: the function's own check says that its result is wrong.
     """
     info, session = remote.info, board.session
+    flags = flags_for(board.device.name, board.masking, mask=mask_interrupts)
     calls_before = board.calls
     board.stack_check.require(info.name)
     clock = board.clock_probe()
@@ -143,10 +148,13 @@ def measure_function(
             may_drop=may_drop,
             on_progress=on_progress,
             cold=cold,
+            flags=flags,
         )
         changed = [each.name for each in arguments.arrays if each.passing is Passing.IN_OUT]
         if on_note is not None and rounds.number > 1 and changed:
             on_note(_left_by_others(info.name, changed, rounds.number))
+        if on_note is not None and mask_interrupts and board.masking and board.masking.masks_guard:
+            on_note(_unguarded(f"{info.name} on {board.device.name}"))
         in_all = len(passes) * rounds.in_all
         if on_note is not None and placement.again_s * in_all > QUIET_S:
             on_note(_long_sending(f"{info.name} on {board.device.name}", placement, in_all))
@@ -184,6 +192,15 @@ def measure_function(
         cold=counting.cold,
         compilers=board.compilers,
         calls_before=calls_before,
+        interrupts=Interrupts(mask_interrupts, board.masking.timer_us if board.masking else 0),
+    )
+
+
+def _unguarded(what: str) -> str:
+    """Return what to know of windows in which the guard's timer is masked, too."""
+    return (
+        f"{what}: the timer that stops a hanging call is masked with the other interrupts. One "
+        "sample is taken unmasked before; a later one that hangs ends by a reset alone"
     )
 
 

@@ -96,11 +96,11 @@ class Sampling:
             self._show(0, 0)
         return tuple(samples), tuple(totals)
 
-    def first(self) -> Sample:
+    def first(self, flags: MeasureFlag) -> Sample:
         """Return a window around one call, without any before it."""
         if self._prepare is not None:
             self._prepare()
-        (sample,), _ = self._batch(MeasureFlag(0), 0, 1, 1)
+        (sample,), _ = self._batch(flags, 0, 1, 1)
         self._done += 1
         return sample
 

@@ -93,6 +93,9 @@ _STDERR = 2
     help="Calls in each sample.",
 )
 @click.option("--cold", is_flag=True, help="Measure the first call of all apart, too.")
+@click.option(
+    "--mask-interrupts", is_flag=True, help="Let no interrupt run within the measured windows."
+)
 @build_options
 @click.option(
     "--sweep",
@@ -197,19 +200,8 @@ def _plan(
         raise UsageError("-b names no board.", hint="`boardprof boards` lists them")
     metrics = options["metrics"]
     as_given = (
-        *(
-            "port",
-            "baud",
-            "takeover",
-            "clock",
-            "key_file",
-            "image",
-            "warmup",
-            "repeat",
-            "number",
-            "cold",
-        ),
-        *("sweep", "flash", "expect", "tolerance", "save_output"),
+        *("port", "baud", "takeover", "clock", "key_file", "image", "warmup", "repeat", "number"),
+        *("cold", "mask_interrupts", "sweep", "flash", "expect", "tolerance", "save_output"),
     )
     return Plan(
         target=target,

@@ -72,6 +72,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
             f"{what} ({why})" for what, why in unsupported.items()
         )
     lines |= _argument_lines(device, measurements)
+    if any(m.interrupts.masked for m in measurements):
+        lines[f"{device.name} interrupts"] = "masked in each sample"
     lines[f"{device.name} perturbation"] = _perturbation_line(measurements)
     lines |= _pass_lines(device, measurements)
     flags = sorted({f for m in measurements for f in _warnings(m)})
@@ -193,6 +195,13 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
 
 
 def _warnings(measurement: Measurement) -> Iterable[str]:
+    least = min(measurement.interrupts.least_in(s.readings) for s in measurement.samples)
+    if least:
+        yield (
+            f"each sample of {measurement.function} is longer than the "
+            f"{measurement.interrupts.timer_us:,} us between two interrupts of a timer, and has "
+            f"{least:,} of them in it or more: --mask-interrupts leaves them out"
+        )
     for counter in measurement.counters:
         told = f"{_column(measurement, counter)} of {measurement.function}"
         if any(s.readings[counter].ambiguous for s in measurement.samples):

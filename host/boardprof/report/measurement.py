@@ -13,6 +13,7 @@ from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import Reading, Sample
 from boardprof.formula import Formula
+from boardprof.report.interrupts import NOT_MASKED, Interrupts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -155,6 +156,7 @@ class Measurement:
         compilers: of the function's code; () where they are not known.
         label: what tells its rows from others of the same function and arguments; "": nothing.
         calls_before: how often the board had run functions before; None: not known.
+        interrupts: whether interrupts ran within the windows.
     """
 
     function: str
@@ -178,6 +180,7 @@ class Measurement:
     compilers: tuple[str, ...] = ()
     label: str = ""
     calls_before: int | None = None
+    interrupts: Interrupts = NOT_MASKED
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:

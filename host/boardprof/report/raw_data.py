@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from boardprof.decode.samples import Sample
 from boardprof.metrics import metric_to_json
 from boardprof.report.counter_metrics import metrics_of
+from boardprof.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.report.measurement import Cold, Measurement, Stack, Windows
 from boardprof.report.parts import devices_of
 from boardprof.report.report import SCHEMA_VERSION, Row
@@ -62,11 +63,16 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
         **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
         **({"libc": measurement.libc} if measurement.libc else {}),
+        **_interrupts_json(measurement.interrupts),
         **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},
         **_windows_json(measurement.windows[0]),
         "further_passes": [_windows_json(each) for each in measurement.windows[1:]],
     }
+
+
+def _interrupts_json(interrupts: Interrupts) -> dict[str, Any]:
+    return {} if interrupts == NOT_MASKED else {"interrupts": asdict(interrupts)}
 
 
 def _cold_json(cold: Cold, clock: str | None) -> dict[str, Any]:

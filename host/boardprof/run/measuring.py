@@ -177,6 +177,7 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
         repeat=plan.repeat,
         number=plan.number,
         cold=plan.cold,
+        mask_interrupts=plan.mask_interrupts,
         named=plan.data.values(board.functions[name].signature),
         on_progress=show,
         on_transfer=show_transfer,

@@ -49,6 +49,7 @@ class Plan:
     number: int = 1
     code: BuildOptions = field(default_factory=BuildOptions)
     cold: bool = False
+    mask_interrupts: bool = False
     sweep: str | None = None
     flash: bool = False
     expect: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import Reading, Sample, decode_samples
 from boardprof.errors import DecodeError, UsageError
 from boardprof.formula import Formula
+from boardprof.report.interrupts import Interrupts
 from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.layout import Counter, Layout
@@ -255,6 +256,7 @@ def _measurement(
         cold=_cold(stored["cold"], runs[0]) if "cold" in stored else None,
         compilers=tuple(stored.get("compilers", ())),
         label=stored.get("label", ""),
+        interrupts=Interrupts(**stored.get("interrupts", {})),
     )
 
 

@@ -202,7 +202,8 @@ def _course(measurement: Mapping[str, Any]) -> tuple[int, ...]:
         return ()
     passes = (measurement, *_mappings(measurement.get("further_passes")))
     replies = [len(_mappings(each.get("totals"))) for each in passes]
-    return (*numbers, int(bool(measurement.get("cold"))), *replies)
+    masked = bool((measurement.get("interrupts") or {}).get("masked"))
+    return (*numbers, int(bool(measurement.get("cold"))), int(masked), *replies)
 
 
 def _cold(measurement: Mapping[str, Any]) -> Iterator[tuple[str, int | float]]:

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interrupts of machine mode masked (RISC-V privileged manual, version 20211203, 3.1.6, 3.1.9). One
+ * file of a program includes it once, its port most often. */
+
+#ifndef BP_ARCH_MASK_H
+#define BP_ARCH_MASK_H
+
+#include "boardprof/bp_port.h"
+
+#if BP_CFG_INTERRUPTS
+
+#if BP_CFG_GUARD
+
+/* Each by itself in mie, but for the timer's, which ends guarded calls and does nothing else. */
+#define BP_ARCH_MASKED ((uintptr_t)~0x80u)
+
+uintptr_t bp_port_mask(void) {
+    uintptr_t before;
+    __asm__ volatile("csrrc %0, mie, %1" : "=r"(before) : "r"(BP_ARCH_MASKED) : "memory");
+    return before;
+}
+
+void bp_port_unmask(uintptr_t before) {
+    __asm__ volatile("csrs mie, %0" ::"r"(before & BP_ARCH_MASKED) : "memory");
+}
+
+#else
+
+/* All at once: mstatus.MIE. */
+uintptr_t bp_port_mask(void) {
+    uintptr_t before;
+    __asm__ volatile("csrrci %0, mstatus, 8" : "=r"(before)::"memory");
+    return before;
+}
+
+void bp_port_unmask(uintptr_t before) {
+    __asm__ volatile("csrs mstatus, %0" ::"r"(before & 8u) : "memory");
+}
+
+#endif
+
+#endif
+
+#endif
