@@ -109,6 +109,8 @@ def build_library(config: dict[str, int]) -> tuple[FFI, Any]:
     """
     cc = requires_tool("gcc", package="gcc")
     sources = [*agent_sources(), *(AGENT / "collectors" / f"bp_{n}.c" for n in COLLECTORS)]
+    if config.get("BP_CFG_INTERRUPTS", 0) > 1:
+        sources.append(AGENT / "collectors" / "bp_interrupts.c")
     sources += [C_TESTS / name for name in ("port_memory.c", "firmware.c", "library.c")]
     posix = AGENT / "arch" / "posix"  # what the collectors of Linux share
     sources += sorted([*posix.glob("bp_perf_*.c"), *posix.glob("bp_papi_*.c")])

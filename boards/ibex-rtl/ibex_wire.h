@@ -64,6 +64,22 @@ static inline uint8_t *bp_ibex_hpm_put(uint8_t *out, const bp_ibex_hpm_t *in) {
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_ibex_hpm_skip(void *state, const void *part) {
+    bp_ibex_hpm_t *s = state;
+    const bp_ibex_hpm_t *p = part;
+    s->data_waits_start = (uint64_t)(s->data_waits_start + (p->data_waits_stop - p->data_waits_start));
+    s->instruction_waits_start = (uint64_t)(s->instruction_waits_start + (p->instruction_waits_stop - p->instruction_waits_start));
+    s->loads_start = (uint64_t)(s->loads_start + (p->loads_stop - p->loads_start));
+    s->stores_start = (uint64_t)(s->stores_start + (p->stores_stop - p->stores_start));
+    s->jumps_start = (uint64_t)(s->jumps_start + (p->jumps_stop - p->jumps_start));
+    s->branches_start = (uint64_t)(s->branches_start + (p->branches_stop - p->branches_start));
+    s->branches_taken_start = (uint64_t)(s->branches_taken_start + (p->branches_taken_stop - p->branches_taken_start));
+    s->compressed_instructions_start = (uint64_t)(s->compressed_instructions_start + (p->compressed_instructions_stop - p->compressed_instructions_start));
+    s->multiply_waits_start = (uint64_t)(s->multiply_waits_start + (p->multiply_waits_stop - p->multiply_waits_start));
+    s->divide_waits_start = (uint64_t)(s->divide_waits_start + (p->divide_waits_stop - p->divide_waits_start));
+}
+
 /// ibex_accelerator, version 1 ///
 
 #define BP_IBEX_ACCELERATOR_LEN 80u
@@ -97,6 +113,17 @@ static inline uint8_t *bp_ibex_accelerator_put(uint8_t *out, const bp_ibex_accel
     out = bp_put_u64(out, in->write_stalls_stop);
     out = bp_put_u64(out, in->macs_stop);
     return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_ibex_accelerator_skip(void *state, const void *part) {
+    bp_ibex_accelerator_t *s = state;
+    const bp_ibex_accelerator_t *p = part;
+    s->jobs_start = (uint64_t)(s->jobs_start + (p->jobs_stop - p->jobs_start));
+    s->busy_start = (uint64_t)(s->busy_start + (p->busy_stop - p->busy_start));
+    s->read_stalls_start = (uint64_t)(s->read_stalls_start + (p->read_stalls_stop - p->read_stalls_start));
+    s->write_stalls_start = (uint64_t)(s->write_stalls_start + (p->write_stalls_stop - p->write_stalls_start));
+    s->macs_start = (uint64_t)(s->macs_start + (p->macs_stop - p->macs_start));
 }
 
 #endif

@@ -155,6 +155,9 @@ const bp_collector_t bp_collector_armv8m_pmu BP_ROM = {
 #if BP_CFG_OPEN_WINDOWS
     .select = bp_armv8m_pmu_select,
 #endif
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_armv8m_pmu_skip,
+#endif
     .layout_crc = BP_ARMV8M_PMU_CRC,
     .schema_id = BP_ARMV8M_PMU_SCHEMA,
     .body_length = BP_ARMV8M_PMU_LEN,

@@ -58,6 +58,9 @@ const bp_collector_t bp_collector_cycles32 BP_ROM = {
     .stop = bp_cycles32_stop,
     .encode = bp_cycles32_encode,
     .counter = bp_cycles32_counter,
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_cycles32_skip,
+#endif
     .layout_crc = BP_CYCLES32_CRC,
     .schema_id = BP_CYCLES32_SCHEMA,
     .body_length = BP_CYCLES32_LEN,

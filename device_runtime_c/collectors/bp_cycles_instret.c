@@ -59,6 +59,9 @@ const bp_collector_t bp_collector_cycles_instret BP_ROM = {
     .stop = bp_cycles_instret_stop,
     .encode = bp_cycles_instret_encode,
     .counter = bp_cycles_instret_counter,
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_cycles_instret_skip,
+#endif
     .layout_crc = BP_CYCLES_INSTRET_CRC,
     .schema_id = BP_CYCLES_INSTRET_SCHEMA,
     .body_length = BP_CYCLES_INSTRET_LEN,

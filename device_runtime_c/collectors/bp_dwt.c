@@ -92,6 +92,9 @@ const bp_collector_t bp_collector_dwt BP_ROM = {
     .stop = bp_dwt_stop,
     .encode = bp_dwt_encode,
     .counter = bp_dwt_counter,
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_dwt_skip,
+#endif
     .layout_crc = BP_DWT_CRC,
     .schema_id = BP_DWT_SCHEMA,
     .body_length = BP_DWT_LEN,

@@ -104,6 +104,9 @@ const bp_collector_t bp_collector_esp32c3 BP_ROM = {
 #if BP_CFG_OPEN_WINDOWS
     .select = bp_esp32c3_select,
 #endif
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_esp32c3_skip,
+#endif
     .layout_crc = BP_ESP32C3_CRC,
     .schema_id = BP_ESP32C3_SCHEMA,
     .body_length = BP_ESP32C3_LEN,

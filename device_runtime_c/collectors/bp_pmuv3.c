@@ -175,6 +175,9 @@ const bp_collector_t bp_collector_pmuv3 BP_ROM = {
 #if BP_CFG_OPEN_WINDOWS
     .select = bp_pmuv3_select,
 #endif
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_pmuv3_skip,
+#endif
     .layout_crc = BP_PMUV3_CRC,
     .schema_id = BP_PMUV3_SCHEMA,
     .body_length = BP_PMUV3_LEN,

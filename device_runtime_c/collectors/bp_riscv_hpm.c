@@ -202,6 +202,9 @@ const bp_collector_t bp_collector_riscv_hpm BP_ROM = {
 #if BP_CFG_OPEN_WINDOWS
     .select = bp_riscv_hpm_select,
 #endif
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_riscv_hpm_skip,
+#endif
     .layout_crc = BP_RISCV_HPM_CRC,
     .schema_id = BP_RISCV_HPM_SCHEMA,
     .body_length = BP_RISCV_HPM_LEN,

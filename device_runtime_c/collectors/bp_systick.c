@@ -77,6 +77,9 @@ const bp_collector_t bp_collector_systick BP_ROM = {
     .stop = bp_systick_stop,
     .encode = bp_systick_encode,
     .counter = bp_systick_counter,
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_systick_skip,
+#endif
     .layout_crc = BP_SYSTICK_CRC,
     .schema_id = BP_SYSTICK_SCHEMA,
     .body_length = BP_SYSTICK_LEN,

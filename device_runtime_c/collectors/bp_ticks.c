@@ -58,6 +58,9 @@ const bp_collector_t bp_collector_ticks BP_ROM = {
     .stop = bp_ticks_stop,
     .encode = bp_ticks_encode,
     .counter = bp_ticks_counter,
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_ticks_skip,
+#endif
     .layout_crc = BP_TICKS_CRC,
     .schema_id = BP_TICKS_SCHEMA,
     .body_length = BP_TICKS_LEN,

@@ -113,6 +113,56 @@ typedef union {
     uint8_t bytes[BP_CFG_STATE_BYTES];
 } bp_state_t;
 
+/// Windows ///
+
+/* A collector of a measurement, and where it keeps its state within a window. */
+typedef struct {
+    const bp_collector_t *collector;
+    size_t offset;
+} bp_member_t;
+
+/* All of them: those from `member` up to `end`. */
+typedef struct {
+    bp_member_t member[BP_CFG_ACTIVE_COLLECTORS];
+    bp_member_t *end;
+    size_t blob_length; /* of all collectors together */
+} bp_active_t;
+
+#if BP_CFG_INTERRUPTS > 1
+
+extern const bp_collector_t bp_collector_interrupts; /* in BP_ROM */
+
+/* In turn: before the collectors start, behind that, before they stop, behind that. Interrupts run
+ * between the second and the third alone, so that each is in the windows of all collectors or of
+ * none. What they count goes out of `state`, if the collector `interrupts` is among them. */
+uintptr_t bp_watch_begin(const bp_active_t *active, bp_state_t *state);
+void bp_watch_run(uintptr_t before);
+void bp_watch_hold(void);
+void bp_watch_end(uintptr_t before);
+
+/* The window has ended elsewhere: its state is gone. */
+void bp_watch_forget(void);
+
+void bp_start_all(const bp_active_t *active, bp_state_t *state);
+void bp_stop_all(const bp_active_t *active, bp_state_t *state);
+
+#else
+static inline uintptr_t bp_watch_begin(const bp_active_t *active, bp_state_t *state) {
+    (void)active, (void)state;
+    return 0;
+}
+static inline void bp_watch_run(uintptr_t before) {
+    (void)before;
+}
+static inline void bp_watch_hold(void) {
+}
+static inline void bp_watch_end(uintptr_t before) {
+    (void)before;
+}
+static inline void bp_watch_forget(void) {
+}
+#endif
+
 /// Built-in packed functions ///
 
 bp_packed_t bp_describe;

@@ -7,15 +7,38 @@
 
 #if BP_CFG_INTERRUPTS
 
-/* [] -> [flags, timer_us, longest_us] */
-int bp_interrupts(bp_call_t *call) {
-    if (bp_arg_end(call) == 0) {
-        bool masks_guard = BP_ROM_GET(bp_port_interrupts.masks_guard);
-        bp_ret_array(call, 3);
-        bp_ret_uint(call, BP_CFG_GUARD && masks_guard ? BP_INTERRUPT_MASKS_GUARD : 0);
-        bp_ret_uint(call, BP_ROM_GET(bp_port_interrupts.timer_us));
-        bp_ret_uint(call, BP_ROM_GET(bp_port_interrupts.longest_us));
+#if BP_CFG_INTERRUPTS > 1
+
+/* The collectors that can leave interrupts out: bit i is collector i. */
+static uint32_t bp_skips(const bp_agent_t *agent) {
+    const bp_collector_t *collector;
+    uint32_t mask = 0;
+    for (uint_fast8_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
+        mask |= BP_ROM_GET(collector->skip) != NULL ? (uint32_t)1 << i : 0;
     }
+    return mask;
+}
+
+#endif
+
+/* [] -> [flags, timer_us, longest_us], and with hooks two more: [..., skips, bound_ns] */
+int bp_interrupts(bp_call_t *call) {
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    bp_port_interrupts_t port = BP_ROM_GET(bp_port_interrupts);
+    uint32_t flags = BP_CFG_GUARD && port.masks_guard ? BP_INTERRUPT_MASKS_GUARD : 0;
+#if BP_CFG_INTERRUPTS > 1
+    flags |= port.triggers ? BP_INTERRUPT_TRIGGERS : 0;
+#endif
+    bp_ret_array(call, BP_CFG_INTERRUPTS > 1 ? 5 : 3);
+    bp_ret_uint(call, flags);
+    bp_ret_uint(call, port.timer_us);
+    bp_ret_uint(call, port.longest_us);
+#if BP_CFG_INTERRUPTS > 1
+    bp_ret_uint(call, bp_skips(call->agent));
+    bp_ret_uint(call, port.bound_ns);
+#endif
     return call->err;
 }
 

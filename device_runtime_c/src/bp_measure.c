@@ -5,19 +5,6 @@
 #include "boardprof/bp_port.h"
 #include "bp_internal.h"
 
-/* A collector of a measurement, and where it keeps its state within a window. */
-typedef struct {
-    const bp_collector_t *collector;
-    size_t offset;
-} bp_member_t;
-
-/* All of them: those from `member` up to `end`. */
-typedef struct {
-    bp_member_t member[BP_CFG_ACTIVE_COLLECTORS];
-    bp_member_t *end;
-    size_t blob_length; /* of all collectors together */
-} bp_active_t;
-
 /* What is measured, how often. */
 typedef struct {
     bp_target_t target;
@@ -71,14 +58,20 @@ static int bp_activate(bp_call_t *call, bp_active_t *active, uint32_t mask) {
     return 0;
 }
 
-static void bp_start_all(const bp_active_t *active, bp_state_t *state) {
+#if BP_CFG_INTERRUPTS > 1
+#define BP_SHARED /* with bp_isr.c */
+#else
+#define BP_SHARED static
+#endif
+
+BP_SHARED void bp_start_all(const bp_active_t *active, bp_state_t *state) {
     for (const bp_member_t *member = active->member; member != active->end; member++) {
         BP_ROM_GET(member->collector->start)(state->bytes + member->offset);
     }
 }
 
 /* The collector that was started last is stopped first, so that windows nest. */
-static void bp_stop_all(const bp_active_t *active, bp_state_t *state) {
+BP_SHARED void bp_stop_all(const bp_active_t *active, bp_state_t *state) {
     for (const bp_member_t *member = active->end; member != active->member;) {
         member--;
         BP_ROM_GET(member->collector->stop)(state->bytes + member->offset);
@@ -101,11 +94,15 @@ __attribute__((noinline)) static uint8_t *bp_put_all(uint8_t *out, const bp_acti
 __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_state_t *state,
                                                 const bp_target_t *target, void *slots,
                                                 uint32_t calls) {
+    uintptr_t before = bp_watch_begin(active, state);
     bp_start_all(active, state);
+    bp_watch_run(before);
     do {
         target->thunk(target->fn, slots);
     } while (--calls != 0);
+    bp_watch_hold();
     bp_stop_all(active, state);
+    bp_watch_end(before);
 }
 
 /* Tell the host that the board is alive, at most eight times a second of the board's clock. */
@@ -185,6 +182,7 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
         }
         bp_spans_put_back();
         if (!bp_guarded(call, bp_round, &round)) {
+            bp_watch_forget();
             return;
         }
         if (round.failed != 0) {
@@ -248,7 +246,11 @@ static int bp_plan(bp_call_t *call, bp_plan_t *plan, bp_active_t *active, bp_slo
     }
     if ((flags & BP_MEASURE_EMPTY) != 0) {
         bp_spans_forget();
+#if BP_CFG_INTERRUPTS > 1
+        plan->target.fn = (flags & BP_MEASURE_INTERRUPT) != 0 ? bp_port_interrupt : bp_empty;
+#else
         plan->target.fn = bp_empty;
+#endif
         plan->target.setup = NULL;
         plan->target.check = NULL;
 #if BP_CFG_OPEN_WINDOWS

@@ -138,8 +138,24 @@ def layout_section(layout: Layout) -> str:
     lines.append(f"static inline uint8_t *bp_{name}_put(uint8_t *out, const bp_{name}_t *in) {{\n")
     for f in layout.fields:
         lines += _put(f)
-    lines += ["    return out;\n", "}\n"]
+    lines += ["    return out;\n", "}\n", *_skip(layout)]
     return "".join(lines)
+
+
+def _skip(layout: Layout) -> Iterator[str]:
+    """Yield what takes a window out of one around it; nothing where more than two fields count."""
+    types = {f.name: _C_TYPES[f.type] for f in layout.fields}
+    if not layout.counters or any(c.wraps or c.enabled for c in layout.counters):
+        return
+    name = layout.name
+    yield "\n/* Takes what the window `part` counted out of the one around it, `state`. */\n"
+    yield f"static inline void bp_{name}_skip(void *state, const void *part) {{\n"
+    yield f"    bp_{name}_t *s = state;\n"
+    yield f"    const bp_{name}_t *p = part;\n"
+    for counter in layout.counters:
+        start, kind = counter.start, types[counter.start]
+        yield f"    s->{start} = ({kind})(s->{start} + (p->{counter.stop} - p->{start}));\n"
+    yield "}\n"
 
 
 def _member(f: Field) -> str:

@@ -132,12 +132,18 @@ class MeasureFlag(IntFlag):
     MASK = 4
     """Let no interrupt run within each sample's window."""
 
+    INTERRUPT = 8
+    """Call what triggers an empty interrupt in place of the named function."""
+
 
 class InterruptFlag(IntFlag):
     """Bits of the first number that ``bp.interrupts`` returns."""
 
     MASKS_GUARD = 1
     """The guard's timer does not run either: a hang within a masked window is not ended."""
+
+    TRIGGERS = 2
+    """The board can trigger an empty interrupt: `MeasureFlag.INTERRUPT`."""
 
 
 class BuiltIn(IntEnum):

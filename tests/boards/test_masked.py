@@ -39,8 +39,8 @@ def test_a_hang_in_a_masked_window_ends_where_the_guards_timer_is_not_masked(
     source = tmp_path / "hang.c"
     source.write_text(HANG)
     with build(available(name), [source]).open(timeout_s=0.05) as board:
-        assert board.masking is not None
-        assert not board.masking.needs_trial
+        assert board.interrupts is not None
+        assert not board.interrupts.needs_trial
         with pytest.raises(DeviceTimeoutError):
             board.profile("late", warmup=1, mask_interrupts=True)
         with pytest.raises(DeviceTimeoutError):

@@ -451,6 +451,9 @@ static const bp_collector_t *const test_collectors[] BP_ROM = {
 #endif
     &bp_collector_cycles_instret,
     &bp_collector_ticks,
+#if BP_CFG_INTERRUPTS > 1
+    &bp_collector_interrupts,
+#endif
 };
 
 const bp_firmware_t test_firmware BP_ROM = {

@@ -219,6 +219,26 @@ void bp_port_unmask(uintptr_t before) {
 }
 
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
-    .timer_us = 1000, .longest_us = 2048, .masks_guard = true};
+    .timer_us = 1000, .longest_us = 2048, .bound_ns = 300, .masks_guard = true, .triggers = true};
+
+#if BP_CFG_INTERRUPTS > 1
+
+/* One of 1000 ticks, in which another one of 100 comes; a task that is not the window's has 10. */
+void bp_port_interrupt(void) {
+    bp_isr_enter();
+    test_ticks += 1000;
+    bp_isr_enter();
+    test_note('x');
+    test_ticks += 100;
+    bp_isr_exit();
+    bp_isr_exit();
+    bp_task_switched(&test_ticks);
+    test_ticks += 10;
+    bp_isr_enter();
+    bp_isr_exit();
+    bp_task_switched(NULL);
+}
+
+#endif
 
 #endif

@@ -16,6 +16,7 @@ from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.metrics import Count
 from boardprof.report.report import Report
+from boardprof.run.decoding import decode_again
 from boardprof.stats.warnings import warnings
 from tests.cli.command import boardprof
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
@@ -34,14 +35,14 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Made:
     requires_board(BOARD)
     made: dict[tuple[str, str], Path] = {}
 
-    def image(config: str, collectors: str = "ticks") -> Path:
-        if (config, collectors) not in made:
+    def image(config: str, collectors: str = "ticks", more: str = "") -> Path:
+        if (config, more) not in made:
             folder = tmp_path_factory.mktemp("interrupts")
             options = [f"HAL={EXAMPLE / 'hal' / 'mps2_an385'}", f"BOARDPROF={command(folder)}"]
-            options += [f"CONFIG={config}", f"COLLECTORS={collectors}"]
+            options += [f"CONFIG={config}", f"COLLECTORS={collectors}", f"MORE={more}"]
             shell(["make", "-j2", "-f", FIRMWARE / "Makefile", *options], folder)
-            made[config, collectors] = folder / "firmware.elf"
-        return made[config, collectors]
+            made[config, more] = folder / "firmware.elf"
+        return made[config, more]
 
     return image
 
@@ -116,3 +117,82 @@ def test_a_board_that_cannot_mask_says_so_before_it_measures() -> None:
     )
     assert done.code == 2
     assert "native cannot mask interrupts" in done.err
+
+
+### Hooks ###
+
+
+HOOKS = ("BP_CFG_INTERRUPTS=2", "ticks interrupts")
+
+
+@pytest.fixture
+def hooks(make: Made) -> Iterator[Board]:
+    """The firmware with handlers that the agent leaves out."""
+    with connect(BOARD, image=make(*HOOKS)) as board:
+        yield board
+
+
+@pytest.mark.parametrize(("timer", "least", "most"), [(KHZ, 1, 2), (KHZ // 5, 6, 8)])
+def test_the_net_is_without_interrupts_that_have_hooks_and_the_report_counts_them(
+    hooks: Board, timer: int, least: int, most: int
+) -> None:
+    [truth, *_] = sorted(column(measured(hooks, 320, 0), "ticks"))
+    report = measured(hooks, 320, timer)
+    assert all(abs(ticks - truth) <= 3 for ticks in column(report, "ticks"))
+    counts = column(report, "interrupts")
+    assert all(least <= count <= most for count in counts)
+    # what the handlers themselves took, less their hooks
+    for count, ticks in zip(counts, column(report, "interrupt-ticks"), strict=True):
+        assert 190 * count < ticks < 220 * count
+    assert column(report, "context-switches") == [0] * 10
+    assert "left out of its counts" in str(report.configuration[f"{BOARD} interrupts"])
+    assert told(report) == ""
+
+
+def test_interrupts_are_left_out_whichever_metrics_are_asked_for(hooks: Board) -> None:
+    [truth, *_] = sorted(column(measured(hooks, 320, 0), "ticks"))
+    hooks.functions.timer(KHZ // 5)
+    report = hooks.profile("crc16", 320, metrics="ticks", warmup=2)
+    assert all(abs(ticks - truth) <= 3 for ticks in column(report, "ticks"))
+
+
+def test_a_report_that_is_decoded_again_has_the_same_net(hooks: Board) -> None:
+    report = measured(hooks, 320, KHZ // 5)
+    again = decode_again(report)
+    assert column(again, "ticks") == column(report, "ticks")
+    assert column(again, "interrupt-ticks") == column(report, "interrupt-ticks")
+
+
+def test_a_port_that_cannot_trigger_an_interrupt_gives_a_bound_and_the_net_is_inexact(
+    make: Made,
+) -> None:
+    with connect(BOARD, image=make(*HOOKS, "-DTRIGGERS=false")) as board:
+        truth = max(column(measured(board, 320, 0), "ticks"))
+        report = measured(board, 320, KHZ)
+    assert told(report) == (
+        "crc16 is inexact: interrupts in 10 of 10 samples have left in them what they take outside "
+        "of their hooks, up to 8,000 ns each"
+    )
+    pairs = zip(column(report, "ticks"), column(report, "interrupts"), strict=True)
+    assert all(0 < ticks - truth <= 200 * count for ticks, count in pairs)  # 8,000 ns at 25 MHz
+
+
+def test_another_task_is_left_out_and_what_the_switch_takes_is_told(make: Made) -> None:
+    with connect(BOARD, image=make(*HOOKS, "-DTASKS")) as board:
+        truth = max(column(measured(board, 320, 0), "ticks"))
+        report = measured(board, 320, KHZ)
+    assert all(count in (1, 2) for count in column(report, "context-switches"))
+    assert column(report, "interrupts") == [0] * 10
+    # the other task's 211 ticks are out; the switch's part outside of the hooks is in
+    switches = column(report, "context-switches")
+    for ticks, count in zip(column(report, "ticks"), switches, strict=True):
+        assert 0 < ticks - truth < 250 * count  # of some 470 in all
+    assert told(report) == (
+        "crc16 is inexact: switches to other tasks in 10 of 10 samples have left in them what the "
+        "switch itself takes"
+    )
+
+
+def test_hooks_without_their_collector_do_not_link(make: Made) -> None:
+    with pytest.raises(AssertionError, match="undefined reference to `bp_collector_interrupts'"):
+        make("BP_CFG_INTERRUPTS=2 BP_CFG_MTU=512", "ticks")

@@ -7,10 +7,12 @@ guarded call.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import pytest
 
+from boardprof_protocol.blob import split_blobs
 from boardprof_protocol.codes import ErrorCode, FaultCause, InterruptFlag, MeasureFlag
 from tests.memory_board import BoardError, MemoryBoard, blob_counts
 
@@ -82,3 +84,75 @@ def test_an_agent_without_a_guard_has_none_that_could_be_masked(boards: Boards) 
     board = boards({"BP_CFG_INTERRUPTS": 1})
     board.hello()
     assert board.call("bp.interrupts")[0] & InterruptFlag.MASKS_GUARD == 0
+
+
+### Hooks ###
+
+TICKS, HOOKS = 1 << 3, 1 << 4
+EMPTY_INTERRUPT = MeasureFlag.EMPTY | MeasureFlag.INTERRUPT
+
+
+@pytest.fixture
+def hooked(boards: Boards) -> MemoryBoard:
+    made = boards({"BP_CFG_INTERRUPTS": 2, "BP_CFG_GUARD": 1})
+    made.hello()
+    made.lib.test_ticks_step = 0
+    return made
+
+
+def windows(board: MemoryBoard, mask: int, number: int = 1) -> list[list[int]]:
+    """Measure the interrupt that the port triggers; return stop - start of each counter.
+
+    Returns:
+        Those of the sample, and those of the totals.
+    """
+    work = board.names().index("work")
+    _, blobs = board.call("bp.measure", work, EMPTY_INTERRUPT, 0, 1, number, mask)
+    counts: list[int] = []
+    for blob in split_blobs(bytes(blobs)):
+        size = {3: 1, 16: 3}[blob.schema_id]  # the starts of u64, then the stops
+        words = struct.unpack_from(f"<{2 * size}Q", blob.body)
+        counts += [stop - start for start, stop in zip(words[:size], words[size:], strict=True)]
+    return [counts[: len(counts) // 2], counts[len(counts) // 2 :]]
+
+
+def test_what_runs_between_hooks_is_not_in_the_window_and_nested_interrupts_count_once(
+    hooked: MemoryBoard,
+) -> None:
+    # ticks; interrupts, switches, ticks in both: 1000 + 100, and 10 of the other task
+    sample, total = windows(hooked, TICKS | HOOKS)
+    assert sample == [0, 1, 1, 1110]
+    assert total[1:] == [1, 1, 1110]
+    assert windows(hooked, TICKS | HOOKS, number=3)[0] == [0, 3, 3, 3330]
+
+
+def test_the_totals_have_everything(hooked: MemoryBoard) -> None:
+    assert windows(hooked, TICKS | HOOKS, number=2)[-1] == [2220, 2, 2, 2220]
+
+
+def test_without_the_collector_of_hooks_the_counts_have_all_that_came(hooked: MemoryBoard) -> None:
+    assert windows(hooked, TICKS)[0] == [1110]
+
+
+def test_interrupts_run_between_the_last_start_and_the_first_stop_alone(
+    hooked: MemoryBoard,
+) -> None:
+    hooked.call("bp.measure", hooked.names().index("work"), 0, 0, 1, 1, 1)
+    assert hooked.log == "A(u<A>f<a>c)a"
+    hooked.call("bp.measure", hooked.names().index("work"), MeasureFlag.MASK, 0, 1, 1, 1)
+    assert hooked.log.startswith("A(u<<A>")
+
+
+def test_a_fault_within_an_interrupt_leaves_nothing_behind(hooked: MemoryBoard) -> None:
+    hooked.lib.test_trap_at = b"x"
+    hooked.lib.test_trap_after = 1
+    hooked.lib.test_trap_cause = FaultCause.BAD_ADDRESS
+    with pytest.raises(BoardError):
+        windows(hooked, TICKS | HOOKS)
+    assert windows(hooked, TICKS | HOOKS)[0] == [0, 1, 1, 1110]
+
+
+def test_the_board_tells_which_collectors_leave_interrupts_out(hooked: MemoryBoard) -> None:
+    flags, _, _, skips, bound_ns = hooked.call("bp.interrupts")
+    assert flags == InterruptFlag.MASKS_GUARD | InterruptFlag.TRIGGERS
+    assert (skips, bound_ns) == (0b01100, 300)  # cycles_instret and ticks

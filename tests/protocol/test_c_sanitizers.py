@@ -22,7 +22,7 @@ from tests.support import (
 CONFIGS = {
     "smallest": {},
     "full": FULL,
-    "guarded": {**FULL, "BP_CFG_GUARD": 1, "BP_CFG_INTERRUPTS": 1},
+    "guarded": {**FULL, "BP_CFG_GUARD": 1, "BP_CFG_INTERRUPTS": 2},
     "pointers": {**FULL, "TEST_POINTERS": 1, "BP_CFG_STACK": 65536},
     "pointers of shortest frames": {
         "BP_CFG_MTU": 64,
@@ -51,6 +51,8 @@ def test_the_agent_reads_and_writes_its_own_memory_only(name: str) -> None:
     cc = requires_tool("gcc", "gcc")
     sources = [*agent_sources(), AGENT / "collectors" / "bp_cycles_instret.c"]
     sources += [AGENT / "collectors" / "bp_ticks.c"]
+    if CONFIGS[name].get("BP_CFG_INTERRUPTS", 0) > 1:
+        sources.append(AGENT / "collectors" / "bp_interrupts.c")
     sources += [C_TESTS / file for file in ("port_memory.c", "firmware.c", "test_agent.c")]
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{C_TESTS / 'arch'}"]
     sanitize = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]

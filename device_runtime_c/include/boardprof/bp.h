@@ -2,8 +2,8 @@
 /* boardprof's agent: packed functions over a framed line, and collectors that read counters.
  *
  * All memory is the caller's or static; no heap, no libc beyond four mem functions. Nothing here is
- * safe to call from an interrupt. protocol/SPEC.md describes the bytes; bp_port.h what a board
- * owes; bp_config.h the sizes. */
+ * safe to call from an interrupt but what says so. protocol/SPEC.md describes the bytes; bp_port.h
+ * what a board owes; bp_config.h the sizes. */
 
 #ifndef BOARDPROF_BP_H
 #define BOARDPROF_BP_H
@@ -153,6 +153,11 @@ typedef struct {
      * the last; NULL: the host's files know the events. Only beside `select`. */
     int (*event)(bp_call_t *call);
 #endif
+#if BP_CFG_INTERRUPTS > 1
+    /* Take what a window within this one has counted out of it, by both states: bp_wire.h has a
+     * function for each layout. NULL: interrupts stay in the counts. */
+    void (*skip)(void *state, const void *part);
+#endif
     uint32_t layout_crc;
     uint16_t schema_id;
     uint16_t body_length;
@@ -176,6 +181,42 @@ typedef struct {
 
 /* A collector's whole `select`. */
 int bp_select_slots(bp_call_t *call, const bp_select_t *select);
+#endif
+
+/// Interrupts ///
+
+/* What comes between these two is left out of the window that it interrupts: let them be the first
+ * and the last thing that a handler does. Handlers may nest. The host knows what an interrupt takes
+ * outside of them from an empty one (bp_port_interrupt). Nothing without BP_CFG_INTERRUPTS 2.
+ * Context: interrupts.
+ * Example: `void SysTick_Handler(void) { bp_isr_enter(); tick(); bp_isr_exit(); }` */
+#if BP_CFG_INTERRUPTS > 1
+void bp_isr_enter(void);
+void bp_isr_exit(void);
+#else
+#define bp_isr_enter() ((void)0)
+#define bp_isr_exit() ((void)0)
+#endif
+
+#if BP_CFG_INTERRUPTS > 1
+/* What took the core away from windows, and from whatever else ran, since the start. */
+typedef struct {
+    uint64_t interrupts; /* that came while none ran */
+    uint64_t switches;   /* from the task of a window to another one */
+    uint64_t ticks;      /* in both */
+} bp_away_t;
+
+extern bp_away_t bp_away; /* for the collector `interrupts` */
+#endif
+
+/* Another task runs from now on, whatever `task` stands for. Until the one that began the window is
+ * back, what runs is left out of it; what the switch takes beside that is not.
+ * Context: the operating system's switch, in an interrupt or not.
+ * Example: FreeRTOS: `#define traceTASK_SWITCHED_IN() bp_task_switched(pxCurrentTCB)` */
+#if BP_CFG_INTERRUPTS > 1
+void bp_task_switched(const void *task);
+#else
+#define bp_task_switched(task) ((void)(task))
 #endif
 
 /// The firmware: what the build puts together ///

@@ -84,7 +84,9 @@
 #endif
 
 /* 1: the host may have measured windows run with interrupts masked; the board's port then owes
- * bp_port_mask, bp_port_unmask and bp_port_interrupts as well. 0: without. */
+ * bp_port_mask, bp_port_unmask and bp_port_interrupts as well. 2: handlers that call bp_isr_enter
+ * and bp_isr_exit are left out of what windows count, too; the collector `interrupts` must be among
+ * the board's then, and there is a second state of BP_CFG_STATE_BYTES. 0: neither. */
 #ifndef BP_CFG_INTERRUPTS
 #define BP_CFG_INTERRUPTS 0
 #endif
@@ -140,8 +142,8 @@
 #if BP_CFG_STACK != 0 && (BP_CFG_STACK < 64 || BP_CFG_STACK > 0x7fffffff)
 #error "BP_CFG_STACK is out of range (0, 64..0x7fffffff)"
 #endif
-#if BP_CFG_INTERRUPTS != 0 && BP_CFG_INTERRUPTS != 1
-#error "BP_CFG_INTERRUPTS is out of range (0, 1)"
+#if BP_CFG_INTERRUPTS < 0 || BP_CFG_INTERRUPTS > 2
+#error "BP_CFG_INTERRUPTS is out of range (0..2)"
 #endif
 #if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"

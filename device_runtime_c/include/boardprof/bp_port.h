@@ -149,10 +149,24 @@ typedef struct {
                           * collectors count; 0: no such timer is known */
     uint32_t longest_us; /* longest masked window that the board's clocks survive: they may count
                           * their wraps in an interrupt; 0: any */
+    uint32_t bound_ns;   /* most that one interrupt takes outside of its hooks; 0: not known */
     bool masks_guard;    /* bp_port_mask holds the guard's timer back, too */
+    bool triggers;       /* there is a bp_port_interrupt */
 } bp_port_interrupts_t;
 
 extern const bp_port_interrupts_t bp_port_interrupts; /* declare it BP_ROM */
+
+#if BP_CFG_INTERRUPTS > 1
+
+/* Trigger an interrupt whose handler calls bp_isr_enter and bp_isr_exit and nothing else, so that
+ * it has run when this returns; if interrupts are masked, it runs as soon as they are not.
+ * Optional, see `triggers`; the agent's own, which is weak, does nothing.
+ * Context: measured windows of the host's calibration.
+ * Example: `SCB->ICSR = SCB_ICSR_PENDSVSET_Msk; __DSB(); __ISB();` where no one else uses PendSV.
+ */
+void bp_port_interrupt(void);
+
+#endif
 
 #endif
 

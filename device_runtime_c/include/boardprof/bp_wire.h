@@ -97,10 +97,12 @@ enum bp_measure_flag {
     BP_MEASURE_EMPTY = 1,
     BP_MEASURE_RESULT = 2,
     BP_MEASURE_MASK = 4,
+    BP_MEASURE_INTERRUPT = 8,
 };
 
 enum bp_interrupt_flag {
     BP_INTERRUPT_MASKS_GUARD = 1,
+    BP_INTERRUPT_TRIGGERS = 2,
 };
 
 /// hello, version 1 ///
@@ -312,6 +314,14 @@ static inline uint8_t *bp_cycles_instret_put(uint8_t *out, const bp_cycles_instr
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_cycles_instret_skip(void *state, const void *part) {
+    bp_cycles_instret_t *s = state;
+    const bp_cycles_instret_t *p = part;
+    s->cycles_start = (uint64_t)(s->cycles_start + (p->cycles_stop - p->cycles_start));
+    s->instructions_start = (uint64_t)(s->instructions_start + (p->instructions_stop - p->instructions_start));
+}
+
 /// cycles32, version 1 ///
 
 #define BP_CYCLES32_LEN 8u
@@ -329,6 +339,13 @@ static inline uint8_t *bp_cycles32_put(uint8_t *out, const bp_cycles32_t *in) {
     out = bp_put_u32(out, in->start);
     out = bp_put_u32(out, in->stop);
     return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_cycles32_skip(void *state, const void *part) {
+    bp_cycles32_t *s = state;
+    const bp_cycles32_t *p = part;
+    s->start = (uint32_t)(s->start + (p->stop - p->start));
 }
 
 /// ticks, version 1 ///
@@ -354,6 +371,13 @@ static inline uint8_t *bp_ticks_put(uint8_t *out, const bp_ticks_t *in) {
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_ticks_skip(void *state, const void *part) {
+    bp_ticks_t *s = state;
+    const bp_ticks_t *p = part;
+    s->start = (uint64_t)(s->start + (p->stop - p->start));
+}
+
 /// linux_clock, version 1 ///
 
 #define BP_LINUX_CLOCK_LEN 32u
@@ -377,6 +401,14 @@ static inline uint8_t *bp_linux_clock_put(uint8_t *out, const bp_linux_clock_t *
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_linux_clock_skip(void *state, const void *part) {
+    bp_linux_clock_t *s = state;
+    const bp_linux_clock_t *p = part;
+    s->wall_start = (uint64_t)(s->wall_start + (p->wall_stop - p->wall_start));
+    s->cpu_start = (uint64_t)(s->cpu_start + (p->cpu_stop - p->cpu_start));
+}
+
 /// linux_faults, version 1 ///
 
 #define BP_LINUX_FAULTS_LEN 16u
@@ -394,6 +426,13 @@ static inline uint8_t *bp_linux_faults_put(uint8_t *out, const bp_linux_faults_t
     out = bp_put_u64(out, in->start);
     out = bp_put_u64(out, in->stop);
     return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_linux_faults_skip(void *state, const void *part) {
+    bp_linux_faults_t *s = state;
+    const bp_linux_faults_t *p = part;
+    s->start = (uint64_t)(s->start + (p->stop - p->start));
 }
 
 /// timer16, version 1 ///
@@ -454,6 +493,16 @@ static inline uint8_t *bp_riscv_hpm_put(uint8_t *out, const bp_riscv_hpm_t *in) 
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_riscv_hpm_skip(void *state, const void *part) {
+    bp_riscv_hpm_t *s = state;
+    const bp_riscv_hpm_t *p = part;
+    s->slot0_start = (uint64_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
+    s->slot1_start = (uint64_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
+    s->slot2_start = (uint64_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
+    s->slot3_start = (uint64_t)(s->slot3_start + (p->slot3_stop - p->slot3_start));
+}
+
 /// pmuv3, version 1 ///
 
 #define BP_PMUV3_LEN 32u
@@ -485,6 +534,16 @@ static inline uint8_t *bp_pmuv3_put(uint8_t *out, const bp_pmuv3_t *in) {
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_pmuv3_skip(void *state, const void *part) {
+    bp_pmuv3_t *s = state;
+    const bp_pmuv3_t *p = part;
+    s->slot0_start = (uint32_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
+    s->slot1_start = (uint32_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
+    s->slot2_start = (uint32_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
+    s->slot3_start = (uint32_t)(s->slot3_start + (p->slot3_stop - p->slot3_start));
+}
+
 /// systick, version 1 ///
 
 #define BP_SYSTICK_LEN 16u
@@ -506,6 +565,13 @@ static inline uint8_t *bp_systick_put(uint8_t *out, const bp_systick_t *in) {
     out = bp_put_u32(out, in->coarse_start);
     out = bp_put_u32(out, in->coarse_stop);
     return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_systick_skip(void *state, const void *part) {
+    bp_systick_t *s = state;
+    const bp_systick_t *p = part;
+    s->start = (uint32_t)(s->start + (p->stop - p->start));
 }
 
 /// dwt, version 1 ///
@@ -547,6 +613,18 @@ static inline uint8_t *bp_dwt_put(uint8_t *out, const bp_dwt_t *in) {
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_dwt_skip(void *state, const void *part) {
+    bp_dwt_t *s = state;
+    const bp_dwt_t *p = part;
+    s->cycles_start = (uint32_t)(s->cycles_start + (p->cycles_stop - p->cycles_start));
+    s->cpi_start = (uint8_t)(s->cpi_start + (p->cpi_stop - p->cpi_start));
+    s->exc_start = (uint8_t)(s->exc_start + (p->exc_stop - p->exc_start));
+    s->sleep_start = (uint8_t)(s->sleep_start + (p->sleep_stop - p->sleep_start));
+    s->lsu_start = (uint8_t)(s->lsu_start + (p->lsu_stop - p->lsu_start));
+    s->fold_start = (uint8_t)(s->fold_start + (p->fold_stop - p->fold_start));
+}
+
 /// armv8m_pmu, version 1 ///
 
 #define BP_ARMV8M_PMU_LEN 32u
@@ -576,6 +654,16 @@ static inline uint8_t *bp_armv8m_pmu_put(uint8_t *out, const bp_armv8m_pmu_t *in
     out = bp_put_u32(out, in->slot3_start);
     out = bp_put_u32(out, in->slot3_stop);
     return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_armv8m_pmu_skip(void *state, const void *part) {
+    bp_armv8m_pmu_t *s = state;
+    const bp_armv8m_pmu_t *p = part;
+    s->slot0_start = (uint32_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
+    s->slot1_start = (uint32_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
+    s->slot2_start = (uint32_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
+    s->slot3_start = (uint32_t)(s->slot3_start + (p->slot3_stop - p->slot3_start));
 }
 
 /// linux_perf, version 1 ///
@@ -728,6 +816,22 @@ static inline uint8_t *bp_papi_put(uint8_t *out, const bp_papi_t *in) {
     return out;
 }
 
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_papi_skip(void *state, const void *part) {
+    bp_papi_t *s = state;
+    const bp_papi_t *p = part;
+    s->slot0_start = (uint64_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
+    s->slot1_start = (uint64_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
+    s->slot2_start = (uint64_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
+    s->slot3_start = (uint64_t)(s->slot3_start + (p->slot3_stop - p->slot3_start));
+    s->slot4_start = (uint64_t)(s->slot4_start + (p->slot4_stop - p->slot4_start));
+    s->slot5_start = (uint64_t)(s->slot5_start + (p->slot5_stop - p->slot5_start));
+    s->slot6_start = (uint64_t)(s->slot6_start + (p->slot6_stop - p->slot6_start));
+    s->slot7_start = (uint64_t)(s->slot7_start + (p->slot7_stop - p->slot7_start));
+    s->slot8_start = (uint64_t)(s->slot8_start + (p->slot8_stop - p->slot8_start));
+    s->slot9_start = (uint64_t)(s->slot9_start + (p->slot9_stop - p->slot9_start));
+}
+
 /// esp32c3, version 1 ///
 
 #define BP_ESP32C3_LEN 8u
@@ -745,6 +849,49 @@ static inline uint8_t *bp_esp32c3_put(uint8_t *out, const bp_esp32c3_t *in) {
     out = bp_put_u32(out, in->start);
     out = bp_put_u32(out, in->stop);
     return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_esp32c3_skip(void *state, const void *part) {
+    bp_esp32c3_t *s = state;
+    const bp_esp32c3_t *p = part;
+    s->start = (uint32_t)(s->start + (p->stop - p->start));
+}
+
+/// interrupts, version 1 ///
+
+#define BP_INTERRUPTS_LEN 48u
+#define BP_INTERRUPTS_SCHEMA 16u
+#define BP_INTERRUPTS_VERSION 1u
+#define BP_INTERRUPTS_CRC 0x4abe6c31u
+
+typedef struct {
+    uint64_t interrupts_start; /* interrupts */
+    uint64_t switches_start; /* switches */
+    uint64_t ticks_start; /* ticks */
+    uint64_t interrupts_stop; /* interrupts */
+    uint64_t switches_stop; /* switches */
+    uint64_t ticks_stop; /* ticks */
+} bp_interrupts_t;
+
+/* Writes the struct's fields in wire order; exactly BP_INTERRUPTS_LEN bytes. */
+static inline uint8_t *bp_interrupts_put(uint8_t *out, const bp_interrupts_t *in) {
+    out = bp_put_u64(out, in->interrupts_start);
+    out = bp_put_u64(out, in->switches_start);
+    out = bp_put_u64(out, in->ticks_start);
+    out = bp_put_u64(out, in->interrupts_stop);
+    out = bp_put_u64(out, in->switches_stop);
+    out = bp_put_u64(out, in->ticks_stop);
+    return out;
+}
+
+/* Takes what the window `part` counted out of the one around it, `state`. */
+static inline void bp_interrupts_skip(void *state, const void *part) {
+    bp_interrupts_t *s = state;
+    const bp_interrupts_t *p = part;
+    s->interrupts_start = (uint64_t)(s->interrupts_start + (p->interrupts_stop - p->interrupts_start));
+    s->switches_start = (uint64_t)(s->switches_start + (p->switches_stop - p->switches_start));
+    s->ticks_start = (uint64_t)(s->ticks_start + (p->ticks_stop - p->ticks_start));
 }
 
 #endif

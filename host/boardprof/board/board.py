@@ -13,7 +13,7 @@ from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.correlate import ClockProbe
 from boardprof.board.counters import counters_of
 from boardprof.board.functions import Functions
-from boardprof.board.masking import Masking, masking_of
+from boardprof.board.interrupts import BoardInterrupts, interrupts_of
 from boardprof.board.measuring import OnNote, Rounds, check_range, measure_function
 from boardprof.board.memory import Memory
 from boardprof.board.placement import OnTransfer
@@ -161,9 +161,9 @@ class Board:
         return self.session.calls if self._is_started else None
 
     @cached_property
-    def masking(self) -> Masking | None:
+    def interrupts(self) -> BoardInterrupts | None:
         """What the board says of its interrupts; None: it cannot mask them."""
-        return masking_of(self.session, self.dictionary)
+        return interrupts_of(self.session, self.dictionary)
 
     def profile(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from boardprof.board.pass_queue import PassQueue, ProgrammedPass
@@ -13,6 +14,7 @@ from boardprof.board.placement import Placement
 from boardprof.board.sampling import Progress, Sampling
 from boardprof.decode.dictionary import FunctionInfo
 from boardprof.decode.samples import Sample
+from boardprof.report.interrupts import HOOKED, TICKS, interrupt_costs, without_costs
 from boardprof.report.measurement import Cold, Device, Windows
 from boardprof_protocol.codes import MeasureFlag
 
@@ -26,6 +28,8 @@ CALIBRATION_SAMPLES = 9
 """Windows around the empty function; their median is subtracted."""
 
 _NONE = MeasureFlag(0)
+_TRIGGERED = 8
+"""Empty interrupts in a window, so that a step of a clock is a small part of what one takes."""
 
 
 class Counting:
@@ -63,8 +67,9 @@ class Counting:
             calibrations: windows around the empty function, at least one.
             flags: of all windows: whether interrupts are masked in them.
         """
+        self._board = board
         self._flags = flags
-        self._masking = board.masking if flags & MeasureFlag.MASK else None
+        self._interrupts = board.interrupts if flags & MeasureFlag.MASK else None
         self.cold: Cold | None = None
         self._wants_cold = cold
         self._calibrations = calibrations
@@ -92,37 +97,65 @@ class Counting:
 
     def _calibrated(
         self, counted: ProgrammedPass
-    ) -> tuple[ProgrammedPass, Sampling, tuple[Sample, ...]]:
-        """Measure the empty function; nothing of the user's runs."""
+    ) -> tuple[ProgrammedPass, Sampling, tuple[Sample, ...], dict[str, Fraction]]:
+        """Measure the empty function, and an empty interrupt; nothing of the user's runs."""
         run = self._sampling(counted)
         warmup = min(self._rounds.warmup, 1)
         flags = MeasureFlag.EMPTY | self._flags
-        return counted, run, run.samples(flags, warmup, self._calibrations)[0]
+        calibration, _ = run.samples(flags, warmup, self._calibrations)
+        costs = self._interrupt_costs(counted, run)
+        return counted, run, tuple(without_costs(each, costs) for each in calibration), costs
+
+    def _interrupt_costs(self, counted: ProgrammedPass, run: Sampling) -> dict[str, Fraction]:
+        """Measure what an interrupt takes outside of its hooks, where the board can trigger one."""
+        board = self._board.interrupts
+        hooks = HOOKED in counted.selection.counters
+        if board is None or not board.triggers or not hooks or self._flags & MeasureFlag.MASK:
+            return {}
+        counters = [
+            counter.name
+            for each in counted.selection.collectors
+            if board.skips >> each.index & 1
+            for counter in each.counters
+        ]
+        triggered, masked = (
+            run.empty(CALIBRATION_SAMPLES, _TRIGGERED, MeasureFlag.INTERRUPT | mask)
+            for mask in (_NONE, MeasureFlag.MASK)
+        )
+        return interrupt_costs(triggered, masked, [*counters, TICKS])
 
     def _measured(
-        self, counted: ProgrammedPass, run: Sampling, calibration: tuple[Sample, ...]
+        self,
+        counted: ProgrammedPass,
+        run: Sampling,
+        calibration: tuple[Sample, ...],
+        costs: dict[str, Fraction],
     ) -> Windows:
         if self._wants_cold:
             self._wants_cold = False
-            self.cold = self._first(run, calibration)
+            self.cold = self._first(run, calibration, costs)
         self._try_unmasked(run)
         samples, totals = run.samples(self._flags, self._rounds.warmup, self._rounds.repeat)
-        return counted.windows(samples, calibration, totals)
+        samples = tuple(without_costs(each, costs) for each in samples)
+        return counted.windows(samples, calibration, totals, costs)
 
     def _try_unmasked(self, run: Sampling) -> None:
         """See that a window ends, and soon enough, where nothing would end it once it is masked."""
-        if self._masking is not None and self._masking.needs_trial:
+        if self._interrupts is not None and self._interrupts.needs_trial:
             (sample,), _ = run.samples(_NONE, min(self._rounds.warmup, 1), 1)
-            self._masking.check_window(self._function.name, sample.readings)
+            self._interrupts.check_window(self._function.name, sample.readings)
 
-    def _first(self, run: Sampling, calibration: tuple[Sample, ...]) -> Cold:
+    def _first(
+        self, run: Sampling, calibration: tuple[Sample, ...], costs: dict[str, Fraction]
+    ) -> Cold:
         """Measure the first call; the calibration has warmed up the agent, and nothing else."""
         if self._rounds.number > 1:
-            calibration = run.single(CALIBRATION_SAMPLES)
-        is_tried = self._masking is None or not self._masking.needs_trial
-        sample = run.first(self._flags if is_tried else _NONE)
+            single = run.empty(CALIBRATION_SAMPLES)
+            calibration = tuple(without_costs(each, costs) for each in single)
+        is_tried = self._interrupts is None or not self._interrupts.needs_trial
+        sample = without_costs(run.first(self._flags if is_tried else _NONE), costs)
         overhead = {
-            name: statistics.median_low(each.readings[name].value for each in calibration)
+            name: statistics.median_low(each.readings[name].uninterrupted for each in calibration)
             for name in sample.readings
             if all(name in each.readings for each in calibration)
         }

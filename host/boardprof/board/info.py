@@ -40,7 +40,7 @@ def board_info(board: Board) -> dict[str, Any]:
         "emulated": device.emulated,
         "time_scale": board.spec.clock.time_scale,
         "faults": _guard(board).facts(),
-        "interrupts": None if board.masking is None else asdict(board.masking),
+        "interrupts": None if board.interrupts is None else asdict(board.interrupts),
         "collectors": [
             {
                 "name": collector.name,
@@ -105,6 +105,8 @@ def _interrupts(facts: dict[str, Any] | None) -> str:
     if facts is None:
         return "cannot be masked"
     parts = ["can be masked" + (", the guard's timer with them" if facts["masks_guard"] else "")]
+    if facts["skips"]:
+        parts.append("those with hooks are left out")
     if facts["longest_us"]:
         parts.append(f"for {facts['longest_us']:,} us at most")
     if facts["timer_us"]:

@@ -13,7 +13,7 @@ import msgpack
 from boardprof.arguments.passing import Passing
 from boardprof.board.counting import CALIBRATION_SAMPLES, Counting
 from boardprof.board.functions import RemoteFunction
-from boardprof.board.masking import flags_for
+from boardprof.board.interrupts import flags_for
 from boardprof.board.observing import observed_measurement
 from boardprof.board.passes import Pass
 from boardprof.board.placement import OnTransfer, Placement
@@ -26,8 +26,8 @@ from boardprof.errors import (
     RpcError,
     UsageError,
 )
-from boardprof.report.interrupts import Interrupts
-from boardprof.report.measurement import Measurement, Stack
+from boardprof.report.interrupts import HOOKED, NOT_MASKED, Interrupts
+from boardprof.report.measurement import Measurement, Stack, Windows
 from boardprof_protocol.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def measure_function(
         CheckFailedError: the function's own check says that its result is wrong.
     """
     info, session = remote.info, board.session
-    flags = flags_for(board.device.name, board.masking, mask=mask_interrupts)
+    flags = flags_for(board.device.name, board.interrupts, mask=mask_interrupts)
     calls_before = board.calls
     board.stack_check.require(info.name)
     clock = board.clock_probe()
@@ -153,7 +153,12 @@ def measure_function(
         changed = [each.name for each in arguments.arrays if each.passing is Passing.IN_OUT]
         if on_note is not None and rounds.number > 1 and changed:
             on_note(_left_by_others(info.name, changed, rounds.number))
-        if on_note is not None and mask_interrupts and board.masking and board.masking.masks_guard:
+        if (
+            on_note is not None
+            and mask_interrupts
+            and board.interrupts
+            and board.interrupts.masks_guard
+        ):
             on_note(_unguarded(f"{info.name} on {board.device.name}"))
         in_all = len(passes) * rounds.in_all
         if on_note is not None and placement.again_s * in_all > QUIET_S:
@@ -192,8 +197,24 @@ def measure_function(
         cold=counting.cold,
         compilers=board.compilers,
         calls_before=calls_before,
-        interrupts=Interrupts(mask_interrupts, board.masking.timer_us if board.masking else 0),
+        interrupts=_interrupts(board, windows, mask_interrupts),
     )
+
+
+def _interrupts(board: Board, windows: Sequence[Windows], masked: bool) -> Interrupts:
+    """Return what the Report says of interrupts in these windows."""
+    facts = board.interrupts
+    if facts is None:
+        return NOT_MASKED
+    hooked = any(HOOKED in each.counters for each in windows)
+    kept_by = [
+        counter.name
+        for collector in board.dictionary.collectors
+        if hooked and not facts.skips >> collector.index & 1 and collector.name != HOOKED
+        for counter in collector.counters
+        if any(counter.name in each.counters for each in windows)
+    ]
+    return Interrupts(masked, facts.timer_us, facts.bound_ns if hooked else 0, tuple(kept_by))
 
 
 def _unguarded(what: str) -> str:

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from boardprof.board.events import Slots
@@ -14,6 +15,7 @@ from boardprof.board.selection import Selection
 from boardprof.decode.dictionary import FunctionInfo
 from boardprof.decode.samples import Sample
 from boardprof.errors import RpcError, UsageError
+from boardprof.report.interrupts import HOOKED
 from boardprof.report.measurement import Device, Windows
 from boardprof_protocol.codes import ErrorCode
 from boardprof_protocol.layout import Layout
@@ -100,11 +102,13 @@ class ProgrammedPass:
         samples: tuple[Sample, ...],
         calibration: tuple[Sample, ...],
         totals: tuple[Sample, ...],
+        interrupt_costs: Mapping[str, Fraction] | None = None,
     ) -> Windows:
         """Put together what was read, with what it is of."""
         active = {collector.name for collector in self.selection.collectors}
         events = {s.collector.name: s.events for s in self.slots if s.collector.name in active}
-        return Windows(samples, calibration, totals, self.selection.mask, events)
+        costs = interrupt_costs or {}
+        return Windows(samples, calibration, totals, self.selection.mask, events, costs)
 
 
 class PassQueue:
@@ -125,6 +129,8 @@ class PassQueue:
         self._left = list(passes)
         self._may_drop = may_drop
         self._refused: dict[str, str] = {}
+        # Each pass needs to know how many interrupts it had.
+        self._hooks = [c for c in board.dictionary.collectors if c.name == HOOKED]
 
     def __len__(self) -> int:
         """Return how many there are still, as far as is known."""
@@ -148,7 +154,7 @@ class PassQueue:
             chosen = self._left.pop(0)
             slots = chosen.slots(self._board.offer.programmable)
             self._note_refused(chosen, slots)
-            selection = chosen.selection(slots)
+            selection = chosen.selection(slots).with_all_of(self._hooks)
             if selection.collectors:
                 return self._begun(chosen, slots, selection, begin)
         return None

@@ -104,11 +104,13 @@ class Sampling:
         self._done += 1
         return sample
 
-    def single(self, repeat: int) -> tuple[Sample, ...]:
-        """Return windows around one call of the empty function each, behind one to warm up."""
+    def empty(
+        self, repeat: int, number: int = 1, flags: MeasureFlag = MeasureFlag.EMPTY
+    ) -> tuple[Sample, ...]:
+        """Return windows around calls of the empty function, behind one call to warm up."""
         found: list[Sample] = []
         while len(found) < repeat:
-            taken, _ = self._batch(MeasureFlag.EMPTY, 1, repeat - len(found), 1)
+            taken, _ = self._batch(MeasureFlag.EMPTY | flags, 1, repeat - len(found), number)
             found += taken
         return tuple(found)
 

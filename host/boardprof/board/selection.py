@@ -36,6 +36,15 @@ class Selection:
         names = {counter.name for counter in left_out.counters}
         return Selection(tuple(kept), self.counters - names)
 
+    def with_all_of(self, collectors: Sequence[CollectorInfo]) -> Selection:
+        """Add collectors with all of their counters, unless nothing runs at all."""
+        more = [each for each in collectors if each not in self.collectors]
+        if not self.collectors or not collectors:
+            return self
+        names = {counter.name for each in collectors for counter in each.counters}
+        active = sorted((*self.collectors, *more), key=lambda each: each.index)
+        return Selection(tuple(active), self.counters | names)
+
     def keep(self, sample: Sample) -> Sample:
         """Leave out the readings that are unsupported or not wanted. The blobs stay whole."""
         readings = {name: r for name, r in sample.readings.items() if name in self.counters}

@@ -42,6 +42,8 @@ class Reading:
         wrapped: how often the counter wrapped within the window.
         ambiguous: it may have wrapped more often than can be told.
         estimated: it counted for a part of the window only, because others shared its hardware.
+        outside_hooks: of the value, what interrupts took outside of the hooks of their handlers, by
+            calibration; no function's.
     """
 
     value: int
@@ -51,6 +53,12 @@ class Reading:
     wrapped: int = 0
     ambiguous: bool = False
     estimated: bool = False
+    outside_hooks: int = 0
+
+    @property
+    def uninterrupted(self) -> int:
+        """The value less what interrupts took outside of their hooks."""
+        return self.value - self.outside_hooks
 
 
 @dataclass(frozen=True)

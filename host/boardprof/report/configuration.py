@@ -10,6 +10,7 @@ from boardprof._version import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.metrics import Count, Metric
 from boardprof.report.counter_metrics import metrics_of
+from boardprof.report.interrupts import HOOKED, interrupts_in
 from boardprof.report.measurement import Device, Measurement, clock_of
 from boardprof.report.parts import busy_parts, devices_of
 from boardprof.report.report import Row
@@ -72,8 +73,8 @@ def _device_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
             f"{what} ({why})" for what, why in unsupported.items()
         )
     lines |= _argument_lines(device, measurements)
-    if any(m.interrupts.masked for m in measurements):
-        lines[f"{device.name} interrupts"] = "masked in each sample"
+    if interrupts := _interrupts_line(measurements):
+        lines[f"{device.name} interrupts"] = interrupts
     lines[f"{device.name} perturbation"] = _perturbation_line(measurements)
     lines |= _pass_lines(device, measurements)
     flags = sorted({f for m in measurements for f in _warnings(m)})
@@ -142,6 +143,17 @@ def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     return lines
 
 
+def _interrupts_line(measurements: Sequence[Measurement]) -> str:
+    """Say how many interrupts there were in a sample, where somebody counts them; or none."""
+    if any(m.interrupts.masked for m in measurements):
+        return "masked in each sample"
+    counts = [interrupts_in(s) for m in measurements if HOOKED in m.counters for s in m.samples]
+    if not any(counts):
+        return ""
+    ends = " to ".join(f"{n:,}" for n in dict.fromkeys((min(counts), max(counts))))
+    return f"{ends} in a sample, left out of its counts"
+
+
 def _perturbation_line(measurements: Sequence[Measurement]) -> str:
     shares = [
         share
@@ -195,13 +207,18 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
 
 
 def _warnings(measurement: Measurement) -> Iterable[str]:
-    least = min(measurement.interrupts.least_in(s.readings) for s in measurement.samples)
-    if least:
+    interrupts = measurement.interrupts
+    if missed := min(interrupts.missed_in(each) for each in measurement.samples):
         yield (
             f"each sample of {measurement.function} is longer than the "
-            f"{measurement.interrupts.timer_us:,} us between two interrupts of a timer, and has "
-            f"{least:,} of them in it or more: --mask-interrupts leaves them out"
+            f"{interrupts.timer_us:,} us between two interrupts of a timer, and has "
+            f"{missed:,} of them in it or more: --mask-interrupts leaves them out"
         )
+    costs = {
+        name: cost for each in measurement.windows for name, cost in each.interrupt_costs.items()
+    }
+    for doubt in interrupts.doubts(measurement.samples, costs):
+        yield f"{measurement.function} is inexact: {doubt}"
     for counter in measurement.counters:
         told = f"{_column(measurement, counter)} of {measurement.function}"
         if any(s.readings[counter].ambiguous for s in measurement.samples):

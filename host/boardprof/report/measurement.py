@@ -6,6 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,8 @@ class Windows:
         totals: from before the first to after the last sample, one for each reply of the board.
         mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
         events: programmable collector -> what its slots counted.
+        interrupt_costs: counter -> what one interrupt takes outside of its hooks, which is in
+            ``outside_hooks`` of the samples' readings; nothing where that is not known.
     """
 
     samples: tuple[Sample, ...]
@@ -92,6 +95,7 @@ class Windows:
     totals: tuple[Sample, ...]
     mask: int = 0
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    interrupt_costs: Mapping[str, Fraction] = field(default_factory=dict)
 
     @cached_property
     def counters(self) -> tuple[str, ...]:
@@ -103,7 +107,9 @@ class Windows:
     def overheads(self) -> dict[str, int]:
         """What the empty function's window counted: the median over the calibration's samples."""
         return {
-            name: statistics.median_low([each.readings[name].value for each in self.calibration])
+            name: statistics.median_low(
+                [each.readings[name].uninterrupted for each in self.calibration]
+            )
             for name in self.counters
         }
 
@@ -124,7 +130,7 @@ class Cold:
     def nets(self) -> dict[str, int]:
         """What the function itself counted; see `Measurement.net`."""
         return {
-            counter: reading.value - self.overhead[counter] + reading.own_return
+            counter: reading.uninterrupted - self.overhead[counter] + reading.own_return
             for counter, reading in self.sample.readings.items()
             if counter in self.overhead
         }
@@ -209,10 +215,11 @@ class Measurement:
         """What the function itself counted, from its first instruction to its return.
 
         ``raw - overhead``, and back what the empty function's own return had in the overhead, where
-        that is known exactly.
+        that is known exactly; less what interrupts took outside of their hooks.
         """
         reading = sample.readings[counter]
-        return reading.value - self.overhead(counter) + reading.own_return * self.number
+        own = reading.own_return * self.number
+        return reading.uninterrupted - self.overhead(counter) + own
 
     def total(self, counter: str) -> Reading:
         """The counter over the whole run on the board, the agent's work included."""

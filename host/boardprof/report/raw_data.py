@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from boardprof.decode.samples import Sample
@@ -94,7 +95,15 @@ def _windows_json(windows: Windows) -> dict[str, Any]:
         "samples": [_sample_json(s) for s in windows.samples],
         "calibration_samples": [_sample_json(s) for s in windows.calibration],
         "totals": [_sample_json(s) for s in windows.totals],
+        **(
+            {"interrupt_costs": _floats(windows.interrupt_costs)} if windows.interrupt_costs else {}
+        ),
     }
+
+
+def _floats(costs: Mapping[str, Fraction]) -> dict[str, float]:
+    """Return fractions as JSON's numbers."""
+    return {name: float(cost) for name, cost in costs.items()}
 
 
 def _sample_json(sample: Sample) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +16,7 @@ from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import Reading, Sample, decode_samples
 from boardprof.errors import DecodeError, UsageError
 from boardprof.formula import Formula
-from boardprof.report.interrupts import Interrupts
+from boardprof.report.interrupts import Interrupts, without_costs
 from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.layout import Counter, Layout
@@ -256,8 +257,12 @@ def _measurement(
         cold=_cold(stored["cold"], runs[0]) if "cold" in stored else None,
         compilers=tuple(stored.get("compilers", ())),
         label=stored.get("label", ""),
-        interrupts=Interrupts(**stored.get("interrupts", {})),
+        interrupts=_interrupts(stored.get("interrupts", {})),
     )
+
+
+def _interrupts(stored: Mapping[str, Any]) -> Interrupts:
+    return Interrupts(**{**stored, "kept_by": tuple(stored.get("kept_by", ()))})
 
 
 def _cold(stored: Mapping[str, Any], run: Run) -> Cold:
@@ -277,12 +282,14 @@ def _windows(stored: Mapping[str, Any], run: Run) -> Windows:
         key: tuple(_sample(each, run) for each in stored[key])
         for key in ("samples", "calibration_samples", "totals")
     }
+    costs = {name: Fraction(cost) for name, cost in stored.get("interrupt_costs", {}).items()}
     return Windows(
-        decoded["samples"],
-        decoded["calibration_samples"],
+        tuple(without_costs(each, costs) for each in decoded["samples"]),
+        tuple(without_costs(each, costs) for each in decoded["calibration_samples"]),
         decoded["totals"],
         mask=sum(1 << index for index in stored["collectors"]),
         events={name: tuple(each) for name, each in stored.get("events", {}).items()},
+        interrupt_costs=costs,
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masked windows: whether a board can run them, and how long one may be."""
+"""What a board can do about interrupts: mask them within windows, or leave them out of counts."""
 
 from __future__ import annotations
 
@@ -14,24 +14,30 @@ from boardprof.link.session import Session
 from boardprof.report.interrupts import window_s
 from boardprof_protocol.codes import InterruptFlag, MeasureFlag
 
-__all__ = ["Masking", "flags_for", "masking_of"]
+__all__ = ["BoardInterrupts", "flags_for", "interrupts_of"]
 
 _INTERRUPTS = "bp.interrupts"
 
 
 @dataclass(frozen=True)
-class Masking:
+class BoardInterrupts:
     """What a board that can mask interrupts says of them (SPEC.md 5.10).
 
     Attributes:
         masks_guard: the guard's timer is masked as well: a hang in a masked window is not ended.
         timer_us: time between two interrupts of a timer, microseconds; 0: none is known.
         longest_us: longest masked window that the board's clocks survive, microseconds; 0: any.
+        triggers: it can trigger an empty interrupt, to see what one takes outside of its hooks.
+        skips: the collectors whose counts leave hooked interrupts out: bit i is collector i.
+        bound_ns: most that an interrupt takes outside of its hooks; 0: not known.
     """
 
     masks_guard: bool
     timer_us: int
     longest_us: int
+    triggers: bool = False
+    skips: int = 0
+    bound_ns: int = 0
 
     @property
     def needs_trial(self) -> bool:
@@ -57,7 +63,7 @@ class Masking:
             )
 
 
-def masking_of(session: Session, dictionary: Dictionary) -> Masking | None:
+def interrupts_of(session: Session, dictionary: Dictionary) -> BoardInterrupts | None:
     """Ask a board what there is to know of its interrupts; None: it cannot mask them."""
     function = next((f for f in dictionary.functions if f.name == _INTERRUPTS), None)
     if function is None:
@@ -65,11 +71,18 @@ def masking_of(session: Session, dictionary: Dictionary) -> Masking | None:
     value: Any = session.value(function.id, b"", 0, _INTERRUPTS)
     if not (isinstance(value, list) and len(value) >= 3 and all(type(n) is int for n in value)):
         raise FrameError(f"{_INTERRUPTS} returned {value!r:.60}, not three numbers.")
-    flags, timer_us, longest_us = value[:3]
-    return Masking(bool(flags & InterruptFlag.MASKS_GUARD), timer_us, longest_us)
+    flags, timer_us, longest_us, skips, bound_ns = (*value, 0, 0)[:5]
+    return BoardInterrupts(
+        bool(flags & InterruptFlag.MASKS_GUARD),
+        timer_us,
+        longest_us,
+        bool(flags & InterruptFlag.TRIGGERS),
+        skips,
+        bound_ns,
+    )
 
 
-def flags_for(board: str, masking: Masking | None, *, mask: bool) -> MeasureFlag:
+def flags_for(board: str, masking: BoardInterrupts | None, *, mask: bool) -> MeasureFlag:
     """Return the flags of a measurement whose windows are masked if ``mask`` says so.
 
     Raises:

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interrupts and other tasks left out of measured windows: while one of them runs, the window's
+ * collectors count a window of their own, which is then taken out of the one that it interrupts. */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_internal.h"
+
+#if BP_CFG_INTERRUPTS > 1
+
+bp_away_t bp_away;
+
+/* The window that is open. */
+static const bp_active_t *bp_watched; /* NULL: none, or one that does not ask for it */
+static bp_state_t *bp_watched_state;
+static const void *bp_owner; /* the task that opened it */
+
+static const void *bp_task;   /* that runs */
+static bool bp_task_is_other; /* than the owner */
+static uint8_t bp_depth;      /* of interrupts, one more while another task runs */
+static bp_state_t bp_part;    /* what counts meanwhile */
+static uint32_t bp_left_at;   /* ticks */
+
+static uint32_t bp_ticks_since(uint32_t then) {
+    uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
+    uint32_t passed = (uint32_t)bp_port_ticks() - then;
+    return bits < 32 ? passed & (((uint32_t)1 << bits) - 1u) : passed;
+}
+
+static void bp_leave(void) {
+    if (bp_watched != NULL) {
+        bp_start_all(bp_watched, &bp_part);
+    }
+    bp_left_at = (uint32_t)bp_port_ticks();
+}
+
+/* Reading comes first, so that what follows takes the same time whatever was read. */
+static void bp_return(void) {
+    uint32_t ticks = bp_ticks_since(bp_left_at);
+    if (bp_watched != NULL) {
+        bp_stop_all(bp_watched, &bp_part);
+        for (const bp_member_t *member = bp_watched->member; member != bp_watched->end; member++) {
+            void (*skip)(void *, const void *) = BP_ROM_GET(member->collector->skip);
+            if (skip != NULL) {
+                skip(bp_watched_state->bytes + member->offset, bp_part.bytes + member->offset);
+            }
+        }
+    }
+    bp_away.ticks += ticks;
+}
+
+/// Hooks ///
+
+void bp_isr_enter(void) {
+    uintptr_t before = bp_port_mask();
+    if (bp_depth++ == 0) {
+        bp_away.interrupts++;
+        bp_leave();
+    }
+    bp_port_unmask(before);
+}
+
+void bp_isr_exit(void) {
+    uintptr_t before = bp_port_mask();
+    if (--bp_depth == 0) {
+        bp_return();
+    }
+    bp_port_unmask(before);
+}
+
+void bp_task_switched(const void *task) {
+    uintptr_t before = bp_port_mask();
+    bool is_other = bp_watched != NULL && task != bp_owner;
+    bp_task = task;
+    if (is_other && !bp_task_is_other) {
+        bp_away.switches++;
+        if (bp_depth++ == 0) {
+            bp_leave();
+        }
+    } else if (!is_other && bp_task_is_other && --bp_depth == 0) {
+        bp_return();
+    }
+    bp_task_is_other = is_other;
+    bp_port_unmask(before);
+}
+
+__attribute__((weak)) void bp_port_interrupt(void) {
+}
+
+/// The window ///
+
+uintptr_t bp_watch_begin(const bp_active_t *active, bp_state_t *state) {
+    uintptr_t before = bp_port_mask();
+    for (const bp_member_t *member = active->member; member != active->end; member++) {
+        if (member->collector == &bp_collector_interrupts) {
+            bp_watched = active;
+        }
+    }
+    bp_watched_state = state;
+    bp_owner = bp_task;
+    return before;
+}
+
+void bp_watch_run(uintptr_t before) {
+    bp_port_unmask(before);
+}
+
+void bp_watch_hold(void) {
+    (void)bp_port_mask();
+}
+
+void bp_watch_end(uintptr_t before) {
+    bp_watched = NULL;
+    bp_port_unmask(before);
+}
+
+void bp_watch_forget(void) {
+    bp_watched = NULL;
+    bp_task_is_other = false;
+    bp_depth = 0;
+}
+
+#endif
