@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What collectors cost: instructions of ``start`` and ``stop``, each from entry to return, on rv32.
 
+And what the hooks of interrupt handlers cost, within a window and without one.
+
 A firmware of its own, linked from the very objects of the board ``qemu-rv32``, calls each pair a
 few times in QEMU, and the plugin of ``tests/tools`` counts what the emulator executes: nothing of
 the agent takes part in the counting. Run from the repository: ``python benchmarks/collectors.py``.
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from boardprof.boards.finding import BoardSpec, board_spec
 from boardprof.errors import BoardprofError, MissingToolError
 from boardprof.firmware.builder import build
+from boardprof.resources import runtime_dir
 from tests.tools.insn_count import (
     InsnCountError,
     build_plugin,
@@ -32,7 +36,7 @@ from tests.tools.insn_count import (
     symbol_range,
 )
 
-__all__ = ["BUDGETS", "Pair", "count_pairs", "main"]
+__all__ = ["BUDGETS", "Pair", "count_hooks", "count_pairs", "main"]
 
 BUDGETS = {"cycles32": 12, "cycles_instret": 35}
 """Most instructions of a pair: one 32-bit counter, two 64-bit ones."""
@@ -58,6 +62,37 @@ int main(void) {{
             collectors[i]->start(state);
             collectors[i]->stop(state);
         }}
+    }}
+    *(volatile uint32_t *)0x00100000u = 0x5555;
+    for (;;) {{
+    }}
+}}
+"""
+
+
+# The same hooks without a window, and in one of `ticks`.
+_HOOKS_MAIN = """\
+#include "{internal}"
+
+extern const bp_collector_t bp_collector_ticks;
+
+int main(void) {{
+    static bp_state_t state;
+    static bp_active_t active;
+    active.member[0] = (bp_member_t){{&bp_collector_ticks, 0}};
+    active.member[1] = (bp_member_t){{&bp_collector_interrupts, 64}};
+    active.end = active.member + 2;
+    for (int round = 0; round < {rounds}; round++) {{
+        bp_isr_enter();
+        bp_isr_exit();
+        uintptr_t before = bp_watch_begin(&active, &state);
+        bp_start_all(&active, &state);
+        bp_watch_run(before);
+        bp_isr_enter();
+        bp_isr_exit();
+        bp_watch_hold();
+        bp_stop_all(&active, &state);
+        bp_watch_end(before);
     }}
     *(volatile uint32_t *)0x00100000u = 0x5555;
     for (;;) {{
@@ -104,40 +139,81 @@ def count_pairs(level: str) -> list[Pair]:
         InsnCountError: the plugin cannot be built, or its output makes no sense.
         BenchmarkError: the emulator failed, or did not come to the end.
     """
-    with TemporaryDirectory(prefix="boardprof-bench-") as name:
-        scratch = Path(name).resolve()
-        image = _build(level, scratch)
-        symbols = [f"bp_{name}_{half}" for name in _COLLECTORS for half in ("start", "stop")]
-        entries = {symbol: symbol_range(image, symbol)[0] for symbol in symbols}
-        # An init may try its own start and stop; what it does between is not theirs.
-        callers = ["main", *(f"bp_{name}_init" for name in _COLLECTORS)]
-        stops = [symbol_range(image, caller) for caller in callers]
-        out = scratch / "counts"
-        arguments = plugin_argument(build_plugin(), list(entries.values()), stops, out)
-        _emulate(image, arguments)
-        counts = read_counts(out)
-    most = {symbol: _most(symbol, counts.get(entry, [])) for symbol, entry in entries.items()}
-    return [
-        Pair(name, level, most[f"bp_{name}_start"], most[f"bp_{name}_stop"]) for name in _COLLECTORS
-    ]
-
-
-def _build(level: str, scratch: Path) -> Path:
-    """Build the firmware, its own ``main`` in place of the agent's."""
-    spec = board_spec(_BOARD)
-    shutil.copytree(spec.folder, scratch / "board")
+    halves = [f"bp_{name}_{half}" for name in _COLLECTORS for half in ("start", "stop")]
     text = _MAIN.format(
         externs="".join(f"extern const bp_collector_t bp_collector_{n};\n" for n in _COLLECTORS),
         addresses=", ".join(f"&bp_collector_{name}" for name in _COLLECTORS),
         rounds=_ROUNDS,
     )
+    # An init may try its own start and stop; what it does between is not theirs.
+    callers = ["main", *(f"bp_{name}_init" for name in _COLLECTORS)]
+    counts = _counted(text, level, _COLLECTORS, 0, halves, callers)
+    return [
+        Pair(name, level, max(counts[f"bp_{name}_start"]), max(counts[f"bp_{name}_stop"]))
+        for name in _COLLECTORS
+    ]
+
+
+def count_hooks(level: str) -> list[Pair]:
+    """Count the hooks of an interrupt's handler likewise, as if they were ``start`` and ``stop``.
+
+    Raises:
+        As `count_pairs`.
+    """
+    internal = runtime_dir() / "src" / "bp_internal.h"
+    text = _HOOKS_MAIN.format(internal=internal, rounds=_ROUNDS)
+    hooks = ["bp_isr_enter", "bp_isr_exit"]
+    counts = _counted(text, level, ("ticks", "interrupts"), 2, hooks, ["main"])
+    return [
+        Pair(name, level, *(which(counts[hook]) for hook in hooks))
+        for name, which in (("hooks, no window", min), ("hooks, in ticks'", max))
+    ]
+
+
+def _counted(
+    text: str,
+    level: str,
+    collectors: tuple[str, ...],
+    interrupts: int,
+    symbols: Sequence[str],
+    callers: Sequence[str],
+) -> dict[str, Sequence[int]]:
+    """Run a ``main`` and return how many instructions each call of some functions took.
+
+    Args:
+        text: its source.
+        level: of optimization.
+        collectors: that are linked.
+        interrupts: the agent's option.
+        symbols: of the functions.
+        callers: functions that they return to.
+    """
+    with TemporaryDirectory(prefix="boardprof-bench-") as name:
+        scratch = Path(name).resolve()
+        image = _build(level, scratch, text, collectors, interrupts)
+        entries = {symbol: symbol_range(image, symbol)[0] for symbol in symbols}
+        stops = [symbol_range(image, caller) for caller in callers]
+        out = scratch / "counts"
+        arguments = plugin_argument(build_plugin(), list(entries.values()), stops, out)
+        _emulate(image, arguments)
+        counts = read_counts(out)
+    return {symbol: _all(symbol, counts.get(entry, [])) for symbol, entry in entries.items()}
+
+
+def _build(
+    level: str, scratch: Path, text: str, collectors: tuple[str, ...], interrupts: int
+) -> Path:
+    """Build the firmware, its own ``main`` in place of the agent's."""
+    spec = board_spec(_BOARD)
+    shutil.copytree(spec.folder, scratch / "board")
     (scratch / "board" / "bench_main.c").write_text(text, encoding="utf-8")
     changed = replace(
         spec.build,
-        collectors=_COLLECTORS,
+        collectors=collectors,
         sources=(*spec.build.sources, "bench_main.c"),
         own_main=True,
         cflags=(*spec.build.cflags, level),
+        config={**spec.build.config, "interrupts": interrupts},
     )
     return build(replace(spec, folder=scratch / "board", build=changed)).image
 
@@ -172,10 +248,10 @@ def _without_line(spec: BoardSpec, image: Path) -> Iterator[str]:
             yield "null"
 
 
-def _most(symbol: str, counts: Sequence[int]) -> int:
+def _all(symbol: str, counts: Sequence[int]) -> Sequence[int]:
     if len(counts) < _ROUNDS:
         raise BenchmarkError(f"{symbol} ran {len(counts)} times and not {_ROUNDS} or more")
-    return max(counts)
+    return counts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -185,6 +261,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         pairs = [pair for level in _LEVELS for pair in count_pairs(level)]
+        pairs += [pair for level in _LEVELS for pair in count_hooks(level)]
     except BoardprofError as error:
         print(f"collectors: {error}", file=sys.stderr)
         return error.exit_code
@@ -210,7 +287,7 @@ def _print_table(pairs: Sequence[Pair]) -> None:
 def _key(pair: Pair) -> str:
     """Return the name in the JSON: plain for how the board compiles, with the level otherwise."""
     level = "" if pair.level == _LEVELS[0] else "_" + pair.level.removeprefix("-")
-    return f"{pair.collector}_pair{level}"
+    return f"{re.sub(r'[^a-z0-9_]+', '_', pair.collector).strip('_')}_pair{level}"
 
 
 if __name__ == "__main__":

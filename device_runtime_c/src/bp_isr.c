@@ -30,20 +30,21 @@ static uint32_t bp_ticks_since(uint32_t then) {
 static void bp_leave(void) {
     if (bp_watched != NULL) {
         bp_start_all(bp_watched, &bp_part);
+        bp_left_at = (uint32_t)bp_port_ticks();
     }
-    bp_left_at = (uint32_t)bp_port_ticks();
 }
 
 /* Reading comes first, so that what follows takes the same time whatever was read. */
 static void bp_return(void) {
+    if (bp_watched == NULL) {
+        return;
+    }
     uint32_t ticks = bp_ticks_since(bp_left_at);
-    if (bp_watched != NULL) {
-        bp_stop_all(bp_watched, &bp_part);
-        for (const bp_member_t *member = bp_watched->member; member != bp_watched->end; member++) {
-            void (*skip)(void *, const void *) = BP_ROM_GET(member->collector->skip);
-            if (skip != NULL) {
-                skip(bp_watched_state->bytes + member->offset, bp_part.bytes + member->offset);
-            }
+    bp_stop_all(bp_watched, &bp_part);
+    for (const bp_member_t *member = bp_watched->member; member != bp_watched->end; member++) {
+        void (*skip)(void *, const void *) = BP_ROM_GET(member->collector->skip);
+        if (skip != NULL) {
+            skip(bp_watched_state->bytes + member->offset, bp_part.bytes + member->offset);
         }
     }
     bp_away.ticks += ticks;

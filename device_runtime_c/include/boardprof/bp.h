@@ -199,11 +199,11 @@ void bp_isr_exit(void);
 #endif
 
 #if BP_CFG_INTERRUPTS > 1
-/* What took the core away from windows, and from whatever else ran, since the start. */
+/* What took the core away from windows and from whatever else ran, since the start. */
 typedef struct {
     uint64_t interrupts; /* that came while none ran */
     uint64_t switches;   /* from the task of a window to another one */
-    uint64_t ticks;      /* in both */
+    uint64_t ticks;      /* in both, while a window was open */
 } bp_away_t;
 
 extern bp_away_t bp_away; /* for the collector `interrupts` */
