@@ -138,9 +138,11 @@ def test_the_net_is_without_interrupts_that_have_hooks_and_the_report_counts_the
 ) -> None:
     [truth, *_] = sorted(column(measured(hooks, 320, 0), "ticks"))
     report = measured(hooks, 320, timer)
-    assert all(abs(ticks - truth) <= 3 for ticks in column(report, "ticks"))
     counts = column(report, "interrupts")
     assert all(least <= count <= most for count in counts)
+    # whole ticks are read around each of them
+    for count, ticks in zip(counts, column(report, "ticks"), strict=True):
+        assert abs(ticks - truth) <= 1 + count
     # what the handlers themselves took, less their hooks
     for count, ticks in zip(counts, column(report, "interrupt-ticks"), strict=True):
         assert 190 * count < ticks < 220 * count
@@ -153,7 +155,7 @@ def test_interrupts_are_left_out_whichever_metrics_are_asked_for(hooks: Board) -
     [truth, *_] = sorted(column(measured(hooks, 320, 0), "ticks"))
     hooks.functions.timer(KHZ // 5)
     report = hooks.profile("crc16", 320, metrics="ticks", warmup=2)
-    assert all(abs(ticks - truth) <= 3 for ticks in column(report, "ticks"))
+    assert all(abs(ticks - truth) <= 8 for ticks in column(report, "ticks"))
 
 
 def test_a_report_that_is_decoded_again_has_the_same_net(hooks: Board) -> None:

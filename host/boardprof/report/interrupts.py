@@ -54,7 +54,8 @@ class Interrupts:
         seconds = window_s(sample.readings)
         if self.masked or not self.timer_us or seconds is None:
             return 0
-        return max(0, int(seconds * 1e6 / self.timer_us) - interrupts_in(sample))
+        known = interrupts_in(sample) + switches_in(sample)
+        return max(0, int(seconds * 1e6 / self.timer_us) - known)
 
     def doubts(self, samples: Sequence[Sample], costs: Mapping[str, Fraction]) -> Iterator[str]:
         """Yield why the counts of windows with hooked interrupts are inexact.
