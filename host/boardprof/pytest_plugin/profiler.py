@@ -76,8 +76,8 @@ class Profiler:
             optimize: level for the sources, as ``-O3``; None takes the marker's or ``-O2``.
             define: macros for the sources.
             cflags: more flags for the sources.
-            options: ``metrics``, ``warmup``, ``repeat``, ``number`` and ``named`` of
-                `boardprof.Board.profile`.
+            options: ``metrics``, ``warmup``, ``repeat``, ``number``, ``named`` and
+                ``mask_interrupts`` of `boardprof.Board.profile`.
 
         Raises:
             BoardprofError: as `boardprof.Board.profile` and `boardprof.build`.
