@@ -93,6 +93,9 @@ const bp_collector_t bp_collector_ibex_accelerator BP_ROM = {
     .stop = bp_ibex_accelerator_stop,
     .encode = bp_ibex_accelerator_encode,
     .counter = bp_ibex_accelerator_counter,
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_ibex_accelerator_skip,
+#endif
     .layout_crc = BP_IBEX_ACCELERATOR_CRC,
     .schema_id = BP_IBEX_ACCELERATOR_SCHEMA,
     .body_length = BP_IBEX_ACCELERATOR_LEN,

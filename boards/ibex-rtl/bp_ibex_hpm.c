@@ -125,6 +125,9 @@ const bp_collector_t bp_collector_ibex_hpm BP_ROM = {
     .stop = bp_ibex_hpm_stop,
     .encode = bp_ibex_hpm_encode,
     .counter = bp_ibex_hpm_counter,
+#if BP_CFG_INTERRUPTS > 1
+    .skip = bp_ibex_hpm_skip,
+#endif
     .layout_crc = BP_IBEX_HPM_CRC,
     .schema_id = BP_IBEX_HPM_SCHEMA,
     .body_length = BP_IBEX_HPM_LEN,
