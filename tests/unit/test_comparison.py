@@ -52,6 +52,16 @@ def test_one_instruction_more_is_worse_and_needs_no_test() -> None:
     assert only(compare(counts([206]), counts([205]))).verdict == "better"
 
 
+def test_interrupts_that_were_masked_on_one_side_alone_are_told() -> None:
+    masked = {"interrupts": {"masked": True, "timer_us": 1000}}
+    note = (
+        "Interrupts of board were not masked before and masked after: what differs may be theirs."
+    )
+    plain = counts([205])
+    assert compare(plain, counts([205], measurement=masked)).notes == (note,)
+    assert compare(plain, plain).notes == ()
+
+
 def test_where_one_build_counts_otherwise_its_input_is_in_doubt() -> None:
     one, other = ({"build_id": build} for build in ("00c0ffee", "0badcafe"))
     note = (

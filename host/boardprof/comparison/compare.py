@@ -19,6 +19,7 @@ from boardprof.comparison.matching import (
 )
 from boardprof.comparison.notes import (
     first_of,
+    masked_once,
     not_compared,
     of_one_build,
     of_one_run,
@@ -106,6 +107,7 @@ def compare(
         gated.rows,
         (
             *notes,
+            *masked_once(old_boards, new_boards),
             *of_one_build(rows, old_boards, new_boards),
             *not_compared(gaps),
             *only_once(rows),

@@ -48,6 +48,7 @@ class BoardFacts:
         compilers: of the functions' code.
         libcs: the C libraries in its images, where they tell.
         builds: ids of the images.
+        is_masked: interrupts were masked in its samples; None: in some of them.
     """
 
     clock_kind: str = ""
@@ -57,6 +58,7 @@ class BoardFacts:
     compilers: frozenset[str] = frozenset()
     libcs: frozenset[str] = frozenset()
     builds: tuple[str, ...] = ()
+    is_masked: bool | None = False
 
 
 def facts_of(report: Report) -> dict[str, BoardFacts]:
@@ -86,6 +88,8 @@ def _facts(
     flags = {} if swept else {str(m.get("name")): m.get("flags") for m in measurements}
     cflags = device.get("cflags")
     builds = [m.get("build_id") for m in measurements] or [device.get("build_id")]
+    interrupts = [m.get("interrupts") for m in measurements]
+    masked = {isinstance(each, Mapping) and bool(each.get("masked")) for each in interrupts}
     return BoardFacts(
         clock_kind=kind,
         is_emulated=(kind == "simulated" or bool(device.get("emulated"))) if kind else None,
@@ -94,6 +98,7 @@ def _facts(
         compilers=frozenset(str(c) for m in measurements for c in m.get("compilers") or ()),
         libcs=frozenset(str(m["libc"]) for m in measurements if m.get("libc")),
         builds=tuple(dict.fromkeys(str(build) for build in builds if build)),
+        is_masked=None if len(masked) > 1 else True in masked,
     )
 
 

@@ -9,7 +9,15 @@ from typing import Final
 from boardprof.comparison.comparison import Difference, Gap
 from boardprof.comparison.matching import BoardFacts
 
-__all__ = ["LONGER", "first_of", "not_compared", "of_one_build", "of_one_run", "only_once"]
+__all__ = [
+    "LONGER",
+    "first_of",
+    "masked_once",
+    "not_compared",
+    "of_one_build",
+    "of_one_run",
+    "only_once",
+]
 __all__ += ["within_overhead"]
 
 LONGER: Final = "take --number 1000, or let one call do more"
@@ -28,6 +36,17 @@ def of_one_build(
         "arguments, or --number or --warmup."
         for name, board in old.items()
         if name in changed and board.builds and name in new and board.builds == new[name].builds
+    ]
+
+
+def masked_once(old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]) -> list[str]:
+    """Say where interrupts were masked in one of the Reports alone."""
+    said = {True: "masked", False: "not masked", None: "masked in some samples"}
+    return [
+        f"Interrupts of {name} were {said[board.is_masked]} before and "
+        f"{said[new[name].is_masked]} after: what differs may be theirs."
+        for name, board in old.items()
+        if name in new and board.is_masked != new[name].is_masked
     ]
 
 

@@ -262,7 +262,12 @@ def _measurement(
 
 
 def _interrupts(stored: Mapping[str, Any]) -> Interrupts:
-    return Interrupts(**{**stored, "kept_by": tuple(stored.get("kept_by", ()))})
+    return Interrupts(
+        masked=stored.get("masked", False),
+        timer_us=stored.get("timer_us", 0),
+        bound_ns=stored.get("bound_ns", 0),
+        kept_by=tuple(stored.get("kept_by", ())),
+    )
 
 
 def _cold(stored: Mapping[str, Any], run: Run) -> Cold:

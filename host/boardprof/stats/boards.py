@@ -202,7 +202,8 @@ def _course(measurement: Mapping[str, Any]) -> tuple[int, ...]:
         return ()
     passes = (measurement, *_mappings(measurement.get("further_passes")))
     replies = [len(_mappings(each.get("totals"))) for each in passes]
-    masked = bool((measurement.get("interrupts") or {}).get("masked"))
+    interrupts = measurement.get("interrupts")
+    masked = isinstance(interrupts, Mapping) and bool(interrupts.get("masked"))
     return (*numbers, int(bool(measurement.get("cold"))), int(masked), *replies)
 
 
