@@ -38,7 +38,9 @@ __attribute__((naked)) void bp_guard_enter(void (*body)(void *context), void *co
                      "push {r4-r7}\n"
                      BP_PUSH_FLOATS
                      "mov  r2, sp\n"
-                     "subs r2, #" BP_TEXT(BP_HANDLER_STACK) "\n"
+                     "movs r3, #" BP_TEXT(BP_HANDLER_STACK) " / 8\n"
+                     "lsls r3, r3, #3\n"
+                     "subs r2, r2, r3\n"
                      "msr  psp, r2\n"
                      "mov  r3, r0\n"
                      "mov  r0, r1\n"

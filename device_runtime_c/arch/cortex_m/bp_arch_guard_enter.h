@@ -7,8 +7,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Bytes between the main stack and the body's, 255 at most and a multiple of 8. */
+#include "boardprof/bp_config.h"
+
+/* Bytes between the main stack and the body's, 2040 at most and a multiple of 8. Handlers that have
+ * hooks are a firmware's, and do more than those of the agent. */
+#if BP_CFG_INTERRUPTS > 1
+#define BP_HANDLER_STACK 1024
+#else
 #define BP_HANDLER_STACK 248
+#endif
 
 /* What the core stores when it takes an exception (B1.5.6). */
 typedef struct {
