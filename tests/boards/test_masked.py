@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from boardprof.boards.finding import board_spec
 from boardprof.errors import DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
@@ -25,6 +27,21 @@ SPIN = """\
 void spin(uint16_t n) {
     while (n--) __asm__ volatile("");
 }
+"""
+
+
+SUM = """\
+#include <stdint.h>
+uint32_t sum(uint32_t n) {
+    volatile uint32_t buffer[64];
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        buffer[i % 64] = i;
+        total += buffer[i % 64];
+    }
+    return total;
+}
+void late(void) { for (;;) __asm__ volatile(""); }
 """
 
 
@@ -66,3 +83,35 @@ def test_a_masked_window_that_the_boards_clock_would_not_survive_is_refused(tmp_
         assert cycles(board.profile("spin", 5000, repeat=3, mask_interrupts=True)) == exact
         with pytest.raises(UsageError, match="with interrupts masked it may take 1,638 us"):
             board.profile("spin", 60000, repeat=3, mask_interrupts=True)
+
+
+def test_guarded_calls_with_hooked_interrupts_end_right_and_are_counted_right(
+    tmp_path: Path,
+) -> None:
+    """The handlers of a Cortex-M stand on a stack between the guard's caller and the function."""
+    board = available("qemu-cortex-m4")
+    folder = tmp_path / "ticking"
+    shutil.copytree(board.folder, folder)
+    shutil.copy(Path(__file__).parent / "fixtures" / "ticking_port.c", folder / "port.c")
+    toml = (folder / "board.toml").read_text()
+    toml = toml.replace("interrupts = 1", "interrupts = 2")
+    toml = toml.replace(
+        'collectors = ["cycles32", "ticks"]', 'collectors = ["ticks", "interrupts"]'
+    )
+    (folder / "board.toml").write_text(toml)
+    source = tmp_path / "sum.c"
+    source.write_text(SUM)
+    with build(board_spec(str(folder)), [source]).open(timeout_s=0.5) as ticking:
+        masked = ticking.profile("sum", 5000, mask_interrupts=True)
+        truth = [each.value for row in masked.calls if isinstance(each := row["ticks"], Count)]
+        hooked = ticking.profile("sum", 5000)
+        for row in hooked.calls:
+            ticks, interrupts = row["ticks"], row["interrupts"]
+            assert isinstance(ticks, Count)
+            assert isinstance(interrupts, Count)
+            assert 1 <= interrupts.value <= 6
+            assert abs(ticks.value - truth[0]) <= 2 + interrupts.value
+        assert ticking.functions.sum(5000) == 12_497_500
+        with pytest.raises(DeviceTimeoutError):
+            ticking.functions.late()
+        assert ticking.functions.sum(5000) == 12_497_500
