@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.finding import board_spec
 from boardprof.errors import DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build
@@ -85,33 +87,56 @@ def test_a_masked_window_that_the_boards_clock_would_not_survive_is_refused(tmp_
             board.profile("spin", 60000, repeat=3, mask_interrupts=True)
 
 
+def column(report: Report, name: str) -> list[int]:
+    return [each.value for row in report.calls if isinstance(each := row[name], Count)]
+
+
+def ticking(name: str, folder: Path, port: str, changes: dict[str, str]) -> BoardSpec:
+    """Return a board like another one, with a port of its own and changes of its board.toml."""
+    shutil.copytree(available(name).folder, folder)
+    shutil.copy(Path(__file__).parent / "fixtures" / port, folder / "port.c")
+    toml = (folder / "board.toml").read_text()
+    for old, new in {"interrupts = 1": "interrupts = 2", **changes}.items():
+        assert old in toml
+        toml = toml.replace(old, new)
+    if "guard = 1" not in toml:
+        toml = re.sub(r"(?ms)^\[guard.*?(?=^\[(?!guard)|\Z)", "", toml)
+    (folder / "board.toml").write_text(toml)
+    return board_spec(str(folder))
+
+
 def test_guarded_calls_with_hooked_interrupts_end_right_and_are_counted_right(
     tmp_path: Path,
 ) -> None:
     """The handlers of a Cortex-M stand on a stack between the guard's caller and the function."""
-    board = available("qemu-cortex-m4")
-    folder = tmp_path / "ticking"
-    shutil.copytree(board.folder, folder)
-    shutil.copy(Path(__file__).parent / "fixtures" / "ticking_port.c", folder / "port.c")
-    toml = (folder / "board.toml").read_text()
-    toml = toml.replace("interrupts = 1", "interrupts = 2")
-    toml = toml.replace(
-        'collectors = ["cycles32", "ticks"]', 'collectors = ["ticks", "interrupts"]'
-    )
-    (folder / "board.toml").write_text(toml)
+    changes = {'["cycles32", "ticks"]': '["ticks", "interrupts"]'}
+    spec = ticking("qemu-cortex-m4", tmp_path / "ticking", "ticking_port.c", changes)
     source = tmp_path / "sum.c"
     source.write_text(SUM)
-    with build(board_spec(str(folder)), [source]).open(timeout_s=0.5) as ticking:
-        masked = ticking.profile("sum", 5000, mask_interrupts=True)
-        truth = [each.value for row in masked.calls if isinstance(each := row["ticks"], Count)]
-        hooked = ticking.profile("sum", 5000)
-        for row in hooked.calls:
-            ticks, interrupts = row["ticks"], row["interrupts"]
-            assert isinstance(ticks, Count)
-            assert isinstance(interrupts, Count)
-            assert 1 <= interrupts.value <= 6
-            assert abs(ticks.value - truth[0]) <= 2 + interrupts.value
-        assert ticking.functions.sum(5000) == 12_497_500
+    with build(spec, [source]).open(timeout_s=0.5) as board:
+        truth = column(board.profile("sum", 5000, mask_interrupts=True), "ticks")[0]
+        hooked = board.profile("sum", 5000)
+        counts = column(hooked, "interrupts")
+        for ticks, count in zip(column(hooked, "ticks"), counts, strict=True):
+            assert 1 <= count <= 6
+            assert abs(ticks - truth) <= 2 + count
+        assert board.functions.sum(5000) == 12_497_500
         with pytest.raises(DeviceTimeoutError):
-            ticking.functions.late()
-        assert ticking.functions.sum(5000) == 12_497_500
+            board.functions.late()
+        assert board.functions.sum(5000) == 12_497_500
+
+
+def test_instructions_without_hooked_interrupts_are_exact(tmp_path: Path) -> None:
+    changes = {
+        '"ticks", "riscv_hpm"]': '"riscv_hpm", "interrupts"]',
+        "guard = 1, ": "",  # a guarded call lets no other interrupt in
+    }
+    spec = ticking("qemu-rv32", tmp_path / "ticking", "ticking_rv32_port.c", changes)
+    source = tmp_path / "sum.c"
+    source.write_text(SUM)
+    with build(spec, [source]).open() as board:
+        [truth] = {*column(board.profile("sum", 500_000, mask_interrupts=True), "instructions")}
+        hooked = board.profile("sum", 500_000)
+        assert column(hooked, "instructions") == [truth] * 10
+        # 4.5 million instructions of 1 ns each
+        assert {4, 5} >= {*column(hooked, "interrupts")}
