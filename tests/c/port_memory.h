@@ -41,7 +41,7 @@ extern bool test_log_writes; /* `w` for each frame that the agent sends */
 
 void test_note(char what);
 
-/* `<` and `>` in the log: interrupts are masked, and not any more. `x`: one comes within another. */
+/* `<` and `>` in the log: interrupts are masked, and not any more; `x`: one within another. */
 
 #if BP_CFG_STACK
 extern uint8_t *test_stack_limit; /* what bp_port_stack_limit returns */
