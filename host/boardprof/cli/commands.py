@@ -14,6 +14,7 @@ import click
 
 from boardprof._version import __version__
 from boardprof.cli import INTERRUPTED
+from boardprof.cli.bisect import bisects, for_bisect
 from boardprof.cli.environment import check_variables
 from boardprof.cli.group import Commands
 from boardprof.cli.mistakes import mistake_text
@@ -78,6 +79,11 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
 def run_command(arguments: list[str] | None = None) -> int:
     """Run the command line as `boardprof.cli.main` does; an interruption may still be raised."""
     take_every_character()
+    code = _exit_code(arguments)
+    return for_bisect(code) if bisects(arguments) else code
+
+
+def _exit_code(arguments: list[str] | None) -> int:
     try:
         code = cli.main(arguments, prog_name="boardprof", standalone_mode=False)
     except click.ClickException as error:

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.options import Real
+from boardprof.cli.gate_options import REGRESSION, gate_options, taken_gate
 from boardprof.cli.output import echo_data, echo_table, echo_written
 from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import UsageError
@@ -17,43 +17,13 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
-_REGRESSION = 1
-"""Exit code: the command itself went well, but a rule is broken."""
-
 _LAST = "last"
 
 
 @click.command(short_help="Compare two runs: what became better or worse; a gate for CI.")
 @click.argument("before")
 @click.argument("after", default=_LAST)
-@click.option(
-    "--fail-if",
-    "rules",
-    multiple=True,
-    metavar="RULE",
-    help="Exit with 1 where METRIC[:STATISTIC]>LIMIT holds of a change: 'cycles:median>2%', "
-    "'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', '*>5%'.",
-)
-@click.option(
-    "--alpha",
-    default=0.01,
-    show_default=True,
-    type=Real(min=0, max=1, min_open=True, max_open=True),
-    metavar="P",
-    help="Level of the rank test, for what is no exact count.",
-)
-@click.option(
-    "--allow",
-    multiple=True,
-    type=click.Choice(["clock", "board", "compiler"]),
-    help="Compare although the two differ in it.",
-)
-@click.option(
-    "--fail-if-missing",
-    is_flag=True,
-    help="Exit with 1, too, where a rule could not judge what it is for: it is gone, no number, of "
-    "too few samples, of other calls, or its limit is less than the measuring itself is sure.",
-)
+@gate_options
 @click.option("--changed", is_flag=True, help="Leave out of the table what is the same.")
 @file_option("json", "JSON")
 @file_option("markdown", "Markdown for a pull request")
@@ -62,14 +32,11 @@ _LAST = "last"
 def compare(
     before: str,
     after: str,
-    rules: tuple[str, ...],
-    alpha: float,
-    allow: tuple[str, ...],
-    fail_if_missing: bool,
     changed: bool,
     json_file: str | None,
     markdown_file: str | None,
     junit_file: str | None,
+    **options: Any,
 ) -> int:
     """Compare two runs: what became better or worse, and what is only noise.
 
@@ -80,17 +47,13 @@ def compare(
     Exact counts, as emulators have them, differ if they differ; all others if a rank test says so.
     Without --fail-if nothing is a regression.
     """
-    if fail_if_missing and not rules:
-        raise UsageError("--fail-if-missing is about rules, and there is none.", hint="--fail-if")
-    from boardprof.comparison.compare import compare as compared
+    gate = taken_gate(options)
     from boardprof.report.report_file import write_text
 
     files = {"--json": json_file, "--markdown": markdown_file, "--junit": junit_file}
     if [*files.values()].count(STDOUT) > 1:
         raise UsageError("Only one form can be printed.", hint="write the others to files")
-    comparison = compared(
-        before, after, rules, alpha=alpha, allow=allow, fail_if_missing=fail_if_missing
-    )
+    comparison = gate.compared(before, after)
     forms: dict[str, Callable[[], str]] = {
         "--json": lambda: comparison.json() + "\n",
         "--markdown": comparison.markdown,
@@ -107,4 +70,4 @@ def compare(
         echo_table(comparison.table(changed_only=changed))
     else:
         echo_data(printed, nl=False)
-    return _REGRESSION if comparison.failed else 0
+    return REGRESSION if comparison.failed else 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli import INTERRUPTED
+from boardprof.cli.against import against_options, taken_against
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import (
     LONGEST_S,
@@ -140,6 +141,7 @@ _STDERR = 2
 @click.option(
     "--save", metavar="NAME", help="Keep the run in the history under NAME. [kept without a name]"
 )
+@against_options
 @click.option("--stats", is_flag=True, help="Print statistics of the samples, too.")
 @warnings_option
 @width_option
@@ -169,25 +171,32 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     from boardprof.run.saving import check_save_name
 
     check_save_name(options["save"])
+    against = taken_against(options)
     exports = read_exports(options["exports"])
     plan = _plan(target, values, board_names, options)
     sources: list[Path] = []
     outcome = _measured(plan, options, sources.extend)
     failures = list(outcome.failures)
     if outcome.report is not None:
+        if not outcome.interrupted:
+            failures += against.compare(outcome.report)
         # The files first: nobody may be reading what we print.
         failures += _write(outcome.report, options["json_file"], exports)
-        failures += _keep(outcome, options["save"], plan, sources)
+        has_failed = bool(failures) or against.failed
+        why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
+        failures += _keep(outcome.report, options["save"], plan, sources, why)
         as_json = options["json_file"] == STDOUT
         _echo_report(outcome.report, as_json=as_json, stats=options["stats"])
         if options["warnings"]:
             echo_warnings(outcome.report)
+        if not as_json:
+            against.echo()
     for failure in failures:
         echo(f"error: {failure}", err=True)
     if outcome.interrupted:
         echo("interrupted", err=True)
         return INTERRUPTED
-    return failures[0].exit_code if failures else 0
+    return against.exit_code(failures)
 
 
 def _plan(
@@ -253,7 +262,7 @@ def _write(
 
 
 def _keep(
-    outcome: Outcome, name: str | None, plan: Plan, sources: Sequence[Path]
+    report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
 ) -> list[BoardprofError]:
     """Keep a run in the history; return why not, where a name for it was given.
 
@@ -261,11 +270,9 @@ def _keep(
     """
     from boardprof.run.saving import keep_run
 
-    assert outcome.report is not None
-    why = "was interrupted" if outcome.interrupted else "failed" if outcome.failures else ""
     notes: list[str] = []
     kept = keep_run(
-        outcome.report,
+        report,
         name=name,
         measured=plan.files,
         sources=sources,

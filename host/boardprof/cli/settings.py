@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_settings", "commands_below", "environment_name", "option_key"]
 
-_NOT_A_SETTING = {"help", "version", "json"}
+_NOT_A_SETTING = {"help", "version", "json", "bisect"}
 """Options that speak of one call of the command alone."""
 
 

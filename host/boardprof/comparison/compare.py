@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from pathlib import Path
 
@@ -41,7 +41,7 @@ from boardprof.errors import UsageError
 from boardprof.report.report import Report
 from boardprof.stats.groups import SHARES, summaries, titled
 
-__all__ = ["compare"]
+__all__ = ["compare", "parse_rules"]
 
 
 def compare(
@@ -75,7 +75,7 @@ def compare(
         ComparisonError: the Reports have nothing in common, or differ in what was not allowed; or
             both are the same run of the history.
     """
-    parsed = tuple(_parsed(rules))
+    parsed = parse_rules(rules)
     allowed = _checked(alpha, allow)
     old, old_name, old_run = _resolved(before, before_name or "before")
     new, new_name, new_run = _resolved(after, after_name or "after")
@@ -123,16 +123,26 @@ def compare(
         _facts(new, new_boards),
         gated.unjudged,
         fail_if_missing,
+        gated.judged,
     )
 
 
-def _parsed(rules: object) -> Iterator[Rule]:
+def parse_rules(rules: object) -> tuple[Rule, ...]:
+    """Return rules as `compare` takes them, parsed.
+
+    Raises:
+        UsageError: they are none.
+        RuleError: one does not parse.
+    """
     if not isinstance(rules, str | Rule | Iterable):
         raise UsageError(f"rules={rules!r:.60} are no rules.", hint="rules=['cycles>2%']")
-    for rule in [rules] if isinstance(rules, str | Rule) else rules:
-        if not isinstance(rule, str | Rule):
-            raise UsageError(f"{rule!r:.60} is no rule.", hint="e.g. 'cycles:median>2%'")
-        yield rule if isinstance(rule, Rule) else parse_rule(rule)
+    return tuple(map(_parsed, [rules] if isinstance(rules, str | Rule) else rules))
+
+
+def _parsed(rule: object) -> Rule:
+    if not isinstance(rule, str | Rule):
+        raise UsageError(f"{rule!r:.60} is no rule.", hint="e.g. 'cycles:median>2%'")
+    return rule if isinstance(rule, Rule) else parse_rule(rule)
 
 
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:

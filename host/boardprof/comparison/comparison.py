@@ -166,6 +166,7 @@ class Comparison:
             samples that no rank test says anything, or the limit is less than two runs may differ
             in what measuring takes.
         fails_if_missing: that is a failure.
+        judged: how many rows at least one rule could judge.
     """
 
     rows: tuple[Difference, ...]
@@ -178,6 +179,7 @@ class Comparison:
     after_facts: tuple[tuple[str, str], ...] = field(default=())
     unjudged: tuple[Unjudged, ...] = ()
     fails_if_missing: bool = False
+    judged: int = 0
 
     @property
     def failed(self) -> bool:
@@ -188,6 +190,11 @@ class Comparison:
     def regressed(self) -> bool:
         """Whether a rule is broken."""
         return any(row.rule is not None for row in self.rows)
+
+    @property
+    def held(self) -> bool:
+        """Whether rules could judge all that they are for, and none is broken."""
+        return self.judged > 0 and not self.unjudged and not self.regressed
 
     @property
     def regressions(self) -> tuple[Difference, ...]:

@@ -41,11 +41,13 @@ class Gated:
         rows: with the rules that they break.
         notes: what is to be known of the rules.
         unjudged: what they are for, and could not judge.
+        judged: how many rows at least one rule could judge.
     """
 
     rows: tuple[Difference, ...]
     notes: tuple[str, ...]
     unjudged: tuple[Unjudged, ...]
+    judged: int
 
 
 def apply_rules(
@@ -71,6 +73,7 @@ def apply_rules(
     notes: list[str] = []
     unjudged: list[Unjudged] = []
     broken: dict[int, list[Rule]] = {}
+    held: set[tuple[str, ...]] = set()
     for rule in rules:
         own = [gap for gap in gaps if _is_for(rule, gap)]
         chosen = _rows_of(rule, rows, own)
@@ -79,17 +82,19 @@ def apply_rules(
         beyond = [i for i, pair in pairs.items() if pair.is_broken(rule)]
         for i in beyond:
             broken.setdefault(i, []).append(rule)
-        judged = {place_of(rows[i]) for i in beyond}
+        over = {place_of(rows[i]) for i in beyond}
         missing = [*own, *_missing(rule, [rows[i] for i in chosen], [*pairs.values()], alpha)]
         by_place = {place_of(gap): gap for gap in reversed(missing)}
         unjudged += [
-            Unjudged(rule, gap) for place, gap in reversed(by_place.items()) if place not in judged
+            Unjudged(rule, gap) for place, gap in reversed(by_place.items()) if place not in over
         ]
+        seen = {place_of(pair.row) for pair in pairs.values() if pair.is_seen}
+        held |= over | (seen - by_place.keys())
     gated = [
         replace(row, rule=broken[i][0], broken=tuple(broken[i])) if i in broken else row
         for i, row in enumerate(rows)
     ]
-    return Gated(tuple(gated), tuple(notes), tuple(unjudged))
+    return Gated(tuple(gated), tuple(notes), tuple(unjudged), len(held))
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,11 @@ class _Pair:
     old: Number | None
     new: Number | None
     smallest_p: float
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether what the rule looks at is on both sides."""
+        return self.old is not None and self.new is not None
 
     def is_broken(self, rule: Rule) -> bool:
         if self.old is None or self.new is None:
