@@ -95,21 +95,6 @@ def test_every_other_block_is_run_or_becomes_a_file() -> None:
     }
 
 
-def test_the_steps_of_the_ci_job_are_commands_that_the_tutorial_runs() -> None:
-    text = TEXTS["docs/tutorial.md"]
-    (job,) = [b for b in blocks_of(text) if b.language == "yaml"]
-    steps = re.findall(r"^ *- run: (.*)$", job.text, flags=re.MULTILINE)
-    run = {
-        command.text
-        for block in blocks_of(text)
-        if block.language in ("console", "sh") and block.reason is None
-        for command in commands_of(block)
-    }
-    measuring = [step for step in steps if step.startswith(("boardprof", "pytest"))]
-    assert len(measuring) >= 2
-    assert [step for step in measuring if step not in run] == []
-
-
 # -- prose ----------------------------------------------------------------------------------------
 
 

@@ -59,6 +59,20 @@ def test_markdown_shows_what_changed_first_and_folds_up_the_rest() -> None:
     assert "`main` → `pr`" in text
 
 
+def test_markdown_approves_only_where_a_rule_was_judged_and_holds() -> None:
+    before = report_of({"instructions": [1200], "loads": [7]})
+    after = report_of({"instructions": [1200], "stores": [2]})
+    marks = {
+        (): "ℹ️ boardprof: no rule, so nothing is gated; ",
+        ("instructions:max>0",): "✅ boardprof: no regression; ",
+        ("stores:max>0",): "ℹ️ boardprof: no rule could judge anything, so nothing is gated; ",
+        ("*:max>0",): "⚠️ boardprof: 1 row not judged (loads of fir); no regression in what ",
+        ("instructions<-1%", "stores>0"): "✅ boardprof: no regression; ",
+    }
+    for rules, mark in marks.items():
+        assert compare(before, after, rules).markdown().startswith(f"### {mark}"), rules
+
+
 def test_names_are_no_markup_in_markdown() -> None:
     text = hostile().markdown()
     for part in ("<script", "`c`", "\u202e", "\x07"):

@@ -23,6 +23,7 @@ _LONG = 10**60
 """Such counts are no counts any more, and would tear the table."""
 
 _NO_RULE = "no rule, so nothing is gated"
+_NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
 _VERDICTS: Final = (
     *("worse", "better", "noise", "within overhead", "too few samples", "other calls", "same"),
     *("added", "removed"),
@@ -112,14 +113,21 @@ def headline(comparison: Comparison) -> str:
     if comparison.unjudged:
         parts.append(_unjudged_text(comparison))
     if not comparison.regressed:
-        where = " in what was judged" if comparison.unjudged else ""
-        parts.append(f"no regression{where}" if comparison.rules else _NO_RULE)
+        parts.append(_passed_text(comparison))
     counts = ", ".join(
         f"{number} {verdict}"
         for verdict in _VERDICTS
         if (number := sum(row.verdict == verdict for row in rows))
     )
     return f"{'; '.join(parts)}; {plural(len(rows), 'metric')}: {counts}."
+
+
+def _passed_text(comparison: Comparison) -> str:
+    if not comparison.rules:
+        return _NO_RULE
+    if not comparison.judged:
+        return _NOTHING_JUDGED
+    return "no regression in what was judged" if comparison.unjudged else "no regression"
 
 
 def _unjudged_text(comparison: Comparison) -> str:

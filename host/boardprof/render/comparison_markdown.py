@@ -33,9 +33,8 @@ def comparison_markdown(comparison: Comparison) -> str:
     changed = [row for row in comparison.rows if _counts(row) or place_of(row) in unjudged]
     changed.sort(key=lambda row: (row.rule is None, place_of(row) not in unjudged))
     rest = [row for row in comparison.rows if row not in changed]
-    mark = "❌" if comparison.failed else "⚠️" if unjudged else "✅"
     parts = [
-        f"### {mark} boardprof: {_text(headline(comparison))}\n",
+        f"### {_mark(comparison)} boardprof: {_text(headline(comparison))}\n",
         f"{code(comparison.before_name)} → {code(comparison.after_name)}\n",
     ]
     if changed:
@@ -60,6 +59,13 @@ def comparison_markdown(comparison: Comparison) -> str:
         table = markdown_table(["Side", "What", "Value"], facts, left=3)
         parts.append(_folded("What was compared", table))
     return "\n".join(parts)
+
+
+def _mark(comparison: Comparison) -> str:
+    """Return what a reader sees first; what no rule has judged is not approved."""
+    if comparison.failed:
+        return "❌"
+    return "⚠️" if comparison.unjudged else "✅" if comparison.held else "ℹ️"
 
 
 def _counts(row: Difference) -> bool:
