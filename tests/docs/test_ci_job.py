@@ -72,8 +72,8 @@ class PullRequest:
             command.removeprefix("$ ")
             for block in TUTORIAL
             for command in block.text.splitlines()
-            if re.match(r"\$ pytest .* --bp-json baseline\.json$", command)
-        ]
+            if re.match(r"\$ pytest .* --bp-baseline baseline\.json --bp-update-baseline$", command)
+        ][:1]
         assert self._run(measure, folder / "unseen") == 0
 
     def edit(self, old: str, new: str) -> None:

@@ -290,7 +290,7 @@ def test_a_board_that_cannot_be_had_skips_with_the_reason_or_fails(suite: Suite)
         (["--bp-timeout", "0"], "timeout is 0, which is out of range"),
         (["--bp-timeout", "nan"], "timeout is nan, which is out of range"),
         (["--bp-timeout", "soon"], "timeout is 'soon', which is no number"),
-        (["--bp-require-baseline"], "--bp-compare RUN, which is missing"),
+        (["--bp-require-baseline"], "--bp-compare RUN says from what"),
         (["--bp-board", "native,nativ"], "There is no board 'nativ'; did you mean 'native'?"),
         (["--bp-json", "nowhere/report.json"], "/nowhere/report.json cannot be written"),
         (["--bp-save", "last~1"], "'last~1' cannot be the name of a run"),

@@ -11,7 +11,14 @@ import click
 from boardprof.cli.options import Whole
 from boardprof.cli.output import set_width
 
-__all__ = ["STDOUT", "file_option", "json_option", "output_option", "width_option"]
+__all__ = [
+    "STDOUT",
+    "baseline_option",
+    "file_option",
+    "json_option",
+    "output_option",
+    "width_option",
+]
 
 Command = Callable[..., Any]
 
@@ -33,22 +40,34 @@ def file_option(form: str, what: str) -> Callable[[Command], Command]:
         form: ``json``, ``markdown``, ...
         what: of the help: what is written as what.
     """
-
-    def taken(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
-        if value not in (None, STDOUT):
-            from boardprof.report.report_file import check_report_file
-
-            check_report_file(value)
-        return value
-
     return click.option(
         f"--{form}",
         f"{form}_file",
         type=click.Path(dir_okay=False, allow_dash=True),
         metavar="FILE",
-        callback=taken,
+        callback=_writable,
         help=f"Write {what}; - prints it in place of the table.",
     )
+
+
+def baseline_option(command: Command) -> Command:
+    """Add ``--baseline FILE``; the command gets ``baseline_file``."""
+    return click.option(
+        "--baseline",
+        "baseline_file",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        callback=_writable,
+        help="Write what gates need, to be committed; what has not changed stays as it is.",
+    )(command)
+
+
+def _writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value != STDOUT:
+        from boardprof.report.report_file import check_report_file
+
+        check_report_file(value)
+    return value
 
 
 def output_option(help_text: str) -> Callable[[Command], Command]:

@@ -34,7 +34,7 @@ from boardprof.cli.output import (
     progress_bar,
     stdout_of_boards,
 )
-from boardprof.cli.output_options import STDOUT, file_option, width_option
+from boardprof.cli.output_options import STDOUT, baseline_option, file_option, width_option
 from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ _STDERR = 2
 @click.option(
     "--save", metavar="NAME", help="Keep the run in the history under NAME. [kept without a name]"
 )
+@baseline_option
 @against_options
 @click.option("--stats", is_flag=True, help="Print statistics of the samples, too.")
 @warnings_option
@@ -182,8 +183,12 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
             failures += against.compare(outcome.report)
         # The files first: nobody may be reading what we print.
         failures += _write(outcome.report, options["json_file"], exports)
+        if not (failures or against.failed or outcome.interrupted):
+            failures += _write_baseline(outcome.report, options["baseline_file"])
         has_failed = bool(failures) or against.failed
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
+        if why and options["baseline_file"] is not None:
+            echo_warning(f"{options['baseline_file']} was not written: the run {why}")
         failures += _keep(outcome.report, options["save"], plan, sources, why)
         as_json = options["json_file"] == STDOUT
         _echo_report(outcome.report, as_json=as_json, stats=options["stats"])
@@ -259,6 +264,19 @@ def _write(
             echo_written("Report", file)
         except BoardprofError as error:
             yield error
+
+
+def _write_baseline(report: Report, file: str | None) -> Iterator[BoardprofError]:
+    """Write the baseline, if it was asked for; yield why it could not be."""
+    if file is None:
+        return
+    from boardprof.run.baseline import write_baseline
+
+    try:
+        write_baseline(report, file)
+        echo_written("Baseline", file)
+    except BoardprofError as error:
+        yield error
 
 
 def _keep(

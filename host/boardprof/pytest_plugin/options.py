@@ -30,7 +30,8 @@ class Options:
         boards: names; tests that say nothing else run on each. Empty: the default board.
         port: where the board is, None: it is started.
         baud: of a serial port.
-        baseline: what to compare with: a run of the history or a Report's file; None: nothing.
+        baseline: what to compare with: a run of the history, or a file; None: nothing.
+        new_baseline: the baseline file to be written; None: none is.
         rules: what a change must not break, where a test's marker has none.
         allow: mismatches to compare in spite of.
         json_file: where the Report of all tests is written.
@@ -44,7 +45,7 @@ class Options:
     boards: tuple[str, ...]
     port: str | None
     baud: int | None
-    baseline: str | None
+    baseline: str | Path | None
     rules: tuple[str, ...]
     allow: tuple[str, ...]
     json_file: Path | None
@@ -53,6 +54,7 @@ class Options:
     wait_s: float
     is_required: bool
     is_baseline_required: bool = False
+    new_baseline: Path | None = None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -63,11 +65,18 @@ def add_options(parser: pytest.Parser) -> None:
     add("--bp-port", metavar="PORT", help="Device path or socket://HOST:PORT of the board.")
     add("--bp-baud", type=int, metavar="N", help="Bits a second of a serial port.")
     add("--bp-compare", metavar="RUN", help="Compare with a run of the history or a JSON file.")
+    add("--bp-baseline", metavar="FILE", help="Compare with a baseline file that is committed.")
+    add(
+        "--bp-update-baseline",
+        action="store_true",
+        help="Write the file of --bp-baseline in place of comparing with it.",
+    )
     add(
         "--bp-fail-if",
         action="append",
         metavar="RULE",
-        help="Fail where a change breaks RULE, e.g. 'cycles:median>2%%'; needs --bp-compare.",
+        help="Fail where a change breaks RULE, e.g. 'cycles:median>2%%'; needs --bp-baseline or "
+        "--bp-compare.",
     )
     add(
         "--bp-allow",
@@ -98,7 +107,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--bp-require-baseline",
         action="store_true",
         help="Fail what could not be compared or judged, or was not measured again; needs "
-        "--bp-compare.",
+        "--bp-baseline or --bp-compare.",
     )
 
 
@@ -123,11 +132,13 @@ def read_options(config: pytest.Config) -> Options:
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise pytest.UsageError(f"board is {boards!r}, which is no name of a board")
     rules = config.getoption("--bp-fail-if") or ()
-    baseline = config.getoption("--bp-compare")
-    if rules and baseline is None:
-        raise pytest.UsageError("--bp-fail-if is about a change: --bp-compare RUN says from what")
-    if config.getoption("--bp-require-baseline") and baseline is None:
-        raise pytest.UsageError("--bp-require-baseline is about --bp-compare RUN, which is missing")
+    baseline, new_baseline = _baseline(config)
+    for name, given in (("fail-if", rules), ("require-baseline", _is_required(config))):
+        if given and baseline is new_baseline is None:
+            raise pytest.UsageError(
+                f"--bp-{name} is about a change: --bp-baseline FILE or --bp-compare RUN says from "
+                "what"
+            )
     json_file = config.getoption("--bp-json")
     baud = option("baud")
     wait_s = config.getoption("--bp-wait")
@@ -145,8 +156,30 @@ def read_options(config: pytest.Config) -> Options:
         timeout_s=_timeout_s(option("timeout")),
         wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
-        is_baseline_required=config.getoption("--bp-require-baseline"),
+        is_baseline_required=_is_required(config),
+        new_baseline=new_baseline,
     )
+
+
+def _is_required(config: pytest.Config) -> bool:
+    return bool(config.getoption("--bp-require-baseline"))
+
+
+def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
+    """Return what to compare with, and the baseline file to be written; None: nothing."""
+    run, file = config.getoption("--bp-compare"), config.getoption("--bp-baseline")
+    path = None if file is None else Path(file).absolute()
+    if config.getoption("--bp-update-baseline"):
+        if path is None:
+            raise pytest.UsageError(
+                "--bp-update-baseline writes a file: --bp-baseline FILE names it"
+            )
+        return run, path
+    if run is not None and path is not None:
+        raise pytest.UsageError("--bp-compare and --bp-baseline both say what to compare with")
+    if path is not None and not path.is_file():
+        raise pytest.UsageError(f"there is no {file}: --bp-update-baseline writes it")
+    return run or path, None
 
 
 def _timeout_s(given: Any) -> float | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from boardprof.pytest_plugin.options import Options, read_options
+from boardprof.pytest_plugin.row_label import unnumbered
 from boardprof.pytest_plugin.telling import renamed
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Session:
         self.changes = ""
         self._boards: Boards | None = None
         self._baseline: tuple[str, Report] | None = None
+        self._is_asked_for: Callable[[str], bool] = lambda label: False
 
     @property
     def boards(self) -> Boards:
@@ -94,8 +96,10 @@ class Session:
         try:
             if options.boards:
                 _check_boards(options.boards)
-            if options.json_file is not None or options.save is not None:
-                _check_files(options.json_file, options.save)
+            for file in filter(None, (options.json_file, options.new_baseline)):
+                _check_file(file)
+            if options.save is not None:
+                _check_save_name(options.save)
             if options.baseline is not None or options.allow:
                 self._check_comparison()
         except BoardprofError as error:
@@ -154,6 +158,7 @@ class Session:
         Args:
             is_asked_for: tells whether this run was to measure a test, by its label.
         """
+        self._is_asked_for = is_asked_for
         baseline = self.baseline
         if baseline is None:
             return
@@ -195,6 +200,8 @@ class Session:
         except BoardprofError as error:
             self.errors.append(str(error))
         has_failed = has_failed or self.is_broken_off or bool(self.errors)
+        if self.options.new_baseline is not None:
+            has_failed = not self._write_baseline(report, has_failed) or has_failed
         told: list[str] = []
         kept = keep_run(
             report,
@@ -212,6 +219,28 @@ class Session:
             why = "was broken off" if self.is_broken_off else "failed"
             self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
 
+    def _write_baseline(self, report: Report, has_failed: bool) -> bool:
+        """Write the baseline file, unless the session has failed; return whether it is written."""
+        from boardprof.errors import BoardprofError
+        from boardprof.run.baseline import write_baseline
+
+        file = self.options.new_baseline
+        assert file is not None
+        if has_failed:
+            self.notes.append(f"{file.name} was not written: the session failed")
+            return False
+        try:
+            write_baseline(report, str(file), self._keeps)
+        except BoardprofError as error:
+            self.errors.append(str(error))
+            return False
+        self.notes.append(f"{file.name} was written")
+        return True
+
+    def _keeps(self, label: str) -> bool:
+        """Tell whether a measurement of the baseline stays that was not made now."""
+        return not self._is_asked_for(label) or unnumbered(label) in self.skipped
+
     def close(self) -> None:
         """End what was started."""
         if self._boards is not None:
@@ -226,11 +255,15 @@ def _check_boards(names: Iterable[str]) -> None:
         board_spec(name)
 
 
-def _check_files(json_file: Path | None, save: str | None) -> None:
-    """See that the Report can be written, and kept under its name."""
+def _check_file(file: Path) -> None:
+    """See that a file can be written."""
     from boardprof.report.report_file import check_report_file
+
+    check_report_file(str(file))
+
+
+def _check_save_name(name: str) -> None:
+    """See that the Report can be kept under its name."""
     from boardprof.run.saving import check_save_name
 
-    if json_file is not None:
-        check_report_file(str(json_file))
-    check_save_name(save)
+    check_save_name(name)

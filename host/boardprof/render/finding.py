@@ -19,6 +19,7 @@ __all__ = ["Exporter", "exporter_names", "find_exporter"]
 Exporter = Callable[[Report], str | bytes]
 
 _OWN = {
+    "baseline": "baseline:render_baseline",
     "chrome": "report_trace:render_chrome",
     "collapsed": "collapsed:render_collapsed",
     "csv": "csv:render_csv",

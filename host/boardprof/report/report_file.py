@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from boardprof.errors import ReportFileError, UsageError
+from boardprof.report.baseline import baseline_content, is_baseline, report_of_baseline
 from boardprof.report.report import Report
 from boardprof.writing import check_is_file, unwritable
 
@@ -83,7 +84,7 @@ def _umask() -> int:
 
 
 def read_report(file: str) -> Report:
-    """Read a Report from a JSON file.
+    """Read a Report from a JSON file, or from a baseline file.
 
     Raises:
         ReportFileError: there is no such file, or it holds no Report.
@@ -101,6 +102,8 @@ def read_report(file: str) -> Report:
             hint="a file written by `boardprof run --json FILE`",
         ) from error
     try:
+        if is_baseline(text):
+            return report_of_baseline(baseline_content(text))
         return Report.from_json(text)
     except ReportFileError as error:
         raise ReportFileError(f"{file}: {error.message}", hint=error.hint) from error

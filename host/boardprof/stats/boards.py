@@ -52,6 +52,7 @@ class Source:
         course: how often the board ran functions ahead of each sample: where two runs have the
             same, their n-th samples are of the same calls. () where the Report does not say.
         counters: that the board reads, by name, and what is computed of those that are no clocks.
+        measurement: what the Report keeps of it; nothing where that is not known.
     """
 
     board: str = ""
@@ -62,17 +63,18 @@ class Source:
     overheads: Mapping[str, Overhead] = field(default_factory=dict)
     course: tuple[int, ...] = ()
     counters: frozenset[str] = frozenset()
+    measurement: Mapping[str, Any] = field(default_factory=dict)
 
     def is_counted(self, column: str) -> bool:
         """Tell whether the board itself has counted a column, and nothing of it on the host."""
-        return self._clock(column) in self.counters
+        return self.clock(column) in self.counters
 
     def grain(self, column: str) -> Fraction:
         """Return what one step of the clock behind a column is worth in it; 0 of what is none.
 
         The CPU's own cycles have none: a step is all that can be there.
         """
-        clock = self._clock(column)
+        clock = self.clock(column)
         if clock != column:
             return self._step_us(clock)
         return Fraction(clock in self.rates and clock != _CPU_CLOCK)
@@ -82,7 +84,7 @@ class Source:
 
         It is nothing too on an emulator, and where the Report does not say.
         """
-        clock = self._clock(column)
+        clock = self.clock(column)
         if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
             return NOTHING
         step = Fraction(1) if clock == column else self._step_us(clock)
@@ -92,7 +94,7 @@ class Source:
         """Return the rate of a clock whose steps a column counts; None of the CPU's own cycles."""
         return None if column == _CPU_CLOCK else self.rates.get(column)
 
-    def _clock(self, column: str) -> str:
+    def clock(self, column: str) -> str:
         """Return the counter that a column is read from."""
         if column != _DURATION:
             return column.removesuffix(" (us)")
@@ -141,6 +143,7 @@ class Boards:
             overheads=dict(_overheads(measurement)),
             course=_course(measurement),
             counters=frozenset([*_names(facts), *_computed(measurement, rates)]),
+            measurement=measurement,
         )
 
 

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Report as a baseline file: sorted, one line a value, the same bytes when nothing has changed.
+
+Left out is what no gate looks at, such as ports, boot ids, blobs and paths, and what differs from
+run to run of the same code:
+
+- ``Percent`` and ``Perturbation (%)``, which depend on what the agent did around the samples;
+- on emulators, what is read from a clock with steps, where there is an exact count as well.
+
+The number of calls before a function is needed where its exact samples differ, and there only.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from boardprof.comparison.compare import compare
+from boardprof.comparison.comparison import ComparisonError
+from boardprof.comparison.matching import BoardFacts, comparable_flags, facts_of
+from boardprof.metrics import TAGS, Metric, raw_of
+from boardprof.report.baseline import (
+    BASELINE_KIND,
+    BASELINE_VERSION,
+    COLD,
+    VALUES,
+    report_of_baseline,
+)
+from boardprof.report.report import Report
+from boardprof.stats.boards import Boards, Source
+from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
+
+__all__ = ["render_baseline", "updated_baseline"]
+
+Entry: TypeAlias = dict[str, Any]
+
+_UNCHANGED: Final = ("same", "noise", "within overhead")
+_IDENTITY: Final = ("function", "arguments", "label", "board", "device", "sweep", "hash")
+
+
+def render_baseline(report: Report) -> str:
+    """Return a Report as the text of a baseline file."""
+    return _text(_content(report))
+
+
+def updated_baseline(
+    report: Report, earlier: Mapping[str, Any], keeps: Callable[[str], bool]
+) -> str:
+    """Return the text of a baseline file that takes the place of an earlier one.
+
+    A measurement of which nothing has changed stays as it was, although its samples may be others:
+    noise is not a change.
+
+    Args:
+        report: what was measured.
+        earlier: content of the earlier file.
+        keeps: tells by its label whether a measurement stays that was not made now.
+
+    Raises:
+        ReportFileError: the earlier file is damaged.
+    """
+    content = _content(report)
+    same = _unchanged(report_of_baseline(earlier), report_of_baseline(content))
+    before = {_identity(each): each for each in earlier["measurements"]}
+    after = {_identity(each): each for each in content["measurements"]}
+    for key, entry in after.items():
+        old = before.get(key)
+        if old is not None and old.keys() == entry.keys() and _is_same(old, entry, same):
+            after[key] = old
+    kept = {
+        k: each for k, each in before.items() if k not in after and keeps(each.get("label", ""))
+    }
+    after |= kept
+    for board in {str(each.get("board", "")) for each in kept.values()} & earlier["boards"].keys():
+        content["boards"].setdefault(board, earlier["boards"][board])
+    content["measurements"] = [*after.values()]
+    return _text(content)
+
+
+def _text(content: dict[str, Any]) -> str:
+    content["boards"] = dict(sorted(content["boards"].items()))
+    content["measurements"] = sorted(content["measurements"], key=_identity)
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _identity(entry: Entry) -> tuple[str, ...]:
+    return tuple(str(entry.get(key, "")) for key in _IDENTITY)
+
+
+def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
+    """Return the metrics, with their groups, that comparing finds no change of."""
+    try:
+        rows = compare(before, after).rows
+    except ComparisonError:
+        return set()
+    return {
+        (row.name, row.shapes, row.label, row.device, row.flags, row.metric)
+        for row in rows
+        if row.verdict in _UNCHANGED and not (row.is_emulated and row.is_cold_apart)
+    }
+
+
+def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
+    """Tell whether two measurements are alike but for noise; ``same`` as `_unchanged` returns."""
+    if any(old.get(key) != new.get(key) for key in ("samples", "calls", "flags", "compilers")):
+        return False
+    keys = ("function", "arguments", "label")
+    group = (*(new.get(key, "") for key in keys), new.get("device", new.get("board", "")))
+    return all(
+        old.get(tag, {}).keys() == new.get(tag, {}).keys()
+        and all((*group, new.get("sweep", ""), metric) in same for metric in new.get(tag, {}))
+        for tag in VALUES
+    )
+
+
+def _content(report: Report) -> dict[str, Any]:
+    boards = Boards(report)
+    groups: dict[GroupKey, list[GroupSummary]] = {}
+    for each in _chosen(summaries(report)):
+        groups.setdefault(each.key, []).append(each)
+    columns = _Columns(report)
+    entries = []
+    counters: dict[str, dict[str, int]] = {}
+    for key, found in groups.items():
+        source = boards.source(key.name, key.shapes, key.flags, key.device, key.label)
+        used = {source.clock(each.metric) for each in found} & source.counters
+        # The board's own order: its first clock is that of durations.
+        names = [name for name in (*source.rates, *sorted(used)) if name in used]
+        rates = {name: source.rates.get(name, 0) for name in names}
+        counters[source.board] = {**counters.get(source.board, {}), **rates}
+        entries.append(_entry(columns, found, source))
+    facts = facts_of(report)
+    return {
+        "kind": BASELINE_KIND,
+        "version": BASELINE_VERSION,
+        "boards": {
+            name: _board(facts.get(name, BoardFacts()), used) for name, used in counters.items()
+        },
+        "measurements": entries,
+    }
+
+
+def _chosen(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
+    """Return what gates need; on emulators what has steps only where there is nothing exact."""
+    exact = {each.board for each in groups if each.is_emulated and _is_exact(each)}
+    return [
+        each
+        for each in groups
+        if each.metric not in SHARES
+        and (each.metric in LEVELS or each.board not in exact or not each.grain)
+    ]
+
+
+def _is_exact(group: GroupSummary) -> bool:
+    return group.metric not in (SHARES | LEVELS) and not group.grain
+
+
+def _board(facts: BoardFacts, counters: Mapping[str, int]) -> dict[str, Any]:
+    found = {
+        "clock": facts.clock_kind,
+        "emulated": facts.is_emulated,
+        "cflags": facts.cflags,
+        "counters": dict(counters),
+    }
+    return {key: value for key, value in found.items() if value not in (None, "", {})}
+
+
+def _entry(columns: _Columns, found: Sequence[GroupSummary], source: Source) -> Entry:
+    key, kept = found[0].key, source.measurement
+    flags = kept.get("flags")
+    texts = {
+        "function": key.name,
+        "arguments": key.shapes,
+        "label": key.label,
+        "hash": key.hash,
+        "board": source.board or key.device,
+        "device": "" if key.device in ("", source.board) else key.device,
+        "sweep": key.flags,
+        "flags": comparable_flags(flags) if isinstance(flags, str) and not key.flags else "",
+    }
+    entry: Entry = {name: text for name, text in texts.items() if text}
+    if compilers := kept.get("compilers"):
+        entry["compilers"] = sorted(map(str, compilers))
+    entry |= {"samples": columns.samples(key), "calls": columns.value(key, "Count")}
+    entry |= _course(found)
+    for name in sorted({source.clock(each.metric) for each in found if each.overhead.taken}):
+        overhead = source.overheads[name]
+        entry.setdefault("overhead", {})[name] = int(overhead.taken)
+        if overhead.doubt:
+            entry.setdefault("doubt", {})[name] = int(overhead.doubt)
+    for each in sorted(found, key=lambda each: each.metric):
+        tag = TAGS[each.kind]
+        entry.setdefault(tag, {})[each.metric] = columns.value(key, each.metric)
+        if each.metric in source.cold:
+            entry.setdefault(COLD + tag, {})[each.metric] = source.cold[each.metric]
+    return entry
+
+
+def _course(found: Sequence[GroupSummary]) -> Entry:
+    """Return which calls exact samples are of, where they are not all alike."""
+    for each in found:
+        if each.is_deterministic and each.course and not each.summary.is_exact:
+            _, warmup, before, _, *replies = each.course
+            return {"warm-up": warmup, "calls before": before, "replies": replies}
+    return {}
+
+
+class _Columns:
+    """The values of a Report's columns by groups of rows."""
+
+    def __init__(self, report: Report) -> None:
+        names = ("Name", "Argument Shapes", "Flags", "Device", "Hash", "Label")
+        groups = report.calls.group_by(*names)
+        keys = (GroupKey(*map(str, key)) for key in groups.keys)
+        self._rows = dict(zip(keys, groups.rows, strict=True))
+        self._calls = report.calls
+        self._columns: dict[str, list[Metric | None]] = {}
+
+    def samples(self, key: GroupKey) -> int:
+        """Return how many samples a group has."""
+        return len(self._rows[key])
+
+    def value(self, key: GroupKey, name: str) -> Any:
+        """Return what all samples of a group have in a column; a list where they differ."""
+        if name not in self._columns:
+            self._columns[name] = [*self._calls.column(name).filled(None)]
+        column = self._columns[name]
+        values = [_raw(column[row]) for row in self._rows[key]]
+        return values[0] if all(value == values[0] for value in values) else values
+
+
+def _raw(metric: Metric | None) -> Any:
+    """Return the number in a metric; None where there is none that JSON has."""
+    raw = None if metric is None else raw_of(metric)
+    return raw if isinstance(raw, int | float) and math.isfinite(raw) else None

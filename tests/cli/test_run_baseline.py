@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof run --baseline FILE``: a file to commit, whose diff is what has changed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+
+import pytest
+
+from boardprof.cli import main
+from tests.cli.command import FIXTURES, boardprof
+from tests.support import requires_tool
+
+WORK = """\
+#include <stdint.h>
+uint32_t work(uint32_t n);
+uint32_t twice(uint32_t n);
+uint32_t work(uint32_t n) {
+    uint32_t s = 0;
+    for (uint32_t i = 0; i < n; i++) s = s * 31u + i;
+    return s;
+}
+uint32_t twice(uint32_t n) { return 2u * n; }
+"""
+
+
+@pytest.mark.slow
+def test_two_runs_in_two_folders_write_the_same_bytes_and_a_change_is_one_line(
+    tmp_path: Path,
+) -> None:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    texts = []
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "work.c").write_text(WORK)
+        command = ("run", "-q", "-b", "qemu-rv32", "work.c:all", "n=100", "--baseline", "base.json")
+        assert boardprof(*command, folder=tmp_path / name).code == 0
+        texts.append((tmp_path / name / "base.json").read_bytes())
+    assert texts[0] == texts[1]
+    assert max(map(len, texts[0].splitlines())) <= 100
+    (tmp_path / "there" / "work.c").write_text(WORK.replace("s * 31u + i", "s * 31u + i / 3u"))
+    gate = ("--against", "../here/base.json", "--fail-if", "instructions:max>0")
+    done = boardprof(*command, *gate, folder=tmp_path / "there")
+    assert done.code == 1
+    assert "warning: base.json was not written: the run failed" in done.err
+    assert (tmp_path / "there" / "base.json").read_bytes() == texts[0]
+    assert boardprof(*command, folder=tmp_path / "there").code == 0
+    now = (tmp_path / "there" / "base.json").read_text()
+    diff = list(difflib.ndiff(texts[0].decode().splitlines(), now.splitlines()))
+    changed = [line.split('"')[1] for line in diff if line.startswith(("-", "+"))]
+    assert changed == ["instructions", "instructions"]
+    compared = boardprof("compare", "here/base.json", "there/base.json", *gate[2:], folder=tmp_path)
+    assert compared.code == 1
+    assert "REGRESSION (instructions:max>0)" in compared.out
+    shown = boardprof("show", "here/base.json", folder=tmp_path)
+    assert (shown.code, "twice" in shown.out) == (0, True)
+
+
+def test_a_run_that_failed_writes_no_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "base.json"
+    command = ["run", "-q", "-b", "native", "--repeat", "2", "--baseline", str(file)]
+    assert main([*command, f"{FIXTURES / 'faulty.c'}:all"]) == 6
+    assert f"warning: {file} was not written: the run failed" in capsys.readouterr().err
+    assert not file.exists()
+    assert main([*command, f"{FIXTURES / 'faulty.c'}:a_right"]) == 0
+    assert json.loads(file.read_text())["measurements"][0]["function"] == "a_right"
+
+
+def test_a_baseline_that_could_not_be_written_is_told_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "no" / "base.json"
+    assert main(["run", "-b", "native", "x.c:f", "--baseline", str(file)]) == 2
+    assert "cannot be written: there is no folder" in capsys.readouterr().err

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A baseline file: the same bytes when nothing has changed, and as good as its Report to a gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from boardprof.comparison.compare import compare
+from boardprof.errors import ReportFileError
+from boardprof.metrics import Count, Duration, Percent, Ratio
+from boardprof.render.baseline import render_baseline, updated_baseline
+from boardprof.report.baseline import baseline_content, report_of_baseline
+from boardprof.report.report import Report
+from boardprof.report.report_file import read_report
+from boardprof.run.baseline import write_baseline
+from tests.unit.reports import HARDWARE, report_of
+
+WINDOWS = {
+    "calibration": {"cycles": 40, "ticks": 7},
+    "calibration_samples": [
+        {"raw": {"cycles": 38, "ticks": 7}},
+        {"raw": {"cycles": 41, "ticks": 8}},
+    ],
+}
+
+
+def read(text: str) -> Report:
+    return report_of_baseline(baseline_content(text))
+
+
+def both(*reports: Report) -> Report:
+    """Return one Report of the rows and measurements of several."""
+    extra = {**(reports[0].extra or {})}
+    extra["measurements"] = [m for each in reports for m in (each.extra or {})["measurements"]]
+    extra["devices"] = {k: v for each in reports for k, v in (each.extra or {})["devices"].items()}
+    return Report([row for each in reports for row in each.calls], {}, {}, extra)
+
+
+def test_it_has_one_line_a_value_and_what_makes_runs_comparable() -> None:
+    facts = {"clock_kind": "simulated", "emulated": True, "cflags": ["-mabi=ilp32", "-I/home/me"]}
+    taken = {"compilers": ["GCC 12.2.0"]}
+    metrics = {"instructions": [1200] * 3, "Stack (bytes)": [64] * 3, "Percent": [Percent(9.5)] * 3}
+    report = report_of(metrics, facts=facts, measurement=taken, flags="-O2 -I /home/me/include")
+    assert render_baseline(report) == (
+        "{\n"
+        ' "kind": "boardprof.baseline",\n'
+        ' "version": 1,\n'
+        ' "boards": {\n'
+        '  "board": {\n'
+        '   "clock": "simulated",\n'
+        '   "emulated": true,\n'
+        '   "cflags": "-mabi=ilp32",\n'
+        '   "counters": {\n'
+        '    "Stack (bytes)": 0,\n'
+        '    "instructions": 0\n'
+        "   }\n"
+        "  }\n"
+        " },\n"
+        ' "measurements": [\n'
+        "  {\n"
+        '   "function": "fir",\n'
+        '   "arguments": "n=64",\n'
+        '   "board": "board",\n'
+        '   "flags": "-O2",\n'
+        '   "compilers": [\n'
+        '    "GCC 12.2.0"\n'
+        "   ],\n"
+        '   "samples": 3,\n'
+        '   "calls": 1,\n'
+        '   "count": {\n'
+        '    "Stack (bytes)": 64,\n'
+        '    "instructions": 1200\n'
+        "   }\n"
+        "  }\n"
+        " ]\n"
+        "}\n"
+    )
+
+
+def test_it_is_sorted_and_knows_no_port_no_boot_and_no_build() -> None:
+    fir = {"instructions": [1200]}
+    one, two = report_of(fir), report_of(fir, name="iir")
+    facts = {"clock_kind": "simulated", "emulated": True, "port": "/dev/ttyACM3", "boot_id": 77}
+    there = report_of(fir, facts=facts, measurement={"build_id": "0f", "result": 5})
+    assert render_baseline(both(two, there)) == render_baseline(both(one, two))
+
+
+def test_what_an_emulators_clock_says_is_left_out_where_there_is_an_exact_count() -> None:
+    """Where a window begins between two steps differs from run to run of the same code."""
+    clocks = {"ticks": 10_000_000}
+    exact = {"instructions": [40_971, 40_971], "ticks": [409, 410]}
+    found = json.loads(render_baseline(report_of(exact, clocks=clocks)))
+    assert found["measurements"][0]["count"] == {"instructions": 40_971}
+    assert found["boards"]["board"]["counters"] == {"instructions": 0}
+    alone = json.loads(render_baseline(report_of({"ticks": [409, 410]}, clocks=clocks)))
+    assert alone["measurements"][0]["count"] == {"ticks": [409, 410]}
+    assert alone["boards"]["board"]["counters"] == {"ticks": 10_000_000}
+
+
+STATEFUL = {"calls_before": 2, "totals": [{"raw": {}}], "further_passes": []}
+REPORTS: dict[str, Report] = {
+    "alike": report_of({"instructions": [1200] * 4, "Stack (bytes)": [64] * 4}),
+    "by calls": report_of({"instructions": [10, 20, 30]}, measurement=STATEFUL, number=3),
+    "noisy": report_of(
+        {"cycles": [900 + n % 5 for n in range(12)], "Duration (us)": [Duration(9.0)] * 12},
+        facts=HARDWARE,
+        clocks={"cycles": 100_000_000, "ticks": 1_000_000},
+        measurement=WINDOWS,
+    ),
+    "swept": both(
+        report_of({"instructions": [5]}, flags="-O2 -I x", swept=True),
+        report_of({"instructions": [4]}, flags="-O3", swept=True),
+    ),
+    "cold": report_of(
+        {"cycles": [100] * 6, "IPC": [Ratio(0.5)] * 6},
+        facts=HARDWARE,
+        measurement={"cold": {"metrics": {"cycles": {"count": 450}}}},
+    ),
+    "labelled": report_of({"instructions": [7, 7]}, measurement={"label": "test_fir.py::test"}),
+}
+AFTER: Mapping[str, Mapping[str, Any]] = {
+    "alike": {"metrics": {"instructions": [1300] * 4, "Stack (bytes)": [64] * 4}},
+    "by calls": {"metrics": {"instructions": [10, 21, 30]}, "measurement": STATEFUL, "number": 3},
+    "noisy": {
+        "metrics": {
+            "cycles": [990 + n % 5 for n in range(12)],
+            "Duration (us)": [Duration(9.9)] * 12,
+        },
+        "facts": HARDWARE,
+        "clocks": {"cycles": 100_000_000, "ticks": 1_000_000},
+        "measurement": WINDOWS,
+    },
+    "swept": {"metrics": {"instructions": [6]}, "flags": "-O2 -I x", "swept": True},
+    "cold": {
+        "metrics": {"cycles": [100] * 6, "IPC": [Ratio(0.4)] * 6},
+        "facts": HARDWARE,
+        "measurement": {"cold": {"metrics": {"cycles": {"count": 900}}}},
+    },
+    "labelled": {"metrics": {"instructions": [9, 9]}},
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_gate_finds_in_it_what_it_finds_in_the_report(name: str) -> None:
+    before, after = REPORTS[name], report_of(**AFTER[name])
+    rules = ["*>2%", "*:cold>5%"] if name == "cold" else ["*>2%"]
+    whole, short = (compare(each, after, rules) for each in (before, read(render_baseline(before))))
+    assert {row.metric: row for row in short.rows} == {row.metric: row for row in whole.rows}
+    assert short.unjudged == whole.unjudged
+    assert short.regressed
+
+
+def test_what_reads_a_baseline_and_writes_it_again_gives_the_same_bytes() -> None:
+    for report in REPORTS.values():
+        text = render_baseline(report)
+        assert render_baseline(read(text)) == text
+
+
+def test_noise_does_not_change_a_file_that_is_there(tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+
+    def written(first: int, name: str = "fir") -> str:
+        values = {"cycles": [first + n % 5 for n in range(12)]}
+        write_baseline(report_of(values, name=name, facts=HARDWARE), str(file))
+        return file.read_text()
+
+    before = written(900)
+    assert written(901) == before
+    slower = written(990)
+    assert '"cycles": [\n     990,\n     991,' in slower
+    assert "iir" in written(900, "iir")
+    assert "fir" not in file.read_text()
+
+
+def test_what_was_not_measured_now_stays_where_that_is_asked_for() -> None:
+    report = both(report_of({"instructions": [5]}), report_of({"instructions": [6]}, name="iir"))
+    earlier = baseline_content(render_baseline(report))
+    now = report_of({"instructions": [7]})
+    kept = json.loads(updated_baseline(now, earlier, lambda label: True))
+    counts = [(each["function"], each["count"]["instructions"]) for each in kept["measurements"]]
+    assert counts == [("fir", 7), ("iir", 6)]
+    gone = json.loads(updated_baseline(now, earlier, lambda label: False))
+    assert [each["function"] for each in gone["measurements"]] == ["fir"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"version": 1', '"version": 2', "this is a baseline of version 2, and this boardprof"),
+        ('"samples": 1', '"samples": "1"', "measurements[0].samples: a whole number is needed."),
+        ('"samples": 1', '"samples": -1', "measurements[0].samples: -1 is out of range."),
+        ('"calls": 1', '"calls": [1, 1]', "measurements[0].calls: there are 2 values of 1 sample"),
+        ('"instructions": 5', '"instructions": "5"', "measurements[0].count.instructions: "),
+        ('"measurements": [', '"measurement": [', "measurements: an array is needed."),
+        ("]\n}", "", "this is not JSON"),
+    ],
+)
+def test_a_file_that_was_edited_wrongly_is_told_with_the_place(
+    tmp_path: Path, old: str, new: str, told: str
+) -> None:
+    file = tmp_path / "base.json"
+    text = render_baseline(report_of({"instructions": [5]}))
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(ReportFileError) as raised:
+        read_report(str(file))
+    assert told in str(raised.value)
+    assert str(file) in str(raised.value)
+
+
+def test_counts_of_any_size_stay_whole() -> None:
+    large = 2**80 + 1
+    (row,) = read(render_baseline(report_of({"instructions": [Count(large)]}))).calls
+    assert row["instructions"] == Count(large)
