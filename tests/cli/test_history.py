@@ -91,8 +91,8 @@ def test_as_json_each_run_is_a_line(filled: Path, history: Command) -> None:
         "commit": "a1b2c3d4" * 5,
         "branch": "main",
         "dirty": True,
-        "repository": "",
     }
+    assert lines[1]["project"] == ""
 
 
 def test_a_run_is_shown_with_what_it_was_made_of(filled: Path, history: Command) -> None:

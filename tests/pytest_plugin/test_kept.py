@@ -31,7 +31,7 @@ def repository(folder: Path) -> Path:
 
 
 @pytest.mark.board("native")
-def test_a_session_is_of_the_repository_of_its_sources(apart: Path) -> None:
+def test_a_session_has_the_commit_of_its_sources_and_the_project_of_its_folder(apart: Path) -> None:
     code = repository(apart / "code")
     (code / "square.c").write_text("int square(int x) { return x * x; }\n")
     git(code, "add", "square.c")
@@ -43,8 +43,8 @@ def test_a_session_is_of_the_repository_of_its_sources(apart: Path) -> None:
     run = History(suite.folder / "history.sqlite").run("last")
     assert run.git is not None
     assert run.git.commit == git(code, "rev-parse", "HEAD")
-    assert (run.git.repository, run.git.is_dirty) == (f"{apart}/code/.git", False)
-    assert run.started_in == f"{apart}/tests/.git"
+    assert (run.git.branch, run.git.is_dirty) == ("", False)
+    assert run.project == f"{apart}/tests/.git"  # nothing was committed there yet
 
 
 MEASURING = """

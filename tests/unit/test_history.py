@@ -164,20 +164,46 @@ def test_there_is_no_such_run(filled: History, reference: str) -> None:
         filled.run(reference)
 
 
-def test_beyond_the_oldest_run_of_a_name_there_is_none_though_a_branch_be_called_so(
+def test_beyond_the_oldest_run_of_a_name_there_is_none(filled: History) -> None:
+    with pytest.raises(UnknownNameError, match="There is no run 'base~2'") as two:
+        filled.run("base~2")
+    assert two.value.hint == "2 runs were saved as base: base~1 is the oldest"
+
+
+def test_a_name_that_is_a_branch_as_well_is_refused_where_they_are_of_different_runs(
     filled: History,
 ) -> None:
     filled.save(report(7), "main", git=GitState(B, "main", False))
-    filled.save(report(8), git=GitState(B, "main", False))
     assert filled.run("main").id == 7
-    with pytest.raises(UnknownNameError, match="There is no run 'main~1'") as one:
-        filled.run("main~1")
-    assert one.value.hint == "1 run was saved as main: main is the oldest"
-    filled.save(report(9), "main")
-    assert filled.run("main~1").id == 7
-    with pytest.raises(UnknownNameError, match="There is no run 'main~2'") as two:
-        filled.run("main~2")
-    assert two.value.hint == "2 runs were saved as main: main~1 is the oldest"
+    filled.save(report(8), git=GitState(B, "main", False))
+    for word in ("main", "main~1"):
+        with pytest.raises(UsageError, match="'main' is ambiguous: #7 was saved as main, and #8 "):
+            filled.run(word)
+    found = {word: filled.run(word).id for word in ("name:main", "branch:main", "branch:main~1")}
+    assert found == {"name:main": 7, "branch:main": 8, "branch:main~1": 7}
+    with pytest.raises(UnknownNameError, match="There is no run 'name:main~1'"):
+        filled.run("name:main~1")
+    filled.rename("#7", "before")
+    assert (filled.run("main").id, filled.run("main~1").id, filled.run("before").id) == (8, 7, 7)
+
+
+@pytest.mark.parametrize(
+    ("reference", "number"), [("commit:a1b2c3d4", 1), ("branch:topic/x", 4), ("name:topic/y", 5)]
+)
+def test_a_reference_may_say_what_it_is(filled: History, reference: str, number: int) -> None:
+    assert filled.run(reference).id == number
+    with pytest.raises(UnknownNameError):
+        filled.run(f"name:{reference.partition(':')[2]}x")
+
+
+def test_a_run_gets_another_name_or_none(filled: History) -> None:
+    assert filled.rename("#1", "first").name is None
+    assert filled.run("first").id == 1
+    assert filled.rename("base", None).id == 4
+    assert [filled.run("base").id, filled.run("#4").name] == [2, None]
+    for name in ("last", "#1", "name:x", ""):
+        with pytest.raises(UsageError, match="cannot be the name of a run"):
+            filled.rename("#1", name)
 
 
 def test_a_branch_that_was_only_run_with_changes_names_that_run(filled: History) -> None:
@@ -617,20 +643,19 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_a_run_knows_its_commit_branch_and_whether_files_were_changed(here: Path) -> None:
     tree = here / "tree"
     tree.mkdir()
-    path = str(tree / ".git")
     assert git_state([], tree) is None
     git(tree, "init", "-q", "-b", "main")
-    assert git_state([], tree) == GitState("", "main", False, path)
+    assert git_state([], tree) == GitState("", "main", False)
     (tree / "a.c").write_text("1")
     git(tree, "add", "a.c")
     git(tree, "commit", "-q", "-m", "a")
     commit = git(tree, "rev-parse", "HEAD")
     (tree / "untracked").write_text("")
-    assert git_state([], tree) == GitState(commit, "main", False, path)
+    assert git_state([], tree) == GitState(commit, "main", False)
     (tree / "a.c").write_text("2")
-    assert git_state([], tree) == GitState(commit, "main", True, path)
+    assert git_state([], tree) == GitState(commit, "main", True)
     git(tree, "checkout", "-q", "--detach")
-    assert git_state([], tree) == GitState(commit, "", True, path)
+    assert git_state([], tree) == GitState(commit, "", True)
 
 
 def test_without_git_a_run_is_kept_all_the_same(

@@ -90,20 +90,21 @@ def test_an_old_file_is_read_and_looking_changes_nothing(tmp_path: Path) -> None
 def test_a_file_without_failures_is_read_and_its_runs_did_not_fail(tmp_path: Path) -> None:
     history = History(version_2(tmp_path / "h.sqlite"))
     run = history.run("main")
-    assert (run.id, run.has_failed, run.started_in) == (2, False, "/here/.git")
-    assert run.git == GitState("a1b2c3d4" * 5, "main", is_dirty=False, repository="/there/.git")
+    assert (run.id, run.has_failed, run.project) == (2, False, "/here/.git")
+    assert run.git == GitState("a1b2c3d4" * 5, "main", is_dirty=False)
     assert version_of(history.path) == 2
     assert history.save(report(3), git=run.git, has_failed=True) == 3
-    assert version_of(history.path) == 3
+    assert version_of(history.path) == 4
+    assert history.run("main").project == "/here/.git"
     assert [run.has_failed for run in history.runs()] == [True, False, False]
     assert history.find("main") == report(2)
 
 
 def test_what_is_written_brings_an_old_file_up_to_date(tmp_path: Path) -> None:
     history = History(version_1(tmp_path / "h.sqlite"))
-    state = GitState("b" * 40, "main", is_dirty=False, repository="/there/.git")
+    state = GitState("b" * 40, "main", is_dirty=False)
     assert history.save(report(3), "new", git=state) == 3
-    assert version_of(history.path) == 3
+    assert version_of(history.path) == 4
     assert [history.find(f"#{i}") for i in (1, 2, 3)] == [report(1), report(2), report(3)]
     assert history.run("new").git == state
     assert history.run("old").command == "boardprof run"
@@ -148,15 +149,25 @@ def test_two_processes_bring_one_file_up_to_date_at_once_and_lose_nothing(tmp_pa
     assert all(history.find(f"run-{i}") == report(i) for i in range(10, 40))
 
 
-def test_an_old_run_is_of_the_repository_that_has_its_commit(tmp_path: Path) -> None:
+def test_an_old_run_stays_its_folders_and_one_of_an_unknown_folder_has_its_number(
+    tmp_path: Path,
+) -> None:
     for name in ("ours", "theirs"):
         (tmp_path / name).mkdir()
         git(tmp_path / name, "init", "-q", "-b", "main")
         git(tmp_path / name, "commit", "-q", "--allow-empty", "-m", name)
-    path = version_1(tmp_path / "h.sqlite", git(tmp_path / "ours", "rev-parse", "HEAD"))
-    assert History(path, folder=tmp_path / "ours").run("main").id == 2
+    path = version_2(tmp_path / "h.sqlite")
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE runs SET started_in = ?", [str(tmp_path / "ours" / ".git")])
+        file.commit()
+    for _ in range(2):
+        assert History(path, folder=tmp_path / "ours").run("main").id == 2
+        with pytest.raises(UnknownNameError, match="There is no run 'main'"):
+            History(path, folder=tmp_path / "theirs").run("main")
+        History(path).save(report(3))  # brings it up to date
+    unknown = version_1(tmp_path / "v1.sqlite")
     with pytest.raises(UnknownNameError, match="There is no run 'main'") as caught:
-        History(path, folder=tmp_path / "theirs").run("main")
-    assert caught.value.hint == "there is a run called 'main' of another repository: #2"
+        History(unknown, folder=tmp_path / "ours").run("main")
+    assert caught.value.hint == "there is a run called 'main' of another project: #2"
     bare = version_1(tmp_path / "bare.sqlite", commit=None)
     assert History(bare, folder=tmp_path / "theirs").run("old").id == 1

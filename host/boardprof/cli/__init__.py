@@ -69,6 +69,7 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
     import sys
     import traceback
 
+    from boardprof.cli.bisect import bisects, for_bisect
     from boardprof.errors import BoardprofError
     from boardprof.printable import escaped
 
@@ -80,7 +81,7 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
         text = "".join(traceback.format_exception(error))
     with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or there is none
         sys.stderr.write(escaped(text, keep="\n"))
-    return BoardprofError.exit_code
+    return for_bisect(BoardprofError.exit_code) if bisects(arguments) else BoardprofError.exit_code
 
 
 def _lose_no_interrupt() -> None:

@@ -40,9 +40,9 @@ def compare(
 ) -> int:
     """Compare two runs: what became better or worse, and what is only noise.
 
-    BEFORE and AFTER are a Report's JSON file, or a run of the history: last, last~1, #42, a name
-    given by `run --save`, a branch or a commit; what it is first in this order, it is. In a git
-    repository, all but #42 mean its own runs. Without AFTER it is the last run.
+    BEFORE and AFTER are the file of a Report or a baseline, or a run of the history: last, last~1,
+    #42, a name given by `run --save`, a branch or a commit. In a project, all but #42 mean its own
+    runs. Without AFTER it is the last run.
 
     Exact counts, as emulators have them, differ if they differ; all others if a rank test says so.
     Without --fail-if nothing is a regression.

@@ -16,7 +16,7 @@ from boardprof.errors import UsageError
 __all__ = ["PREFIX", "check_variables"]
 
 PREFIX = "BOARDPROF_"
-_BESIDE_OPTIONS = frozenset(["HISTORY", "KEY"])
+_BESIDE_OPTIONS = frozenset(["HISTORY", "KEY", "PROJECT"])
 _OF_BUILDS = frozenset(
     (
         *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),

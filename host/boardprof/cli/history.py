@@ -4,14 +4,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from boardprof.cli.group import Commands
 from boardprof.cli.options import Whole
-from boardprof.cli.output import echo, echo_data, echo_note, echo_odd_rows, echo_table
-from boardprof.cli.output_options import json_option, width_option
+from boardprof.cli.output import (
+    echo,
+    echo_data,
+    echo_note,
+    echo_odd_rows,
+    echo_table,
+    echo_written,
+)
+from boardprof.cli.output_options import json_option, output_option, width_option
+from boardprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from boardprof.history.record import Record
 
 __all__ = ["history"]
 
@@ -33,7 +46,7 @@ __all__ = ["history"]
 def history(
     ctx: click.Context, board: str | None, function: str | None, limit: int, as_json: bool
 ) -> None:
-    """List the runs that were kept, the newest first, of all repositories.
+    """List the runs that were kept, the newest first, of all projects.
 
     Each `boardprof run` is kept in one SQLite file: $BOARDPROF_HISTORY, or
     boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. BOARDPROF_HISTORY=off, or
@@ -65,8 +78,8 @@ def history(
 def show(ref: str, as_json: bool, as_csv: bool) -> None:
     """Print the Report of a run: #42, last~1, a name, a branch or a commit.
 
-    RUN is what it is first in this order. In a git repository, last, names, branches and commits
-    are those of its own runs.
+    A word that is a name and a branch, of different runs, is refused: name:main and branch:main
+    say which is meant. In a project, last, names, branches and commits are those of its own runs.
     """
     from boardprof.history.finding import find_run
     from boardprof.run.run_list import run_facts
@@ -94,6 +107,97 @@ def remove(refs: Sequence[str]) -> None:
     for run in {run.id: run for run in runs}.values():
         kept.remove(f"#{run.id}")
         echo_note(f"run {run.label} was removed")
+
+
+@history.command()
+@click.argument("ref", metavar="RUN")
+@click.argument("name")
+def rename(ref: str, name: str) -> None:
+    """Give a run the name NAME, in place of the one that it may have."""
+    from boardprof.history.finding import user_history
+    from boardprof.run.saving import check_save_name
+
+    check_save_name(name)
+    run = user_history().rename(ref, name)
+    echo_note(f"run {run.label} is now saved as {name}")
+
+
+@history.command()
+@click.argument("refs", metavar="RUN...", nargs=-1, required=True)
+def unname(refs: Sequence[str]) -> None:
+    """Take their names away from runs, which stay."""
+    from boardprof.history.finding import user_history
+
+    kept = user_history()
+    runs = [kept.run(ref) for ref in refs]  # all are looked up before any name is gone
+    for run in {run.id: run for run in runs}.values():
+        kept.rename(f"#{run.id}", None)
+        echo_note(f"run {run.label} has no name any more")
+
+
+@history.command("export", short_help="Write runs to a file, to be imported elsewhere.")
+@click.argument("refs", metavar="[RUN]...", nargs=-1)
+@click.option("--all", "of_all", is_flag=True, help="The runs of all projects.")
+@output_option("File to write. [standard output]")
+def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
+    """Write runs to a file, which `boardprof history import` reads on another machine.
+
+    Without RUN, these are all runs of this project.
+    """
+    from boardprof.history.finding import user_history
+    from boardprof.history.record import written
+    from boardprof.report.report_file import write_text
+
+    if of_all and refs:
+        raise UsageError("--all and RUN do not go together.", hint="give one of them")
+    kept = user_history()
+    runs = {run.id: run for run in (map(kept.run, refs) if refs else kept.own_runs())}
+    records = kept.records(None if of_all else runs.values())
+    if output is None:
+        for line in written(records):
+            click.echo(line, nl=False)
+        return
+    write_text("".join(written(records)), output)
+    echo_written(f"{len(records)} run{'s' * (len(records) != 1)}", output)
+
+
+@history.command("import")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+def import_runs(files: Sequence[str]) -> None:
+    """Add the runs of files that `boardprof history export` wrote.
+
+    Runs that are there already are left out. A run is as old as it is: `last` does not become an
+    imported one that is older.
+    """
+    from boardprof.history.record import read_file
+
+    _add(files, read_file)
+
+
+@history.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+def merge(files: Sequence[str]) -> None:
+    """Add the runs of other histories, which are SQLite files, as `import` does."""
+    from boardprof.history.store import History
+
+    def read(file: str) -> list[Record]:
+        if not Path(file).exists():
+            raise UsageError(f"There is no file {file}.", hint="`boardprof history path`")
+        return History(file).records()
+
+    _add(files, read)
+
+
+def _add(files: Sequence[str], read: Callable[[str], list[Record]]) -> None:
+    """Add the runs of files, of which all must be readable."""
+    from boardprof.history.finding import user_history
+
+    kept = user_history()
+    found = {file: read(file) for file in files}
+    for file, records in found.items():
+        added = kept.add(records)
+        rest = len(records) - added
+        echo_note(f"{file}: added {added} of {len(records)} runs; {rest} already there")
 
 
 @history.command()

@@ -14,6 +14,7 @@ import click
 
 from boardprof.cli.output import echo_warning
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.history.project_name import set_project_name
 
 if TYPE_CHECKING:
     from boardprof.run.settings import Setting
@@ -22,6 +23,9 @@ __all__ = ["apply_settings", "commands_below", "environment_name", "option_key"]
 
 _NOT_A_SETTING = {"help", "version", "json", "bisect"}
 """Options that speak of one call of the command alone."""
+
+_BESIDE_OPTIONS = {"project"}
+"""Settings that no option has."""
 
 
 def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
@@ -47,11 +51,14 @@ def apply_settings(ctx: click.Context, config: str | None, profile: str | None) 
     written = all_settings(files)
     settings = settings_of(files, profile)
     ctx.obj = settings
+    set_project_name("")
     if not written:
         return
     assert isinstance(ctx.command, click.Group)
     _check_keys(written, ctx.command, ctx)
     ctx.default_map = _defaults(ctx.command, ctx, settings)
+    if "project" in settings:
+        set_project_name(settings["project"].value)
 
 
 def option_key(option: click.Option) -> str:
@@ -94,12 +101,16 @@ def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Cont
                 f"{setting.place}: {setting.key} is of one call alone, and no setting.",
                 hint=f"boardprof COMMAND --{setting.key}",
             )
+        if setting.key in _BESIDE_OPTIONS:
+            if not isinstance(setting.value, str):
+                raise UsageError(f"{setting.place}: {setting.key}: a text in quotes is needed.")
+            continue
         if setting.key not in known:
-            nearest = UnknownNameError.nearest(setting.key, sorted(known))
+            nearest = UnknownNameError.nearest(setting.key, sorted({*known, *_BESIDE_OPTIONS}))
             proposal = f" Did you mean {nearest!r}?" if nearest is not None else ""
             raise UsageError(
                 f"{setting.place}: {setting.key} is no setting.{proposal} Known are: "
-                f"{', '.join(sorted(known))}."
+                f"{', '.join(sorted({*known, *_BESIDE_OPTIONS}))}."
             )
         parts = setting.value if isinstance(setting.value, list) else [setting.value]
         strange = [part for part in parts if not isinstance(part, str)]

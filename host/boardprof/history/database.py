@@ -22,6 +22,12 @@ __all__ = ["SCHEMA_VERSION", "reading", "writing"]
 _APPLICATION_ID: Final = 0x62706869
 """``bphi``: what says that a SQLite file is a history (SQLite's "PRAGMA application_id")."""
 
+_UNKNOWN_PROJECT = "CASE WHEN git_commit IS NULL THEN NULL ELSE '?' END"
+"""Of a run in a repository that nobody knows any more: only its number names it."""
+
+_FORMER_PROJECT = f"coalesce(started_in, git_repository, {_UNKNOWN_PROJECT})"
+"""Where the repository was: former versions knew a project by its place."""
+
 _MIGRATIONS: Final = (
     """
     CREATE TABLE runs (
@@ -48,6 +54,11 @@ _MIGRATIONS: Final = (
     """
     ALTER TABLE runs ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
     """,
+    f"""
+    ALTER TABLE runs ADD COLUMN project TEXT;
+    UPDATE runs SET project = {_FORMER_PROJECT};
+    CREATE INDEX runs_by_time ON runs (time);
+    """,
 )
 """Statements that take the file from version i to i + 1; those that were published never change."""
 
@@ -55,8 +66,9 @@ SCHEMA_VERSION: Final = len(_MIGRATIONS)
 """Of the file, in its user_version."""
 
 _AS_NOW: Final = {
-    1: "SELECT *, NULL AS git_repository, NULL AS started_in, 0 AS failed FROM main.runs",
-    2: "SELECT *, 0 AS failed FROM main.runs",
+    1: f"SELECT *, {_UNKNOWN_PROJECT} AS project, 0 AS failed FROM main.runs",
+    2: f"SELECT *, {_FORMER_PROJECT} AS project, 0 AS failed FROM main.runs",
+    3: f"SELECT *, {_FORMER_PROJECT} AS project FROM main.runs",
 }
 """Version of a file -> its runs with the columns of now: who only reads brings nothing up to date.
 """

@@ -6,18 +6,18 @@ from __future__ import annotations
 import itertools
 import sqlite3
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from boardprof.errors import UnknownNameError
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.history.project import Project
 from boardprof.history.reference import LAST, Reference
 from boardprof.history.run import GitState, Run, RunId, kept_contents
-from boardprof.history.scope import Scope
 
-__all__ = ["all_runs", "run_by_number", "run_by_word", "unknown_run"]
+__all__ = ["all_runs", "own_runs", "run_by_number", "run_by_word", "unknown_run"]
 
 _COLUMNS = "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents"
-_COLUMNS += ", git_repository, started_in, failed"
+_COLUMNS += ", project, failed"
 _NAMES_LISTED = 20
 _NAMES_READ = 1000
 _CLEAN = "NOT git_dirty AND NOT failed"
@@ -31,70 +31,139 @@ def run_by_number(file: sqlite3.Connection, reference: Reference) -> Run | None:
     return next(all_runs(file, "id = ?", [reference.number]), None)
 
 
-def run_by_word(file: sqlite3.Connection, reference: Reference, scope: Scope) -> Run | None:
-    """Return the run that a word means: ``last``, else a name, else a branch, else a commit.
+def run_by_word(
+    file: sqlite3.Connection, reference: Reference, project: Project | None
+) -> Run | None:
+    """Return the run that a word means: ``last``, else a name or a branch, else a commit.
 
-    What it is first, it is: beyond the oldest run of a name there is none.
+    Args:
+        file: open for reading.
+        reference: the word.
+        project: whose runs are meant; None: those of all.
+
+    Raises:
+        UsageError: it is a name and a branch, of different runs.
     """
-    word, back = reference.word, reference.back
     if reference.must_be_number:
         return None
-    if word == LAST:
-        return _newest(all_runs(file), scope.is_seen, back)
-    named = _newest(_named(file, reference), scope.is_seen, back)
-    if named is not None or _newest(_named(file, reference), scope.is_seen, 0) is not None:
-        return named
-    return _of_git(file, reference, scope, _CLEAN, back)
+    if reference.word == LAST and not reference.kind:
+        return _newest(own_runs(file, project), reference.back)
+    found: dict[str, Run | None] = {}
+    for kind in ("name", "branch"):
+        runs = _of_kind(file, reference, project, kind)
+        newest = next(runs, None) if reference.kind in ("", kind) else None
+        if newest is not None:
+            found[kind] = _newest(runs, reference.back - 1) if reference.back else newest
+    if len({run and run.id for run in found.values()}) > 1:
+        raise _ambiguous(file, reference, project)
+    if found:
+        return next(iter(found.values()))
+    is_commit = reference.kind in ("", "commit")
+    runs = _of_kind(file, reference, project, "commit") if is_commit else iter(())
+    return _newest(runs, reference.back)
 
 
-def _named(file: sqlite3.Connection, reference: Reference) -> Iterator[Run]:
-    """Yield the runs of any repository that were saved as a word, the newest first."""
-    return all_runs(file, "name = ?", [reference.word])
+def _of_kind(
+    file: sqlite3.Connection,
+    reference: Reference,
+    project: Project | None,
+    kind: str,
+    condition: str = _CLEAN,
+) -> Iterator[Run]:
+    """Yield the runs of a name; or those of a branch or commit of which a condition holds."""
+    if kind == "name":
+        return own_runs(file, project, "name = ?", [reference.word])
+    if kind == "branch":
+        return own_runs(file, project, f"git_branch = ? AND {condition}", [reference.word])
+    if (commit := reference.commit) is None:
+        return iter(())
+    begins = f"substr(git_commit, 1, ?) = ? AND {condition}"
+    return own_runs(file, project, begins, [len(commit), commit])
 
 
-def _of_git(
-    file: sqlite3.Connection, reference: Reference, scope: Scope, condition: str, back: int
-) -> Run | None:
-    """Return the run of a branch, or else of a commit, of which a condition holds."""
-    on_branch = all_runs(file, f"git_branch = ? AND {condition}", [reference.word])
-    found = _newest(on_branch, scope.is_of_it, back)
-    if found is None and (commit := reference.commit) is not None:
-        begins = f"substr(git_commit, 1, ?) = ? AND {condition}"
-        found = _newest(all_runs(file, begins, [len(commit), commit]), scope.is_of_it, back)
-    return found
+def _newest(runs: Iterator[Run], back: int) -> Run | None:
+    """Return the run so many before the newest; None where there is none."""
+    return next(itertools.islice(runs, min(back, sys.maxsize), None), None)
 
 
-def _newest(runs: Iterator[Run], is_meant: Callable[[Run], bool], back: int) -> Run | None:
-    return next(itertools.islice(filter(is_meant, runs), min(back, sys.maxsize), None), None)
+def _ambiguous(
+    file: sqlite3.Connection, reference: Reference, project: Project | None
+) -> UsageError:
+    named = _newest(_of_kind(file, reference, project, "name"), 0)
+    on_branch = _newest(_of_kind(file, reference, project, "branch"), 0)
+    assert named is not None
+    assert on_branch is not None
+    word = reference.word
+    return UsageError(
+        f"{word!r} is ambiguous: #{named.id} was saved as {word}, and #{on_branch.id} is the "
+        f"newest clean run of the branch {word}.",
+        hint=f"name:{word} or branch:{word}; `boardprof history rename #{named.id} NAME` ends it",
+    )
+
+
+def own_runs(
+    file: sqlite3.Connection,
+    project: Project | None,
+    condition: str = "1",
+    values: Sequence[object] = (),
+) -> Iterator[Run]:
+    """Yield the runs of a project of which a condition holds, the newest first; None: of all."""
+    runs = all_runs(file, condition, values)
+    return runs if project is None else (run for run in runs if project.has(run.project))
 
 
 def all_runs(
     file: sqlite3.Connection, condition: str = "1", values: Sequence[object] = ()
 ) -> Iterator[Run]:
-    """Yield the runs of which a condition holds, the newest first."""
-    statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY id DESC"
+    """Yield the runs of which a condition holds, the newest first.
+
+    That is by time: a run that was made elsewhere and imported now is as old as it is.
+    """
+    statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY time DESC, id DESC"
     return map(_run, file.execute(statement, values))
 
 
-def unknown_run(file: sqlite3.Connection, reference: Reference, scope: Scope) -> UnknownNameError:
+def unknown_run(
+    file: sqlite3.Connection, reference: Reference, project: Project | None
+) -> UnknownNameError:
     """Return the error for a reference to no run, which says what there is instead."""
     kind, hint = "run", "boardprof history"
     if reference.must_be_number:
-        return UnknownNameError(kind, reference.text, _names(file, scope), hint=hint)
-    if count := sum(map(scope.is_seen, _named(file, reference))):
+        return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
+    if count := sum(1 for _ in _of_kind(file, reference, project, "name")):
         oldest = f"{reference.word}~{count - 1}" if count > 1 else reference.word
         runs = "runs were" if count > 1 else "run was"
         hint = f"{count} {runs} saved as {reference.word}: {oldest} is the oldest"
-        return UnknownNameError(kind, reference.text, _names(file, scope), hint=hint)
-    unclean = _of_git(file, reference, scope, _UNCLEAN, 0)
-    elsewhere = run_by_word(file, reference, Scope(file, None))
+        return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
+    unclean = _unclean(file, reference, project)
+    elsewhere = _elsewhere(file, reference, project)
     if unclean is not None:
         kind, hint = _why_unclean(unclean, reference.word)
-    elif elsewhere is not None and not scope.is_seen(elsewhere):
-        place = elsewhere.git.place if elsewhere.git else ""
-        whose = f"the repository {place}" if place else "another repository"
+    elif elsewhere is not None:
+        whose = "another project" if elsewhere.project == "?" else f"the project {elsewhere.place}"
         hint = f"there is a run called {reference.text!r} of {whose}: #{elsewhere.id}"
-    return UnknownNameError(kind, reference.text, _names(file, scope), hint=hint)
+    return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
+
+
+def _unclean(file: sqlite3.Connection, reference: Reference, project: Project | None) -> Run | None:
+    """Return the newest run of a branch, or else of a commit, that is not clean."""
+    for kind in ("branch", "commit"):
+        if reference.kind in ("", kind):
+            found = next(_of_kind(file, reference, project, kind, _UNCLEAN), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _elsewhere(
+    file: sqlite3.Connection, reference: Reference, project: Project | None
+) -> Run | None:
+    """Return the run of another project that a reference means."""
+    try:
+        found = run_by_word(file, reference, None)
+    except UsageError:
+        return None
+    return None if found is None or project is None or project.has(found.project) else found
 
 
 def _why_unclean(run: Run, word: str) -> tuple[str, str]:
@@ -109,24 +178,21 @@ def _why_unclean(run: Run, word: str) -> tuple[str, str]:
     )
 
 
-def _names(file: sqlite3.Connection, scope: Scope) -> list[str]:
+def _names(file: sqlite3.Connection, project: Project | None) -> list[str]:
     """Return names and branches that runs can be found by, the newest first."""
-    runs = [run for run in itertools.islice(all_runs(file), _NAMES_READ) if scope.is_seen(run)]
+    runs = [*itertools.islice(own_runs(file, project), _NAMES_READ)]
     names = dict.fromkeys([LAST] if runs else [])
     for run in runs:
         git = None if run.has_failed else run.git
-        branch = git.branch if git and not git.is_dirty and scope.is_of_it(run) else None
+        branch = git.branch if git and not git.is_dirty else None
         names |= dict.fromkeys(filter(None, [run.name, branch]))
     return [*names][:_NAMES_LISTED]
 
 
 def _run(row: tuple[Any, ...]) -> Run:
-    number, time, name, command, *git_columns, version, rows, contents, where, begun, failed = row
+    number, time, name, command, *git_columns, version, rows, contents, project, failed = row
     commit, branch, is_dirty = git_columns
     kept = kept_contents(contents)
-    git = None
-    if isinstance(commit, str):
-        git = GitState(commit, _text(branch), bool(is_dirty), _text(where))
     return Run(
         id=RunId(number),
         time=_text(time),
@@ -136,10 +202,10 @@ def _run(row: tuple[Any, ...]) -> Run:
         build_ids=kept["build_ids"],
         flags=kept["flags"],
         command=_text(command),
-        git=git,
+        git=GitState(commit, _text(branch), bool(is_dirty)) if isinstance(commit, str) else None,
         version=_text(version),
         rows=rows if isinstance(rows, int) else 0,
-        started_in=_text(begun),
+        project=_text(project),
         has_failed=bool(failed),
     )
 

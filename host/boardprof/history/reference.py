@@ -18,6 +18,7 @@ _LARGEST = (1 << 63) - 1
 """That SQLite can hold; no run has that number."""
 
 _FORMS = "#NUMBER, last, last~1, a name, a branch or a commit"
+_KINDS = ("name", "branch", "commit")
 _BACK = re.compile(r"(.*?)~(\d*)", re.DOTALL)
 _COMMIT = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 
@@ -28,11 +29,12 @@ class Reference:
 
     Attributes:
         text: as it was written.
-        word: without ``#`` and ``~N``, as a file holds it.
+        word: without ``#``, ``KIND:`` and ``~N``, as a file holds it.
         back: how many before the newest that fits, >= 0.
         number: of the run, where the word is one; None otherwise. Like ``back``, what is larger
             than a file can hold is the largest that it can.
         must_be_number: it was written with ``#``.
+        kind: what it must be, ``name``, ``branch`` or ``commit``; "" where that is open.
     """
 
     text: str
@@ -40,6 +42,7 @@ class Reference:
     back: int
     number: int | None
     must_be_number: bool
+    kind: str = ""
 
     @property
     def commit(self) -> str | None:
@@ -59,12 +62,14 @@ def parse_reference(ref: str | int) -> Reference:
     found = _BACK.fullmatch(text)
     word, back = (found[1], _bounded(found[2] or "1")) if found else (text, 0)
     has_sign = word.startswith("#")
+    kind, colon, rest = word.partition(":")
+    kind, word = (kind, rest) if colon and kind in _KINDS else ("", word)
     word = storable(word.removeprefix("#").strip())
-    is_number = word.isascii() and word.isdigit()
+    is_number = not kind and word.isascii() and word.isdigit()
     if not word or (has_sign and not is_number):
         raise UsageError(f"{text!r} names no run.", hint=_FORMS)
     number = _bounded(word) if is_number and back == 0 else None
-    return Reference(text, word, back, number, has_sign)
+    return Reference(text, word, back, number, has_sign, kind)
 
 
 def _bounded(text: str) -> int:
@@ -95,6 +100,8 @@ def check_name(name: str) -> None:
         why = "it has characters that cannot be shown"
     elif name == LAST or name.isdigit() or name.startswith(("#", "-")) or "~" in name:
         why = "it means something else: last, -OPTION, #NUMBER and NAME~1 do"
+    elif name.partition(":")[0] in _KINDS and ":" in name:
+        why = "it means something else: name:NAME, branch:BRANCH and commit:COMMIT do"
     elif name.endswith(".json"):
         why = "it looks like a file's"
     if why:

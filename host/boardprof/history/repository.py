@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""git, asked from outside: which repository a folder is in, and which commits it has."""
+"""git, asked from outside: which repository a folder is in, its remotes and its branches."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from boardprof.history.reference import storable
 from boardprof.history.run import HistoryError
 
-__all__ = ["Repository", "git_output", "repository_of"]
+__all__ = ["first_commit", "git_output", "has_branch", "remote_url", "repository_path"]
 
 _TIMEOUT_S = 10.0  # a machine may stand still for seconds
 _FOLDERS = {"GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
@@ -28,13 +26,12 @@ _QUIETLY = {
 }
 
 
-def git_output(folder: str | Path, *words: str, given: str = "") -> str | None:
+def git_output(folder: str | Path, *words: str) -> str | None:
     """Return what git prints in a folder; None where it fails, or there is no git.
 
     Args:
         folder: where it runs.
         words: of the command, without ``git``.
-        given: its standard input.
 
     Raises:
         HistoryError: it has not ended after two seconds.
@@ -44,7 +41,7 @@ def git_output(folder: str | Path, *words: str, given: str = "") -> str | None:
         done = subprocess.run(
             ["git", *words],
             cwd=folder,
-            input=given.encode(),
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,
             env={**inherited, **_QUIETLY},
@@ -61,37 +58,10 @@ def git_output(folder: str | Path, *words: str, given: str = "") -> str | None:
     return os.fsdecode(done.stdout) if done.returncode == 0 else None  # names need not be UTF-8
 
 
-@dataclass(frozen=True)
-class Repository:
-    """A git repository, with all of its work trees.
+def repository_path(folder: str | Path) -> str | None:
+    """Return the folder that all work trees of a folder's repository share.
 
-    Attributes:
-        path: absolute, of the folder that its work trees share, such as ``/home/me/fir/.git``;
-            as the history keeps it.
-        folder: in one of its work trees.
-    """
-
-    path: str
-    folder: str | Path
-
-    def own(self, commits: Iterable[str]) -> frozenset[str]:
-        """Return those of the commits that it has.
-
-        Raises:
-            HistoryError: git does not answer.
-        """
-        names = [commit for commit in commits if commit.isalnum()]
-        lines = "".join(f"{name}\n" for name in names)
-        if not lines:
-            return frozenset()
-        told = git_output(self.folder, "cat-file", "--batch-check", given=lines) or ""
-        return frozenset(
-            name for name, line in zip(names, told.splitlines(), strict=False) if " commit " in line
-        )
-
-
-def repository_of(folder: str | Path) -> Repository | None:
-    """Return the repository that a folder is in; None outside of one, or without git.
+    It is absolute, such as ``/home/me/fir/.git``; None outside of a repository, or without git.
 
     Raises:
         HistoryError: git does not answer.
@@ -99,5 +69,29 @@ def repository_of(folder: str | Path) -> Repository | None:
     told = git_output(folder, "rev-parse", "--git-common-dir")
     if not told:
         return None
-    path = os.path.realpath(os.path.join(folder, told.removesuffix("\n")))
-    return Repository(storable(path), folder)
+    return storable(os.path.realpath(os.path.join(folder, told.removesuffix("\n"))))
+
+
+def remote_url(folder: str | Path) -> str:
+    """Return the URL of the first remote of a folder's repository; "" where it has none."""
+    told = git_output(folder, "config", "--local", "--get-regexp", r"^remote\..*\.url$") or ""
+    return storable(told.partition("\n")[0].partition(" ")[2])
+
+
+def first_commit(folder: str | Path) -> str:
+    """Return the oldest commit of a folder's repository without a parent; "" before the first."""
+    told = git_output(folder, "rev-list", "--max-parents=0", "HEAD") or ""
+    return told.rstrip("\n").rpartition("\n")[2]
+
+
+def has_branch(folder: str | Path, name: str) -> bool:
+    """Tell whether a folder's repository, or a remote of it as last fetched, has a branch.
+
+    Raises:
+        HistoryError: git does not answer.
+    """
+    told = git_output(folder, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/remotes")
+    parts = (line.split("/", 3) for line in (told or "").splitlines())
+    return any(
+        "/".join(rest[kind == "remotes" :]) == name for _, kind, *rest in parts if len(rest) > 0
+    )

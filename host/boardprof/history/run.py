@@ -26,16 +26,13 @@ class GitState:
 
     Attributes:
         commit: 40 hexadecimal digits, or 64; "" before the first commit.
-        branch: "" where HEAD is detached.
+        branch: "" where HEAD is detached, or the sources are of another repository than the run.
         is_dirty: a file that git knows was changed, or it does not know one that was measured.
-        repository: absolute path of the folder that all work trees of the repository share, such
-            as ``/home/me/fir/.git``; "" where it is not known.
     """
 
     commit: str
     branch: str
     is_dirty: bool
-    repository: str = ""
 
     @property
     def text(self) -> str:
@@ -43,11 +40,6 @@ class GitState:
         where = f"branch {self.branch}" if self.branch else "commit" if self.commit else ""
         parts = (", " if self.branch else " ").join(filter(None, [where, self.commit[:8]]))
         return parts + ("+" if self.is_dirty else "")
-
-    @property
-    def place(self) -> str:
-        """The repository as people know it: its folder, without ``/.git``."""
-        return self.repository.removesuffix("/.git")
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,7 @@ class Run:
         git: the state of the work tree that the measured sources are in; None outside of one.
         version: of boardprof.
         rows: in the Report.
-        started_in: the repository of the folder in which it was started, as ``GitState`` has it.
+        project: whose it is, see `boardprof.history.project`; "" where it is of none.
         has_failed: it failed or was interrupted, and so is not found by its branch or commit. Of
             runs that a boardprof kept which did not keep this, it is False.
     """
@@ -82,8 +74,13 @@ class Run:
     git: GitState | None
     version: str
     rows: int
-    started_in: str = ""
+    project: str = ""
     has_failed: bool = False
+
+    @property
+    def place(self) -> str:
+        """Its project as people know it: of a repository's folder, without ``/.git``."""
+        return self.project.removesuffix("/.git")
 
     @property
     def label(self) -> str:
@@ -112,8 +109,8 @@ class Run:
                 "commit": git.commit,
                 "branch": git.branch,
                 "dirty": git.is_dirty,
-                "repository": git.repository,
             },
+            "project": self.project,
             "version": self.version,
             "rows": self.rows,
             "failed": self.has_failed,

@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import shlex
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from boardprof._version import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.database import reading, writing
-from boardprof.history.lookup import all_runs, run_by_number, run_by_word, unknown_run
+from boardprof.history.lookup import all_runs, own_runs, run_by_number, run_by_word, unknown_run
+from boardprof.history.project import Project, project_of
+from boardprof.history.record import Record, add_records, insert, records_of, unpacked
 from boardprof.history.reference import check_name, parse_reference, storable
-from boardprof.history.repository import Repository, repository_of
-from boardprof.history.run import GitState, HistoryError, Run, RunId, contents_of
-from boardprof.history.scope import Scope
+from boardprof.history.run import GitState, HistoryError, Run, RunId
 from boardprof.report.report import Report
 
 __all__ = ["History"]
@@ -40,9 +39,9 @@ class History:
         Args:
             path: of the file.
             timeout_s: how long a method waits for other processes that write.
-            folder: in a git repository, a name, a branch, a commit and ``last`` mean runs of this
-                repository, or that were started in it, or of sources in no repository. Elsewhere,
-                and with None, they mean runs of all.
+            folder: in a project, a name, a branch, a commit and ``last`` mean runs of this project
+                or of none; see `boardprof.history.project`. Elsewhere, and with None, they mean
+                runs of all. What is saved belongs to the folder's project.
         """
         self.path = Path(path)
         self.timeout_s = timeout_s
@@ -79,34 +78,21 @@ class History:
         if name is not None:
             check_name(name)
         text = command if isinstance(command, str) else shlex.join(command or ())
-        here = self._repository_told()
-        packed = zlib.compress(report.json().encode("utf-8", "surrogatepass"))
-        time = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        values = (
-            time,
-            name,
-            storable(text),
-            git.commit if git else None,
-            storable(git.branch) if git else None,
-            int(git.is_dirty) if git else None,
-            __version__,
-            len(report.calls),
-            json.dumps(contents_of(report)),
-            packed,
-            git.repository if git else None,
-            here.path if here else None,
-            int(has_failed),
+        project = self._project_told()
+        record = Record(
+            time=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            name=name,
+            command=storable(text),
+            project="" if project is None else project.id,
+            commit=git.commit if git else None,
+            branch=storable(git.branch) if git else None,
+            dirty=git.is_dirty if git else None,
+            version=__version__,
+            failed=has_failed,
+            report=report.json(),
         )
         with writing(self.path, self.timeout_s) as file:
-            cursor = file.execute(
-                "INSERT INTO runs (time, name, command, git_commit, git_branch, git_dirty, "
-                "version, rows, contents, report, git_repository, started_in, failed) "
-                f"VALUES ({', '.join('?' * len(values))})",
-                values,
-            )
-            number = cursor.lastrowid
-        assert number is not None  # an INSERT has one
-        return RunId(number)
+            return RunId(insert(file, record, report))
 
     def find(self, ref: str | int) -> Report:
         """Return the Report of a run.
@@ -114,11 +100,12 @@ class History:
         Args:
             ref: its number, also as ``#42`` or ``"42"``; ``last``, ``last~1``; the name given by
                 ``--save``; a branch or the beginning of a commit, of which the newest run with
-                nothing changed that did not fail is taken. What it is first in this order, it is.
+                nothing changed that did not fail is taken. What it is first in this order, it is;
+                ``name:NAME``, ``branch:BRANCH`` and ``commit:COMMIT`` say which is meant.
 
         Raises:
             UnknownNameError: there is no such run.
-            UsageError: no run can be called so.
+            UsageError: no run can be called so, or a name and a branch are of different runs.
             HistoryError: the file cannot be read.
             ReportFileError: what was kept is no Report.
         """
@@ -139,13 +126,8 @@ class History:
             row = file.execute(statement, [run.id]).fetchone() if file is not None else None
         if row is None:
             raise UnknownNameError("run", f"#{run.id}", [])
-        try:
-            text = zlib.decompress(row[0]).decode("utf-8", "surrogatepass")
-        except (zlib.error, TypeError, UnicodeDecodeError) as error:
-            raise HistoryError(
-                f"Run #{run.id} in {self.path} is damaged: {error}.",
-                hint=f"boardprof history remove {run.id}",
-            ) from error
+        with self._damage_told(run.id):
+            text = unpacked(row[0])
         return Report.from_json(text)
 
     def run(self, ref: str | int) -> Run:
@@ -159,10 +141,10 @@ class History:
                 )
             found = run_by_number(file, reference)
             if found is None:
-                scope = Scope(file, self._repository())
-                found = run_by_word(file, reference, scope)
+                project = self._project()
+                found = run_by_word(file, reference, project)
                 if found is None:
-                    raise unknown_run(file, reference, scope)
+                    raise unknown_run(file, reference, project)
         return found
 
     def runs(
@@ -204,12 +186,81 @@ class History:
             file.execute("DELETE FROM runs WHERE id = ?", [run.id])
         return run
 
-    def _repository(self) -> Repository | None:
-        return None if self.folder is None else repository_of(self.folder)
+    def rename(self, ref: str | int, name: str | None) -> Run:
+        """Give a run another name, or take its name away.
 
-    def _repository_told(self) -> Repository | None:
+        Args:
+            ref: the run.
+            name: the new one; None: it is to have none.
+
+        Returns:
+            What was known of it before.
+
+        Raises:
+            UnknownNameError: there is no such run.
+            UsageError: the name cannot be one.
+            HistoryError: the file cannot be written.
+        """
+        if name is not None:
+            check_name(name)
+        run = self.run(ref)
+        with writing(self.path, self.timeout_s) as file:
+            file.execute("UPDATE runs SET name = ? WHERE id = ?", [name, run.id])
+        return run
+
+    def own_runs(self) -> list[Run]:
+        """Return the runs of the folder's project, the newest first; in none, those of all.
+
+        Raises:
+            HistoryError: the file cannot be read, or git does not answer.
+        """
+        with reading(self.path, self.timeout_s) as file:
+            return [] if file is None else [*own_runs(file, self._project())]
+
+    def records(self, runs: Iterable[Run] | None = None) -> list[Record]:
+        """Return runs with their Reports, as another history can take them.
+
+        Args:
+            runs: which; None: all that there are.
+
+        Raises:
+            HistoryError: the file cannot be read, or one is damaged.
+        """
+        with reading(self.path, self.timeout_s) as file:
+            if file is None:
+                return []
+            found: list[Record] = []
+            for run in all_runs(file) if runs is None else runs:
+                with self._damage_told(run.id):
+                    found += records_of(file, [run.id])
+            return found
+
+    def add(self, records: Iterable[Record]) -> int:
+        """Add runs of another history, but for those that are there; return how many.
+
+        Raises:
+            ReportFileError: one has no Report.
+            HistoryError: the file cannot be written.
+        """
+        with writing(self.path, self.timeout_s) as file:
+            return add_records(file, records)
+
+    @contextlib.contextmanager
+    def _damage_told(self, number: int) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            raise HistoryError(
+                f"Run #{number} in {self.path} is damaged: {error}.",
+                hint=f"boardprof history remove {number}",
+            ) from error
+
+    def _project(self) -> Project | None:
+        return None if self.folder is None else project_of(self.folder)
+
+    def _project_told(self) -> Project | None:
         """Return the same; None, too, where git does not answer: a run is kept all the same."""
         try:
-            return self._repository()
+            return self._project()
         except HistoryError:
             return None

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from boardprof.errors import UsageError
+from boardprof.history.project_name import set_project_name
 
 __all__ = ["Options", "add_options", "read_options"]
 
@@ -127,6 +128,7 @@ def read_options(config: pytest.Config) -> Options:
             else os.environ.get(f"BOARDPROF_{name.upper()}") or (settings.get(name))
         )
 
+    set_project_name(str(settings.get("project", "")))
     boards = option("board") or ()
     names = boards.split(",") if isinstance(boards, str) else boards
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):

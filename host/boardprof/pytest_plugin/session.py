@@ -99,7 +99,7 @@ class Session:
             for file in filter(None, (options.json_file, options.new_baseline)):
                 _check_file(file)
             if options.save is not None:
-                _check_save_name(options.save)
+                _check_save_name(options.save, self._root)
             if options.baseline is not None or options.allow:
                 self._check_comparison()
         except BoardprofError as error:
@@ -262,8 +262,8 @@ def _check_file(file: Path) -> None:
     check_report_file(str(file))
 
 
-def _check_save_name(name: str) -> None:
+def _check_save_name(name: str, folder: Path) -> None:
     """See that the Report can be kept under its name."""
     from boardprof.run.saving import check_save_name
 
-    check_save_name(name)
+    check_save_name(name, folder)

@@ -13,7 +13,7 @@ from boardprof.render.plain_table import plain_table
 __all__ = ["git_text", "run_facts", "run_table"]
 
 _HEADERS = (
-    *("Run", "Time (UTC)", "Name", "Result", "Repository"),
+    *("Run", "Time (UTC)", "Name", "Result", "Project"),
     *("Git", "Boards", "Functions", "Flags"),
 )
 _LONGEST = 40
@@ -22,9 +22,9 @@ _LONGEST = 40
 def run_table(runs: Sequence[Run]) -> str:
     """Return a table, a line a run, in the order given.
 
-    Where they are of several repositories, it names each.
+    Where they are of several projects, it names each.
     """
-    places = {run.git.place for run in runs if run.git and run.git.place}
+    projects = {run.project for run in runs if run.project}
     return plain_table(
         _HEADERS,
         [
@@ -33,7 +33,7 @@ def run_table(runs: Sequence[Run]) -> str:
                 run.time.removesuffix("Z").replace("T", " "),
                 _cut(run.name or ""),
                 _result(run),
-                _cut(Path(run.git.place).name) if run.git and len(places) > 1 else "",
+                _cut(Path(run.place).name) if len(projects) > 1 else "",
                 _cut(git_text(run)),
                 _some_of(run.boards),
                 _some_of(run.functions),
@@ -51,7 +51,7 @@ def run_facts(run: Run) -> str:
         "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
         "Result": _result(run),
         "Git": git_text(run, whole=True),
-        "Repository": run.git.place if run.git else "",
+        "Project": run.place,
         "Builds": ", ".join(run.build_ids),
         "Command": run.command,
     }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
@@ -10,15 +11,16 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from boardprof.errors import BoardprofError
+from boardprof.errors import BoardprofError, UsageError
 from boardprof.firmware.sources import find_sources, language
 from boardprof.history.finding import history_path, is_named, user_history
+from boardprof.history.project import project_of
 from boardprof.history.reference import check_name
-from boardprof.history.repository import git_output, repository_of
+from boardprof.history.repository import git_output, has_branch, repository_path
 from boardprof.history.run import GitState, HistoryError, RunId
 from boardprof.report.report import Report
 
-__all__ = ["check_save_name", "git_state", "keep_run"]
+__all__ = ["check_is_no_branch", "check_save_name", "git_state", "keep_run"]
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 _NO_BRANCH = "(detached)"
@@ -26,19 +28,35 @@ _NO_COMMIT = "(initial)"
 _COMPILED = {"c", "c++", "assembler"}
 
 
-def check_save_name(name: str | None) -> None:
+def check_save_name(name: str | None, folder: str | Path = ".") -> None:
     """See before anything is measured that a run can be kept, and found by its name.
 
     Args:
         name: given by ``--save``; None: there is none, nor need there be a history.
+        folder: where the user is.
 
     Raises:
-        UsageError: it cannot, or there is no history.
+        UsageError: it cannot, there is no history, or a branch has the name.
     """
     if name is not None:
         check_name(name)
+        check_is_no_branch(name, folder)
     if name is not None or history_path() is not None:
         user_history()
+
+
+def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
+    """See that a name does not hide the runs of a branch.
+
+    Raises:
+        UsageError: it does.
+    """
+    with contextlib.suppress(HistoryError):  # without git a run is kept all the same
+        if has_branch(folder, name):
+            raise UsageError(
+                f"{name!r} is a branch here: a run that is saved as {name} would hide its runs.",
+                hint=f"another name; {name} means the newest clean run of the branch by itself",
+            )
 
 
 def keep_run(
@@ -60,7 +78,8 @@ def keep_run(
         command: the command line; None takes that of this process.
         measured: files and folders that it is of, the first of them first; see `git_state`.
         sources: that they were compiled of, headers among them; see `git_state`.
-        folder: where it was started; a run of no files is of this folder's repository.
+        folder: where it was started: the run is of this folder's project, or where there is none,
+            of that of the first file.
         has_failed: it failed or was interrupted: nobody shall compare with it unawares.
         on_note: gets a sentence where it could not be saved, and where a file that the user has
             named was not there before: the name may be a mistake.
@@ -72,9 +91,9 @@ def keep_run(
         return None
     words = shlex.join(["boardprof", *sys.argv[1:]] if command is None else command)
     try:
-        history = user_history(folder)
-        is_new = is_named() and not history.path.exists()
         state = git_state(measured, folder, sources)
+        history = user_history(_home(measured, folder))
+        is_new = is_named() and not history.path.exists()
         given = None if has_failed else name
         kept = history.save(report, given, words, git=state, has_failed=has_failed)
     except BoardprofError as error:
@@ -96,17 +115,18 @@ def git_state(
         measured: files and folders: sources, objects or firmware. Their repository is that of the
             first. A source in it that git does not track is a change, as one in a file that it
             tracks; objects and firmware need not be tracked.
-        folder: whose repository it is where no files are known.
+        folder: where it was started. Its repository is meant where no files are known; of files in
+            another one no branch is told, since it is none of this project.
         sources: further ones that they were compiled of, such as headers; those in another
             repository, or in none, do not count.
     """
     files = [file for path in measured for file in _files(Path(path))]
     place = files[0].parent if files else folder
     try:
-        repository = repository_of(place)
         told = git_output(place, *_STATUS)
-        if repository is None or told is None:
+        if told is None:
             return None
+        is_own = repository_path(folder) in (None, repository_path(place))
         lines = told.splitlines()
         is_dirty = any(not line.startswith("#") for line in lines) or _has_untracked(files, sources)
     except HistoryError:
@@ -117,10 +137,18 @@ def git_state(
     commit, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
     return GitState(
         commit="" if commit == _NO_COMMIT else commit,
-        branch="" if branch == _NO_BRANCH else branch,
+        branch="" if branch == _NO_BRANCH or not is_own else branch,
         is_dirty=is_dirty,
-        repository=repository.path,
     )
+
+
+def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
+    """Return the folder whose project a run is of."""
+    with contextlib.suppress(HistoryError):
+        files = [file for path in measured for file in _files(Path(path))]
+        if files and repository_path(folder) is None and project_of(folder) is None:
+            return files[0].parent
+    return folder
 
 
 def _files(path: Path) -> Sequence[Path]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of several git repositories in one history: whose run a reference means."""
+"""Runs of several projects in one history: whose run a reference means, on any machine."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ class World:
     def save(self, cycles: int, source: str, name: str | None = None, begun_in: str = "") -> int:
         """Keep a run of a file, as one that was started in a folder, or in the file's own."""
         file = self.root / source
-        kept = History(self.history.path, folder=self.root / begun_in if begun_in else file.parent)
-        return int(kept.save(report_of({"cycles": [cycles]}), name, git=git_state([file])))
+        folder = self.root / begun_in if begun_in else file.parent
+        kept = History(self.history.path, folder=folder)
+        return int(kept.save(report_of({"cycles": [cycles]}), name, git=git_state([file], folder)))
 
     def command(self, folder: str, *words: str) -> Outcome:
         return boardprof(
@@ -128,11 +129,12 @@ def test_a_run_of_another_repository_is_named_where_ours_has_none(two: World) ->
     found = two.command("ours", "compare", "topic")
     assert found.code == 2
     assert "There is no run 'topic'" in found.err
-    assert f"a run called 'topic' of the repository {two.root}/theirs: #5" in found.err
+    commit = two.git("theirs", "rev-parse", "HEAD")
+    assert f"a run called 'topic' of the project {commit}: #5" in found.err
     assert "Known: last, main, before" in found.err
 
 
-def test_work_trees_clones_and_moved_folders_are_one_repository(two: World) -> None:
+def test_work_trees_clones_and_moved_folders_are_one_project(two: World) -> None:
     two.git("ours", "worktree", "add", "-q", "-b", "topic", str(two.root / "tree"))
     assert (two.found("tree", "main"), two.found("tree", "before")) == (2, 1)
     two.git("", "clone", "-q", "ours", "clone")
@@ -142,36 +144,133 @@ def test_work_trees_clones_and_moved_folders_are_one_repository(two: World) -> N
     assert (two.found("moved", "main"), two.found("moved", "before")) == (2, 1)
 
 
-def test_a_run_of_sources_in_no_repository_is_seen_from_everywhere(two: World) -> None:
+def test_shallow_clones_in_different_folders_share_their_runs(world: World) -> None:
+    """As in CI: ``fetch-depth: 1``, a folder of its own in each job, and one history in a cache."""
+    origin = world.repository("origin")
+    for name in ("one", "two"):
+        if name == "two":
+            (origin / "f.c").write_text(SOURCE + "/* faster */\n")
+            world.git("origin", "commit", "-q", "-a", "-m", "faster")
+        world.git("", "clone", "-q", "--depth", "1", f"file://{origin}", name)
+        assert world.git(name, "rev-list", "--count", "HEAD") == "1"
+        world.measured(name, "f.c:twice", *(["--save", "base"] if name == "one" else []))
+    found = world.command("two", "compare", "base")
+    assert found.code == 0, found.err
+    assert "Before: #1 (saved as base)" in found.out
+    assert "After:  #2 (branch main, " in found.out
+    assert world.command("two", "compare", "main~1", "main").code == 0
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://github.com/ada/fir.git",
+        "https://ci-token:secret@GitHub.com/ada/fir.git",
+        "ssh://git@github.com:22/ada/fir",
+        "git@github.com:ada/fir.git",
+        "github.com:ada/fir",
+        "https://github.com/ada/fir/",
+    ],
+)
+def test_a_project_is_its_first_remote_however_it_is_reached_and_no_token_is_kept(
+    world: World, url: str
+) -> None:
+    world.repository("ours")
+    world.git("ours", "remote", "add", "origin", url)
+    world.git("ours", "remote", "add", "fork", "https://github.com/eve/fir")
+    run = world.measured("ours", "f.c:twice")
+    assert run.project == "github.com/ada/fir"
+
+
+def test_a_project_can_be_named_by_a_setting_or_the_environment(
+    two: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("ours", "theirs"):
+        (two.root / folder / "boardprof.toml").write_text('project = "fir"\n')
+    assert two.measured("ours", "f.c:twice", "--save", "shared").project == "fir"
+    assert "#5 (saved as shared)" in two.command("theirs", "history", "show", "shared").out
+    monkeypatch.setenv("BOARDPROF_PROJECT", "iir")
+    assert two.command("theirs", "show", "shared").code == 2
+    assert two.measured("ours", "f.c:twice").project == "iir"
+    (two.root / "ours" / "boardprof.toml").write_text("project = 7\n")
+    refused = two.command("ours", "history")
+    assert (refused.code, "project: a text in quotes is needed" in refused.err) == (2, True)
+
+
+def test_a_run_that_was_started_in_a_project_is_its_own(two: World) -> None:
+    """Of whichever sources: they may be vendored. The branch is none of the project's then."""
+    (two.root / "f.c").write_text(SOURCE)
+    two.save(7, "f.c", "scratch", begun_in="ours")
+    assert (two.found("ours", "scratch"), two.found("theirs", "last")) == (5, 4)
+    two.save(5, "theirs/f.c", "vendored", begun_in="ours")
+    assert (two.found("ours", "last"), two.found("ours", "vendored")) == (6, 6)
+    assert (two.found("ours", "main"), two.found("theirs", "main")) == (2, 4)
+
+
+def test_a_run_of_no_project_is_seen_from_everywhere(two: World) -> None:
     (two.root / "f.c").write_text(SOURCE)
     two.save(7, "f.c", "scratch")
     assert (two.found("ours", "scratch"), two.found("theirs", "last")) == (5, 5)
 
 
-def test_what_was_started_in_a_repository_is_its_last_run_and_never_its_branch(two: World) -> None:
-    two.save(5, "theirs/f.c", "vendored", begun_in="ours")
-    assert (two.found("ours", "last"), two.found("ours", "vendored")) == (5, 5)
-    assert (two.found("ours", "main"), two.found("theirs", "main")) == (2, 5)
+def test_from_outside_a_run_is_of_its_sources_project(two: World) -> None:
+    run = two.measured("", "ours/f.c:twice", "--save", "outside")
+    assert run.project == two.git("ours", "rev-list", "--max-parents=0", "HEAD")
+    assert run.git is not None
+    assert run.git.branch == "main"
+    assert two.found("ours", "outside") == run.id
+    assert two.command("theirs", "show", "outside").code == 2
 
 
-def test_a_name_is_taken_before_a_branch_and_the_label_says_which_it_is(two: World) -> None:
-    two.save(5, "ours/f.c", "main")
+def test_a_run_is_not_saved_as_a_branch(two: World) -> None:
+    """It would hide the branch's runs for ever."""
+    two.git("ours", "branch", "topic/x")
+    two.git("", "clone", "-q", "ours", "clone")
+    for folder, name in (("ours", "main"), ("ours", "topic/x"), ("clone", "topic/x")):
+        command = ("run", "-q", "-b", "native", "f.c:twice", "x=1", "--save", name)
+        refused = two.command(folder, *command)
+        assert refused.code == 2
+        assert f"'{name}' is a branch here: a run that is saved as {name} would" in refused.err
+        renamed = two.command(folder, "history", "rename", "before", name)
+        assert (renamed.code, "is a branch here" in renamed.err) == (2, True)
+    assert len(two.history.runs()) == 4
+    assert two.measured("ours", "f.c:twice", "--save", "topic").name == "topic"
+
+
+def test_a_branch_that_is_called_as_a_saved_run_is_never_hidden_silently(two: World) -> None:
+    two.save(5, "ours/f.c", "topic")
+    two.git("ours", "checkout", "-q", "-b", "topic")
+    assert two.found("ours", "topic") == 5
     two.save(6, "ours/f.c")
-    found = two.command("ours", "compare", "main")
-    assert "Before: #5 (saved as main) " in found.out
-    assert "After:  #6 (branch main, " in found.out
+    found = two.command("ours", "compare", "topic", "main")
+    assert found.code == 2
+    told = "'topic' is ambiguous: #5 was saved as topic, and #6 is the newest clean run of the br"
+    assert told in found.err
+    assert (
+        "Try: name:topic or branch:topic; `boardprof history rename #5 NAME` ends it" in found.err
+    )
+    found = two.command("ours", "compare", "name:topic", "branch:topic")
+    assert "Before: #5 (saved as topic) " in found.out
+    assert "After:  #6 (branch topic, " in found.out
+    assert two.command("ours", "history", "unname", "#5").code == 0
+    assert two.found("ours", "topic") == 6
 
 
-def test_the_list_names_the_repositories_where_there_are_several(two: World) -> None:
+def test_the_list_names_the_projects_where_there_are_several(two: World) -> None:
+    for name in ("ours", "theirs"):
+        two.git(name, "remote", "add", "origin", f"https://github.com/ada/{name}")
+    two.save(1, "ours/f.c")
+    two.save(2, "theirs/f.c")
+    two.command("", "history", "remove", "#1", "#2", "#3", "#4")
     lines = two.command("ours", "history").out.splitlines()
-    assert lines[0].split()[:5] == ["Run", "Time", "(UTC)", "Name", "Repository"]
-    assert ["theirs" in line for line in lines[1:]] == [True, True, False, False]
+    assert lines[0].split()[:4] == ["Run", "Time", "(UTC)", "Project"]
+    assert ["theirs" in line for line in lines[1:]] == [True, False]
     shown = two.command("ours", "history", "show", "last").out
-    assert f"Repository: {two.root}/ours\n" in shown
+    assert "Project: github.com/ada/ours\n" in shown
     line = json.loads(two.command("", "history", "--json", "--limit=1").out)
-    assert line["git"]["repository"] == f"{two.root}/theirs/.git"
-    two.command("", "history", "remove", "#1", "#2")
-    assert "Repository" not in two.command("", "history").out
+    assert line["project"] == "github.com/ada/theirs"
+    two.command("", "history", "remove", "#5")
+    assert "Project" not in two.command("", "history").out
 
 
 def test_a_hook_of_one_repository_does_not_lead_into_it(
@@ -184,19 +283,17 @@ def test_a_hook_of_one_repository_does_not_lead_into_it(
 # -- what a run is of -------------------------------------------------------------------------
 
 
-def test_a_run_is_of_the_sources_repository_and_not_of_the_folder(two: World) -> None:
+def test_a_run_has_the_commit_of_its_sources_and_not_of_the_folder(two: World) -> None:
     commit = two.git("theirs", "rev-parse", "HEAD")
     git = two.measured("ours", "../theirs/f.c:twice").git
     assert git is not None
-    assert (git.commit, git.branch, git.is_dirty) == (commit, "main", False)
-    assert git.repository == f"{two.root}/theirs/.git"
+    assert (git.commit, git.branch, git.is_dirty) == (commit, "", False)
     (two.root / "theirs" / "f.c").write_text(SOURCE + "\n")
     git = git_state([two.root / "theirs"], two.root / "ours")
     assert git is not None
     assert git.is_dirty
     (two.root / "f.c").write_text(SOURCE)
-    run = two.measured("ours", "../f.c:twice")
-    assert (run.git, run.started_in) == (None, f"{two.root}/ours/.git")
+    assert two.measured("ours", "../f.c:twice").git is None
 
 
 def test_a_source_that_git_does_not_track_is_a_change(world: World) -> None:
@@ -313,7 +410,7 @@ def test_names_that_are_no_utf8_are_tracked_and_kept(world: World) -> None:
     world.git("ours\udcff", "commit", "-q", "-m", "g")
     run = world.measured("ours\udcff", "f.c:twice")
     assert run.git is not None
-    assert (run.git.is_dirty, run.git.place) == (False, f"{world.root}/ours?")
+    assert not run.git.is_dirty
     assert world.found("ours\udcff", "main") == run.id
 
 
@@ -337,11 +434,12 @@ def test_a_submodule_is_a_repository_of_its_own(two: World) -> None:
     command = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add"]
     two.git("ours", *command, str(two.root / "theirs"), "part")
     two.git("ours", "commit", "-q", "-m", "part")
-    own = git_state([two.root / "ours/f.c", two.root / "ours/part/f.c"])
-    part = git_state([two.root / "ours/part/f.c", two.root / "ours/f.c"])
+    folder = two.root / "ours"
+    own = git_state([folder / "f.c", folder / "part/f.c"], folder)
+    part = git_state([folder / "part/f.c", folder / "f.c"], folder)
     assert own is not None
     assert part is not None
-    assert (own.repository, own.is_dirty) == (f"{two.root}/ours/.git", False)
-    assert (part.repository, part.is_dirty) == (f"{two.root}/ours/.git/modules/part", False)
+    assert (own.commit, own.branch) == (two.git("ours", "rev-parse", "HEAD"), "main")
+    assert (part.commit, part.branch) == (two.git("theirs", "rev-parse", "HEAD"), "")
     two.save(9, "ours/part/f.c", begun_in="ours")
     assert (two.found("ours", "last"), two.found("ours", "main")) == (5, 2)
