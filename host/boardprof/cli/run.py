@@ -181,14 +181,11 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     if outcome.report is not None:
         if not outcome.interrupted:
             failures += against.compare(outcome.report)
-        # The files first: nobody may be reading what we print.
-        failures += _write(outcome.report, options["json_file"], exports)
-        if not (failures or against.failed or outcome.interrupted):
-            failures += _write_baseline(outcome.report, options["baseline_file"])
         has_failed = bool(failures) or against.failed
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
-        if why and options["baseline_file"] is not None:
-            echo_warning(f"{options['baseline_file']} was not written: the run {why}")
+        # The files first: nobody may be reading what we print.
+        failures += _write(outcome.report, options["json_file"], exports)
+        failures += _write_baseline(outcome.report, options["baseline_file"], why)
         failures += _keep(outcome.report, options["save"], plan, sources, why)
         as_json = options["json_file"] == STDOUT
         _echo_report(outcome.report, as_json=as_json, stats=options["stats"])
@@ -266,9 +263,18 @@ def _write(
             yield error
 
 
-def _write_baseline(report: Report, file: str | None) -> Iterator[BoardprofError]:
-    """Write the baseline, if it was asked for; yield why it could not be."""
+def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:
+    """Write the baseline, if it was asked for; yield why it could not be.
+
+    Args:
+        report: of the run.
+        file: None: it was not asked for.
+        why: what keeps the run from being a baseline, such as ``failed``; "" if nothing does.
+    """
     if file is None:
+        return
+    if why:
+        echo_warning(f"{file} was not written: the run {why}")
         return
     from boardprof.run.baseline import write_baseline
 
