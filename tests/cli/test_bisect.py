@@ -86,7 +86,7 @@ def test_what_cannot_be_judged_here_is_neither_good_nor_bad(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.c").write_text("int f(int n) { return n; }\n")
     write_report(report_of({"instructions": [5]}, device="qemu-rv32"), "old.json")
-    run = ["run", "-q", "-b", "native", "f.c:f", "n=1", "--bisect"]
+    run = ["run", "-b", "native", "f.c:f", "n=1", "--bisect"]
     gate = ["--against", "old.json", *GATE]
     for command, told in (
         (run, "--bisect needs a run to compare with, and a rule."),
@@ -94,7 +94,7 @@ def test_what_cannot_be_judged_here_is_neither_good_nor_bad(
         ([*run, *gate, "--nonsense"], "No such option"),
         ([*run, "--against", "gone.json", *GATE], "gone.json cannot be read"),
         ([*run, "--against", "old.json", "--fail-if", "instructions"], "has no '>' or '<'"),
-        ([*run[:4], "f.c:g", *run[5:], *gate], "no function 'g'"),
+        ([*run[:3], "f.c:g", *run[4:], *gate], "no function 'g'"),
         ([*run, *gate], "The Reports are of other boards: qemu-rv32 before, native after."),
     ):
         assert main(command) == 125, command
@@ -110,7 +110,7 @@ def test_a_run_that_holds_nothing_is_not_good(
     """Where a rule is for what only the new run has, nobody can say that the commit is good."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.c").write_text("int f(int n) { return n; }\n")
-    run = ["run", "-q", "-b", "native", "f.c:f", "n=1"]
+    run = ["run", "-b", "native", "f.c:f", "n=1"]
     assert main([*run, "--json", "old.json"]) == 0
     rows = Path("old.json").read_text()
     Path("old.json").write_text(rows.replace("Stack (bytes)", "Other (bytes)"))
@@ -124,7 +124,7 @@ def test_a_rule_needs_something_to_compare_with(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.c").write_text("int f(int n) { return n; }\n")
-    run = ["run", "-q", "-b", "native", "f.c:f", "n=1"]
+    run = ["run", "-b", "native", "f.c:f", "n=1"]
     assert main([*run, *GATE]) == 2
     assert "--fail-if is about a change, and there is nothing" in capsys.readouterr().err
     # In a file of settings a rule may be for `boardprof compare` alone.
@@ -139,7 +139,7 @@ def test_a_run_that_broke_a_rule_is_nobodys_baseline(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BOARDPROF_HISTORY", str(tmp_path / "history.sqlite"))
     (tmp_path / "f.c").write_text("int f(int n) { return n; }\n")
-    run = ["run", "-q", "-b", "native", "f.c:f", "n=1", "--metrics", "duration_time"]
+    run = ["run", "-b", "native", "f.c:f", "n=1", "--metrics", "duration_time"]
     assert main([*run, "--save", "base", "--json", "old.json"]) == 0
     (tmp_path / "f.c").write_text(
         "int f(int n) { volatile char a[999]; for (int i = 0; i < 999; i++) a[i] = 1; return n; }\n"

@@ -63,7 +63,7 @@ def test_a_run_that_failed_writes_no_baseline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "base.json"
-    command = ["run", "-q", "-b", "native", "--repeat", "2", "--baseline", str(file)]
+    command = ["run", "-b", "native", "--repeat", "2", "--baseline", str(file)]
     assert main([*command, f"{FIXTURES / 'faulty.c'}:all"]) == 6
     assert f"warning: {file} was not written: the run failed" in capsys.readouterr().err
     assert not file.exists()
