@@ -868,3 +868,50 @@ def test_a_change_from_zero_has_no_percentage_and_breaks_a_rule_in_percent() -> 
     found = compare(counts([0]), counts([3]), ["instructions>50%"])
     assert only(found).change is None
     assert found.regressed
+
+
+def sessions_of(levels: Sequence[int]) -> Report:
+    """Return a Report of ten samples of each session, whose level is its own."""
+    return report_of(
+        {"cycles": [level + n % 3 for level in levels for n in range(10)]}, facts=HARDWARE
+    )
+
+
+LEVELS = (1000, 1100, 1000, 1200, 1050, 1000, 1150, 1000, 1250, 1000)
+"""What a machine does to ten sessions."""
+
+
+def test_what_differs_from_session_to_session_is_no_regression_in_pairs() -> None:
+    """One session was slow on one side: all its samples know it, and it is one pair of ten."""
+    before, after = sessions_of(LEVELS), sessions_of((*LEVELS[:4], 1250, 1250, *LEVELS[6:]))
+    samples = compare(before, after, ["cycles:max>0"])
+    pairs = compare(before, after, ["cycles:max>0"], sessions=10)
+    assert (samples.rows[0].before, pairs.rows[0].before) != (None, None)
+    assert not pairs.regressed
+    assert (pairs.rows[0].verdict, pairs.rows[0].p) == ("noise", 0.5)
+    assert pairs.rows[0].before is not None
+    assert (pairs.rows[0].before.n, pairs.rows[0].is_paired) == (10, True)
+    note = "cycles of fir: judged by the medians of 10 sessions of each side, which alternated."
+    assert note in pairs.notes
+
+
+def test_what_is_slower_in_each_pair_is_a_regression_though_sessions_differ_by_more() -> None:
+    """The samples by themselves do not show 2 % among sessions that differ by 33 %."""
+    levels = range(1000, 1370, 37)
+    before, after = sessions_of(levels), sessions_of([level * 51 // 50 for level in levels])
+    assert not compare(before, after, ["cycles>1%"]).regressed
+    pairs = compare(before, after, ["cycles>1%"], sessions=10)
+    assert pairs.regressed
+    assert pairs.rows[0].p == 2 / 1024
+    assert not any("one run on each side" in note for note in pairs.notes)
+
+
+def test_where_a_session_is_missing_samples_are_judged_as_always() -> None:
+    few = report_of({"cycles": [5, 6, 7]}, facts=HARDWARE)
+    found = compare(few, sessions_of(LEVELS), sessions=10)
+    assert [row.is_paired for row in found.rows] == [False]
+
+
+def test_few_pairs_cannot_tell() -> None:
+    found = compare(sessions_of(LEVELS[:5]), sessions_of([2000] * 5), ["cycles>1%"], sessions=5)
+    assert [row.verdict for row in found.rows] == ["too few samples"]

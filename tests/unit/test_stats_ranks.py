@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from boardprof.stats.ranks import mann_whitney, mid_ranks, rank_correlation, smallest_p
+from boardprof.stats.ranks import mann_whitney, mid_ranks, rank_correlation, signed_rank, smallest_p
 
 
 def test_a_textbook_example_is_exact() -> None:
@@ -90,3 +90,31 @@ def test_the_correlation_with_the_order_is_spearmans() -> None:
     assert rank_correlation([5, 5, 3, 3, 1, 1]) == pytest.approx(-0.956182887467515)
     assert rank_correlation([4, 4, 4]) == 0.0
     assert rank_correlation([4]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("differences", "p"),
+    [
+        ([], 1.0),
+        ([0, 0], 1.0),
+        ([*range(1, 11)], 2 / 1024),
+        ([-1, *range(2, 11)], 4 / 1024),
+        ([1, -2, -1.5, 4, 5, 6, 7, 8], 20 / 256),
+        ([3, -3], 1.0),
+        ([2.5] * 6, 2 / 64),
+        ([10**30 + n for n in range(7)], 2 / 128),
+    ],
+)
+def test_the_signed_rank_test_counts_signs(differences: list[float], p: float) -> None:
+    """By hand: sums of ranks 1 to n that are not above the smaller one, of 2^n, and twice that.
+
+    Of 1.5, 2 below among eight: ranks 2 and 3 sum to 5, which ten sets do not exceed.
+    """
+    assert signed_rank(differences) == p
+    assert signed_rank([-each for each in differences]) == p
+
+
+def test_of_many_pairs_the_signed_rank_test_is_the_normal_curve() -> None:
+    """Of 60 that all rise, z = (1830 / 2 - 0.5) / sqrt(60 * 61 * 121 / 24) = 6.732."""
+    assert signed_rank([(-1) ** n * n for n in range(1, 53)]) > 0.7
+    assert signed_rank([*range(1, 61)]) == pytest.approx(1.67e-11, rel=0.01)

@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof run --against RUN``: measure and hold it against an earlier run in one command."""
+"""``boardprof run`` that ends with a comparison: with an earlier run, or with a second image.
+
+``--against RUN`` names the former; ``--ab`` and ``--ab-rev`` measure the latter in turns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +22,11 @@ from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
-    from boardprof.history.finding import Found
     from boardprof.report.report import Report
+    from boardprof.run.alternating import Side
+    from boardprof.run.measuring import Listener
+    from boardprof.run.plan import Plan
+    from boardprof.run.runner import Outcome
 
 __all__ = ["Against", "against_options", "taken_against"]
 
@@ -25,26 +34,91 @@ __all__ = ["Against", "against_options", "taken_against"]
 class Against:
     """The comparison that a run ends with, if one was asked for."""
 
-    def __init__(self, earlier: Found | None, gate: Gate, *, bisects: bool) -> None:
+    def __init__(self, gate: Gate, *, bisects: bool = False) -> None:
         """Compare nothing yet.
 
         Args:
-            earlier: the run to compare with; None: there is to be no comparison.
             gate: what the change must keep.
             bisects: the exit code is for ``git bisect run``.
         """
-        self._earlier = earlier
         self._gate = gate
         self._bisects = bisects
         self._comparison: Comparison | None = None
+        self._earlier: Report | None = None
+        self._names = ("", "this run")
+        self._sessions = 1
+        self._flags: str | None = None
+        self._revision: str | None = None
+
+    @classmethod
+    def run(cls, ref: str, gate: Gate, *, bisects: bool) -> Against:
+        """Return the comparison with a run of the history, or a file."""
+        from boardprof.history.finding import find_run
+
+        found = find_run(ref)
+        made = cls(gate, bisects=bisects)
+        made._earlier, made._names = found.report, (found.label, "this run")
+        return made
+
+    @classmethod
+    def in_turns(cls, gate: Gate, *, flags: str | None, revision: str | None) -> Against:
+        """Return the comparison of two settings of flags, or with a commit."""
+        if flags is not None:  # that these differ is what it is about
+            gate = replace(gate, allow=tuple({*gate.allow, "compiler"}))
+        made = cls(gate)
+        made._flags, made._revision = flags, revision
+        return made
+
+    def measure(self, plan: Plan, listener: Listener) -> Outcome:
+        """Measure a plan, in turns with the other side where there is one."""
+        from boardprof.run.runner import run_plan
+
+        if self._flags is self._revision is None:
+            return run_plan(plan, listener)
+        from boardprof.run.alternating import run_in_turns
+
+        with self._sides(plan) as (before, after):
+            found = run_in_turns(before, after, listener)
+        self._earlier, self._sessions = found.before.report, found.sessions
+        self._names = (before.name, after.name)
+        for each in found.before.failures:
+            each.message = f"{before.name}: {each.message}"
+        return replace(
+            found.after,
+            failures=(*found.before.failures, *found.after.failures),
+            interrupted=found.before.interrupted or found.after.interrupted,
+        )
+
+    @contextlib.contextmanager
+    def _sides(self, plan: Plan) -> Iterator[tuple[Side, Side]]:
+        from boardprof.run.alternating import Side, sides_of_flags
+        from boardprof.run.worktree import worktree_of
+
+        if self._flags is not None:
+            yield sides_of_flags(plan, self._flags)
+            return
+        assert self._revision is not None
+        if plan.path is None:
+            raise UsageError("--ab-rev builds the functions, and there is no PATH.")
+        here = Path.cwd()
+        with worktree_of(here, self._revision) as tree:
+            name = f"{self._revision} ({tree.commit[:8]})"
+            before = Side(tree.plan(plan), name, tree.inside(here))
+            yield before, Side(plan, "the working tree")
 
     def compare(self, report: Report) -> list[BoardprofError]:
-        """Compare a Report with the earlier run; return why it could not be compared."""
+        """Compare a Report with the other one; return why it could not be compared."""
         if self._earlier is None:
             return []
-        names = {"before_name": self._earlier.label, "after_name": "this run"}
+        before, after = self._names
         try:
-            self._comparison = self._gate.compared(self._earlier.report, report, **names)
+            self._comparison = self._gate.compared(
+                self._earlier,
+                report,
+                before_name=before,
+                after_name=after,
+                sessions=self._sessions,
+            )
         except BoardprofError as error:
             return [error]
         return []
@@ -90,7 +164,18 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
         help="Compare with RUN, as `boardprof compare RUN` does, and print that, too. Rules: "
         "--fail-if.",
     )
-    return against(gate_options(bisect(command)))
+    flags = click.option(
+        "--ab",
+        metavar='"FLAGS|FLAGS"',
+        help="Measure with each of two settings of compiler flags, in sessions that alternate, and "
+        "judge them in pairs.",
+    )
+    revision = click.option(
+        "--ab-rev",
+        metavar="REV",
+        help="Likewise, the commit REV and the working tree.",
+    )
+    return against(flags(revision(gate_options(bisect(command)))))
 
 
 def taken_against(options: Mapping[str, Any]) -> Against:
@@ -108,15 +193,22 @@ def taken_against(options: Mapping[str, Any]) -> Against:
             "--bisect needs a run to compare with, and a rule.",
             hint="--against RUN --fail-if 'instructions:max>0'",
         )
-    if ref is None:
+    flags, revision = options["ab"], options["ab_rev"]
+    given = {"--against": ref, "--ab": flags, "--ab-rev": revision}
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) > 1 or (named and named[0] != "--against" and options["sweep"] is not None):
+        names = " and ".join([*named, *(["--sweep"] if options["sweep"] is not None else [])])
+        raise UsageError(f"{names} do not go together.", hint="one after the other")
+    if not named:
         _check_no_rule_was_given()
-        return Against(None, taken_gate({**options, "fail_if_missing": False}), bisects=False)
+        return Against(taken_gate({**options, "fail_if_missing": False}))
     from boardprof.comparison.compare import parse_rules
-    from boardprof.history.finding import find_run
 
     gate = taken_gate(options)
     parse_rules(gate.rules)
-    return Against(find_run(ref), gate, bisects=bisects)
+    if ref is not None:
+        return Against.run(ref, gate, bisects=bisects)
+    return Against.in_turns(gate, flags=flags, revision=revision)
 
 
 def _check_no_rule_was_given() -> None:
@@ -126,5 +218,5 @@ def _check_no_rule_was_given() -> None:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(
                 f"{option} is about a change, and there is nothing to compare with.",
-                hint="--against RUN",
+                hint="--against RUN, --ab FLAGS or --ab-rev REV",
             )

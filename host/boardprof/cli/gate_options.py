@@ -49,6 +49,7 @@ class Gate:
         *,
         before_name: str | None = None,
         after_name: str | None = None,
+        sessions: int = 1,
     ) -> Comparison:
         """Compare two Reports; raises as `boardprof.compare`."""
         from boardprof.comparison.compare import compare
@@ -62,6 +63,7 @@ class Gate:
             before_name=before_name,
             after_name=after_name,
             fail_if_missing=self.fail_if_missing,
+            sessions=sessions,
         )
 
 

@@ -155,7 +155,7 @@ def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
     records = kept.records(None if of_all else runs.values())
     if output is None:
         for line in written(records):
-            click.echo(line, nl=False)
+            echo_data(line, nl=False)
         return
     write_text("".join(written(records)), output)
     echo_written(f"{len(records)} run{'s' * (len(records) != 1)}", output)

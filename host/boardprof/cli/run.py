@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli import INTERRUPTED
-from boardprof.cli.against import against_options, taken_against
+from boardprof.cli.against import Against, against_options, taken_against
 from boardprof.cli.build_options import build_options, taken_build_options
 from boardprof.cli.options import (
     LONGEST_S,
@@ -176,7 +176,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     exports = read_exports(options["exports"])
     plan = _plan(target, values, board_names, options)
     sources: list[Path] = []
-    outcome = _measured(plan, options, sources.extend)
+    outcome = _measured(plan, against, options, sources.extend)
     failures = list(outcome.failures)
     if outcome.report is not None:
         if not outcome.interrupted:
@@ -226,10 +226,12 @@ def _plan(
 
 
 def _measured(
-    plan: Plan, options: Mapping[str, Any], on_sources: Callable[[Sequence[Path]], None]
+    plan: Plan,
+    against: Against,
+    options: Mapping[str, Any],
+    on_sources: Callable[[Sequence[Path]], None],
 ) -> Outcome:
     from boardprof.run.measuring import Listener
-    from boardprof.run.runner import run_plan
 
     shows_console = options["verbose"] or options["console"]
     with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
@@ -241,7 +243,7 @@ def _measured(
             on_sources=on_sources,
             flash_output=_STDERR,
         )
-        return run_plan(plan, listener)
+        return against.measure(plan, listener)
 
 
 def _write(

@@ -19,6 +19,7 @@ from boardprof.comparison.matching import (
 )
 from boardprof.comparison.notes import (
     first_of,
+    in_pairs,
     masked_once,
     not_compared,
     of_one_build,
@@ -54,6 +55,7 @@ def compare(
     before_name: str | None = None,
     after_name: str | None = None,
     fail_if_missing: bool = False,
+    sessions: int = 1,
 ) -> Comparison:
     """Compare two Reports row by row and metric by metric.
 
@@ -67,6 +69,8 @@ def compare(
         before_name: how output calls the old one.
         after_name: how output calls the new one.
         fail_if_missing: what a rule could not judge is a failure, as a regression is.
+        sessions: that each Report's samples are of, as many of each, one after the other; those of
+            the two Reports alternated, and are judged in pairs.
 
     Raises:
         UsageError: what is given is of no such type, or alpha is none.
@@ -94,7 +98,7 @@ def compare(
     olds = side_of(old, old_groups, pairing, named, is_old=True)
     news = side_of(new, new_groups, pairing, named, is_old=False)
     _check_common(olds, news)
-    rows, apart = _rows(olds, news, pairing, alpha)
+    rows, apart = _rows(olds, news, pairing, alpha, sessions)
     gaps = [
         *lost_samples(old, pairing, named, is_old=True),
         *lost_samples(new, pairing, named, is_old=False),
@@ -112,6 +116,7 @@ def compare(
             *not_compared(gaps),
             *only_once(rows),
             *within_overhead(rows),
+            *in_pairs(rows, sessions),
             *gated.notes,
             *of_one_run(gated.rows),
         ),
@@ -202,7 +207,7 @@ def _text(name: str, shapes: str, flags: str, device: str, _: str, label: str) -
 
 
 def _rows(
-    old: Side, new: Side, pairing: Pairing, alpha: float
+    old: Side, new: Side, pairing: Pairing, alpha: float, sessions: int
 ) -> tuple[list[Difference], list[Gap]]:
     """Return a row for each metric of each group, and those that are not to be compared."""
     rows: list[Difference] = []
@@ -215,7 +220,7 @@ def _rows(
                 gaps.append(pairing.gap(key, metric, why))
                 continue
             shown = pairing.shown(key)
-            rows.append(difference(shown, olds.get(metric), news.get(metric), alpha))
+            rows.append(difference(shown, olds.get(metric), news.get(metric), alpha, sessions))
     return rows, gaps
 
 

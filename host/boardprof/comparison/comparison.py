@@ -61,6 +61,7 @@ class Difference:
         doubt: how much two runs may differ in what is subtracted of a call's time for the measuring
             itself, at most.
         is_emulated: both sides are of emulators or simulators, which are the same in each run.
+        is_paired: it is judged in pairs of sessions that alternated, not sample by sample.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Difference:
     is_cold_apart: bool = False
     doubt: Fraction = Fraction(0)
     is_emulated: bool = False
+    is_paired: bool = False
 
     @property
     def title(self) -> str:

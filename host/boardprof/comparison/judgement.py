@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 from boardprof.comparison.comparison import Difference, Verdict
 from boardprof.metrics import Kind, Percent, Ratio
 from boardprof.stats.groups import GroupKey, GroupSummary
-from boardprof.stats.ranks import mann_whitney, smallest_p
-from boardprof.stats.summary import Number, magnitude, plain
+from boardprof.stats.ranks import mann_whitney, signed_rank, smallest_p
+from boardprof.stats.summary import Number, magnitude, plain, summarize
 
 __all__ = ["difference"]
 
@@ -26,7 +27,11 @@ _GRAINS = 2
 
 
 def difference(
-    key: GroupKey, before: GroupSummary | None, after: GroupSummary | None, alpha: float
+    key: GroupKey,
+    before: GroupSummary | None,
+    after: GroupSummary | None,
+    alpha: float,
+    sessions: int = 1,
 ) -> Difference:
     """Compare one metric of one group; one of the two sides may be missing.
 
@@ -37,17 +42,33 @@ def difference(
     rank test says so with p < alpha, and by more than the steps of the clock that they are read
     from, and than the doubt about what the measuring itself takes of a call: an error of it is the
     same in all samples of a run. Where so few samples never give such a p, the verdict says so.
+
+    Of several sessions, which alternated with those of the other side, the medians are compared in
+    pairs: what differs from session to session, such as where code lies and what else the machine
+    does, is then between the pairs, and so in p.
+
+    Args:
+        key: the group.
+        before: None: it was not there.
+        after: None: it is not there any more.
+        alpha: level of the rank test.
+        sessions: that each side's samples are of, as many of each, one after the other.
     """
     one = before or after
     assert one is not None
+    is_paired = False
+    if before and after and sessions > 1 and not _is_exact(before, after):
+        sides = _by_session(before, sessions), _by_session(after, sessions)
+        if sides[0] and sides[1]:
+            (before, after), is_paired = sides, True
     change, p, verdict = None, None, _missing(before)
     is_exact = False
     if before is not None and after is not None:
         change = _change(before, after)
         is_exact = _is_exact(before, after)
         is_of_calls = before.is_deterministic and after.is_deterministic
-        p = None if is_exact or is_of_calls else _p(before, after)
-        verdict = _verdict(before, after, p, alpha)
+        p = None if is_exact or is_of_calls else _p(before, after, is_paired)
+        verdict = _verdict(before, after, p, alpha, is_paired)
         if is_of_calls and not is_exact and verdict != "same":
             verdict = "other calls"
         is_exact = is_exact and verdict != "noise"
@@ -66,9 +87,23 @@ def difference(
         verdict=verdict,
         label=key.label,
         is_cold_apart=bool(before and after and _is_cold_apart(before, after)),
-        doubt=_doubt(before, after) if before and after else Fraction(0),
+        doubt=_doubt(before, after) if before and after and not is_paired else Fraction(0),
         is_emulated=bool(before and after and before.is_emulated and after.is_emulated),
+        is_paired=is_paired,
     )
+
+
+def _by_session(group: GroupSummary, sessions: int) -> GroupSummary | None:
+    """Return a group with the median of each session in place of its samples.
+
+    None where a session has failed, so that which sample is of which is not known.
+    """
+    size, rest = divmod(len(group.values), sessions)
+    if rest or not size:
+        return None
+    parts = (group.values[i * size : (i + 1) * size] for i in range(sessions))
+    values = tuple(summarize(part).exactly("median") for part in parts)
+    return replace(group, values=values, summary=summarize(values, first=group.summary.first))
 
 
 def _is_exact(before: GroupSummary, after: GroupSummary) -> bool:
@@ -104,14 +139,24 @@ def _missing(before: GroupSummary | None) -> Verdict:
     return "removed" if before is not None else "added"
 
 
-def _p(before: GroupSummary, after: GroupSummary) -> float:
-    """Return p of the rank test."""
+def _p(before: GroupSummary, after: GroupSummary, is_paired: bool) -> float:
+    """Return p of the rank test, of the n-th values in pairs where they were measured in turns."""
     if sorted(before.values) == sorted(after.values):
         return 1.0
+    if is_paired:
+        return signed_rank(_steps(before, after))
     return mann_whitney(before.values, after.values)
 
 
-def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: float) -> Verdict:
+def _steps(before: GroupSummary, after: GroupSummary) -> list[Fraction]:
+    """Return how far the n-th values are apart."""
+    pairs = zip(before.values, after.values, strict=True)
+    return [Fraction(new) - Fraction(old) for old, new in pairs]
+
+
+def _verdict(
+    before: GroupSummary, after: GroupSummary, p: float | None, alpha: float, is_paired: bool
+) -> Verdict:
     if sorted(before.values) == sorted(after.values) or _is_one_value(before, after):
         return "same"
     step = _step(before, after)
@@ -120,9 +165,10 @@ def _verdict(before: GroupSummary, after: GroupSummary, p: float | None, alpha: 
         return "noise"
     if p is not None:
         if p >= alpha or is_within_steps:
-            is_few = smallest_p(before.summary.n, after.summary.n) >= alpha
+            n1, n2 = before.summary.n, after.summary.n
+            is_few = (0.5 ** (n1 - 1) if is_paired else smallest_p(n1, n2)) >= alpha
             return "too few samples" if is_few else "noise"
-        if magnitude(step) <= _doubt(before, after):
+        if not is_paired and magnitude(step) <= _doubt(before, after):
             return "within overhead"
     is_more = step > 0 if step else sorted(before.values)[::-1] < sorted(after.values)[::-1]
     return "better" if is_more == _is_gain(before.kind, before.metric) else "worse"

@@ -9,16 +9,8 @@ from typing import Final
 from boardprof.comparison.comparison import Difference, Gap
 from boardprof.comparison.matching import BoardFacts
 
-__all__ = [
-    "LONGER",
-    "first_of",
-    "masked_once",
-    "not_compared",
-    "of_one_build",
-    "of_one_run",
-    "only_once",
-]
-__all__ += ["within_overhead"]
+__all__ = ["LONGER", "first_of", "in_pairs", "masked_once", "not_compared", "of_one_build"]
+__all__ += ["of_one_run", "only_once", "within_overhead"]
 
 LONGER: Final = "take --number 1000, or let one call do more"
 """What helps where the measuring itself takes too much of a call."""
@@ -84,9 +76,20 @@ def within_overhead(rows: Sequence[Difference]) -> list[str]:
     return [f"{names}: {text}; {LONGER}."] if names else []
 
 
+def in_pairs(rows: Sequence[Difference], sessions: int) -> list[str]:
+    """Say what was judged session by session, and how many there were."""
+    names = _names(row for row in rows if row.is_paired)
+    text = f"judged by the medians of {sessions} sessions of each side, which alternated"
+    return [f"{names}: {text}."] if names else []
+
+
 def of_one_run(rows: Sequence[Difference]) -> list[str]:
     """Say what a rank test of two runs does not know of the regressions that it has found."""
-    names = _names(r for r in rows if r.broken and r.p is not None and not r.is_emulated)
+    names = _names(
+        row
+        for row in rows
+        if row.broken and row.p is not None and not (row.is_emulated or row.is_paired)
+    )
     text = (
         "one run on each side says nothing of what differs from run to run, such as the CPU's "
         "clock, where code and data lie, other programs; before you believe it, run both again "

@@ -10,7 +10,14 @@ from pathlib import Path
 from boardprof.history.reference import storable
 from boardprof.history.run import HistoryError
 
-__all__ = ["first_commit", "git_output", "has_branch", "remote_url", "repository_path"]
+__all__ = [
+    "first_commit",
+    "git_environment",
+    "git_output",
+    "has_branch",
+    "remote_url",
+    "repository_path",
+]
 
 _TIMEOUT_S = 10.0  # a machine may stand still for seconds
 _FOLDERS = {"GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
@@ -36,7 +43,6 @@ def git_output(folder: str | Path, *words: str) -> str | None:
     Raises:
         HistoryError: it has not ended after two seconds.
     """
-    inherited = {name: value for name, value in os.environ.items() if name not in _FOLDERS}
     try:
         done = subprocess.run(
             ["git", *words],
@@ -44,7 +50,7 @@ def git_output(folder: str | Path, *words: str) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TIMEOUT_S,
-            env={**inherited, **_QUIETLY},
+            env=git_environment(),
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -56,6 +62,12 @@ def git_output(folder: str | Path, *words: str) -> str | None:
     except OSError:
         return None
     return os.fsdecode(done.stdout) if done.returncode == 0 else None  # names need not be UTF-8
+
+
+def git_environment() -> dict[str, str]:
+    """Return the environment for git: nothing leads it elsewhere, and it asks nobody."""
+    inherited = {name: value for name, value in os.environ.items() if name not in _FOLDERS}
+    return {**inherited, **_QUIETLY}
 
 
 def repository_path(folder: str | Path) -> str | None:

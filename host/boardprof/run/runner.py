@@ -53,7 +53,7 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     data = read_plan_data(plan.arguments, plan.expect, plan.tolerance, plan.save_output, names)
     wanted = WantedMetrics(plan.metrics, len(specs))
     settings = with_each_setting(replace(plan, data=data, wanted=wanted))
-    listener = replace(listener, on_note=_once(listener.on_note))
+    listener = replace(listener, on_note=once(listener.on_note))
     findings = Findings(names)
     interrupted = False
     try:
@@ -77,7 +77,7 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     return Outcome(report, tuple(failures), interrupted)
 
 
-def _once(on_note: Note) -> Note:
+def once(on_note: Note) -> Note:
     noted: set[str] = set()
 
     def note(text: str) -> None:

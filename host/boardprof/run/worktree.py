@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A commit beside the working tree: ``--ab-rev REV`` measures both."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from boardprof.errors import UsageError
+from boardprof.history.repository import git_environment, git_output
+from boardprof.run.plan import Plan
+
+__all__ = ["Worktree", "worktree_of"]
+
+_TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """A commit's files.
+
+    Attributes:
+        top: of the working tree that the user is in.
+        folder: where the commit's files are.
+        commit: its id.
+    """
+
+    top: Path
+    folder: Path
+    commit: str
+
+    def inside(self, path: str | Path) -> Path:
+        """Return where a path of the working tree is in the commit; others stay, as absolute."""
+        whole = Path(path).absolute()
+        real = whole.parent.resolve() / whole.name
+        if real.resolve() == self.top:
+            return self.folder
+        return self.folder / real.relative_to(self.top) if real.is_relative_to(self.top) else real
+
+    def plan(self, plan: Plan) -> Plan:
+        """Return a plan that measures the commit's files with the data of the working tree."""
+        code = replace(
+            plan.code,
+            sources=tuple(self.inside(path) for path in plan.code.sources),
+            includes=tuple(self.inside(path) for path in plan.code.includes),
+        )
+        return replace(
+            plan,
+            target=f"{self.inside(plan.path or '.')}:{plan.function}",
+            values=tuple(map(_with_whole_path, plan.values)),
+            expect=(),
+            save_output=None,
+            code=code,
+        )
+
+
+def _with_whole_path(value: str) -> str:
+    """Return ``NAME=@FILE`` with a file that is found from anywhere; other values as they are."""
+    name, mark, file = value.partition("=@")
+    return f"{name}=@{os.path.abspath(file)}" if mark else value
+
+
+@contextlib.contextmanager
+def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
+    """Lend a worktree of a commit, which is gone afterwards.
+
+    Args:
+        folder: in the repository.
+        revision: a commit, a branch or whatever else git knows.
+
+    Raises:
+        UsageError: there is no repository, or no such commit; or git cannot check it out.
+    """
+    top = git_output(folder, "rev-parse", "--show-toplevel")
+    if not top:
+        raise UsageError(f"There is no git repository here, so no {revision}.", hint="--ab FLAGS")
+    told = git_output(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+    if not told or revision.startswith("-"):
+        raise UsageError(f"git knows no commit {revision!r}.", hint="git log --oneline")
+    with tempfile.TemporaryDirectory(prefix="boardprof-") as made:
+        place = Path(made).resolve() / "tree"
+        _git(folder, "worktree", "add", "--quiet", "--detach", str(place), told.strip())
+        try:
+            yield Worktree(Path(top.removesuffix("\n")).resolve(), place, told.strip())
+        finally:
+            _git(folder, "worktree", "remove", "--force", str(place))
+
+
+def _git(folder: Path, *words: str) -> None:
+    """Run git for as long as a large checkout takes.
+
+    Raises:
+        UsageError: it fails.
+    """
+    try:
+        done = subprocess.run(
+            ["git", *words],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            env=git_environment(),
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"git {words[0]} {words[1]} fails: {error}.") from error
+    if done.returncode != 0:
+        raise UsageError(f"git {words[0]} {words[1]} fails: {done.stderr.strip()}")
