@@ -16,6 +16,7 @@ from boardprof.stats.groups import SHARES, GroupSummary, summaries
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison, Difference, Unjudged
+    from boardprof.pytest_plugin.turns import Other
 
 __all__ = ["Gate", "Verdict", "check_counted", "check_limits", "check_rules"]
 
@@ -57,8 +58,12 @@ class Gate:
     allow: Sequence[str] = ()
     is_baseline_required: bool = False
 
-    def judge(self, report: Report) -> Verdict:
+    def judge(self, report: Report, other: Other | None = None) -> Verdict:
         """Hold a test's Report against it.
+
+        Args:
+            report: of one call.
+            other: what was measured in turns with it, in place of the baseline; None: nothing.
 
         Raises:
             UnknownNameError: a limit's metric was not counted.
@@ -67,11 +72,10 @@ class Gate:
         groups = summaries(report)
         uncounted = [*self._uncounted(groups)]
         failures = [*self._over_limit(groups), *uncounted]
-        if self.baseline is None or uncounted:
+        if uncounted or (self.baseline is None and other is None):
             return Verdict(tuple(failures), ())
-        name, earlier = self.baseline
         is_ruled = bool(self.rules)
-        common = part_about(earlier, report, any_board="board" in self.allow)
+        name, common = self._before(report, other)
         if common is None:
             names = ", ".join(dict.fromkeys(each.key.name for each in groups))
             text = f"{name} has no such run of {names} by this test"
@@ -80,7 +84,13 @@ class Gate:
         from boardprof.comparison.compare import compare
 
         found = compare(
-            common, report, self.rules, allow=self.allow, before_name=name, after_name="now"
+            common,
+            report,
+            self.rules,
+            allow=self.allow if other is None else (*self.allow, *other.allow),
+            before_name=name,
+            after_name="now",
+            sessions=1 if other is None else other.sessions,
         )
         if found.regressed:
             broken = ", ".join(f"{row.rule}" for row in found.regressions)
@@ -94,6 +104,13 @@ class Gate:
             is_ruled=is_ruled,
             rows=() if is_ruled else found.rows,
         )
+
+    def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None]:
+        """Return the name of the older side, and what of it is about the same; None: nothing."""
+        held = self.baseline if other is None else (other.name, other.report)
+        assert held is not None
+        name, earlier = held
+        return name, part_about(earlier, report, any_board="board" in self.allow)
 
     def _required(self, texts: Sequence[str]) -> Iterator[str]:
         """Yield what could not be compared, or not be judged, where that is a failure."""

@@ -24,9 +24,10 @@ class Measured(Mapping[str, Summary]):
         outputs: by parameter name, what one call wrote.
     """
 
-    def __init__(self, measurement: Measurement) -> None:
-        """Summarise a measurement."""
-        self.report = assemble([measurement])
+    def __init__(self, *measurements: Measurement) -> None:
+        """Summarise a measurement, or its sessions."""
+        measurement = measurements[-1]
+        self.report = assemble(measurements)
         self.result = measurement.result
         self.outputs: Mapping[str, Any] = measurement.outputs
         self._board = measurement.device.name

@@ -33,6 +33,8 @@ class Options:
         baud: of a serial port.
         baseline: what to compare with: a run of the history, or a file; None: nothing.
         new_baseline: the baseline file to be written; None: none is.
+        ab_flags: two settings of compiler flags to be measured in turns; None: none are.
+        ab_revision: the commit to be measured in turns with the working tree; None: none is.
         rules: what a change must not break, where a test's marker has none.
         allow: mismatches to compare in spite of.
         json_file: where the Report of all tests is written.
@@ -56,6 +58,8 @@ class Options:
     is_required: bool
     is_baseline_required: bool = False
     new_baseline: Path | None = None
+    ab_flags: str | None = None
+    ab_revision: str | None = None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -72,6 +76,13 @@ def add_options(parser: pytest.Parser) -> None:
         action="store_true",
         help="Write the file of --bp-baseline in place of comparing with it.",
     )
+    add(
+        "--bp-ab",
+        metavar='"FLAGS|FLAGS"',
+        help="Measure with each of two settings of compiler flags in turns, and compare them: "
+        "--bp-ab='-O2|-O3'.",
+    )
+    add("--bp-ab-rev", metavar="REV", help="Likewise, the commit REV and the working tree.")
     add(
         "--bp-fail-if",
         action="append",
@@ -135,8 +146,15 @@ def read_options(config: pytest.Config) -> Options:
         raise pytest.UsageError(f"board is {boards!r}, which is no name of a board")
     rules = config.getoption("--bp-fail-if") or ()
     baseline, new_baseline = _baseline(config)
+    flags, revision = config.getoption("--bp-ab"), config.getoption("--bp-ab-rev")
+    others = (baseline, new_baseline, flags, revision)
+    if sum(each is not None for each in (baseline, flags, revision)) > 1:
+        raise pytest.UsageError(
+            "--bp-compare, --bp-baseline, --bp-ab and --bp-ab-rev all say what to compare with: "
+            "give one of them"
+        )
     for name, given in (("fail-if", rules), ("require-baseline", _is_required(config))):
-        if given and baseline is new_baseline is None:
+        if given and all(each is None for each in others):
             raise pytest.UsageError(
                 f"--bp-{name} is about a change: --bp-baseline FILE or --bp-compare RUN says from "
                 "what"
@@ -160,6 +178,8 @@ def read_options(config: pytest.Config) -> Options:
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=_is_required(config),
         new_baseline=new_baseline,
+        ab_flags=flags,
+        ab_revision=revision,
     )
 
 

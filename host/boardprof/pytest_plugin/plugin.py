@@ -116,6 +116,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
                 options.is_baseline_required,
             ),
             {name: words[name] for name in MEASURING if name in words},
+            session.turns,
         )
     request.node.stash[_PROFILER] = profiler
     yield profiler

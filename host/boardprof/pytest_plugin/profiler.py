@@ -13,6 +13,7 @@ from boardprof.pytest_plugin.boards import Boards, Wanted
 from boardprof.pytest_plugin.gate import Gate, Verdict
 from boardprof.pytest_plugin.measured import Measured
 from boardprof.pytest_plugin.row_label import numbered
+from boardprof.pytest_plugin.turns import Turns
 from boardprof.report.measurement import Measurement
 
 __all__ = ["Profiler"]
@@ -36,6 +37,7 @@ class Profiler:
         label: str,
         gate: Gate,
         defaults: Mapping[str, Any],
+        turns: Turns | None = None,
     ) -> None:
         """Measure nothing yet.
 
@@ -46,6 +48,7 @@ class Profiler:
             label: of the rows: the test's.
             gate: what is to be kept.
             defaults: of ``warmup``, ``repeat``, ``number`` and ``metrics``, from the marker.
+            turns: measures in turns with other code; None: there is none.
         """
         self._boards = boards
         self._wanted = wanted
@@ -53,6 +56,7 @@ class Profiler:
         self._label = label
         self._gate = gate
         self._defaults = defaults
+        self._turns = turns
         self.measurements: list[Measurement] = []
         self.sources: dict[Path, None] = {}
         self.compiled: dict[Path, None] = {}
@@ -92,22 +96,31 @@ class Profiler:
         )
         sources = (self._folder / path,) if colon else self._wanted.sources
         wanted = replace(self._wanted, sources=tuple(sources), options=build)
-        with self._boards.board(wanted) as board:
-            try:
-                measured = board.measure(function, *args, **{**self._defaults, **options})
-            except DeviceError:
-                self._boards.forget(wanted)
-                raise
-        measured = replace(measured, label=self._label_for(measured))
-        self.measurements.append(measured)
+
+        def measure(wanted: Wanted) -> Measurement:
+            with self._boards.board(wanted) as board:
+                try:
+                    return board.measure(function, *args, **{**self._defaults, **options})
+                except DeviceError:
+                    self._boards.forget(wanted)
+                    raise
+
+        other = None
+        if self._turns is None:
+            sessions = [measure(wanted)]
+        else:
+            other, sessions = self._turns.measured(wanted, self._folder, measure)
+        label = self._label_for(sessions[0])
+        sessions = [replace(each, label=label) for each in sessions]
+        self.measurements += sessions
         self.sources |= dict.fromkeys(wanted.sources)
         self.compiled |= dict.fromkeys(self._boards.compiled.get(wanted, ()))
-        found = Measured(measured)
-        self.verdicts.append(self._gate.judge(found.report))
+        found = Measured(*sessions)
+        self.verdicts.append(self._gate.judge(found.report, other))
         return found
 
     def _label_for(self, measured: Measurement) -> str:
         """Return the test's label; with a number, if it has measured such before."""
         such = (measured.function, measured.arguments)
-        before = sum((each.function, each.arguments) == such for each in self.measurements)
-        return numbered(self._label, before + 1)
+        before = {m.label for m in self.measurements if (m.function, m.arguments) == such}
+        return numbered(self._label, len(before) + 1)

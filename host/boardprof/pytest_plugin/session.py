@@ -18,6 +18,7 @@ from boardprof.pytest_plugin.telling import renamed
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Boards
     from boardprof.pytest_plugin.gate import Verdict
+    from boardprof.pytest_plugin.turns import Turns
     from boardprof.report.measurement import Measurement
     from boardprof.report.report import Report
 
@@ -60,6 +61,7 @@ class Session:
         self.skipped: dict[str, str] = {}
         self.changes = ""
         self._boards: Boards | None = None
+        self._turns: Turns | None = None
         self._baseline: tuple[str, Report] | None = None
         self._is_asked_for: Callable[[str], bool] = lambda label: False
 
@@ -71,6 +73,18 @@ class Session:
 
             self._boards = Boards(self.options)
         return self._boards
+
+    @property
+    def turns(self) -> Turns | None:
+        """What measures in turns with other code; None: nothing does."""
+        options = self.options
+        if self._turns is None and (options.ab_flags or options.ab_revision) is not None:
+            from boardprof.pytest_plugin.turns import Turns
+
+            self._turns = Turns(
+                self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision
+            )
+        return self._turns
 
     @property
     def baseline(self) -> tuple[str, Report] | None:
@@ -245,6 +259,8 @@ class Session:
         """End what was started."""
         if self._boards is not None:
             self._boards.close()
+        if self._turns is not None:
+            self._turns.close()
 
 
 def _check_boards(names: Iterable[str]) -> None:

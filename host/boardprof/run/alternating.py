@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BoardprofError, UsageError
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.sweep import effective_flags
 from boardprof.report.report import Report
 from boardprof.run.measuring import Listener
 from boardprof.run.plan import Plan, boards_of, with_each_setting
 from boardprof.run.runner import Outcome, once, run_plan
 
-__all__ = ["SESSIONS", "Alternated", "Side", "run_in_turns", "sides_of_flags"]
+__all__ = ["SESSIONS", "Alternated", "Side", "run_in_turns", "sessions_on", "sides_of_flags"]
+__all__ += ["turns", "two_settings"]
 
 SESSIONS = 10
 """Of each side, where samples vary. Ten pairs that all go one way have p = 0.002."""
@@ -58,18 +60,28 @@ def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
     Raises:
         UsageError: there are not two, or nothing that could be compiled with them.
     """
+    with_each_setting(replace(plan, sweep="-g"))  # what a sweep needs, this needs
+    before, after = (
+        Side(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
+    )
+    return before, after
+
+
+def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions]]:
+    """Return how code is built with each of two settings of flags, and what output calls them.
+
+    Raises:
+        UsageError: there are not two.
+    """
     texts = flags.split("|")
     if len(texts) != 2:
         raise UsageError(f"--ab {flags!r} is not two settings of flags.", hint="--ab '-O2|-O3'")
-    (built,) = with_each_setting(replace(plan, sweep="-g"))  # what a sweep needs, this needs
-    base = f"{plan.code.optimize} {plan.code.cflags}"
-    found = [effective_flags(f"{base} {text}") for text in texts]
-    code = [replace(built.code, cflags=each) for each in found]
+    found = [effective_flags(f"{code.optimize} {code.cflags} {text}") for text in texts]
     names = found if found[0] != found[1] else [f"{found[0]} (A)", f"{found[1]} (B)"]
-    before, after = (
-        Side(replace(plan, code=each), name) for each, name in zip(code, names, strict=True)
-    )
-    return before, after
+    return [
+        (name, replace(code, optimize="", cflags=each))
+        for name, each in zip(names, found, strict=True)
+    ]
 
 
 def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
@@ -82,22 +94,28 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
         UsageError: a plan makes no sense.
     """
     specs = boards_of(after.plan)
-    is_same_again = after.plan.port is None and all(map(_is_emulator, specs))
-    sessions = 1 if is_same_again else SESSIONS
+    sessions = sessions_on(specs, after.plan.port)
     listener = replace(listener, on_note=once(listener.on_note))
     outcomes: tuple[list[Outcome], list[Outcome]] = ([], [])
-    for number in range(sessions):
-        turns = [(before, outcomes[0]), (after, outcomes[1])]
-        for side, found in turns if number % 2 == 0 else turns[::-1]:
-            with contextlib.nullcontext() if side.folder is None else contextlib.chdir(side.folder):
-                found.append(run_plan(side.plan, listener))
-            if found[-1].interrupted or found[-1].failures:
-                return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), number + 1)
+    for turn in turns(sessions):
+        side, found = (before, after)[turn], outcomes[turn]
+        with contextlib.nullcontext() if side.folder is None else contextlib.chdir(side.folder):
+            found.append(run_plan(side.plan, listener))
+        if found[-1].interrupted or found[-1].failures:
+            break
     return Alternated(_joined(outcomes[0]), _joined(outcomes[1]), sessions)
 
 
-def _is_emulator(spec: BoardSpec) -> bool:
-    return spec.clock.kind == "simulated" or spec.clock.emulated
+def turns(sessions: int) -> Iterator[int]:
+    """Yield whose turn it is, 0 or 1: pair by pair, and each pair begins with the other one."""
+    for number in range(sessions):
+        yield from (0, 1) if number % 2 == 0 else (1, 0)
+
+
+def sessions_on(specs: Iterable[BoardSpec], port: str | None) -> int:
+    """Return how many sessions of each side it takes; ``port`` is where the board is, if it is."""
+    are_emulators = all(spec.clock.kind == "simulated" or spec.clock.emulated for spec in specs)
+    return 1 if port is None and are_emulators else SESSIONS
 
 
 def _joined(outcomes: Sequence[Outcome]) -> Outcome:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from boardprof.errors import UsageError
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.history.repository import git_environment, git_output
 from boardprof.run.plan import Plan
 
@@ -44,18 +45,21 @@ class Worktree:
 
     def plan(self, plan: Plan) -> Plan:
         """Return a plan that measures the commit's files with the data of the working tree."""
-        code = replace(
-            plan.code,
-            sources=tuple(self.inside(path) for path in plan.code.sources),
-            includes=tuple(self.inside(path) for path in plan.code.includes),
-        )
         return replace(
             plan,
             target=f"{self.inside(plan.path or '.')}:{plan.function}",
             values=tuple(map(_with_whole_path, plan.values)),
             expect=(),
             save_output=None,
-            code=code,
+            code=self.code(plan.code),
+        )
+
+    def code(self, code: BuildOptions) -> BuildOptions:
+        """Return how the commit's files are built."""
+        return replace(
+            code,
+            sources=tuple(self.inside(path) for path in code.sources),
+            includes=tuple(self.inside(path) for path in code.includes),
         )
 
 
