@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.cli import main
+from boardprof.cli.bisect import for_bisect
 from boardprof.report.report_file import write_report
 from tests.cli.command import BOARDPROF, boardprof
 from tests.support import git, requires_tool
@@ -77,6 +78,12 @@ def test_without_bisect_the_exit_codes_are_ours(world: Path) -> None:
     assert "REGRESSION (instructions:max>0)" in done.out
     assert "Before: #1 (saved as good)" in done.out
     assert "After:  this run" in done.out
+
+
+def test_of_all_exit_codes_git_sees_those_that_it_knows() -> None:
+    """Also of one that nobody foresaw: from 128 on `git bisect run` stops (git-bisect(1))."""
+    ours = (0, 1, 2, 3, 4, 5, 6, 7, 8, 70, 130)
+    assert [for_bisect(code) for code in ours] == [0, 1, *[125] * 8, 130]
 
 
 def test_what_cannot_be_judged_here_is_neither_good_nor_bad(

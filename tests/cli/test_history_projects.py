@@ -182,6 +182,12 @@ def test_a_project_is_its_first_remote_however_it_is_reached_and_no_token_is_kep
     assert run.project == "github.com/ada/fir"
 
 
+def test_a_project_that_gets_a_remote_keeps_its_runs(two: World) -> None:
+    two.git("ours", "remote", "add", "origin", "https://github.com/ada/fir")
+    assert (two.found("ours", "before"), two.found("ours", "main")) == (1, 2)
+    assert two.measured("ours", "f.c:twice").project == "github.com/ada/fir"
+
+
 def test_a_project_can_be_named_by_a_setting_or_the_environment(
     two: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

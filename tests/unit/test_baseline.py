@@ -217,3 +217,13 @@ def test_counts_of_any_size_stay_whole() -> None:
     large = 2**80 + 1
     (row,) = read(render_baseline(report_of({"instructions": [Count(large)]}))).calls
     assert row["instructions"] == Count(large)
+
+
+def test_a_file_that_was_formatted_anew_is_still_one(tmp_path: Path) -> None:
+    file = tmp_path / "base.json"
+    content = json.loads(render_baseline(REPORTS["noisy"]))
+    file.write_text(json.dumps(content, sort_keys=True))
+    assert len(read_report(str(file)).calls) == 12
+    named = report_of({"instructions": [5]}, name="boardprof.baseline")
+    file.write_text(named.json())
+    assert read_report(str(file)) == named

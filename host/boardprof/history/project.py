@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,6 +19,7 @@ __all__ = ["Project", "id_of_url", "project_of"]
 _LONGEST_CHAIN = 8
 """Of clones of clones on one machine."""
 
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _LIKE_SCP = re.compile(r"(?:[^/@]+@)?(?P<host>\[[^\]]+\]|[^/:]{2,}):(?P<path>.*)")
 """``[USER@]HOST:PATH``, as ssh has it (git-clone(1), "GIT URLS"); C: is a disk."""
 
@@ -31,14 +33,27 @@ class Project:
             URL, else the first commit.
         place: of its repository here, which is the id of runs that former versions have kept, and
             of those before the first commit; "" where it is in none.
+        folder: in it.
     """
 
     id: str
     place: str = ""
+    folder: str | Path = ""
 
     def has(self, id: str) -> bool:
-        """Tell whether a run's project is this one; one of no project is everybody's."""
-        return id in ("", self.id, self.place)
+        """Tell whether a run's project is this one; one of no project is everybody's.
+
+        Raises:
+            HistoryError: git does not answer.
+        """
+        if id in ("", self.id, self.place):
+            return True
+        return _COMMIT.fullmatch(id) is not None and id == self._first_commit
+
+    @cached_property
+    def _first_commit(self) -> str:
+        """The id of runs that were made before it had a remote."""
+        return first_commit(self.folder) if self.place else ""
 
 
 def project_of(folder: str | Path) -> Project | None:
@@ -50,8 +65,8 @@ def project_of(folder: str | Path) -> Project | None:
     place = repository_path(folder)
     named = storable(project_name())
     if named:
-        return Project(named, place or "")
-    return None if place is None else Project(_id(folder, place, _LONGEST_CHAIN), place)
+        return Project(named, place or "", folder)
+    return None if place is None else Project(_id(folder, place, _LONGEST_CHAIN), place, folder)
 
 
 def _id(folder: str | Path, place: str, chain: int) -> str:

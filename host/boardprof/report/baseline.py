@@ -22,6 +22,7 @@ is a list with one for each::
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar
@@ -36,6 +37,8 @@ __all__ += ["baseline_content", "is_baseline", "report_of_baseline"]
 BASELINE_KIND: Final = "boardprof.baseline"
 BASELINE_VERSION: Final = 1
 """Of the layout; it grows when a reader of the old one would be misled."""
+
+_BEGINNING: Final = re.compile(rf'\s*{{\s*"kind":\s*"{re.escape(BASELINE_KIND)}"')
 
 VALUES: Final = tuple(TAGS[kind] for kind in (Count, Duration, Percent, Ratio))
 """Keys of a measurement's values, by their kind of metric."""
@@ -60,8 +63,14 @@ T = TypeVar("T", dict[str, Any], list[Any], str, int)
 
 
 def is_baseline(text: str) -> bool:
-    """Tell whether a text is a baseline file rather than a Report's."""
-    return f'"{BASELINE_KIND}"' in text[:200]
+    """Tell whether a text is a baseline file rather than a Report's, also if it was formatted."""
+    if _BEGINNING.match(text) or f'"{BASELINE_KIND}"' not in text:
+        return _BEGINNING.match(text) is not None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("kind") == BASELINE_KIND
 
 
 def baseline_content(text: str) -> dict[str, Any]:

@@ -126,7 +126,8 @@ def git_state(
         told = git_output(place, *_STATUS)
         if told is None:
             return None
-        is_own = repository_path(folder) in (None, repository_path(place))
+        is_here = Path(place).resolve() == Path(folder).resolve()
+        is_own = is_here or repository_path(folder) in (None, repository_path(place))
         lines = told.splitlines()
         is_dirty = any(not line.startswith("#") for line in lines) or _has_untracked(files, sources)
     except HistoryError:
@@ -146,7 +147,8 @@ def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
     """Return the folder whose project a run is of."""
     with contextlib.suppress(HistoryError):
         files = [file for path in measured for file in _files(Path(path))]
-        if files and repository_path(folder) is None and project_of(folder) is None:
+        is_elsewhere = bool(files) and files[0].parent != Path(folder).resolve()
+        if is_elsewhere and repository_path(folder) is None and project_of(folder) is None:
             return files[0].parent
     return folder
 
