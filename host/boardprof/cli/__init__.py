@@ -26,7 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     0 ok, 1 regression, 2 usage or a file that is not one, 3 no, busy or denied board, 4 link,
     protocol or decode, 5 the board does not answer, 6 the function faulted or hung, 7 build or
-    missing toolchain, 8 no room for a file, 70 an error in boardprof itself, 130 interrupted.
+    missing toolchain, 8 no room for a file, 70 an error in boardprof itself, 130 interrupted. With
+    ``--bisect`` it is 0, 1 or 125.
 
     Args:
         arguments: None: those of the process, which has no other purpose then: while it begins and

@@ -82,7 +82,7 @@ def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
     """
     top = git_output(folder, "rev-parse", "--show-toplevel")
     if not top:
-        raise UsageError(f"There is no git repository here, so no {revision}.", hint="--ab FLAGS")
+        raise UsageError(f"{folder} is not in a git repository.", hint="--ab '-O2|-O3' needs none")
     told = git_output(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not told or revision.startswith("-"):
         raise UsageError(f"git knows no commit {revision!r}.", hint="git log --oneline")
