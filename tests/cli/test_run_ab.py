@@ -129,6 +129,17 @@ def test_a_commit_that_does_not_build_is_named(project: Path) -> None:
     assert f"error: HEAD ({commit[:8]}): " in done.err
 
 
+def test_a_commit_without_the_file_is_named(project: Path) -> None:
+    git(project, "checkout", "-q", "--orphan", "other")
+    git(project, "rm", "-rqf", "--cached", ".")
+    git(project, "commit", "-q", "--allow-empty", "-m", "nothing")
+    command = ("run", "-q", "-b", "native", *TARGET, "--ab-rev", "other")
+    done = boardprof(*command, folder=project / "src")
+    assert done.code == 2
+    assert "error: other (" in done.err
+    assert "work.c" in done.err
+
+
 def spin() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     while True:

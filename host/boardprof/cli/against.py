@@ -103,7 +103,8 @@ class Against:
         here = Path.cwd()
         with worktree_of(here, self._revision) as tree:
             name = f"{self._revision} ({tree.commit[:8]})"
-            before = Side(tree.plan(plan), name, tree.inside(here))
+            folder = tree.inside(here)
+            before = Side(tree.plan(plan), name, folder if folder.is_dir() else tree.folder)
             yield before, Side(plan, "the working tree")
 
     def compare(self, report: Report) -> list[BoardprofError]:

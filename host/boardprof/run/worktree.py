@@ -92,7 +92,8 @@ def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
         try:
             yield Worktree(Path(top.removesuffix("\n")).resolve(), place, told.strip())
         finally:
-            _git(folder, "worktree", "remove", "--force", str(place))
+            with contextlib.suppress(UsageError):  # git forgets it by itself when it is gone
+                _git(folder, "worktree", "remove", "--force", str(place))
 
 
 def _git(folder: Path, *words: str) -> None:
