@@ -516,13 +516,13 @@ def test_a_run_of_which_every_column_is_damaged_is_listed_and_can_be_removed(
     history: History, value: str
 ) -> None:
     for number in (1, 2):
-        history.save(report(number), "base", git=GitState("3f2a91c0", "main", False, "/home/me"))
+        history.save(report(number), "base", git=GitState("3f2a91c0", "main", False))
     with closing(sqlite3.connect(history.path)) as file:
         file.execute("PRAGMA writable_schema = 1")  # as a damaged disk, it asks for no permission
         file.execute("UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '')")
         file.commit()
     columns = ["time", "name", "command", "git_commit", "git_branch", "git_dirty", "version"]
-    columns += ["rows", "contents", "report", "git_repository", "started_in", "failed"]
+    columns += ["rows", "contents", "report", "git_repository", "started_in", "project", "failed"]
     with closing(sqlite3.connect(history.path)) as file:
         for column in columns:
             file.execute(f"UPDATE runs SET {column} = {value} WHERE id = 2")

@@ -183,6 +183,11 @@ def _entry(columns: _Columns, found: Sequence[GroupSummary], source: Source) -> 
     entry: Entry = {name: text for name, text in texts.items() if text}
     if compilers := kept.get("compilers"):
         entry["compilers"] = sorted(map(str, compilers))
+    if isinstance(libc := kept.get("libc"), str):
+        entry["C library"] = libc
+    interrupts = kept.get("interrupts")
+    if isinstance(interrupts, Mapping) and interrupts.get("masked") is True:
+        entry["interrupts"] = "masked"
     entry |= {"samples": columns.samples(key), "calls": columns.value(key, "Count")}
     entry |= _course(found)
     for name in sorted({source.clock(each.metric) for each in found if each.overhead.taken}):
@@ -202,7 +207,7 @@ def _course(found: Sequence[GroupSummary]) -> Entry:
     """Return which calls exact samples are of, where they are not all alike."""
     for each in found:
         if each.is_deterministic and each.course and not each.summary.is_exact:
-            _, warmup, before, _, *replies = each.course
+            _, warmup, before, _, _, *replies = each.course
             return {"warm-up": warmup, "calls before": before, "replies": replies}
     return {}
 

@@ -173,6 +173,8 @@ def _measurement(entry: Mapping[str, Any], facts: Mapping[str, Any], at: str) ->
         "label": entry.get("label", ""),
         "flags": entry.get("sweep", entry.get("flags")),
         "compilers": _need(entry.get("compilers", []), list, f"{at}.compilers"),
+        "libc": entry.get("C library"),
+        "interrupts": {"masked": entry.get("interrupts") == "masked"},
     }
     overheads = _need(entry.get("overhead", {}), dict, f"{at}.overhead")
     doubts = _need(entry.get("doubt", {}), dict, f"{at}.doubt")
