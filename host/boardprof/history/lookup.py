@@ -119,7 +119,8 @@ def all_runs(
 
     That is by time: a run that was made elsewhere and imported now is as old as it is.
     """
-    statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY time IS NULL DESC, time DESC, id DESC"
+    order = "time IS NULL DESC, time DESC, id DESC"  # a damaged one is seen
+    statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY {order}"
     return map(_run, file.execute(statement, values))
 
 
