@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgpack
@@ -11,6 +13,7 @@ import pytest
 
 from boardprof.errors import (
     BoardprofError,
+    BoardTimeoutError,
     BusyError,
     CheckFailedError,
     FrameError,
@@ -104,6 +107,41 @@ def test_progress_comes_before_the_result() -> None:
         opened.open()
         result = opened.call(5, on_progress=lambda done, total: seen.append((done, total)))
     assert (result.value, seen) == (7, [(3, 10), (3, 10)])
+
+
+@pytest.mark.parametrize(
+    "done_and_total",
+    [lambda turn: (3, 10), lambda turn: (turn % 3, 10), lambda turn: (turn, 5)],
+    ids=["the-same", "up-and-down", "beyond-the-total"],
+)
+def test_progress_for_ever_that_does_not_advance_ends_with_the_time_out(
+    done_and_total: Callable[[int], tuple[int, int]],
+) -> None:
+    def for_ever(_: bytes) -> Iterator[Answer]:
+        for turn in itertools.count():
+            yield FrameKind.PROGRESS, msgpack.packb(done_and_total(turn))
+            time.sleep(0.02)
+
+    with fake_agent(for_ever) as port:
+        opened = Session(connect_tcp(port, 1.0), timeout_s=0.5)
+        opened.open()
+        with pytest.raises(BoardTimeoutError, match=r"did not answer fir for 0\.5 s"):
+            opened.call(5, name="fir")
+        opened.close()
+
+
+def test_progress_that_advances_renews_the_time_out() -> None:
+    def slow(_: bytes) -> Iterator[Answer]:
+        for done in range(8):  # 1.6 s in all
+            yield FrameKind.PROGRESS, msgpack.packb((done, 8))
+            time.sleep(0.2)
+        yield FrameKind.RESULT, b"\x07"
+
+    with fake_agent(slow) as port:
+        opened = Session(connect_tcp(port, 1.0), timeout_s=1.2)
+        opened.open()
+        assert opened.call(5, name="fir").value == 7
+        opened.close()
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc0", b"\x91\x01", b"\x92\xa1a\xa1b"])

@@ -106,7 +106,8 @@ class Line:
             body: of the frame.
             on_progress: see `OnProgress`.
             name: for messages.
-            silence_s: longest silence of the board. PROGRESS ends a silence.
+            silence_s: longest silence of the board. PROGRESS ends a silence if more is done than
+                before.
 
         Raises:
             UsageError: another thread is at it, or the line is of the process that forked this one.
@@ -155,15 +156,20 @@ class Line:
             return _RESULT, result, 1, now - begin
         events = self._take(data, now, deadline, silence_s)
         overdue = Overdue(self.limit_s, self._board_s, now)
+        most_done = -1
         while True:
             for event in events:
                 if isinstance(event, Reply):
                     self._end_call(now)
                     return event.kind, event.body, event.sent, now - begin
-                deadline = now + silence_s
-                overdue.renew(now)
+                done, total = _progress(name, event)
+                if most_done < done <= total:  # else a board could hold us for ever
+                    most_done = done
+                    deadline = now + silence_s
+                    overdue.renew(now)
                 self._follow(now)
-                _report(name, event, on_progress)
+                if on_progress is not None:
+                    on_progress(done, total)
             if self._has_printed:
                 self._has_printed = False
                 deadline = max(
@@ -363,9 +369,9 @@ class Line:
         self.transport.close()
 
 
-def _report(name: str, event: Progress, on_progress: OnProgress | None) -> None:
+def _progress(name: str, event: Progress) -> tuple[int, int]:
+    """Return how much of ``name`` is done, and how much there is in all."""
     fields = unpack_reply(f"{name} (its progress)", event.body)
     if not (isinstance(fields, list) and [type(field) for field in fields[:2]] == [int, int]):
         raise FrameError(f"The board told of its progress in {name} by {fields!r}.")
-    if on_progress is not None:
-        on_progress(fields[0], fields[1])
+    return fields[0], fields[1]

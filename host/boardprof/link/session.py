@@ -95,7 +95,8 @@ class Session:
 
         Args:
             transport: the line to the board; closed with the session.
-            timeout_s: longest silence of the board. PROGRESS ends a silence.
+            timeout_s: longest silence of the board. PROGRESS ends a silence if more is done than
+                before.
             claim: who we are, and whether we want the board although another host has it
                 (SPEC.md 3.3); stands behind HELLO's own fields.
             on_console: gets each line that the board prints beside its frames, as it comes.
