@@ -49,8 +49,8 @@ _GUARD = "bp.guard"
 _GRACE_S = 5.0
 """How much later than its limit a board may say that it has stopped a call."""
 
-_PATIENCE = 20
-"""A function that prints all the time slows an emulator down more than `time_scale` says."""
+_WALL_S = 30.0
+"""Longest wall time of a call on an emulated board."""
 
 _HELLO_TIMEOUT_S = 10.0
 _LONGEST_S = 1e6
@@ -64,6 +64,7 @@ def connect(
     image: str | Path | None = None,
     baud: int | None = None,
     timeout_s: float | None = None,
+    wall_timeout_s: float | None = None,
     takeover: bool = False,
     key_file: str | Path | None = None,
     clock: str | None = None,
@@ -86,6 +87,9 @@ def connect(
             the board's clock, after which the board stops it; 10 s when None. On a board that does
             not guard its calls, the longest silence within one; 30 s when None. The handshake at a
             port has as long, 10 s when None; a board that is started has 10 s at least.
+        wall_timeout_s: the same in wall time, after which the host gives the call up, and ends the
+            emulator if it was started here. When None, 30 s on emulated boards, or more if
+            ``timeout_s`` is more than 10 s; none on others.
         takeover: take the board even if another host has it; that host is told by whom.
         key_file: file with the key that the agent at a TCP port asks for, readable by its owner
             alone. None takes the key from the environment variable BOARDPROF_KEY, if it is there.
@@ -112,8 +116,9 @@ def connect(
         spec = board_spec(board) if isinstance(board, str) else board
         spec = spec if port is None else spec.at_port()
     hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
-    if not 0 < hello_s <= _LONGEST_S:
-        raise UsageError(f"timeout_s={timeout_s} is out of range: above 0, to {_LONGEST_S:,.0f}.")
+    for name, given_s in (("timeout_s", timeout_s), ("wall_timeout_s", wall_timeout_s)):
+        if given_s is not None and not 0 < given_s <= _LONGEST_S:
+            raise UsageError(f"{name}={given_s} is out of range: above 0, to {_LONGEST_S:,.0f}.")
     if port is None:
         # To load an image and boot takes its time, however short a call shall be.
         hello_s = max(hello_s, _HELLO_TIMEOUT_S)
@@ -136,6 +141,7 @@ def connect(
         image=image,
         hello_s=hello_s,
         timeout_s=timeout_s,
+        wall_timeout_s=wall_timeout_s,
         takeover=takeover,
         clock=clock,
         behind=() if port is None or clock is not None else commands_behind(port),
@@ -152,6 +158,7 @@ def attach(
     image: str | Path | None = None,
     hello_s: float = _HELLO_TIMEOUT_S,
     timeout_s: float | None = None,
+    wall_timeout_s: float | None = None,
     takeover: bool = False,
     clock: str | None = None,
     behind: Sequence[Sequence[str]] = (),
@@ -180,8 +187,7 @@ def attach(
         spec = played_by(spec, behind)
         if clock is not None:
             spec = replace(spec, clock=replace(spec.clock, kind=clock, emulated=False))
-        session.timeout_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
-        guard_calls(session, dictionary, spec, timeout_s)
+        guard_calls(session, dictionary, spec, timeout_s, wall_timeout_s)
         layouts = layouts_for(spec.folder)
         board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
         if image is not None:
@@ -206,29 +212,48 @@ def _opened(session: Session, spec: BoardSpec, *, is_started: bool) -> Welcome:
 
 
 def guard_calls(
-    session: Session, dictionary: Dictionary, spec: BoardSpec, timeout_s: float | None
+    session: Session,
+    dictionary: Dictionary,
+    spec: BoardSpec,
+    timeout_s: float | None,
+    wall_timeout_s: float | None = None,
 ) -> None:
-    """Tell the board how long a call may take, and wait longer than that for each.
+    """Tell the board how long a call may take, and wait for each until that is surely over.
 
-    So it is the board that ends a call which hangs, and not the host that gives the board up. Does
-    nothing where the agent does not guard calls.
+    So it is the board that ends a call which hangs, and not the host that gives the board up. An
+    emulator may be too slow to come so far within the wall's limit, which is the host's.
 
     Args:
         session: that has begun.
         dictionary: what the board offers.
         spec: its description.
-        timeout_s: the limit, in seconds of the board's clock; see `DEFAULT_LIMIT_S` when None.
+        timeout_s: the limit, in seconds of the board's clock; see `DEFAULT_LIMIT_S` when None. Of
+            an agent that does not guard calls, the longest silence; see `DEFAULT_TIMEOUT_S`.
+        wall_timeout_s: the limit in wall time; see `connect`.
     """
     function = next((f for f in dictionary.functions if f.name == _GUARD), None)
+    limit_s: float | None = None
     if function is None:
-        return
-    limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
-    limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
-    # The limit is the functions' alone: this call takes as long as the line does.
-    session.call(function.id, msgpack.packb(limit_ms), 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
-    session.timeout_s = limit_s * spec.clock.time_scale + _GRACE_S
-    session.patience = _PATIENCE
-    session.limit_s = limit_s
+        surely_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
+    else:
+        limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
+        surely_s = limit_s * spec.clock.time_scale + _GRACE_S
+        limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
+        # The limit is the functions' alone: this call takes as long as the line does.
+        packed = msgpack.packb(limit_ms)
+        session.call(function.id, packed, 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
+    wall_s = wall_timeout_s
+    if wall_s is None and spec.clock.is_emulated:
+        is_long = timeout_s is not None and timeout_s > DEFAULT_LIMIT_S
+        wall_s = max(surely_s, _WALL_S) if is_long else _WALL_S
+    # A guarded emulator that prints is slower than its time_scale says, and its clock is looked at.
+    is_walls = wall_s is not None and (
+        wall_s <= surely_s or (spec.clock.is_emulated and limit_s is not None)
+    )
+    longest_s = wall_s if wall_s is not None and is_walls else surely_s
+    session.limit(
+        longest_s, limit_s=limit_s, surely_s=surely_s, wall_s=longest_s if is_walls else None
+    )
 
 
 def open_line(

@@ -23,7 +23,7 @@
     │   ├── DeviceEndedError        the program that is the board ended under way
     │   ├── DeviceFaultError        it trapped: bad address, division by zero, abort ...
     │   ├── DeviceBoundsError       it wrote before or behind an array of its arguments
-    │   ├── DeviceTimeoutError      it did not end in time, and the board stopped it
+    │   ├── DeviceTimeoutError      it did not end in time, and was stopped
     │   └── CheckFailedError        a check on the board did not hold
     ├── BuildError               7  firmware could not be built
     │   └── MissingToolError        a program needed for it is not installed
@@ -323,7 +323,10 @@ class DeviceBoundsError(DeviceError):
 
 
 class DeviceTimeoutError(DeviceError):
-    """The called code did not end within its limit, and the board stopped it."""
+    """The called code did not end within its limit.
+
+    Either the board has stopped it and goes on, or the host has ended the board's emulator.
+    """
 
     def __init__(
         self,
@@ -340,7 +343,8 @@ class DeviceTimeoutError(DeviceError):
         Args:
             message: what happened.
             code: the protocol's error code.
-            limit_s: how long it was allowed to take, in seconds of the board's clock.
+            limit_s: how long it was allowed to take, in seconds of the board's clock, or of wall
+                time where the host has ended the emulator after those.
             pc: of the instruction at which it was stopped; None if not known.
             location: ``pc`` in the sources; None if not known.
             hint: what to try.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TypeAlias
 
-__all__ = ["Show", "activity", "shown_by"]
+__all__ = ["Show", "activity", "shown_by", "waiting"]
 
 Show: TypeAlias = Callable[[str, int, "int | None"], None]
 """Called with (what, done, total); total None: nobody knows, and done is seconds since it began.
@@ -23,6 +23,9 @@ Show: TypeAlias = Callable[[str, int, "int | None"], None]
 """
 
 _TICK_S = 1.0
+
+_QUIET_S = 2
+"""A wait that is shorter is not shown: what was shown before tells more."""
 
 _show: ContextVar[Show | None] = ContextVar("boardprof_progress", default=None)
 
@@ -64,16 +67,55 @@ def activity(
 
 
 @contextlib.contextmanager
-def _ticking(show: Show, what: str, seconds: int | None) -> Iterator[None]:
-    began_s = time.monotonic()
-    ended = threading.Event()
+def waiting(what: str) -> Iterator[Callable[[], None]]:
+    """Show each second how long nothing has come, if that is long, while the context lasts.
+
+    Args:
+        what: is waited for, e.g. ``waiting for fir on qemu-rv32``.
+
+    Yields:
+        A function to call when something has come.
+    """
+    show = _show.get()
+    if show is None:
+        yield lambda: None
+        return
+    heard_s = time.monotonic()
+
+    def heard() -> None:
+        nonlocal heard_s
+        heard_s = time.monotonic()
 
     def tick() -> None:
-        while not ended.wait(_TICK_S):
-            passed = int(time.monotonic() - began_s)
-            show(what, passed if seconds is None else min(passed, seconds), seconds)
+        passed = int(time.monotonic() - heard_s)
+        if passed >= _QUIET_S:
+            show(what, passed, None)
 
-    thread = threading.Thread(target=tick, name="boardprof-progress", daemon=True)
+    with _each_second(tick):
+        yield heard
+
+
+@contextlib.contextmanager
+def _ticking(show: Show, what: str, seconds: int | None) -> Iterator[None]:
+    began_s = time.monotonic()
+
+    def tick() -> None:
+        passed = int(time.monotonic() - began_s)
+        show(what, passed if seconds is None else min(passed, seconds), seconds)
+
+    with _each_second(tick):
+        yield
+
+
+@contextlib.contextmanager
+def _each_second(tick: Callable[[], None]) -> Iterator[None]:
+    ended = threading.Event()
+
+    def run() -> None:
+        while not ended.wait(_TICK_S):
+            tick()
+
+    thread = threading.Thread(target=run, name="boardprof-progress", daemon=True)
     thread.start()
     try:
         yield

@@ -14,7 +14,7 @@ import pytest
 from boardprof.metrics import Count, Duration
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
-from tests.cli.command import boardprof
+from tests.cli.command import BOARDPROF, FIXTURES, boardprof
 from tests.cli.terminal import WIDTH, on_terminal
 from tests.support import requires_tool
 
@@ -126,3 +126,17 @@ def test_a_bar_keeps_its_counts_and_the_remaining_time_beside_a_long_name() -> N
     drawn = re.findall(r"(a_func\S*)\.\.\. .*?   2/1000 \S*(\S:--|\d:\d\d)", STYLED.sub("", text))
     assert code == 0
     assert drawn
+
+
+def test_a_line_counts_up_while_a_slow_board_does_not_answer() -> None:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    target = f"{FIXTURES / 'endless.c'}:b_endless"
+    run = ("run", "-b", "qemu-rv32", target, "--wall-timeout", "6")
+    code, text = on_terminal(*run, environment={"TERM": "xterm"}, both=True)
+    assert code == 6
+    seconds = re.findall(r"waiting for b_\w*\.\.\., (\d+) s", STYLED.sub("", text))
+    counted = [int(each) for each in seconds]
+    assert counted == sorted(counted)
+    assert len({*counted}) >= 3, text
+    assert text.index("error: b_endless did not end within 6 s of wall time") > text.rindex("wait")

@@ -10,7 +10,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.board.info import board_info, info_text
-from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_file import BoardSpec, ClockSpec
 from boardprof.boards.finding import board_spec
 from boardprof.boards.guard import GuardSpec
 from boardprof.connection import connect, guard_calls
@@ -45,6 +45,33 @@ def test_the_host_waits_for_the_limit_in_wall_time_and_five_seconds_more() -> No
         assert board.session.timeout_s == 7.5 + 5.0
 
 
+@pytest.mark.parametrize(
+    ("timeout_s", "wall_timeout_s", "waits_s"),
+    [
+        (None, None, 30.0),
+        (0.5, None, 30.0),
+        (10.0, None, 30.0),
+        (11.0, None, 11 * 120 + 5.0),
+        (None, 7.0, 7.0),
+        (11.0, 7.0, 7.0),
+        (0.5, 700.0, 700.0),
+    ],
+)
+def test_an_emulated_board_is_waited_for_by_the_wall_30_s_unless_more_is_asked_for(
+    timeout_s: float | None, wall_timeout_s: float | None, waits_s: float
+) -> None:
+    spec = dataclasses.replace(board_spec("native"), clock=ClockSpec("simulated", 120.0))
+    with connect(spec, timeout_s=timeout_s, wall_timeout_s=wall_timeout_s) as board:
+        assert board.session.timeout_s == waits_s
+
+
+def test_a_limit_in_wall_time_ends_the_wait_for_a_real_board_only_if_it_is_shorter() -> None:
+    with connect("native", wall_timeout_s=7.0) as board:
+        assert board.session.timeout_s == 7.0
+    with connect("native", wall_timeout_s=700.0) as board:
+        assert board.session.timeout_s == 10.0 + 5.0
+
+
 def test_a_board_without_guard_is_given_up_after_the_silence_that_was_asked_for() -> None:
     with connect(unguarded()) as board:
         assert board.session.timeout_s == 30.0
@@ -54,6 +81,8 @@ def test_a_board_without_guard_is_given_up_after_the_silence_that_was_asked_for(
         }
     with connect(unguarded(), timeout_s=2.5) as board:
         assert board.session.timeout_s == 2.5
+    with connect(unguarded(), timeout_s=2.5, wall_timeout_s=1.5) as board:
+        assert board.session.timeout_s == 1.5
 
 
 def test_an_agent_that_was_built_without_guard_is_not_said_to_have_one() -> None:
@@ -107,6 +136,8 @@ def test_a_limit_shorter_than_a_start_does_not_keep_a_board_from_starting() -> N
 def test_a_time_out_that_is_none_is_a_mistake(timeout_s: float) -> None:
     with pytest.raises(UsageError, match=r"timeout_s=.* is out of range: above 0, to 1,000,000\."):
         connect("native", timeout_s=timeout_s)
+    with pytest.raises(UsageError, match=r"wall_timeout_s=.* is out of range: above 0, to 1,000"):
+        connect("native", wall_timeout_s=timeout_s)
 
 
 def test_info_tells_what_is_caught_and_why_the_rest_is_not() -> None:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 
 import pytest
 
-from boardprof.errors import BoardTimeoutError
+from boardprof.elf.locate import Location
+from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
 from boardprof.link.overdue import Overdue
 from boardprof.link.session import Session
 from boardprof.transport import qemu_clock
@@ -77,11 +79,86 @@ def test_a_call_is_given_up_by_the_boards_clock_or_else_by_the_walls(
     line.pace = pace
     session = Session(line, timeout_s=100.0, clock=lambda: line.now_s)
     session.open()
-    session.limit_s = 1.0
+    session.limit(100.0, limit_s=1.0, surely_s=100.0, wall_s=None)
     begin_s = line.now_s
     with pytest.raises(BoardTimeoutError, match=message):
         session.call(5, name="f")
     assert line.now_s - begin_s == pytest.approx(after_s, abs=0.6)
+
+
+class EmulatedLine(ClockedLine):
+    """An emulator that is at 0x100, or does not tell."""
+
+    where: int | None = 0x100
+
+    def pc(self) -> int | None:
+        return self.where
+
+
+def hung(line: EmulatedLine, *, surely_s: float, location: Location | None = None) -> Session:
+    """Return a session with a board that a call hangs on, with a limit of 3 s of wall time."""
+    line.pace = 0.5
+    session = Session(line, timeout_s=100.0, clock=lambda: line.now_s)
+    session.open()
+    session.limit(3.0, limit_s=10.0, surely_s=surely_s, wall_s=3.0)
+    session.locate = lambda pc: location
+    return session
+
+
+FUNCTION = Location("fir.c", 12, "fir")
+OUTPUT = Location("port.c", 7, "bp_port_write")
+ASSEMBLY = Location("bp_arch_guard_enter.S", 79, None)
+
+
+def test_a_hang_in_an_emulator_is_told_with_its_place_and_both_limits() -> None:
+    line = EmulatedLine({FrameKind.CALL: NEVER})
+    session = hung(line, surely_s=1.0, location=FUNCTION)
+    with pytest.raises(DeviceTimeoutError) as caught:
+        session.call(5, name="f")
+    assert caught.value.message == (
+        "f did not end within 3 s of wall time (--wall-timeout); by then 1 s of its own clock's "
+        "10 s (--timeout) had passed; it hung at fir.c:12 (in fir)"
+    )
+    assert (caught.value.exit_code, caught.value.pc) == (6, 0x100)
+    assert session.is_closed
+
+
+@pytest.mark.parametrize("location", [None, OUTPUT, ASSEMBLY, Location("a.c", 1, "main")])
+def test_an_emulator_that_is_only_in_its_agent_or_nowhere_is_lost(
+    location: Location | None,
+) -> None:
+    session = hung(EmulatedLine({FrameKind.CALL: NEVER}), surely_s=100.0, location=location)
+    with pytest.raises(
+        BoardTimeoutError, match=r"the 3 s of wall time \(--wall-timeout\)"
+    ) as caught:
+        session.call(5, name="f")
+    assert caught.value.exit_code == 5
+    assert not session.is_closed
+
+
+@pytest.mark.parametrize(
+    ("surely_s", "error"), [(5.0, DeviceTimeoutError), (2.0, BoardTimeoutError)]
+)
+def test_of_an_emulator_that_does_not_tell_the_time_tells_whether_its_board_could_still_end_it(
+    surely_s: float, error: type[BoardprofError]
+) -> None:
+    line = EmulatedLine({FrameKind.CALL: NEVER})
+    line.where = None
+    with pytest.raises(error, match="3 s of wall time"):
+        hung(line, surely_s=surely_s).call(5, name="f")
+
+
+def test_a_board_that_is_no_emulator_of_ours_is_silent_by_the_wall() -> None:
+    line = PlayedLine({FrameKind.CALL: NEVER})
+    session = Session(line, timeout_s=100.0, clock=lambda: line.now_s)
+    session.open()
+    session.limit(3.0, limit_s=10.0, surely_s=1200.0, wall_s=3.0)
+    with pytest.raises(
+        BoardTimeoutError, match=r"did not answer f for 3 s of wall time \(--wall-timeout\)\."
+    ) as caught:
+        session.call(5, name="f")
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith("give --wall-timeout more seconds")
 
 
 # -- whom to ask ------------------------------------------------------------------------------
@@ -163,4 +240,29 @@ def test_a_qemu_that_does_not_know_is_asked_once(answer: bytes) -> None:
     assert clock.now_s() is None
     assert clock.now_s() is None
     qemu.close()
+    clock.close()
+
+
+@pytest.mark.parametrize(
+    ("registers", "pc"),
+    [
+        (" pc       80002ee6\r\n mhartid  00000000\r\n mepc     80000000\r\n", 0x8000_2EE6),
+        ("R14=fffffff9 R15=000032e6\r\nXPSR=61000000 -ZC- T", 0x32E6),
+        (" PC=0000000040084fb8 X00=0000000000000000", 0x4008_4FB8),
+        ("EPC=1", None),
+    ],
+    ids=["riscv", "arm", "aarch64", "other"],
+)
+def test_qemu_is_asked_where_the_board_is_while_it_stands_still(
+    registers: str, pc: int | None
+) -> None:
+    """As QEMU 7.2 prints the registers of these three."""
+    clock = QemuClock(0)
+    with socket.socket(fileno=os.dup(clock.inherited)) as qemu:
+        clock.started()
+        qemu.sendall(b'{"return": {"icount": 5}, "id": 1}\n{"return": {}}\n')
+        qemu.sendall(json.dumps({"return": registers, "id": 2}).encode() + b"\n")
+        assert clock.pc() == pc
+        asked = [json.loads(line)["execute"] for line in qemu.recv(4096).splitlines()]
+    assert asked[2:] == ["stop", "human-monitor-command", "cont"]
     clock.close()

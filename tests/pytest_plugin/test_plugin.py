@@ -290,6 +290,7 @@ def test_a_board_that_cannot_be_had_skips_with_the_reason_or_fails(suite: Suite)
         (["--bp-timeout", "0"], "timeout is 0, which is out of range"),
         (["--bp-timeout", "nan"], "timeout is nan, which is out of range"),
         (["--bp-timeout", "soon"], "timeout is 'soon', which is no number"),
+        (["--bp-wall-timeout", "0"], "wall-timeout is 0, which is out of range"),
         (["--bp-require-baseline"], "--bp-compare RUN says from what"),
         (["--bp-board", "native,nativ"], "There is no board 'nativ'; did you mean 'native'?"),
         (["--bp-json", "nowhere/report.json"], "/nowhere/report.json cannot be written"),
@@ -329,8 +330,28 @@ def test_a_call_that_does_not_end_fails_its_test_in_the_time_that_is_given(suite
     assert "1 failed, 1 passed" in ran.out, ran.out
     assert "hang did not end within 0.2 s" in ran.out
     assert "Try: if hang is only slow, give --bp-timeout more seconds" in ran.out
-    broken = suite.run(environment={"BOARDPROF_TIMEOUT": "soon"})
-    assert (broken.code, "timeout is 'soon', which is no number" in broken.out) == (4, True)
+    for name in ("timeout", "wall-timeout"):
+        variable = f"BOARDPROF_{name.upper().replace('-', '_')}"
+        broken = suite.run(environment={variable: "soon"})
+        assert (broken.code, f"{name} is 'soon', which is no number" in broken.out) == (4, True)
+
+
+@pytest.mark.slow
+def test_an_emulator_that_was_ended_in_a_hang_is_started_again_for_the_next_test(
+    suite: Suite,
+) -> None:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    suite.write("square.c", f"void hang(void);\nvoid hang(void) {{ for (;;) {{ }} }}\n{SQUARE}")
+    suite.write(
+        "test_square.py",
+        "def test_a_hang(boardprof):\n    boardprof('square.c:hang')\n\n"
+        "def test_square(boardprof):\n    boardprof('square.c:square', 12)\n",
+    )
+    ran = suite.run("--bp-board", "qemu-rv32", "--bp-wall-timeout", "2")
+    assert "1 failed, 1 passed" in ran.out, ran.out
+    assert "hang did not end within 2 s of wall time" in ran.out
+    assert "Try: if hang is only slow, give --bp-wall-timeout more seconds" in ran.out
 
 
 def test_a_projects_file_names_the_board(suite: Suite) -> None:

@@ -16,6 +16,7 @@ from boardprof.pytest_plugin.telling import in_pytest
         ("or --allow clock", "or --bp-allow clock"),
         ("Take more with --repeat.", "Take more with repeat=."),
         ("take --number 1000, or", "take number=1000, or"),
+        ("give --wall-timeout more seconds", "give --bp-wall-timeout more seconds"),
         ("--timeout-ms sets less", "--timeout-ms sets less"),
         ("--bp-wait SECONDS waits longer", "--bp-wait SECONDS waits longer"),
         ("a file written by `boardprof run --json FILE`",) * 2,

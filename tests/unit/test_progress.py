@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from boardprof import progress
-from boardprof.progress import activity, shown_by
+from boardprof.progress import activity, shown_by, waiting
 
 Shown: TypeAlias = list[tuple[str, int, int | None]]
 
@@ -67,4 +67,52 @@ def test_where_nobody_shows_it_nothing_happens() -> None:
     before = threading.active_count()
     with activity("building", seconds=5), activity("compiling", 2) as step:
         step(1)
+        assert threading.active_count() == before
+
+
+# -- waiting for a board ----------------------------------------------------------------------
+
+
+def test_a_wait_that_gets_long_counts_the_seconds_since_something_came(
+    shown: Shown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_TICK_S", 0.02)
+    before = threading.active_count()
+    now_s = 100.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now_s))
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        shown.append((what, done, total))
+
+    def told(seconds: int) -> bool:
+        return ("waiting", seconds, None) in shown
+
+    def wait_until(seconds: int) -> None:
+        deadline = time.monotonic() + 10
+        while not told(seconds) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert told(seconds)
+
+    with shown_by(tell), waiting("waiting") as heard:
+        now_s = 101.9
+        time.sleep(0.1)
+        assert shown == []
+        now_s = 103.2
+        wait_until(3)
+        now_s = 120.0
+        heard()
+        shown.clear()
+        now_s = 121.0
+        time.sleep(0.1)
+        assert shown == []
+        now_s = 124.5
+        wait_until(4)
+    assert set(shown) == {("waiting", 4, None)}
+    assert threading.active_count() == before
+
+
+def test_a_wait_that_nobody_watches_takes_no_thread() -> None:
+    before = threading.active_count()
+    with waiting("waiting") as heard:
+        heard()
         assert threading.active_count() == before

@@ -261,6 +261,8 @@ def _stack(board: Board, function_id: int, name: str, packed: tuple[bytes, int])
             raise
         return _NO_STACK
     except (DeviceFaultError, DeviceTimeoutError) as error:  # the measurement itself is good
+        if board.session.is_closed:  # the emulator was ended
+            raise
         return _STACK_ENDED[type(error)]
     if not (isinstance(value, list) and len(value) >= 2 and all(type(n) is int for n in value[:2])):
         raise FrameError(f"bp.stack returned {value!r:.60}, not [used, painted].")

@@ -149,8 +149,9 @@ class Sampling:
             )
         except DeviceTimeoutError as error:
             if number > 1:
+                option = "--wall-timeout" if self._session.is_closed else "--timeout"
                 error.hint = (
-                    f"the {number:,} calls of a sample have one limit: give --timeout more "
+                    f"the {number:,} calls of a sample have one limit: give {option} more "
                     "seconds, or --number fewer calls"
                 )
             raise

@@ -34,7 +34,7 @@ class Bar:
         self._began_s: float | None = None
         self._bar: Progress | None = None
         self._tasks: dict[bool, TaskID] = {}
-        self._what = ""
+        self._what: dict[bool, str] = {}
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
         """Draw how far ``what`` is."""
@@ -49,14 +49,13 @@ class Bar:
         is_known = total is not None
         bar.update(self._tasks[not is_known], visible=False)
         task = self._tasks[is_known]
-        if what != self._what:
-            self._what = what
+        if what != self._what.get(is_known):
+            self._what[is_known] = what
             bar.reset(task)  # how fast the last one went says nothing of this one
-        shown = escaped(what if is_known else f"{what}, {done} s")
-        room = bar.console.width - _BESIDE - 2 * len(str(total))
-        if len(shown) > room:
-            shown = shown[: max(0, room - 3)] + "..."
-        bar.update(task, description=shown, completed=done, total=total, visible=True)
+        seconds, what = "" if is_known else f", {done} s", escaped(what)
+        room = bar.console.width - _BESIDE - 2 * len(str(total)) - len(seconds)
+        shown = what if len(what) <= room else what[: max(0, room - 3)] + "..."
+        bar.update(task, description=shown + seconds, completed=done, total=total, visible=True)
         bar.refresh()
 
     def get_ready(self) -> None:
@@ -69,7 +68,7 @@ class Bar:
         if self._bar is not None:
             self._bar.stop()
         self._bar = self._began_s = None
-        self._what = ""
+        self._what = {}
 
     def _begun(self) -> Progress:
         from rich.console import Console

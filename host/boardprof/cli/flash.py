@@ -98,6 +98,7 @@ def _checked(
         image=image,
         baud=options["baud"],
         timeout_s=options["timeout"],
+        wall_timeout_s=options["wall_timeout"],
         takeover=options["takeover"],
         clock=options["clock"],
         key_file=options["key_file"],

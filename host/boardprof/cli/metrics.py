@@ -32,6 +32,7 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
         image=options["image"],
         baud=options["baud"],
         timeout_s=options["timeout"],
+        wall_timeout_s=options["wall_timeout"],
         takeover=options["takeover"],
         clock=options["clock"],
         key_file=options["key_file"],

@@ -56,6 +56,13 @@ def port_options(command: Command) -> Command:
             "--takeover", is_flag=True, help="Take the board even if another host has it."
         ),
         click.option(
+            "--wall-timeout",
+            type=Real(min=0, min_open=True, max=LONGEST_S),
+            metavar="SECONDS",
+            help="Longest wall time of a call. [30 on emulated boards, or more if --timeout is "
+            "above 10]",
+        ),
+        click.option(
             "--timeout",
             type=Real(min=0, min_open=True, max=LONGEST_S),
             metavar="SECONDS",

@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -184,11 +185,14 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
         if measures and not _quiet:
             bar.get_ready()
 
+    turn = threading.Lock()  # seconds come from a thread of their own
+
     def show(what: str, done: int, total: int | None) -> None:
         nonlocal shown
         if not _quiet:
-            shown = shown or _lines()
-            shown(what, done, total)
+            with turn:
+                shown = shown or _lines()
+                shown(what, done, total)
 
     try:
         with shown_by(show):

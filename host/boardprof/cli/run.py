@@ -219,6 +219,7 @@ def _plan(
         values=values,
         boards=tuple(names),
         timeout_s=_timeout_s(options),
+        wall_timeout_s=options["wall_timeout"],
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
         code=taken_build_options(options),
         **{name: options[name] for name in as_given},

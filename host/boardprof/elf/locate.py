@@ -33,8 +33,9 @@ class Location:
 
     @property
     def is_agents(self) -> bool:
-        """Whether it is a line of the agent, which only ever called the function that trapped."""
-        return self.function is not None and self.function.startswith("bp_")
+        """Whether it is a line of the agent or of what calls it, and not of a function."""
+        name = self.function or posixpath.basename(self.path)  # its assembly has no functions
+        return name.startswith("bp_") or name == "main"
 
     def __str__(self) -> str:
         """Return ``crash.c:12 (in crash)``."""

@@ -56,6 +56,7 @@ class Firmware:
         *,
         baud: int | None = None,
         timeout_s: float | None = None,
+        wall_timeout_s: float | None = None,
         takeover: bool = False,
         clock: str | None = None,
         key_file: str | Path | None = None,
@@ -69,7 +70,8 @@ class Firmware:
         Args:
             port: a device path or ``socket://HOST:PORT`` where the image runs; None starts it.
             baud: as for `boardprof.connect`, and so are the others.
-            timeout_s: longest time that a call may take.
+            timeout_s: longest time that a call may take, on the board's clock.
+            wall_timeout_s: the same in wall time.
             takeover: take the board even if another host has it.
             clock: as for `boardprof.connect`.
             key_file: file with the key that the agent at a TCP port asks for.
@@ -88,6 +90,7 @@ class Firmware:
             image=self.image,
             baud=baud,
             timeout_s=timeout_s,
+            wall_timeout_s=wall_timeout_s,
             takeover=takeover,
             clock=clock,
             key_file=key_file,

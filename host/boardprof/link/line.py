@@ -12,17 +12,19 @@ from boardprof.errors import (
     BoardprofError,
     BoardTimeoutError,
     DeviceEndedError,
+    DeviceTimeoutError,
     FrameError,
     LinkError,
     UsageError,
 )
 from boardprof.link.console import Console
 from boardprof.link.handshake import taken_over
+from boardprof.link.hang import find_hang
 from boardprof.link.overdue import Overdue
-from boardprof.link.refusal import unpack_reply
+from boardprof.link.refusal import Locate, unpack_reply
 from boardprof.link.rpc import Progress, Reply, RpcClient
 from boardprof.link.silence import no_welcome
-from boardprof.transport.base import Clocked, Transport, nobody_knows
+from boardprof.transport.base import Clocked, Emulator, Transport, nobody_knows
 from boardprof_protocol.codes import FrameKind
 
 __all__ = ["Answer", "Line", "OnProgress"]
@@ -46,8 +48,14 @@ _MANY_NAKS = 10
 _LAST_WORDS_S = 0.25
 """How long is read what a line that is gone has still brought."""
 
+_PRINTS_S = 1.0
+"""Who has printed so lately, prints on."""
+
+_LOOK_S = 0.01
+"""How long a board that hangs goes on between two looks at where it is."""
+
 _NEVER = float("inf")
-_RESULT = int(FrameKind.RESULT)
+_CALL, _RESULT = int(FrameKind.CALL), int(FrameKind.RESULT)
 
 
 class Line:
@@ -59,9 +67,11 @@ class Line:
         clock: seconds that only grow; the transport waits by the same clock.
         is_board: whether a board has answered: its silence is its own then, not the line's.
         cancelled: ends the call under way as soon as the board lets it.
-        patience: how many times the longest silence a call may take in all while the board prints;
-            1: what it prints is no sign that it will ever answer.
         limit_s: after which the board itself ends a call, on its clock; None: it does not.
+        surely_s: wall seconds after which a board that lives has ended a call by that limit.
+        wall_s: longest silence where it is a limit in wall time; None: it follows from the other.
+        locate: finds the source lines of addresses; None where the image is not known.
+        is_closed: whether the line was let go of.
     """
 
     def __init__(
@@ -77,8 +87,11 @@ class Line:
         self.clock = clock
         self.is_board = False
         self.cancelled = False
-        self.patience = 1
         self.limit_s: float | None = None
+        self.surely_s = _NEVER
+        self.wall_s: float | None = None
+        self.locate: Locate | None = None
+        self.is_closed = False
         self._board_s = transport.board_s if isinstance(transport, Clocked) else nobody_knows
         self._has_printed = False
         self._console = Console(on_console)
@@ -112,6 +125,7 @@ class Line:
         Raises:
             UsageError: another thread is at it, or the line is of the process that forked this one.
             BoardTimeoutError: silence.
+            DeviceTimeoutError: silence of an emulator in which the function hangs; it has ended.
             BusyError: another host has taken the board over.
             DeviceEndedError: the program that is the board has ended.
             LinkError: the line is gone.
@@ -156,7 +170,7 @@ class Line:
             return _RESULT, result, 1, now - begin
         events = self._take(data, now, deadline, silence_s)
         overdue = Overdue(self.limit_s, self._board_s, now)
-        most_done = -1
+        most_done, printed_at_s = -1, -_NEVER
         while True:
             for event in events:
                 if isinstance(event, Reply):
@@ -172,13 +186,14 @@ class Line:
                     on_progress(done, total)
             if self._has_printed:
                 self._has_printed = False
-                deadline = max(
-                    deadline, min(now, begin + (self.patience - 1) * silence_s) + silence_s
-                )
+                printed_at_s = now
                 overdue.renew(now)
             if overdue.is_certain(now):
-                raise self._lost(name)
+                raise self._unended(name, None, overdue, prints=False)
             if now >= deadline:
+                if kind == _CALL and isinstance(self.transport, Emulator):
+                    prints = now - printed_at_s < _PRINTS_S
+                    raise self._unended(name, silence_s, overdue, prints=prints)
                 raise self.silent(name, silence_s)
             if self.cancelled:
                 client.cancel(now)
@@ -334,9 +349,12 @@ class Line:
                 echoes=self.client.echoes,
                 printed=printed,
             )
-        text = f"The board at {port} did not answer {name} for {silence_s:g} s{where}."
+        is_wall = silence_s == self.wall_s
+        limit = " of wall time (--wall-timeout)" if is_wall else ""
+        text = f"The board at {port} did not answer {name} for {silence_s:g} s{limit}{where}."
+        option = "--wall-timeout" if is_wall else "--timeout"
         hint = (
-            f"see whether {name} crashes or never ends; if it is only slow, give --timeout more "
+            f"see whether {name} crashes or never ends; if it is only slow, give {option} more "
             "seconds"
         )
         if self.client.naks >= _MANY_NAKS:
@@ -347,13 +365,40 @@ class Line:
             )
         return BoardTimeoutError(text, console=self.console + printed, hint=hint)
 
-    def _lost(self, name: str) -> BoardTimeoutError:
+    def _unended(
+        self, name: str, wall_s: float | None, overdue: Overdue, *, prints: bool
+    ) -> BoardTimeoutError | DeviceTimeoutError:
+        """Return the error for a call that has neither ended nor been stopped by the board.
+
+        An emulator of ours in which the function hangs is ended.
+
+        Args:
+            name: of the function.
+            wall_s: the limit in wall time that is over; None: the one on the board's clock is.
+            overdue: what is known of that clock.
+            prints: the board prints still.
+        """
+        emulator = self.transport
+        if isinstance(emulator, Emulator):
+            hang = find_hang(emulator, self.locate, lambda: emulator.read(_LOOK_S), prints=prints)
+            # Where nobody can look, it is a hang as long as the board might still end it itself.
+            if hang is not None and (hang.is_seen or prints or (wall_s or _NEVER) < self.surely_s):
+                self.close()
+                return hang.error(name, self.limit_s, overdue.passed_s, wall_s)
+        return self._lost(name, wall_s)
+
+    def _lost(self, name: str, wall_s: float | None) -> BoardTimeoutError:
         """Return the error for a board that does not even end a call that lasts too long."""
         self._take_console(self.clock(), everything=True)
         self._console.flush()
+        over = (
+            f"by its own clock the {self.limit_s:g} s that {name} may take are over"
+            if wall_s is None
+            else f"the {wall_s:g} s of wall time (--wall-timeout) that {name} may take are over"
+        )
         return BoardTimeoutError(
-            f"The board at {self.transport.name} is lost: by its own clock the {self.limit_s:g} s "
-            f"that {name} may take are over, and it has neither answered nor stopped {name}.",
+            f"The board at {self.transport.name} is lost: {over}, and it has neither answered nor "
+            f"stopped {name}.",
             console=self.console + self._unseen(),
             hint=f"see whether {name} writes beyond its arrays, over the agent's stack or data, or "
             "never ends with interrupts off; then connect again",
@@ -361,6 +406,9 @@ class Line:
 
     def close(self) -> None:
         """Let go of the line; in a forked process nothing happens, since it is the parent's."""
+        if self.is_closed:
+            return
+        self.is_closed = True
         if self._is_forked:
             return
         self._take_console(self.clock(), everything=True)

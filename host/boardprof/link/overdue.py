@@ -25,6 +25,7 @@ class Overdue:
 
     Attributes:
         look_at_s: when `is_certain` may next be true, on the host's clock.
+        passed_s: of the board's clock, when it was last looked at; None: nobody knows.
     """
 
     def __init__(
@@ -44,7 +45,8 @@ class Overdue:
     def renew(self, now_s: float) -> None:
         """Begin anew: the board has said something."""
         self.look_at_s = _NEVER if self._limit_s is None else now_s + _LOOK_S
-        self._end_s: float | None = None
+        self.passed_s: float | None = None
+        self._begin_s: float | None = None
         self._is_over = False
 
     def is_certain(self, now_s: float) -> bool:
@@ -56,7 +58,8 @@ class Overdue:
             self.look_at_s = _NEVER
             return False
         self.look_at_s = now_s + _LOOK_S
-        if self._end_s is None:
-            self._end_s = board_s + self._limit_s + _LATER_S
-        was_over, self._is_over = self._is_over, board_s > self._end_s
+        if self._begin_s is None:
+            self._begin_s = board_s
+        self.passed_s = board_s - self._begin_s
+        was_over, self._is_over = self._is_over, self.passed_s > self._limit_s + _LATER_S
         return was_over and self._is_over

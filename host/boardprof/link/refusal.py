@@ -21,7 +21,7 @@ from boardprof.errors import (
 )
 from boardprof_protocol.codes import ErrorCode, FaultCause
 
-__all__ = ["Locate", "refusal", "unpack_reply"]
+__all__ = ["Locate", "place_text", "refusal", "unpack_reply"]
 
 _WHAT_WENT_WRONG = {
     ErrorCode.MALFORMED: "the call's body is malformed",
@@ -165,8 +165,9 @@ class _Stop:
         what = _WHAT_TRAPPED.get(cause, f"cause {self.detail}")
         touches = cause in _TOUCHES
         what += f" {self.address:#x}" if touches else ""
+        place = place_text(self.name, self.pc, self.location)
         return DeviceFaultError(
-            f"{self.name} trapped on the board: {what}{self._place()}",
+            f"{self.name} trapped on the board: {what}{place}",
             code=self.code,
             cause=cause_name(cause),
             pc=self.pc or None,
@@ -180,7 +181,7 @@ class _Stop:
         limit_s = self.detail / 1000
         return DeviceTimeoutError(
             f"{self.name} did not end within {limit_s:g} s of the board's clock; the board stopped "
-            f"it{self._place()}",
+            f"it{place_text(self.name, self.pc, self.location)}",
             code=self.code,
             limit_s=limit_s,
             pc=self.pc or None,
@@ -188,23 +189,28 @@ class _Stop:
             hint=f"if {self.name} is only slow, give --timeout more seconds{self._how_to_locate()}",
         )
 
-    def _place(self) -> str:
-        if self.location is not None and self.location.is_agents:
-            # Its last act was to call another function, and nothing of it is left on the stack.
-            return " in what it had called last"
-        if self.location is not None:
-            return f" {self._shown(self.location)}"
-        return f" at pc {self.pc:#x}" if self.pc else ""
-
-    def _shown(self, location: Location) -> str:
-        if location.function not in _MEMORY_FUNCTIONS or location.function == self.name:
-            return f"at {location}"
-        # The line is in the agent or in the C library, and the call is what is wrong.
-        is_agents = posixpath.basename(location.path) == _MEMORY_SOURCE
-        place = f"in {location.function}" if is_agents else f"at {location}"
-        return f"{place}, which {self.name} or what it calls has called"
-
     def _how_to_locate(self) -> str:
         if not self.pc or self.location is not None:
             return ""
         return f". `addr2line -f -e IMAGE {self.pc:#x}` names the line"
+
+
+def place_text(name: str, pc: int, location: Location | None) -> str:
+    """Return where a function was stopped, with a space in front.
+
+    Args:
+        name: of the function.
+        pc: of the instruction; 0: not known, which is "".
+        location: the same in the sources; None: not known.
+    """
+    if location is not None and location.is_agents:
+        # Its last act was to call another function, and nothing of it is left on the stack.
+        return " in what it had called last"
+    if location is None:
+        return f" at pc {pc:#x}" if pc else ""
+    if location.function not in _MEMORY_FUNCTIONS or location.function == name:
+        return f" at {location}"
+    # The line is in the agent or in the C library, and the call is what is wrong.
+    is_agents = posixpath.basename(location.path) == _MEMORY_SOURCE
+    place = f"in {location.function}" if is_agents else f"at {location}"
+    return f" {place}, which {name} or what it calls has called"

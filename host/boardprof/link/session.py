@@ -77,7 +77,6 @@ class Session:
         transport: the line to the board.
         timeout_s: longest silence of the board.
         welcome: what it said when the session began; None before.
-        is_closed: whether the line was let go of.
         calls: how often the board has run functions that are not its own, in this session.
     """
 
@@ -107,9 +106,7 @@ class Session:
         self._claim = claim
         self.transport = transport
         self.timeout_s = timeout_s
-        self.locate: Locate | None = None  # names the source lines of faults
         self.welcome: Welcome | None = None
-        self.is_closed = False
         self.calls = 0
         self._body_room = body_capacity(HOST_MTU)
         self._sequence = 0
@@ -238,22 +235,37 @@ class Session:
         return lost_session(self.transport.name, name, boot_id, answer)
 
     @property
-    def patience(self) -> int:
-        """How many times `timeout_s` a call may take in all while the board prints, 1 or more."""
-        return self._line.patience
-
-    @patience.setter
-    def patience(self, times: int) -> None:
-        self._line.patience = times
-
-    @property
     def limit_s(self) -> float | None:
         """After which the board itself ends a call, on its clock; None: it does not."""
         return self._line.limit_s
 
-    @limit_s.setter
-    def limit_s(self, limit_s: float) -> None:
-        self._line.limit_s = limit_s
+    def limit(
+        self, timeout_s: float, *, limit_s: float | None, surely_s: float, wall_s: float | None
+    ) -> None:
+        """Set what ends a call; see `Line`.
+
+        Args:
+            timeout_s: longest silence of the board.
+            limit_s: after which the board itself ends a call, on its clock; None: it does not.
+            surely_s: wall seconds after which it has done so if it lives.
+            wall_s: ``timeout_s`` if that is a limit in wall time; None: it follows from the other.
+        """
+        self.timeout_s = timeout_s
+        self._line.limit_s, self._line.surely_s, self._line.wall_s = limit_s, surely_s, wall_s
+
+    @property
+    def locate(self) -> Locate | None:
+        """What names the source lines of faults; None where the image is not known."""
+        return self._line.locate
+
+    @locate.setter
+    def locate(self, locate: Locate | None) -> None:
+        self._line.locate = locate
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the line was let go of."""
+        return self._line.is_closed
 
     def cancel(self) -> None:
         """Ask the board to break the call under way off: it then ends as RpcError, CANCELLED.
@@ -358,5 +370,4 @@ class Session:
 
     def close(self) -> None:
         """Let go of the line."""
-        self.is_closed = True
         self._line.close()

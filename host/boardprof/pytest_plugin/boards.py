@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
@@ -91,9 +92,14 @@ class Boards:
         return default_board() if self._options.port is None else None
 
     def _connected(self, wanted: Wanted, spec: BoardSpec | None) -> Board:
-        port, baud, timeout_s = self._options.port, self._options.baud, self._options.timeout_s
+        port = self._options.port
+        how: dict[str, Any] = {
+            "baud": self._options.baud,
+            "timeout_s": self._options.timeout_s,
+            "wall_timeout_s": self._options.wall_timeout_s,
+        }
         if not wanted.sources:
-            return connect(spec, port, baud=baud, timeout_s=timeout_s)
+            return connect(spec, port, **how)
         firmware = wanted.options.build(spec or default_board(), wanted.sources)
         self.compiled[wanted] = firmware.sources
-        return firmware.open(port, baud=baud, timeout_s=timeout_s)
+        return firmware.open(port, **how)

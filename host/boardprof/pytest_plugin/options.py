@@ -40,6 +40,7 @@ class Options:
         json_file: where the Report of all tests is written.
         save: name under which the history keeps it.
         timeout_s: longest time of a call, in seconds of the board's clock; None: the default.
+        wall_timeout_s: the same in wall time.
         wait_s: how long to wait for a board that another worker has.
         is_required: a board that cannot be had fails the test instead of skipping it.
         is_baseline_required: what could not be compared or judged is a failure.
@@ -60,6 +61,7 @@ class Options:
     new_baseline: Path | None = None
     ab_flags: str | None = None
     ab_revision: str | None = None
+    wall_timeout_s: float | None = None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -103,6 +105,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="SECONDS",
         help="Longest time that a call may take, by the board's clock.",
     )
+    add("--bp-wall-timeout", metavar="SECONDS", help="Longest wall time that a call may take.")
     add(
         "--bp-wait",
         type=float,
@@ -133,11 +136,8 @@ def read_options(config: pytest.Config) -> Options:
 
     def option(name: str) -> Any:
         flag = config.getoption(f"--bp-{name}")
-        return (
-            flag
-            if flag is not None
-            else os.environ.get(f"BOARDPROF_{name.upper()}") or (settings.get(name))
-        )
+        variable = f"BOARDPROF_{name.upper().replace('-', '_')}"
+        return flag if flag is not None else os.environ.get(variable) or settings.get(name)
 
     set_project_name(str(settings.get("project", "")))
     boards = option("board") or ()
@@ -173,7 +173,8 @@ def read_options(config: pytest.Config) -> Options:
         allow=tuple(config.getoption("--bp-allow") or ()),
         json_file=None if json_file is None else Path(json_file).absolute(),
         save=config.getoption("--bp-save"),
-        timeout_s=_timeout_s(option("timeout")),
+        timeout_s=_timeout_s("timeout", option("timeout")),
+        wall_timeout_s=_timeout_s("wall-timeout", option("wall-timeout")),
         wait_s=wait_s,
         is_required=config.getoption("--bp-require-board"),
         is_baseline_required=_is_required(config),
@@ -204,14 +205,14 @@ def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
     return run or path, None
 
 
-def _timeout_s(given: Any) -> float | None:
+def _timeout_s(name: str, given: Any) -> float | None:
     """Return the longest time of a call, in seconds; None: nothing says it."""
     if given is None:
         return None
-    seconds = _number("timeout", given, float)
+    seconds = _number(name, given, float)
     if not 0 < seconds <= _LONGEST_S:
         raise pytest.UsageError(
-            f"timeout is {given}, which is out of range: above 0, to {_LONGEST_S:,.0f} seconds"
+            f"{name} is {given}, which is out of range: above 0, to {_LONGEST_S:,.0f} seconds"
         )
     return seconds
 

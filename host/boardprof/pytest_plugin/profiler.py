@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.errors import DeviceError
+from boardprof.errors import BoardTimeoutError, DeviceError
 from boardprof.pytest_plugin.boards import Boards, Wanted
 from boardprof.pytest_plugin.gate import Gate, Verdict
 from boardprof.pytest_plugin.measured import Measured
@@ -101,7 +101,7 @@ class Profiler:
             with self._boards.board(wanted) as board:
                 try:
                     return board.measure(function, *args, **{**self._defaults, **options})
-                except DeviceError:
+                except (BoardTimeoutError, DeviceError):
                     self._boards.forget(wanted)
                     raise
 

@@ -18,7 +18,7 @@ __all__ = ["in_pytest", "renamed", "shortened", "told"]
 
 _OURS: Final = "boardprof"
 _COMMAND: Final = r"`[^`]*`"
-_OPTION: Final = r"(?<![\w-])--(allow|baud|board|fail-if|json|port|save|timeout)(?![\w-])"
+_OPTION: Final = r"(?<![\w-])--(allow|baud|board|fail-if|json|port|save|(?:wall-)?timeout)(?![\w-])"
 _WORD: Final = r"(?<![\w-])--(metrics|number|repeat|warmup)(?![\w-])(?: (?=\d))?"
 
 

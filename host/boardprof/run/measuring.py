@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from boardprof.errors import (
     RpcError,
 )
 from boardprof.firmware.firmware import Firmware
+from boardprof.progress import waiting
 from boardprof.report.measurement import Measurement
 from boardprof.run.choosing import check_early, chosen_functions
-from boardprof.run.long_wait import told_after
 from boardprof.run.plan import Plan
 from boardprof.run.wanted_metrics import WantedMetrics
 
@@ -63,7 +64,8 @@ def results(
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield what comes of each function, as it comes.
 
-    A board that has ended, and that was started here, is started again for what is left.
+    A board that has ended, or was ended in a call that hangs, is started again for what is left if
+    it was started here.
 
     Raises:
         BoardprofError: nothing more can be measured on the board.
@@ -96,6 +98,7 @@ def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener:
     options: dict[str, Any] = {
         "baud": plan.baud,
         "timeout_s": plan.timeout_s,
+        "wall_timeout_s": plan.wall_timeout_s,
         "takeover": plan.takeover,
         "clock": plan.clock,
         "key_file": plan.key_file,
@@ -126,15 +129,13 @@ def _measure_all(
         name = left.pop(0)
         at = f" ({total - len(left)} of {total})" if total > 1 else ""
         try:
-            what, longest_s = f"{name} on {board.device.name}", board.session.timeout_s
-            with told_after(board.spec.clock, what, longest_s, listener.on_note):
-                measurement = _measure(board, name, plan, listener, at)
+            measurement = _measure(board, name, plan, listener, at)
             wrong = _wrong_output(measurement, plan)
             yield measurement  # its numbers are told though an output is wrong
             if wrong is not None:
                 yield wrong
         except BoardprofError as error:
-            is_over = isinstance(error, _OF_THE_BOARD)
+            is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
             if (is_over and plan.port is not None) or not isinstance(
                 error, (DeviceError, RpcError, *_OF_THE_BOARD)
             ):
@@ -160,27 +161,37 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
     """Measure one function; ``at`` tells whoever watches which one of all it is."""
     setting = f", {plan.code.cflags}" if plan.sweep else ""
     what = f"{name} on {board.device.name}{setting}{at}"
+    with _waiting(board, what) as heard:
 
-    def show(done: int, total: int) -> None:
-        if listener.on_progress is not None:
-            listener.on_progress(what, done, total)
+        def show(done: int, total: int) -> None:
+            heard()
+            if listener.on_progress is not None:
+                listener.on_progress(what, done, total)
 
-    def show_transfer(way: str, done: int, total: int) -> None:
-        if listener.on_progress is not None:
-            listener.on_progress(f"{what}, bytes {way}", done, total)
+        def show_transfer(way: str, done: int, total: int) -> None:
+            heard()
+            if listener.on_progress is not None:
+                listener.on_progress(f"{what}, bytes {way}", done, total)
 
-    wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
-    measurement = board.measure(
-        name,
-        metrics=wanted.of(board),
-        warmup=plan.warmup,
-        repeat=plan.repeat,
-        number=plan.number,
-        cold=plan.cold,
-        mask_interrupts=plan.mask_interrupts,
-        named=plan.data.values(board.functions[name].signature),
-        on_progress=show,
-        on_transfer=show_transfer,
-        on_note=listener.on_note,
-    )
-    return wanted.told(measurement, board)
+        wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
+        measurement = board.measure(
+            name,
+            metrics=wanted.of(board),
+            warmup=plan.warmup,
+            repeat=plan.repeat,
+            number=plan.number,
+            cold=plan.cold,
+            mask_interrupts=plan.mask_interrupts,
+            named=plan.data.values(board.functions[name].signature),
+            on_progress=show,
+            on_transfer=show_transfer,
+            on_note=listener.on_note,
+        )
+        return wanted.told(measurement, board)
+
+
+def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], None]]:
+    """Show how long a round takes, where that does not disturb what is measured."""
+    if not board.spec.clock.is_emulated:  # it would be a thread beside what is measured
+        return nullcontext(lambda: None)
+    return waiting(f"waiting for {what}, {board.session.timeout_s:g} s at most")

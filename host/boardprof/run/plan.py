@@ -39,6 +39,7 @@ class Plan:
     port: str | None = None
     baud: int | None = None
     timeout_s: float | None = None
+    wall_timeout_s: float | None = None
     takeover: bool = False
     clock: str | None = None
     key_file: str | None = None

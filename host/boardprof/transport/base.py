@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from boardprof.errors import BoardTimeoutError, LinkError
 
-__all__ = ["Clocked", "DescriptorTransport", "Transport", "nobody_knows"]
+__all__ = ["Clocked", "DescriptorTransport", "Emulator", "Transport", "nobody_knows"]
 
 _READ_SIZE = 1 << 16
 
@@ -53,6 +53,14 @@ class Clocked(Protocol):
 
     def board_s(self) -> float | None:
         """Return seconds of the board's own clock, which it may tell late; None: nobody knows."""
+
+
+@runtime_checkable
+class Emulator(Clocked, Protocol):
+    """The line to an emulator that was started here, and ends when the line is closed."""
+
+    def pc(self) -> int | None:
+        """Return the address of the instruction that the board is at; None: nobody knows."""
 
 
 def nobody_knows() -> None:

@@ -206,6 +206,10 @@ class ChildProcess:
         """Return what `QemuClock.now_s` does; None of other programs."""
         return None if self.clock is None else self.clock.now_s()
 
+    def pc(self) -> int | None:
+        """Return what `QemuClock.pc` does; None of other programs."""
+        return None if self.clock is None else self.clock.pc()
+
     def pause(self) -> None:
         """Stop the child where it is, until `resume`."""
         self._process.send_signal(signal.SIGSTOP)
@@ -273,6 +277,11 @@ class EmulatorLine:
         """See `Clocked.board_s`: it is the emulator that tells."""
         self._child.resume()
         return self._line.board_s()
+
+    def pc(self) -> int | None:
+        """See `Emulator.pc`; the emulator goes on until the next `read` has ended."""
+        self._child.resume()
+        return self._child.pc()
 
 
 def spawn_and_accept(

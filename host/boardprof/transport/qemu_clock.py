@@ -2,7 +2,8 @@
 """The clock of a QEMU that counts instructions, asked of QEMU itself while the board runs on.
 
 Its machine protocol tells how many instructions were executed; ``-icount shift=N`` says that each
-takes 2^N ns of the board's time. What the board slept is not in the count.
+takes 2^N ns of the board's time. What the board slept is not in the count. It also tells at which
+instruction the board is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 __all__ = ["QemuClock"]
 
@@ -20,6 +22,19 @@ _ANSWER_S = 1.0
 _READ_SIZE = 4096
 _BEGIN = b'{"execute": "qmp_capabilities"}\n'
 _ASK = b'{"execute": "query-replay", "id": 1}\n'
+_COUNT, _REGISTERS = 1, 2
+"""Which answer is to which question."""
+
+_ASK_REGISTERS = (
+    b'{"execute": "stop"}\n'
+    b'{"execute": "human-monitor-command", "arguments": {"command-line": "info registers"},'
+    b' "id": 2}\n'
+    b'{"execute": "cont"}\n'
+)
+"""While the board stands still: otherwise QEMU tells where it was some time ago."""
+
+_PC = re.compile(r"\b(?:pc +|PC=|R15=)([0-9a-f]{8,16})\b")
+"""As RISC-V, AArch64 and Arm print it."""
 
 
 class QemuClock:
@@ -65,7 +80,7 @@ class QemuClock:
         try:
             self._ours.sendall(self._due)
             self._due = b""
-            self._now_s = self._count() * self._tick_s
+            self._take_count(self._answer(_COUNT))
         except (BlockingIOError, TimeoutError):
             self._ours.settimeout(0.0)
             return self._now_s
@@ -73,11 +88,29 @@ class QemuClock:
             self.close()
             return None
         self._ours.settimeout(_ANSWER_S)
-        self._due = _ASK
         return self._now_s
 
-    def _count(self) -> int:
-        """Return the number in the answer, behind what else QEMU has to tell."""
+    def pc(self) -> int | None:
+        """Return the address of the instruction that the board is at; None: nobody knows.
+
+        The board goes on afterwards. Waits two seconds at most.
+        """
+        if self.now_s() is None:
+            return None
+        try:
+            self._ours.settimeout(_ANSWER_S)
+            self._ours.sendall(_ASK_REGISTERS)
+            found = _PC.search(self._answer(_REGISTERS))
+        except (OSError, ValueError, TypeError, LookupError):
+            return None
+        return None if found is None else int(found[1], 16)
+
+    def _take_count(self, told: Any) -> None:
+        self._now_s = int(told["icount"]) * self._tick_s
+        self._due = _ASK
+
+    def _answer(self, which: int) -> Any:
+        """Return what QEMU answers to a question, behind what else it has to tell."""
         while True:
             line, end, rest = self._text.partition(b"\n")
             if not end:
@@ -88,8 +121,10 @@ class QemuClock:
                 continue
             self._text = rest
             told = json.loads(line)
-            if isinstance(told, dict) and told.get("id") == 1:
-                return int(told["return"]["icount"])
+            if isinstance(told, dict) and told.get("id") == which:
+                return told["return"]
+            if isinstance(told, dict) and told.get("id") == _COUNT:  # late
+                self._take_count(told["return"])
 
     def close(self) -> None:
         """Ask no more. May be called twice."""

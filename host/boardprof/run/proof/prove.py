@@ -113,6 +113,8 @@ def _findings(board: Board) -> Iterator[Finding]:
         yield Finding("stack", SKIPPED, "nothing can be measured")
         return
     yield from _within_limit(counts(board, _ROUNDS))
+    if board.session.is_closed:  # the emulator was ended at the limit
+        return
     yield from host_clock(board)
     yield arena(board)
     yield from _within_limit(stack(board, _DEPTH))
