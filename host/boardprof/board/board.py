@@ -234,6 +234,7 @@ class Board:
         warmup: int = 10,
         repeat: int = 10,
         number: int = 1,
+        may_shorten: bool = False,
         named: Mapping[str, object] | None = None,
         cold: bool = False,
         mask_interrupts: bool = False,
@@ -243,7 +244,25 @@ class Board:
     ) -> Measurement:
         """Measure as `profile` does, and return the samples instead of a Report.
 
-        ``on_note`` is called with what will take long, before it does.
+        Args:
+            function: as for `profile`, and so are the others.
+            args: its arguments.
+            metrics: what to read.
+            warmup: calls before the first sample, >= 0.
+            repeat: samples, >= 1.
+            number: calls in each sample, >= 1.
+            may_shorten: take fewer samples, after one warm-up call, if a call takes more than 0.5 s
+                of wall time: two on an emulated board, else five, as few as a rank test can judge.
+                Nothing is shortened without a warm-up call.
+            named: arguments by parameter name.
+            cold: measure the function's first call apart.
+            on_progress: called with (rounds done, rounds in all).
+            on_transfer: called while arrays go over the line.
+            on_note: called with what will take long, before it does, and with how many samples are
+                taken instead.
+
+        Raises:
+            BoardprofError: as `profile`.
         """
         rounds = Rounds(warmup, repeat, number)
         remote = self.functions[function]
@@ -260,6 +279,7 @@ class Board:
             passes,
             rounds,
             may_drop=metric_names(metrics) in (None, [ALL]),
+            may_shorten=may_shorten and rounds.warmup > 0,
             on_progress=on_progress,
             on_transfer=on_transfer,
             on_note=on_note,

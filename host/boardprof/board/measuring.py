@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import msgpack
@@ -97,6 +97,17 @@ class Rounds:
         """Rounds on the board, those of the calibration included."""
         return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
 
+    def shortened(self, *, is_exact: bool) -> Rounds:
+        """Return as few as tell something, for a function that takes long.
+
+        Args:
+            is_exact: the board is emulated, so that one sample is as good as many; the second shows
+                whether the function goes on from where it was.
+        """
+        from boardprof.stats.warnings import FEWEST_SAMPLES
+
+        return replace(self, warmup=1, repeat=2 if is_exact else FEWEST_SAMPLES)
+
 
 @observed_measurement
 def measure_function(
@@ -107,6 +118,7 @@ def measure_function(
     rounds: Rounds,
     *,
     may_drop: bool,
+    may_shorten: bool = False,
     on_progress: Progress | None = None,
     on_transfer: OnTransfer | None = None,
     on_note: OnNote | None = None,
@@ -122,6 +134,7 @@ def measure_function(
         passes: what is counted in each run of all rounds.
         rounds: how often it is called.
         may_drop: whether events that the board refuses are left out, with the reason.
+        may_shorten: whether the rounds are fewer if a call takes long; needs a warm-up call.
         on_progress: called with (rounds done, rounds in all).
         on_transfer: called while arrays go over the line.
         on_note: called with what will take long, and with what the samples are not, before.
@@ -146,7 +159,9 @@ def measure_function(
             passes,
             rounds,
             may_drop=may_drop,
+            may_shorten=may_shorten,
             on_progress=on_progress,
+            on_note=on_note,
             cold=cold,
             flags=flags,
         )
@@ -179,8 +194,8 @@ def measure_function(
     return Measurement(
         info.name,
         counting.device(),
-        rounds.number,
-        rounds.warmup,
+        counting.rounds.number,
+        counting.rounds.warmup,
         windows,
         arguments.text,
         clock.fit() if clock.offered else None,

@@ -28,6 +28,8 @@ class Sampling:
         returns: whether the agent has returned a result, as `MeasureFlag.RESULT` asks it to; None:
             it was not asked yet.
         result: what it was.
+        rounds: of warm-up and samples, in all passes, for who is told of the progress.
+        elapsed_s: wall time of the last request, which is one call after `first`.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class Sampling:
             prepare: called before each round, of the empty function as well; each is a call of
                 ``bp.measure`` of its own then, so that all begin behind the same work of the link.
         """
-        self._done, self._rounds = done, rounds
+        self._done, self.rounds = done, rounds
+        self.elapsed_s = 0.0
         self._session = session
         self._function = function
         self._packed = packed
@@ -132,7 +135,7 @@ class Sampling:
     def _show(self, done: int, _: int) -> None:
         """Pass a batch's progress on as that of the whole, which knows no batches."""
         if self._on_progress is not None:
-            self._on_progress(min(self._done + done, self._rounds), self._rounds)
+            self._on_progress(min(self._done + done, self.rounds), self.rounds)
 
     def _batch(
         self, flags: MeasureFlag, warmup: int, repeat: int, number: int
@@ -155,6 +158,7 @@ class Sampling:
                     "seconds, or --number fewer calls"
                 )
             raise
+        self.elapsed_s = result.elapsed_s
         value = result.value
         if not (isinstance(value, list) and len(value) in (2, 3) and isinstance(value[1], bytes)):
             raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")

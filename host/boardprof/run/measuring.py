@@ -174,11 +174,13 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
                 listener.on_progress(f"{what}, bytes {way}", done, total)
 
         wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
+        given = {"warmup": plan.warmup, "repeat": plan.repeat}
+        rounds = {name: count for name, count in given.items() if count is not None}
         measurement = board.measure(
             name,
             metrics=wanted.of(board),
-            warmup=plan.warmup,
-            repeat=plan.repeat,
+            **rounds,
+            may_shorten=not rounds,
             number=plan.number,
             cold=plan.cold,
             mask_interrupts=plan.mask_interrupts,

@@ -29,6 +29,7 @@ _TARGET = "PATH:FUNCTION or PATH:all"
 class Plan:
     """What ``boardprof run`` was asked for; the command's help says what each option means.
 
+    Without ``warmup`` and ``repeat``, a function that takes long is called less often.
     ``data`` is what `run_plan` has read of ``values``, ``expect`` and the files that they name, and
     ``wanted`` what it finds of ``metrics``.
     """
@@ -45,8 +46,8 @@ class Plan:
     key_file: str | None = None
     image: str | None = None
     metrics: tuple[str, ...] | None = None
-    warmup: int = 10
-    repeat: int = 10
+    warmup: int | None = None
+    repeat: int | None = None
     number: int = 1
     code: BuildOptions = field(default_factory=BuildOptions)
     cold: bool = False

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function that takes long is called less often, unless somebody has said how often."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import boardprof as package
+from tests.cli.command import boardprof
+from tests.support import requires_tool
+
+LOOPS = """\
+static unsigned calls;
+unsigned loops(unsigned n) {
+    for (volatile unsigned i = 0; i < n; i++) {
+    }
+    return ++calls;
+}
+"""
+LONG = "n=250000000"  # 1.5 s of QEMU's, or more
+SLEEPS = """\
+#include <unistd.h>
+static unsigned calls;
+unsigned sleeps(void) {
+    usleep(600000);
+    return ++calls;
+}
+"""
+
+
+@pytest.fixture
+def loops(tmp_path: Path) -> str:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    (tmp_path / "loops.c").write_text(LOOPS)
+    return f"{tmp_path / 'loops.c'}:loops"
+
+
+@pytest.fixture
+def sleeps(tmp_path: Path) -> str:
+    (tmp_path / "sleeps.c").write_text(SLEEPS)
+    return f"{tmp_path / 'sleeps.c'}:sleeps"
+
+
+def rounds(out: str) -> tuple[str, str, str]:
+    """Return warm-up calls, samples, and what the last call has returned: how many there were."""
+    found = dict(line.split(": ", 1) for line in out.splitlines() if ": " in line)
+    (returned,) = (value for name, value in found.items() if name.endswith(" returned"))
+    return found["Warm-up"], found["Repeat"], returned
+
+
+@pytest.mark.slow
+def test_an_emulated_board_takes_two_samples_after_one_warm_up_call(loops: str) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", loops, LONG, timeout_s=120)
+    assert done.code == 0
+    # One to warm up, two samples, one for the stack and one for what is returned.
+    assert rounds(done.out) == ("1", "2", "5")
+    assert "note: loops on qemu-rv32: a call takes " in done.err
+    assert (
+        " s of wall time, so there are 2 samples after 1 call to warm up, instead of 10 after 10; "
+        "--repeat and --warmup say otherwise\n"
+    ) in done.err
+
+
+@pytest.mark.slow
+def test_the_first_call_that_is_measured_apart_tells_how_long_one_takes(loops: str) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", loops, LONG, "--cold", timeout_s=120)
+    assert (done.code, rounds(done.out)) == (0, ("1", "2", "6"))
+
+
+@pytest.mark.slow
+def test_a_short_function_is_called_as_often_as_ever(loops: str) -> None:
+    done = boardprof("run", "-b", "qemu-rv32", loops, "n=10")
+    assert (done.code, rounds(done.out), done.err) == (0, ("10", "10", "22"), "")
+
+
+def test_another_board_takes_as_many_as_a_rank_test_can_judge(sleeps: str, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = boardprof("run", "-b", "native", sleeps, "--json", file)
+    assert (done.code, rounds(done.out)) == (0, ("1", "5", "8"))
+    assert "so there are 5 samples after 1 call to warm up, instead of 10 after 10" in done.err
+    # The smallest p of five a side: 2 of 252 arrangements.
+    same = boardprof("compare", file, file)
+    assert (same.code, "few samples" in same.out + same.err) == (0, False)
+    assert len(json.loads(file.read_text())["calls"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "found"),
+    [
+        (["--warmup", "0"], {}, ("0", "10", "12")),
+        ([], {"BOARDPROF_REPEAT": "1"}, ("10", "1", "13")),
+    ],
+)
+def test_rounds_that_somebody_has_given_are_taken(
+    sleeps: str, options: list[str], variables: dict[str, str], found: tuple[str, str, str]
+) -> None:
+    done = boardprof("run", "-b", "native", sleeps, *options, environment=variables)
+    assert (done.code, rounds(done.out), done.err) == (0, found, "")
+
+
+def test_python_takes_what_it_says(sleeps: str) -> None:
+    with package.build(sleeps.rpartition(":")[0], board="native").open() as board:
+        measured = board.measure("sleeps", repeat=6, warmup=0, may_shorten=True)
+        assert len(measured.samples) == 6
+        assert measured.result == 8
