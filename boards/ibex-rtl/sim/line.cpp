@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,7 +57,10 @@ void Line::receive(bool block) {
 void Line::look() {
     if (!waiting()) {
         receive(false);
+        return;
     }
+    pollfd ready{socket_, POLLRDHUP, 0}; /* a core that reads no more shall end, too */
+    closed_ = poll(&ready, 1, 0) > 0;
 }
 
 void Line::wait() {

@@ -3,8 +3,8 @@
  *
  *   simulator PROGRAM.elf ADDRESS:PORT [--marks FILE [--entry ADDRESS]... [--stop LOW:HIGH]...]
  *
- * It ends when the host closes the connection. While the core sleeps and nothing but a byte can
- * wake it, it stops the clock and waits for one. */
+ * It ends when the host closes the connection, and says then where the core was. While the core
+ * sleeps and nothing but a byte can wake it, it stops the clock and waits for one. */
 
 #include <cstdio>
 #include <exception>
@@ -153,6 +153,7 @@ int main(int argc, char **argv) {
         }
         reset(soc);
         run(soc, line, counts.get());
+        std::fprintf(stderr, "simulator: ended at pc 0x%x\n", static_cast<unsigned>(soc.id_pc_o));
     } catch (const std::invalid_argument &error) {
         std::fprintf(stderr, "simulator: %s: write PROGRAM.elf ADDRESS:PORT [--marks FILE ...]\n",
                      error.what());

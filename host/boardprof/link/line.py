@@ -380,12 +380,17 @@ class Line:
         """
         emulator = self.transport
         if isinstance(emulator, Emulator):
-            hang = find_hang(emulator, self.locate, lambda: emulator.read(_LOOK_S), prints=prints)
+            hang = find_hang(emulator, self.locate, self._go_on, prints=prints)
             # Where nobody can look, it is a hang as long as the board might still end it itself.
             if hang is not None and (hang.is_seen or prints or (wall_s or _NEVER) < self.surely_s):
                 self.close()
                 return hang.error(name, self.limit_s, overdue.passed_s, wall_s)
         return self._lost(name, wall_s)
+
+    def _go_on(self) -> None:
+        """Let an emulator go on for a moment, unless it has ended."""
+        with contextlib.suppress(LinkError):
+            self.transport.read(_LOOK_S)
 
     def _lost(self, name: str, wall_s: float | None) -> BoardTimeoutError:
         """Return the error for a board that does not even end a call that lasts too long."""

@@ -60,7 +60,10 @@ class Emulator(Clocked, Protocol):
     """The line to an emulator that was started here, and ends when the line is closed."""
 
     def pc(self) -> int | None:
-        """Return the address of the instruction that the board is at; None: nobody knows."""
+        """Return the address of the instruction that the board is at; None: nobody knows.
+
+        An emulator that tells only by ending has ended then, and the line is gone.
+        """
 
 
 def nobody_knows() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Protocol
@@ -32,6 +33,7 @@ __all__ += ["spawn_and_accept", "spawn_and_connect"]
 ANNOUNCEMENT = "listening on "
 """What an agent that listens prints before its address, on a line of its own."""
 
+_LAST_PC = re.compile(r"\bended at pc 0x([0-9a-f]+)$", re.MULTILINE)
 _POLL_S = 0.005
 _TERMINATE_S = 2.0
 _START_S = 60.0
@@ -210,6 +212,13 @@ class ChildProcess:
         """Return what `QemuClock.pc` does; None of other programs."""
         return None if self.clock is None else self.clock.pc()
 
+    def last_pc(self) -> int | None:
+        """Return where the board was when its simulator ended, if that says so and ends soon."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_TERMINATE_S)
+        told = _LAST_PC.findall(self.output())
+        return int(told[-1], 16) if told and not self.running else None
+
     def pause(self) -> None:
         """Stop the child where it is, until `resume`."""
         self._process.send_signal(signal.SIGSTOP)
@@ -252,12 +261,21 @@ class EmulatorLine:
     asks anything of the board. The board does not notice: its time goes by what it executes.
     """
 
-    def __init__(self, line: DescriptorTransport, child: ChildProcess) -> None:
-        """Take the open line to ``child``, and pause it."""
+    def __init__(
+        self,
+        line: DescriptorTransport,
+        child: ChildProcess,
+        hang_up: Callable[[], object] | None = None,
+    ) -> None:
+        """Take the open line to ``child``, and pause it.
+
+        ``hang_up`` ends the connection, and with it a simulator that says then where its board was.
+        """
         self.name, self.byte_time_s = line.name, line.byte_time_s
         self.printed, self.close = line.printed, line.close
         self._line = line
         self._child = child
+        self._hang_up = hang_up
         child.pause()
 
     def write(self, data: bytes, timeout_s: float) -> None:
@@ -279,9 +297,17 @@ class EmulatorLine:
         return self._line.board_s()
 
     def pc(self) -> int | None:
-        """See `Emulator.pc`; the emulator goes on until the next `read` has ended."""
+        """See `Emulator.pc`; the emulator goes on until the next `read` has ended.
+
+        What is not QEMU may have ended by then: it tells nothing before.
+        """
         self._child.resume()
-        return self._child.pc()
+        pc = self._child.pc()
+        if pc is not None or self._hang_up is None:
+            return pc
+        with contextlib.suppress(OSError):  # it was hung up before
+            self._hang_up()
+        return self._child.last_pc()
 
 
 def spawn_and_accept(
@@ -349,7 +375,9 @@ def _stream(
         printed=child.output,
         board_s=child.board_s,
     )
-    return EmulatorLine(line, child) if is_emulator else line
+    if not is_emulator:
+        return line
+    return EmulatorLine(line, child, lambda: connection.shutdown(socket.SHUT_RDWR))
 
 
 @contextlib.contextmanager

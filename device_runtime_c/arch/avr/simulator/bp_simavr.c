@@ -9,8 +9,9 @@
  * comes then is lost. Time runs as fast as this machine lets it; while the core sleeps, no faster
  * than real time.
  *
- * Ends with 0 then; with 3, and a line that says why, when the core runs on no more: its stack has
- * grown into the variables, it has jumped or reached to where nothing is, or nothing can wake it.
+ * Ends with 0 then, and a line that says where the core was; with 3, and a line that says why, when
+ * the core runs on no more: its stack has grown into the variables, it has jumped or reached to
+ * where nothing is, or nothing can wake it.
  *
  * With marks: each time that the core is about to execute one of the instructions at the addresses
  * (bytes, hexadecimal), a line "ADDRESS CYCLE" goes to the file, by the simulator's own count. */
@@ -246,10 +247,11 @@ static void bp_run_marked(bp_sim_t *s) {
 
 /* Returns the exit code. */
 static int bp_end(const bp_sim_t *s) {
+    const avr_t *avr = s->avr;
     if (s->closed) {
+        fprintf(stderr, "bp_simavr: ended at pc 0x%x\n", (unsigned)avr->pc);
         return 0;
     }
-    const avr_t *avr = s->avr;
     fprintf(stderr, "bp_simavr: the core has come to its end at pc 0x%x: ", (unsigned)avr->pc);
     if (s->overrun) {
         fprintf(stderr, "its stack, at 0x%x, has grown into the variables, which end at 0x%x\n",
