@@ -14,7 +14,7 @@ import pytest
 from boardprof.metrics import Count, Duration
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
-from tests.cli.command import BOARDPROF, FIXTURES, boardprof
+from tests.cli.command import FIXTURES, boardprof
 from tests.cli.terminal import WIDTH, on_terminal
 from tests.support import requires_tool
 

@@ -256,6 +256,7 @@ class Board:
                 Nothing is shortened without a warm-up call.
             named: arguments by parameter name.
             cold: measure the function's first call apart.
+            mask_interrupts: let no interrupt run within the windows of samples.
             on_progress: called with (rounds done, rounds in all).
             on_transfer: called while arrays go over the line.
             on_note: called with what will take long, before it does, and with how many samples are
