@@ -323,10 +323,7 @@ class DeviceBoundsError(DeviceError):
 
 
 class DeviceTimeoutError(DeviceError):
-    """The called code did not end within its limit.
-
-    Either the board has stopped it and goes on, or the host has ended the board's emulator.
-    """
+    """The called code did not end in time: the board stopped it, or the host ended its emulator."""
 
     def __init__(
         self,
