@@ -678,15 +678,23 @@ def test_what_follows_such_a_hello_is_read_too(channels: MemoryBoard) -> None:
     assert kinds == [FrameKind.WELCOME, FrameKind.RESULT]
 
 
+def test_so_does_one_with_the_present_id_and_another_nonce(channels: MemoryBoard) -> None:
+    body = bytes.fromhex("425052460101ffff00000001")
+    call = measuring(channels, 8)
+    at_round(channels, 3, Frame(FrameKind.HELLO, channels.session, 0x01000000, body))
+    assert last(channels.exchange(call))[0] == FrameKind.WELCOME
+    assert channels.lib.test_worked == 3
+
+
 @pytest.mark.parametrize(
-    "body", ["425052460101ffff00000000", "425052460202ffff00000000", "4250"], ids=len
+    "body", ["425052460101ffff78563412", "425052460202ffff00000000", "4250"], ids=len
 )
 def test_a_hello_that_begins_no_session_does_not_end_a_measurement(
     channels: MemoryBoard, body: str
 ) -> None:
     session = channels.session if body.startswith("425052460101") else 0x7777
     call = measuring(channels, 4)
-    at_round(channels, 1, Frame(FrameKind.HELLO, session, 0, bytes.fromhex(body)))
+    at_round(channels, 1, Frame(FrameKind.HELLO, session, 0x12345678, bytes.fromhex(body)))
     assert last(channels.exchange(call))[0] == FrameKind.RESULT
     assert channels.lib.test_worked == 4
 
