@@ -108,7 +108,7 @@ def test_a_line_comes_out_while_the_call_is_still_at_work() -> None:
         while data := connection.recv(65536):
             for frame in decoder.feed(data):
                 if frame.kind == FrameKind.HELLO:
-                    reply = Frame(FrameKind.WELCOME, frame.session, 0, welcome())
+                    reply = Frame(FrameKind.WELCOME, frame.session, frame.sequence, welcome())
                 else:
                     reply = Frame(FrameKind.RESULT, frame.session, frame.sequence, b"\x07")
                     connection.sendall(b"still here\n")  # and no delimiter behind it

@@ -136,7 +136,10 @@ def test_without_the_package_nothing_of_it_is_known(tmp_path: Path) -> None:
     done = boardprof("run", square, *ONCE, "--export", f"lab={tmp_path / 'x'}")
     assert done.code == 2
     assert "There is no exporter 'lab'" in done.err
-    assert "Known: chrome, collapsed, csv, html, json, markdown, speedscope, table" in done.err
+    assert (
+        "Known: baseline, chrome, collapsed, csv, html, json, markdown, speedscope, table"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize(

@@ -344,7 +344,7 @@ def test_a_call_ends_in_its_value_or_a_documented_error(
 ) -> None:
     def answer(frame: Frame) -> list[bytes]:
         if frame.kind == FrameKind.HELLO:
-            return [encode_frame(Frame(FrameKind.WELCOME, frame.session, 0, WELCOME))]
+            return [encode_frame(Frame(FrameKind.WELCOME, frame.session, frame.sequence, WELCOME))]
         answers = [Frame(kind, frame.session, frame.sequence, body) for kind, body in replies]
         return [noise, *map(encode_frame, answers)]
 

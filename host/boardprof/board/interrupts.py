@@ -68,7 +68,7 @@ def interrupts_of(session: Session, dictionary: Dictionary) -> BoardInterrupts |
     function = next((f for f in dictionary.functions if f.name == _INTERRUPTS), None)
     if function is None:
         return None
-    value: Any = session.value(function.id, b"", 0, _INTERRUPTS)
+    value: Any = session.invoke(function.id, _INTERRUPTS)
     if not (isinstance(value, list) and len(value) >= 3 and all(type(n) is int for n in value)):
         raise FrameError(f"{_INTERRUPTS} returned {value!r:.60}, not three numbers.")
     flags, timer_us, longest_us, skips, bound_ns = (*value, 0, 0)[:5]

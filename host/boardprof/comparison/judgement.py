@@ -66,7 +66,7 @@ def difference(
     if before is not None and after is not None:
         change = _change(before, after)
         is_exact = _is_exact(before, after)
-        is_of_calls = before.is_deterministic and after.is_deterministic
+        is_of_calls = _repeats(before) and _repeats(after)
         p = None if is_exact or is_of_calls else _p(before, after, is_paired)
         verdict = _verdict(before, after, p, alpha, is_paired)
         if is_of_calls and not is_exact and verdict != "same":
@@ -110,9 +110,13 @@ def _is_exact(before: GroupSummary, after: GroupSummary) -> bool:
     if before.summary.is_exact and after.summary.is_exact:
         return True
     sides = (before, after)
-    if not all(side.is_deterministic for side in sides):
+    if not all(map(_repeats, sides)):
         return False
     return _is_paired(before, after) or all(_is_steady(side) for side in sides)
+
+
+def _repeats(side: GroupSummary) -> bool:
+    return side.is_deterministic or side.is_stepped
 
 
 def _is_steady(side: GroupSummary) -> bool:
@@ -160,8 +164,9 @@ def _verdict(
     if sorted(before.values) == sorted(after.values) or _is_one_value(before, after):
         return "same"
     step = _step(before, after)
-    is_within_steps = magnitude(step) <= _GRAINS * max(before.grain, after.grain)
-    if p is None and step and is_within_steps:
+    grain = max(before.grain, after.grain)
+    is_within_steps = magnitude(step) <= _GRAINS * grain
+    if p is None and grain and is_within_steps:
         return "noise"
     if p is not None:
         if p >= alpha or is_within_steps:

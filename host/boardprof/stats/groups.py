@@ -68,6 +68,7 @@ class GroupSummary:
         grain: what one step of the clock that it is read from is worth per call, in the metric's
             unit; 0 for what is no clock.
         is_deterministic: the same code gives the same samples in each run, in the same order.
+        is_stepped: so it does but for steps of the clock that it is read from.
         is_emulated: the board is an emulator or a simulator; None: not known.
         clock_kind: of the board; "" where it is not known.
         board: the board's name, also where ``key.device`` is a part of it.
@@ -86,6 +87,7 @@ class GroupSummary:
     values: tuple[Number, ...]
     grain: Fraction = Fraction(0)
     is_deterministic: bool = False
+    is_stepped: bool = False
     is_emulated: bool | None = None
     clock_kind: str = ""
     board: str = ""
@@ -246,7 +248,8 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
         summary=summarize(part.values, first=source.cold.get(metric), is_exact=is_exact),
         values=tuple(part.values),
         grain=grain,
-        is_deterministic=is_without_chance and is_counted,
+        is_deterministic=is_without_chance and is_counted and grain == 0,
+        is_stepped=is_without_chance and is_counted and grain > 0,
         is_emulated=source.is_emulated,
         clock_kind=source.clock_kind,
         board=source.board or key.device,
