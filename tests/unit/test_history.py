@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from boardprof.errors import ReportFileError, UnknownNameError, UsageError
+from boardprof.errors import ReportFileError, StorageError, UnknownNameError, UsageError
 from boardprof.history import database
 from boardprof.history.finding import find_report, find_run, history_path
 from boardprof.history.run import GitState, HistoryError
@@ -369,7 +369,7 @@ def test_a_full_disk_is_told_and_what_was_kept_stays(history: History) -> None:
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, limits[1]))
     try:
-        with pytest.raises(HistoryError, match=r"cannot be written: .*disk"):
+        with pytest.raises(StorageError, match=r"cannot be written: .*disk"):
             history.save(large)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from boardprof.errors import BoardprofError, StorageError
 from boardprof.history.holders import holders_of
 from boardprof.history.run import HistoryError
+from boardprof.writing import unwritable
 
 __all__ = ["SCHEMA_VERSION", "reading", "writing"]
 
@@ -81,7 +83,8 @@ def writing(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
     """Lend a connection inside of a transaction, which is committed at the end; all or nothing.
 
     Raises:
-        HistoryError: the file cannot be written: no permission, no space, locked, no history.
+        HistoryError: the file cannot be written: no permission, locked, no history.
+        StorageError: the disk has no room, or fails.
     """
     with _told(path, timeout_s, "written"):
         _refuse_other_kinds(path)
@@ -204,12 +207,15 @@ def _told(path: Path, timeout_s: float, done: str) -> Iterator[None]:
     except UnicodeDecodeError as error:  # what SQLite says of a damaged file quotes the damage
         raise _error(path, timeout_s, done, sqlite3.SQLITE_CORRUPT, error) from error
     except OSError as error:
+        told = unwritable(f"The history {path}", error, _ELSEWHERE)
+        if isinstance(told, StorageError):
+            raise told from error
         raise HistoryError(
             f"The history {path} cannot be {done}: {error.strerror or error}.", hint=_ELSEWHERE
         ) from error
 
 
-def _error(path: Path, timeout_s: float, done: str, code: int, error: Exception) -> HistoryError:
+def _error(path: Path, timeout_s: float, done: str, code: int, error: Exception) -> BoardprofError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         who = holders_of([path, Path(f"{path}-shm"), Path(f"{path}-wal")])
         holder = f": {who} has it" if who else ""
@@ -229,4 +235,5 @@ def _error(path: Path, timeout_s: float, done: str, code: int, error: Exception)
         sqlite3.SQLITE_CANTOPEN: f"{error}: see the permissions of {path.parent}",
         sqlite3.SQLITE_IOERR: f"{error}: the disk may be full or a limit of file sizes reached",
     }.get(code, str(error))
-    return HistoryError(f"The history {path} cannot be {done}: {why}.", hint=_ELSEWHERE)
+    kind = StorageError if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else HistoryError
+    return kind(f"The history {path} cannot be {done}: {why}.", hint=_ELSEWHERE)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from boardprof.printable import escaped
 from boardprof.pytest_plugin.markers import (
     MARKERS,
     MEASURING,
@@ -231,11 +232,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for worker in ours.lost:
         terminalreporter.write_line(f"note: worker {worker} died: what it had measured is missing")
     for note in ours.notes:
-        terminalreporter.write_line(f"note: {note}")
+        terminalreporter.write_line(escaped(f"note: {note}", keep="\n"))
     if ours.changes:
         terminalreporter.write_line(ours.changes)
     for error in ours.errors:
-        terminalreporter.write_line(f"ERROR: {error}", red=True)
+        terminalreporter.write_line(escaped(f"ERROR: {error}", keep="\n"), red=True)
 
 
 def _conclude(session: pytest.Session, ours: Session) -> None:
