@@ -10,8 +10,8 @@
 
 bp_away_t bp_away;
 
-/* The window that is open. */
-static const bp_active_t *bp_watched; /* NULL: none, or one that does not ask for it */
+/* The open window that leaves interrupts out; NULL: there is none. */
+static const bp_active_t *bp_watched;
 static bp_state_t *bp_watched_state;
 static const void *bp_owner; /* the task that opened it */
 

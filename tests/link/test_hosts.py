@@ -385,7 +385,7 @@ def test_the_agent_is_one_thread_and_its_doorman_ends_with_it() -> None:
             assert os.listdir(f"/proc/{process.pid}/task") == [str(process.pid)]
             (doorman,) = offspring(process.pid)
         process.kill()
-        process.wait()
+        process.wait(10.0)
         wait_until(lambda: not Path(f"/proc/{doorman}").exists(), "the doorman has ended")
         with pytest.raises(BoardError, match="No board at"):
             connect("linux", port)
@@ -424,7 +424,7 @@ def test_a_doorman_ends_with_its_agent_when_poll_fails_and_rests_until_then() ->
             time.sleep(0.5)
         assert cpu_seconds(doorman) <= 0.1
         process.kill()
-        process.wait()
+        process.wait(10.0)
         wait_until(lambda: ended(doorman), "the doorman has ended", 5.0)
 
 

@@ -11,7 +11,7 @@
 
 #if BP_CFG_GUARD
 
-/* Each by itself in mie, but for the timer's, which ends guarded calls and does nothing else. */
+/* Clear the bits in mie. The timer's stays set: its interrupt only ends guarded calls. */
 #define BP_ARCH_MASKED ((uintptr_t)~0x80u)
 
 uintptr_t bp_port_mask(void) {

@@ -33,7 +33,7 @@
 
 /* Bytes before and behind the arena that bp_port_fence makes inaccessible, as far as they are whole
  * pages: a function that writes past its arrays traps before it reaches the agent. A multiple of
- * 16; 0: none. */
+ * 16, or 0 for no margin. */
 #ifndef BP_CFG_ARENA_MARGIN
 #define BP_CFG_ARENA_MARGIN 0
 #endif

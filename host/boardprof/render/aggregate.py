@@ -22,7 +22,7 @@ from boardprof.report.columns import Column, metric_of_kind
 from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat
 
-__all__ = ["LEVELS", "SORT_COLUMNS", "PerCall", "largest_first", "merge_calls", "merge_rows"]
+__all__ = ["LEVELS", "SORT_COLUMNS", "PerCall", "merge_calls"]
 __all__ += ["per_call_median", "per_call_medians", "sort_order", "sum_rows"]
 
 SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
@@ -71,11 +71,6 @@ def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Cal
             if values:
                 row[name] = _merged(name, column.kind, values, compat)
     return Calls(rows)
-
-
-def merge_rows(rows: Sequence[Row]) -> Row:
-    """Merge rows, one at least, into one; see `merge_calls`."""
-    return merge_calls(Calls(rows), grouped(repeat(0, len(rows))))[0]
 
 
 def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[Row]:
@@ -155,28 +150,18 @@ def _total(values: Sequence[Any], compat: Compat) -> Any:
 # -- sorting ----------------------------------------------------------------------------------
 
 
-def sort_order(rows: Calls | Sequence[Row], column: str) -> list[int] | None:
+def sort_order(rows: Calls, column: str) -> list[int] | None:
     """Return the row indices by ``column``, largest first, or None if no row has it.
 
     Rows without the column, or with NaN in it, come last; equal rows keep their
     order.
     """
-    calls = rows if isinstance(rows, Calls) else Calls(rows)
-    metrics = enumerate(calls.column(column).filled(None))
+    metrics = enumerate(rows.column(column).filled(None))
     sizes = {i: size for i, metric in metrics if (size := _size(metric)) is not None}
     if not sizes:
         return None
     lacking = [i for i in range(len(rows)) if i not in sizes]
     return sorted(sizes, key=sizes.__getitem__, reverse=True) + lacking
-
-
-def largest_first(rows: Calls | Sequence[Row], columns: Sequence[str]) -> Sequence[int]:
-    """Return the row indices sorted by the first of ``columns`` that any row has."""
-    for column in columns:
-        order = sort_order(rows, column)
-        if order is not None:
-            return order
-    return range(len(rows))
 
 
 def _size(metric: Metric | None) -> int | float | None:

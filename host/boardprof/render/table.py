@@ -23,9 +23,9 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
     LEVELS,
     SORT_COLUMNS,
-    largest_first,
     merge_calls,
     per_call_medians,
+    sort_order,
     sum_rows,
 )
 from boardprof.render.cells import (
@@ -87,7 +87,7 @@ def render_table(
         merged = typical.merged
         order = typical.order() if sort else order
     elif sort:
-        order = largest_first(merged, SORT_COLUMNS[:1])
+        order = sort_order(merged, SORT_COLUMNS[0]) or order
     mixed = mixed_columns(calls, merged) if compat is None else {}
     tail = _sum_rows(merged, order, compat, mixed) if col_sums else []
     tail += _total_rows(report, with_device=compat is None)

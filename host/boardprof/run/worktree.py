@@ -19,6 +19,7 @@ from boardprof.run.plan import Plan
 __all__ = ["Worktree", "worktree_of"]
 
 _TIMEOUT_S = 300.0
+_TRY = "see that the disk has room, and that git worktree works there"
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def _git(folder: Path, *words: str) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"git {words[0]} {words[1]} fails: {error}.") from error
+        raise UsageError(f"git {words[0]} {words[1]} fails: {error}.", hint=_TRY) from error
     if done.returncode != 0:
-        raise UsageError(f"git {words[0]} {words[1]} fails: {done.stderr.strip()}")
+        said = done.stderr.strip()
+        raise UsageError(f"git {words[0]} {words[1]} fails: {said}", hint=_TRY)
