@@ -138,6 +138,13 @@ def test_the_rule_of_a_test_that_is_deselected_is_none(suite: Suite, chosen: lis
     assert "note: nothing was measured, so nothing is compared with old.json" in ran.out
 
 
+def test_a_note_cannot_control_the_terminal(suite: Suite) -> None:
+    suite.write("test_one.py", f"{SKIPPED['marker']}\ndef test_other():\n    pass\n")
+    (suite.folder / "old.json").rename(suite.folder / "o\x1b[31mld.json")
+    ran = suite.run("--bp-compare", "o\x1b[31mld.json", "-k", "other")
+    assert "nothing is compared with o\\x1b[31mld.json" in ran.out
+
+
 @pytest.mark.parametrize("chosen", [["test_other.py"], ["-k", "other"], ["--collect-only"]])
 def test_a_session_that_was_to_measure_nothing_is_no_failure(
     suite: Suite, chosen: list[str]
