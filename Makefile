@@ -48,6 +48,7 @@ lint: setup-test ## Check style and types: ruff, mypy, clang-format
 	@echo "Checking style and types ..."
 	@$(PYTHON_BIN)/ruff check -q .
 	@$(PYTHON_BIN)/ruff format -q --check .
+	@$(PYTHON_BIN)/python scripts/english.py
 	@$(PYTHON_BIN)/mypy --no-error-summary
 	@clang-format --dry-run --Werror $(C_FILES)
 
@@ -63,6 +64,7 @@ bench: setup-test ## Count the collectors' instructions; time calls, builds, Rep
 	@$(PYTHON_BIN)/python benchmarks/rpc.py
 	@$(PYTHON_BIN)/python benchmarks/build.py
 	@$(PYTHON_BIN)/python benchmarks/report.py
+	@$(PYTHON_BIN)/python benchmarks/samples.py
 	@$(PYTHON_BIN)/python benchmarks/startup.py
 
 faults: setup-test ## Print the fault matrix: every fault, at every position, on every board
@@ -71,7 +73,7 @@ faults: setup-test ## Print the fault matrix: every fault, at every position, on
 fuzz: setup-test ## Feed both receive paths whatever comes, for SECONDS=600 in all
 	@$(PYTHON_BIN)/python -m tests.fuzz.run $(SECONDS)
 
-mutants: setup-test ## Change the code in 370 places, one at a time: which change does no test notice?
+mutants: setup-test ## Change the code in 380 places, one at a time: which change does no test notice?
 	@$(PYTHON_BIN)/python scripts/mutants.py
 
 soak: setup-test ## Play 10,000,000 faulty schedules on all cores; goes on where it was stopped

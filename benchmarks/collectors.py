@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import BoardprofError, MissingToolError
 from boardprof.firmware.builder import build
 from boardprof.resources import runtime_dir

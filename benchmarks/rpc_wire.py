@@ -16,8 +16,8 @@ from pathlib import Path
 
 from benchmarks.rpc_processes import BOARD_CORE, HOST_CORE, BenchmarkError, pinned, serving
 from boardprof.board.board import Board
-from boardprof.boards.finding import board_spec
-from boardprof.connection import attach
+from boardprof.board.open_board import attach
+from boardprof.boards.board_lookup import board_spec
 from boardprof.transport.serial import connect_serial
 
 __all__ = ["BAUD", "Throttled", "measure_wire"]

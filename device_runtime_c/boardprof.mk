@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-# The agent for a firmware project that make builds. Say what is wanted, include this file, and link
-# $(BOARDPROF_LIBRARY) behind the project's objects:
+# The agent for a firmware project built with make. Set these variables, include this file, and link
+# $(BOARDPROF_LIBRARY) after the project's objects:
 #
-#   BOARDPROF_BOARD := my-board               # the name that the firmware tells the host
+#   BOARDPROF_BOARD := my-board               # the name that the firmware gives to the host
 #   BOARDPROF_OBJECTS := fir.o                # have BP_FUNCTION in their sources; compiled with -gdwarf-4
-#   BOARDPROF_ALSO := main.o hal.a            # others, whose changes make the build id another one
-#   BOARDPROF_CFLAGS := -mcpu=cortex-m4       # what every file of the project is compiled with
-#   BOARDPROF_ARCH := cortex_m                # folder below arch/; if a collector needs the core's
+#   BOARDPROF_ALSO := main.o hal.a            # other files that change the build id
+#   BOARDPROF_CFLAGS := -mcpu=cortex-m4       # flags for every file of the project
+#   BOARDPROF_ARCH := cortex_m                # folder below arch/, if a collector needs it
 #   BOARDPROF_COLLECTORS := cycles32 ticks    # as in collectors/bp_<name>.c
 #   BOARDPROF_CONFIG := BP_CFG_ARENA=4096     # options of bp_config.h
 #   BOARDPROF_FREESTANDING := 1               # if the project links no C library
-#   BOARDPROF_AR := arm-none-eabi-ar          # if AR is not the one that goes with CC
+#   BOARDPROF_AR := arm-none-eabi-ar          # if AR does not match CC
 #   include $(shell boardprof runtime path)/boardprof.mk
 #
 #   firmware.elf: $(OBJECTS) $(BOARDPROF_LIBRARY)
 #
-# The project defines the functions of bp_port.h; its main calls bp_init(&agent, &bp_firmware) and
-# then bp_poll(&agent) for ever. $(BOARDPROF_CPPFLAGS) is for the files that include its headers.
+# The project defines the functions of bp_port.h; its main calls bp_init() and then bp_poll() for
+# ever. $(BOARDPROF_CPPFLAGS) is for the files that include its headers.
 
-# The project's first rule stays the first, wherever this file is included.
+# Keeps the project's first rule the first one, wherever this file is included.
 boardprof_goal := $(.DEFAULT_GOAL)
 BOARDPROF_RUNTIME := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
 
@@ -34,7 +34,7 @@ boardprof_sources := $(notdir $(wildcard $(BOARDPROF_RUNTIME)/src/*.c))
 boardprof_left_out := bp_main.c $(if $(BOARDPROF_FREESTANDING),,bp_mem.c)
 boardprof_files := $(addprefix src/,$(filter-out $(boardprof_left_out),$(boardprof_sources)))
 boardprof_files += $(BOARDPROF_COLLECTORS:%=collectors/bp_%.c)
-# What these two share, and have in more files.
+# Files that these two need in addition.
 ifneq ($(and $(filter posix,$(BOARDPROF_ARCH)),$(filter linux_perf papi,$(BOARDPROF_COLLECTORS))),)
 boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
     $(wildcard $(BOARDPROF_RUNTIME)/arch/posix/bp_perf_*.c $(BOARDPROF_RUNTIME)/arch/posix/bp_papi_*.c))

@@ -5,8 +5,8 @@ In platformio.ini, with the folder that `boardprof runtime path` prints:
 
     lib_deps = symlink:///that/folder
     build_flags = -gdwarf-4
-    custom_boardprof_board = my-board           ; the name that the firmware tells the host
-    custom_boardprof_arch = cortex_m            ; folder below arch/, for collectors of the core
+    custom_boardprof_board = my-board           ; the name that the firmware gives to the host
+    custom_boardprof_arch = cortex_m            ; folder below arch/, for collectors that need it
     custom_boardprof_collectors = cycles32 ticks
     custom_boardprof_config = BP_CFG_ARENA=4096 ; options of bp_config.h
     custom_boardprof_command = boardprof        ; the program, or its path
@@ -50,7 +50,7 @@ library.Replace(
 
 
 def link_table(target, source, env):
-    """Write, compile and add the table of what the project's objects register."""
+    """Write, compile and link the table of the functions that the project's objects register."""
     folder = env.subst("$BUILD_SRC_DIR") + os.sep
     objects = [str(node) for node in source if os.path.abspath(str(node)).startswith(folder)]
     command = [option("command", "boardprof"), "glue", "--board", option("board")]
@@ -61,5 +61,5 @@ def link_table(target, source, env):
 
 
 table = os.path.join(project.subst("$BUILD_DIR"), "bp_table.c")
-project.Append(LINKFLAGS=[f"{table}.o"])  # what needs it is in an archive, and comes behind
+project.Append(LINKFLAGS=[f"{table}.o"])  # the archive that needs it comes later
 project.AddPreAction("$PROGPATH", link_table)

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The session of SPEC.md 3.1, 4.3 and 4.4 as a model for spin: hosts, one after another, call one
- * board over a line that loses, repeats and delays whatever it likes, while both sides are reset.
+/* The session of SPEC.md 3.1, 4.3 and 4.4 as a model for spin. Hosts, one after another, call one
+ * board over a line that loses, repeats and delays anything. Meanwhile both sides are reset.
  *
  *     spin -a session.pml
  *     gcc -O2 -DSAFETY -DNOCLAIM -o pan pan.c && ./pan -m10000
  *     gcc -O2 -o pan pan.c && ./pan -a -m10000
  *
  * The line is the set of all messages that were ever sent: each may arrive at any time, any number
- * of times, or never. That is loss, duplication and reordering without a bound; a damaged frame is
- * a lost one. To send again, after a time-out or a NAK, then changes nothing. At any moment the
- * line may become `calm`: what was on its way is lost, and from then on each message arrives once,
- * nothing is reset, no deadline passes, and who hears nothing sends again. PROGRESS only renews
- * deadlines, which pass at any time here, or never: there is none. What the host would ignore
- * because it belongs to an older session or call is not kept: that is the host's check of both.
+ * of times, or never. That covers unbounded loss, duplication and reordering; a damaged frame is a
+ * lost one. So sending again, after a timeout or a NAK, changes nothing. At any moment the line may
+ * become `calm`: what was on its way is lost, and from then on each message arrives once, nothing
+ * is reset, no deadline passes, and a side that hears nothing sends again. PROGRESS is left out: it
+ * only renews deadlines, which pass here at any time or never. Messages of an older session or call
+ * are not kept, since the host ignores them: that models the host's check of both numbers.
  *
  * What must hold:
  *  - no call is executed twice (assert in execute);
- *  - an answer that a host takes is that of its call, executed in the session that it was welcomed
- *    to, without a reset or another session between (assert in answered);
- *  - NO_SESSION is only said when that session is lost (assert in refused);
+ *  - an answer that a host accepts is that of its call, executed in the session of the host's
+ *    WELCOME, without a reset or another session in between (assert in answered);
+ *  - NO_SESSION is only sent when that session is lost (assert in refused);
  *  - no deadlock: on a calm line no call gets stuck (no invalid end state); on any other line its
  *    deadline can end it;
- *  - on a calm line each call does end, by an answer or a reset error (ltl ends).
+ *  - on a calm line each call ends, with an answer or a reset error (ltl ends).
  *
  * Bounds: HOSTS sessions of CALLS calls, RESETS of the board, BEGINS of sessions on the board. A
  * rule of the protocol looks at two sessions, the board's and the frame's, and at two calls, the
- * last one and the frame's; the third session is the stranger that comes between a session and its
- * own late messages. The second reset hits the recovery from the first. Five begins are one of each
- * session and two by late HELLOs.
+ * last one and the frame's. The third session is the stranger that comes between a session and its
+ * own late messages. The second reset hits the recovery from the first. Five begins are one for
+ * each session and two by late HELLOs.
  *
- * Each of these switches off one rule, and spin then finds what it is for: -DNO_REPLY_CACHE,
- * -DNO_SESSION_CHECK, -DNO_RESET_CHECK, -DNO_RETRANSMISSION; -DFIXED_SEQUENCE lets each session
- * begin at number 0. */
+ * Each of these switches off one rule, and spin then finds what the rule is for: -DNO_REPLY_CACHE,
+ * -DNO_SESSION_CHECK, -DNO_RESET_CHECK, -DNO_RETRANSMISSION. With -DFIXED_SEQUENCE each session
+ * begins at number 0. */
 
 #define HOSTS 3
 #define CALLS 2
 #ifndef RESETS
 #define RESETS 2
 #endif
-#define BEGINS 5 /* before the line is calm: then each host that is left needs one */
+#define BEGINS 5 /* until the line is calm; after that each remaining host needs one */
 #define ALL_BEGINS (BEGINS + HOSTS)
 
 #define CALL_OF(s, c) ((s) * CALLS + (c))
@@ -49,26 +49,26 @@ bool calm;
 bool hello[HOSTS];
 bool call[HOSTS * CALLS];
 
-/* The line to the host. An answer is `right` when it is that of the CALL whose numbers it carries,
- * executed in the session that the CALL's host was welcomed to. */
-bool welcome[ALL_BEGINS]; /* what the host that says HELLO may take: which begin it tells of */
-bool right, no_session; /* what the host whose call is under way may take */
+/* The line to the host. An answer is `right` if it is that of the CALL whose numbers it carries,
+ * executed in the session of the WELCOME to the CALL's host. */
+bool welcome[ALL_BEGINS]; /* what a host that sent HELLO may accept: the begin that it reports */
+bool right, no_session; /* what the host with a current call may accept */
 bool wrong[HOSTS * CALLS];
 
-/* The board. Begins are counted from 1; their number stands for the boot id, and for where the
- * sequence numbers of the session begin. */
-byte session; /* the host's number + 1, told by id and nonce; 0: none */
+/* The board. Begins are counted from 1. Their number represents the boot id, and the first sequence
+ * number of the session. */
+byte session; /* the host's number + 1, known by id and nonce; 0: no session */
 byte begin;   /* of the session, 0: none */
 byte begins;
 byte resets;
-byte last; /* number of the last CALL taken, counted from where the session began */
-bool busy; /* that CALL is executed */
-bool kept; /* its reply is kept */
-byte executing = HOSTS * CALLS; /* or was, last */
+byte last; /* number of the last accepted CALL, counted from the session's first number */
+bool busy; /* that CALL is being executed */
+bool kept; /* its reply is cached */
+byte executing = HOSTS * CALLS; /* or was executed last */
 
 /* The hosts. */
-byte welcomed[HOSTS]; /* to which begin; 0: not yet */
-byte host;            /* who has the line */
+byte welcomed[HOSTS]; /* the begin in its WELCOME; 0: no WELCOME yet */
+byte host;            /* the host that has the line */
 byte now;             /* its call */
 bool executed[HOSTS * CALLS];
 
@@ -99,7 +99,7 @@ inline take_hello(s) {
         last = 0;
         kept = false;
         executing = HOSTS * CALLS
-    :: else /* a duplicate; or one begin more than is looked at: HELLO is lost */
+    :: else /* a duplicate, or beyond BEGINS: HELLO is lost */
     fi;
     if
     :: session == s + 1 && host == s && welcomed[s] == 0 -> welcome[begin - 1] = true
@@ -116,7 +116,7 @@ inline execute(s, c) {
     executed[CALL_OF(s, c)] = true
 }
 
-/* It goes to the board's session, with the number of the last CALL. */
+/* The reply has the board's session and the number of the last CALL. */
 inline reply() {
     if
     :: session == 0
@@ -193,7 +193,7 @@ inline forget_welcomes() {
 #ifdef NO_RETRANSMISSION
 #define SENDS_AGAIN false
 #else
-#define SENDS_AGAIN calm /* elsewhere it would change nothing */
+#define SENDS_AGAIN calm /* otherwise it would change nothing */
 #endif
 #define NOTHING_SENT (!busy && !hello[host] && !call[CALL_OF(host, 0)] && !call[CALL_OF(host, 1)])
 #define NO_WELCOME                                                                          \
@@ -224,7 +224,7 @@ connect:
             :: atomic { no_session -> refused();
 #ifdef NO_RESET_CHECK
                    welcomed[host] = 0;
-                   goto connect } /* and send the call again, as if nothing had been */
+                   goto connect } /* and send the call again, as if nothing had happened */
 #else
                    goto over }
 #endif

@@ -10,8 +10,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.finding import load_board
+from boardprof.boards.board_file import BoardSpec, load_board
 
 __all__ = ["main", "table"]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.boards.finding import board_spec, find_boards
+from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.errors import BoardprofError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build

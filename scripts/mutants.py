@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -30,31 +31,37 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from scripts.mutants_c import c_mutants
-from scripts.mutants_python import ROOMS, Mutant, chosen, python_mutants
+from scripts.mutants_python import EQUIVALENT, ROOMS, Mutant, chosen, python_mutants
 
-__all__ = ["Copy", "MutantsError", "listed", "lost", "made_copies", "main", "stages", "table"]
+__all__ = ["Copy", "Judge", "MutantsError", "listed", "lost", "made_copies", "main", "stages"]
+__all__ += ["table"]
 
 ROOT = Path(__file__).resolve().parents[1]
 _CLOSEST = {  # files of the first stage, by room
     "decode": "unit/decode unit/schemas unit/clock unit/correlate unit/assemble unit/selection"
-    " protocol/vectors",
+    " protocol/vectors link/dictionary",
     "report": "unit/report unit/report_columns unit/assemble unit/assemble_outputs unit/history"
     " unit/stats_groups unit/render_json unit/render_table unit/render_aggregate unit/comparison",
-    "link": "unit/line unit/codec unit/rpc unit/channel unit/console unit/refusal"
-    " unit/correlate link/answers link/odd_replies link/overdue link/bad_lines link/locks",
-    "board": "unit/passes unit/selection unit/correlate unit/board_counts unit/trace_profile"
-    " link/board link/memory link/guard",
+    "link": "unit/line unit/codec unit/rpc unit/channel unit/console unit/refusal unit/passes"
+    " unit/correlate link/answers link/odd_replies link/overdue link/bad_lines link/locks"
+    " link/memory",
+    "board": "unit/passes unit/rounds unit/board_counts unit/trace_profile link/board link/memory"
+    " link/guard link/dictionary link/arrays",
+    "measure": "unit/passes unit/rounds unit/selection unit/slots unit/stack_check unit/correlate"
+    " link/board link/arrays link/memory link/clock",
     "arguments": "unit/argument_text unit/array_argument unit/signature unit/struct_dtype"
     " unit/struct_text unit/dwarf_structs protocol/vectors link/arrays",
     "comparison": "unit/comparison unit/comparison_render unit/rules",
     "agent": "protocol/agent_arena protocol/agent_calls protocol/agent_channel protocol/frame"
     " protocol/agent_guard protocol/agent_measure protocol/agent_select protocol/agent_session"
-    " protocol/agent_span protocol/agent_stack protocol/agent_windows protocol/c_vectors",
+    " protocol/agent_span protocol/agent_stack protocol/agent_windows protocol/c_vectors"
+    " protocol/cortex_m_collectors protocol/esp32c3_collector",
 }
 
 _WIDER = ("tests/unit", "tests/link", "tests/protocol", "tests/simulation/test_simulation.py")
 _LEFT_OUT = (  # emulators, cross compilers, and what takes minutes
-    "qemu or avr or ibex or rv32 or esp32 or cortex or a53 or stm32 or mps2 or mps3 or microbit or"
+    "qemu or avr or ibex or rv32 or (esp32 and not esp32c3_collector) or"
+    " (cortex and not cortex_m_collectors) or a53 or stm32 or mps2 or mps3 or microbit or"
     " soak or fuzz_agent or c_targets or test_build or test_glue or test_size or stack_depth or"
     " test_simulator or test_startup or many_boards"
 )
@@ -68,12 +75,26 @@ class MutantsError(Exception):
     """The tool cannot judge mutants here."""
 
 
-def stages(room: str) -> list[tuple[str, ...]]:
-    """Return pytest's arguments for each stage: a mutant that survives one goes to the next."""
+def stages(tree: Path, room: str, module: str) -> list[tuple[str, ...]]:
+    """Return pytest's arguments for each stage: a mutant that survives one goes to the next.
+
+    The first stage has the unit tests that import the module, or the agent's tests that are named
+    after a C file. The second adds those of its room.
+    """
     files = [f"tests/{word.replace('/', '/test_')}.py" for word in _CLOSEST[room].split()]
+    importing = re.compile(rf"\bboardprof\.{re.escape(module)}\b")
     native = ("-m", "not slow and not nightly", "-k", f"not ({_LEFT_OUT})")
     two = ("-n", "2", "--dist", "loadscope", *native)
-    return [(*files, *native), (*_WIDER, *two), ("tests/cli", *two)]
+    found = [(*files, *native), (*_WIDER, *two), ("tests/cli", *two)]
+    if (source := Path(module)).suffix == ".c":
+        near = sorted(
+            (tree / "tests/protocol").glob(f"test_*{source.stem.removeprefix('bp_')}*.py")
+        )
+    else:
+        tests = sorted((tree / "tests" / "unit").glob("test_*.py"))
+        near = [test for test in tests if importing.search(test.read_text(encoding="utf-8"))]
+    names = [test.relative_to(tree).as_posix() for test in near]
+    return [(*names, *native), *found] if names else found
 
 
 @dataclass(frozen=True)
@@ -190,42 +211,67 @@ class Judge:
                 self._known[json.loads(line)["key"]] = json.loads(line)
 
     def verdicts(self, mutants: Iterable[Mutant]) -> Iterator[Row]:
-        """Yield the verdicts as they come; end all that runs if the caller is interrupted."""
-        with ThreadPoolExecutor(len(self._copies)) as pool, self._file.open("a") as file:
-            futures = [pool.submit(self._judge, mutant) for mutant in mutants]
+        """Yield the verdicts as they come; end all that runs if the caller is interrupted.
+
+        Each stage judges what is left of all mutants: most are killed by the closest tests, so
+        that a run that is cut short has judged most of them.
+        """
+        left = list(mutants)
+        with ThreadPoolExecutor(len(self._copies)) as pool:
             try:
-                for future in as_completed(futures):
-                    if future.result()["key"] not in self._known:
-                        print(f"\n{json.dumps(future.result())}", end="", file=file, flush=True)
-                    yield future.result()
+                for number in itertools.count(1):
+                    futures = {pool.submit(self._judge, mutant, number): mutant for mutant in left}
+                    left = []
+                    for future in as_completed(futures):
+                        row = self._kept(future.result())
+                        if row["verdict"] == "left":
+                            left.append(futures[future])
+                        elif row["verdict"] == "survived" and row["identity"] in EQUIVALENT:
+                            yield row | {"verdict": "equivalent"}
+                        else:
+                            yield row
+                    if not left:
+                        return
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for copy in self._copies:
                     copy.end()
 
-    def _judge(self, mutant: Mutant) -> Row:
+    def _kept(self, row: Row) -> Row:
+        """Write down a verdict unless an earlier run has."""
+        if row["key"] not in self._known:
+            with self._file.open("a", encoding="utf-8") as file:
+                print(f"\n{json.dumps(row)}", end="", file=file)
+            if row["verdict"] == "left":
+                print(f"left for stage {row['stage'] + 1}: {row['identity']}", flush=True)
+        return row
+
+    def _judge(self, mutant: Mutant, number: int) -> Row:
         copy = self._idle.pop()  # there are as many as threads
         source = (copy.tree / mutant.path).read_bytes()
         hashed = hashlib.sha256(mutant.applied(source)).hexdigest()[:16]
-        key = f"{mutant.identity} {hashed} {self._tests}"
-        row = {"key": key, "identity": mutant.identity, "room": mutant.room}
-        row |= self._known.get(key) or self._found(mutant, source, copy)
+        key = f"{mutant.identity} {hashed} {self._tests} {number}"
+        row = {"key": key, "identity": mutant.identity, "room": mutant.room, "stage": number}
+        row |= self._known.get(key) or self._found(mutant, source, copy, number)
         self._idle.append(copy)
         return row
 
-    def _found(self, mutant: Mutant, source: bytes, copy: Copy) -> Row:
-        """Return the verdict, the test that decided, and the stage."""
-        for number, stage in enumerate(stages(mutant.room), 1):
-            row = {"change": mutant.change(source), "by": "", "stage": number}
-            known = self._without_mutant(copy, stage)
-            options = [f"--deselect={test}" for test in known["failing"]]
-            copy.write(mutant.path, mutant.applied(source))
-            status = copy.test(["-x", *stage, *options], 120.0 + 4.0 * known["seconds"])
-            copy.write(mutant.path, source)
-            if status not in (0, 5):  # 5: all tests are deselected
-                row["by"] = (copy.failed() or [""])[0]
-                return {**row, "verdict": "timed out" if status is None else "killed"}
-        return {**row, "verdict": "survived"}
+    def _found(self, mutant: Mutant, source: bytes, copy: Copy, number: int) -> Row:
+        """Return the verdict of a stage, and the test that decided."""
+        module = mutant.identity.partition(":")[0]
+        stage, *further = stages(copy.tree, mutant.room, module)[number - 1 :]
+        known = self._without_mutant(copy, stage)
+        options = [f"--deselect={test}" for test in known["failing"]]
+        copy.write(mutant.path, mutant.applied(source))
+        status = copy.test(["-x", *stage, *options], 120.0 + 4.0 * known["seconds"])
+        copy.write(mutant.path, source)
+        row = {"change": mutant.change(source), "by": ""}
+        if status in (0, 5):  # 5: all tests are deselected
+            return {**row, "verdict": "left" if further else "survived"}
+        row["by"] = (copy.failed() or [""])[0]
+        if not row["by"] and status is not None and copy.test(["--collect-only", *stage], 600.0):
+            raise MutantsError(f"Tests no longer run, without a mutant:\n{copy.output()[-2000:]}")
+        return {**row, "verdict": "timed out" if status is None else "killed"}
 
     def _without_mutant(self, copy: Copy, stage: Sequence[str]) -> Row:
         """Return the failing tests and the seconds of a stage; run it unless both are known."""
@@ -234,7 +280,7 @@ class Judge:
             if not (file := self._work / f"stage-{name}.json").is_file():
                 print(f"Running once without a mutant: {' '.join(stage)}", flush=True)
                 begin = time.monotonic()
-                if copy.test(stage, 7200.0) not in (0, 1):
+                if copy.test(stage, 7200.0) not in (0, 1, 5):
                     raise MutantsError(f"These tests do not run:\n{copy.output()[-2000:]}")
                 found = {"failing": copy.failed(), "seconds": time.monotonic() - begin}
                 file.write_text(json.dumps(found), encoding="utf-8")
@@ -243,18 +289,23 @@ class Judge:
 
 def lost(earlier: Iterable[Row], now: Iterable[Row]) -> list[Row]:
     """Return the verdicts of mutants that survive now and did not before."""
-    killed = {row["identity"] for row in earlier if row["verdict"] != "survived"}
+    killed = {row["identity"] for row in earlier if row["verdict"] in ("killed", "timed out")}
     return [row for row in now if row["verdict"] == "survived" and row["identity"] in killed]
 
 
 def table(verdicts: Iterable[Row]) -> str:
-    """Return counts and score by room: the score is the share that did not survive."""
-    rows, lines = list(verdicts), ["Room         Mutants  Killed  Timed out  Survived   Score"]
+    """Return counts and score by room: the score is the share that tests killed.
+
+    Equivalent mutants, which no test can notice, do not count for the score.
+    """
+    rows, words = list(verdicts), ("killed", "timed out", "survived", "equivalent")
+    lines = ["Room         Mutants  Killed  Timed out  Survived  Equivalent   Score"]
     for room in (*_CLOSEST, "All"):
         if found := [row["verdict"] for row in rows if room in (row["room"], "All")]:
-            killed, slow, alive = map(found.count, ("killed", "timed out", "survived"))
-            score = f"{100 * (killed + slow) / len(found):.0f} %"
-            lines.append(f"{room:<12}{len(found):>8}{killed:>8}{slow:>11}{alive:>10}{score:>8}")
+            killed, slow, alive, same = map(found.count, words)
+            score = f"{100 * (killed + slow) / max(1, len(found) - same):.0f} %"
+            counts = f"{len(found):>8}{killed:>8}{slow:>11}{alive:>10}{same:>12}"
+            lines.append(f"{room:<12}{counts}{score:>8}")
     return "\n".join(lines)
 
 
@@ -295,6 +346,9 @@ def _run(options: argparse.Namespace, tree: Path, earlier: Sequence[Row]) -> int
         options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for row in (gone := lost(earlier, found)):
         print(f"NO LONGER KILLED  {row['identity']}  {row['change']}")
+    for row in found:
+        if row["identity"] in EQUIVALENT and row["verdict"] != "equivalent":
+            print(f"NOT EQUIVALENT  {row['identity']}  {row['change']}")
     return status or bool(gone)
 
 

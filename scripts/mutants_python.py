@@ -18,9 +18,26 @@ from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["ROOMS", "Edit", "Mutant", "chosen", "named", "python_edits", "python_mutants"]
+__all__ = ["EQUIVALENT", "ROOMS", "Edit", "Mutant", "chosen", "named", "python_edits"]
+__all__ += ["python_mutants"]
 
-ROOMS = ("decode", "report", "link", "board", "arguments", "comparison")
+ROOMS = ("decode", "report", "link", "board", "measure", "arguments", "comparison")
+EQUIVALENT = {  # identity: why no test can notice the mutant
+    "arguments.array_text:filled:compare:2": "a short cut: it saves a copy",
+    "arguments.signature:<module>:integer:11": "nine digits tell every single-precision number",
+    "arguments.signature:scalar_packer:integer:3": "the range is empty either way",
+    "bp_agent.c:bp_progress:plus:0": "exactly 11 bytes are needed, and there are",
+    "bp_call.c:bp_ret_joined:lt:0": "the next value or the CRC overwrites the further NUL",
+    "bp_channel.c:bp_data_due:lt:0": "the smaller one of two equal values",
+    "bp_frame.c:bp_frame_take_some:lt:2": "the smaller one of two equal values",
+    "comparison.judgement:_verdict:compare:6": "the step is not 0 there",
+    "link.locks:_command:return:0": "it is only compared with a command, which is never empty",
+    "measure.measure_function:_long_sending:compare:0": "a measured time is never exactly 10 s",
+    "measure.available_metrics:Offer._close:return:0": "the caller treats None like an empty list",
+    "measure.stack_check:<module>:integer:3": "no frame has 4097 bytes: they are multiples of 8",
+    "report.baseline:_windows:arithmetic:0": "only the spread of these values is used",
+    "report.calls:CallsBuilder.add:compare:1": "it decides when rows are put away, not which",
+}
 _HOST = "host/boardprof"
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -84,23 +85,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = fingerprint()
     done = {} if options.fresh else passed(code)
     lines, failed = [], False
-    for name in options.parts or PARTS:
-        if name in done:
-            lines.append(f"{name:8} {done[name] / 60:6.1f} min  passed earlier")
-            continue
-        seconds, status = run_part(name)
-        if status == 0:
-            done[name] = seconds
-            keep(code, done)
-        failed = failed or status != 0
-        verdict = "passed" if status == 0 else f"FAILED (exit code {status})"
-        lines.append(f"{name:8} {seconds / 60:6.1f} min  {verdict}")
-    print("\n".join(lines))
+    try:
+        for name in options.parts or PARTS:
+            if name in done:
+                lines.append(f"{name:8} {done[name] / 60:6.1f} min  passed earlier")
+                continue
+            seconds, status = run_part(name)
+            if status == 0:
+                done[name] = seconds
+                keep(code, done)
+            failed = failed or status != 0
+            verdict = "passed" if status == 0 else f"FAILED (exit code {status})"
+            lines.append(f"{name:8} {seconds / 60:6.1f} min  {verdict}")
+    except KeyboardInterrupt:
+        lines.append("Interrupted. The next run continues with the part that was interrupted.")
+        return 130
+    finally:
+        print("\n".join(lines), flush=True)
     return int(failed)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference-*.md: Python's from docstrings, C's from headers, the command's from help.
+"""Writes docs/reference-*.md and the manual page, of docstrings, C headers and the command's help.
 
 Run from the repository: ``python scripts/reference.py`` writes them, with ``--check`` it ends with
 1 when one of them is not current.
@@ -8,14 +8,17 @@ Run from the repository: ``python scripts/reference.py`` writes them, with ``--c
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from boardprof.cli import main as command
 from boardprof.cli.commands import cli
 from scripts.reference_c import c_page
 from scripts.reference_command import command_page
+from scripts.reference_man import manual_page
 from scripts.reference_python import python_page
 
 __all__ = ["main", "pages"]
@@ -48,9 +51,9 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ),
     ("boardprof.firmware.firmware", "Firmware", "What `boardprof.build` returns.", ("Firmware",)),
     ("boardprof.board.memory", "Parts of a board", "What `boardprof.Board` has.", ("Memory",)),
-    ("boardprof.arguments.block", "", "", ("Block",)),
+    ("boardprof.arguments.passing", "", "", ("Block",)),
     ("boardprof.arguments.dtypes", "", "", ("Dtypes",)),
-    ("boardprof.board.window", "", "", ("Window",)),
+    ("boardprof.measure.window", "", "", ("Window",)),
     ("boardprof.link.stream", "", "", ("Stream",)),
     ("boardprof.decode.clock", "", "", ("ClockFit",)),
     ("boardprof.report.calls", "Calls of a Report", "What `Report.calls` is.", ("Calls",)),
@@ -61,7 +64,7 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
         "[Forms](forms.md) has what each is for.",
         ("render_html", "read_page"),
     ),
-    ("boardprof.render.finding", "", "", ("find_exporter", "exporter_names")),
+    ("boardprof.exporters", "", "", ("find_exporter", "exporter_names")),
     (
         "boardprof.stats.groups",
         "Statistics",
@@ -74,7 +77,7 @@ PYTHON: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("boardprof.comparison.comparison", "", "", ("Comparison", "Difference", "Unjudged")),
     ("boardprof.comparison.rule", "", "", ("Rule", "parse_rule")),
     ("boardprof.history.store", "History", "", ("History",)),
-    ("boardprof.history.finding", "", "", ("find_report",)),
+    ("boardprof.history.report_lookup", "", "", ("find_report",)),
     (
         "boardprof.pytest_plugin.profiler",
         "pytest: the fixture `boardprof`",
@@ -125,6 +128,11 @@ def main(arguments: list[str]) -> int:
     return status
 
 
+def exit_codes() -> str:
+    """Return what the command ends with, as its docstring has it."""
+    return inspect.cleandoc(command.__doc__ or "").split("\n\n")[1]
+
+
 def pages() -> dict[Path, str]:
     """Return the pages by their path."""
     sections = [
@@ -135,6 +143,7 @@ def pages() -> dict[Path, str]:
         _ROOT / "docs" / "reference-python.md": python_page(sections),
         _ROOT / "docs" / "reference-c.md": c_page(headers),
         _ROOT / "docs" / "reference-command.md": command_page(cli, "boardprof"),
+        _ROOT / "docs" / "boardprof.1": manual_page(cli, "boardprof", exit_codes()),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-__all__ = ["command_page"]
+__all__ = ["command_page", "contexts"]
 
 _HEAD = """\
 # The command reference
@@ -32,19 +32,19 @@ def command_page(group: click.Group, name: str) -> str:
         name: that the group is called by.
     """
     ctx = click.Context(group, info_name=name)
-    commands = [*_commands(group, ctx)]
+    commands = [*contexts(group, ctx)]
     links = ", ".join(f"[{_name(each)}](#{_anchor(each)})" for each in commands[1:])
     return "".join([_HEAD, f"\nCommands: {links}.\n", *map(_section, commands)])
 
 
-def _commands(command: click.Command, ctx: click.Context) -> Iterator[click.Context]:
+def contexts(command: click.Command, ctx: click.Context) -> Iterator[click.Context]:
     """Yield the contexts of a command and of all below it that have something to say."""
     yield ctx
     if isinstance(command, click.Group):
         for name in sorted(command.list_commands(ctx)):
             below = command.get_command(ctx, name)
             assert below is not None
-            yield from _commands(below, click.Context(below, info_name=name, parent=ctx))
+            yield from contexts(below, click.Context(below, info_name=name, parent=ctx))
 
 
 def _name(ctx: click.Context) -> str:

@@ -24,7 +24,8 @@ from tempfile import TemporaryDirectory
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.firmware.builder import build
 from boardprof.resources import runtime_dir
 from scripts.stack_depth import CallGraph, Rules, deepest

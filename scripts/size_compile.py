@@ -12,7 +12,7 @@ from pathlib import Path
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache
 from boardprof.toolchain.compile_unit import Unit
-from boardprof.toolchain.toolchain import Compiler
+from boardprof.toolchain.compiler import Compiler
 from scripts.size_build import OPTIONS
 
 __all__ = ["PORTABLE", "Portable", "compile_agent"]

@@ -22,8 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from boardprof.board.board import Board
-from boardprof.connection import attach
-from boardprof.run.line_counter import CountingTransport
+from boardprof.board.open_board import attach
+from boardprof.doctor.line_counter import CountingTransport
 from boardprof.transport.faults import Faults, Way
 from boardprof.transport.faulty import FaultyTransport
 from tests.faults.boards import Target

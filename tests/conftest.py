@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import re
@@ -17,7 +18,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from boardprof.boards.finding import find_boards
+from boardprof.boards.board_lookup import find_boards
 from tests.support import ROOT
 
 # A busy machine is slow, and no fault; each test has pytest's time-out.
@@ -106,6 +107,17 @@ def ordered(items: Iterable[pytest.Item], seed: int | None) -> list[pytest.Item]
 
 def _rank(folder: str) -> int:
     return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Turn off garbage collection while ten thousand tests are made, none of them garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

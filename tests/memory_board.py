@@ -97,6 +97,8 @@ extern uint8_t *test_stack_limit;
 extern char test_trap_at;
 extern uint8_t test_trap_cause;
 extern uint32_t test_trap_after, test_guard_ms;
+extern bool test_strays, test_switches_within, test_schedules;
+void bp_task_switched(const void *task);
 extern uint64_t test_trap_pc, test_trap_address;
 """
 

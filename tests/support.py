@@ -178,7 +178,7 @@ def built_once(command: Sequence[object], name: str) -> Path:
 
 def agent_sources() -> list[Path]:
     """Return the agent's sources for a program that brings its own main and C library."""
-    left_out = {"bp_main.c", "bp_mem.c", "bp_serve.c"}
+    left_out = {"bp_main.c", "bp_mem.c"}
     return sorted(path for path in (AGENT / "src").glob("*.c") if path.name not in left_out)
 
 

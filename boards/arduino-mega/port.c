@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arduino Mega 2560: ATmega2560 at 16 MHz; USART0 goes to the USB bridge. */
+/* Arduino Mega 2560: ATmega2560 at 16 MHz; USART0 is connected to the USB bridge. */
 
 #include "boardprof/bp_port.h"
 #include "bp_avr.h"

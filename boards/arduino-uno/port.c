@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arduino Uno: ATmega328P at 16 MHz; USART0 goes to the USB bridge. */
+/* Arduino Uno: ATmega328P at 16 MHz; USART0 is connected to the USB bridge. */
 
 #include "boardprof/bp_port.h"
 #include "bp_avr.h"

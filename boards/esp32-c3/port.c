@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ESP32-C3: UART0 as the ROM has left it (115200 baud), and the system timer.
+/* ESP32-C3: UART0 as set up by the ROM (115200 baud), and the system timer.
  *
- * ESP32-C3 Technical Reference Manual, by the names of its chapters; base addresses: "System and
- * Memory". Built, not run yet: none of it is verified on a chip. */
+ * ESP32-C3 Technical Reference Manual, cited by chapter name; base addresses: "System and Memory".
+ * Built but not run yet: nothing here is verified on a chip. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -21,7 +21,7 @@
 #define BP_SYSTIMER_UPDATE (1u << 30)
 #define BP_SYSTIMER_VALID (1u << 29)
 
-/* "Watchdog Timers (WDT)", those that the ROM starts; registers: "Timer Group (TIMG)" and
+/* "Watchdog Timers (WDT)": the ones that the ROM starts. Registers: "Timer Group (TIMG)" and
  * "Low-power Management". */
 #define BP_TIMG0_WDT_CONFIG BP_REG(0x6001f048u)
 #define BP_TIMG0_WDT_PROTECT BP_REG(0x6001f064u)
@@ -29,7 +29,7 @@
 #define BP_RTC_WDT_PROTECT BP_REG(0x600080a8u)
 #define BP_SUPER_WDT_CONFIG BP_REG(0x600080acu)
 #define BP_SUPER_WDT_PROTECT BP_REG(0x600080b0u)
-#define BP_TIMG_WDT_TAKE_OVER (1u << 22) /* WDT_CONF_UPDATE_EN: what is written counts now */
+#define BP_TIMG_WDT_TAKE_OVER (1u << 22) /* WDT_CONF_UPDATE_EN: makes the new value take effect */
 #define BP_WDT_KEY 0x50d83aa1u
 #define BP_SUPER_WDT_KEY 0x8f1d312au
 #define BP_SUPER_WDT_FEEDS_ITSELF (1u << 31)
@@ -40,7 +40,7 @@ static uint32_t bp_boots __attribute__((section(".noinit")));
 
 static void bp_watchdogs_off(void) {
     BP_TIMG0_WDT_PROTECT = BP_WDT_KEY;
-    BP_TIMG0_WDT_CONFIG = BP_TIMG_WDT_TAKE_OVER; /* nothing but this: off */
+    BP_TIMG0_WDT_CONFIG = BP_TIMG_WDT_TAKE_OVER; /* all other bits 0: off */
     BP_RTC_WDT_PROTECT = BP_WDT_KEY;
     BP_RTC_WDT_CONFIG = 0;
     BP_SUPER_WDT_PROTECT = BP_SUPER_WDT_KEY;
@@ -79,7 +79,7 @@ const bp_port_clock_t bp_port_clock BP_ROM = {
     .ticks_bits = 52,
 };
 
-/* The value is taken over on demand, within a tick or two; the loop has an end all the same. */
+/* The value is updated on request, within a tick or two. The loop is bounded all the same. */
 uint64_t bp_port_ticks(void) {
     BP_SYSTIMER_OP = BP_SYSTIMER_UPDATE;
     for (uint32_t i = 0; i < 100 && (BP_SYSTIMER_OP & BP_SYSTIMER_VALID) == 0; i++) {
@@ -118,7 +118,7 @@ uint8_t bp_port_reset_cause(void) {
     }
 }
 
-/* The factor (2^32 / golden ratio) spreads the count over the word. */
+/* The factor (2^32 / golden ratio) spreads the count over all bits. */
 uint32_t bp_port_boot_id(void) {
     return bp_boots * 0x9e3779b1u ^ (uint32_t)bp_port_ticks();
 }

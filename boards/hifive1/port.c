@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SiFive's HiFive1: FE310-G000, an E31 core at 16 MHz.
  *
- * SiFive FE310-G000 Manual, by the names of its chapters, which the FE310-G002's has as well:
- * "Memory Map", "Clock Generation" (HFROSCCFG, HFXOSCCFG, PLLCFG, PLLOUTDIV), "General Purpose
- * Input/Output Controller (GPIO)", "Universal Asynchronous Receiver/Transmitter (UART)",
- * "Core-Local Interruptor (CLINT)". Run on QEMU alone, which has no clock tree: that part is
- * unverified. */
+ * SiFive FE310-G000 Manual, cited by chapter name (the FE310-G002's has the same chapters): "Memory
+ * Map", "Clock Generation" (HFROSCCFG, HFXOSCCFG, PLLCFG, PLLOUTDIV), "General Purpose Input/Output
+ * Controller (GPIO)", "Universal Asynchronous Receiver/Transmitter (UART)", "Core-Local Interruptor
+ * (CLINT)". Run only on QEMU, which has no clock tree: that part is unverified. */
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define BP_HZ 16000000u /* the crystal's */
+#define BP_HZ 16000000u /* from the crystal */
 #define BP_MTIME 0x0200bff8u
 #define BP_MTIMECMP 0x02004000u
 #define BP_MTIME_OF(ms) ((uint64_t)(ms)*bp_mtime_in_1024_ms >> 10)
 #define BP_STACK_GUARD_BYTES 1024u
-#define BP_NULL_BYTES 4096u /* the debugger's, who is not bound by it */
+#define BP_NULL_BYTES 4096u /* the debugger's area; the debugger is not affected */
 
-static uint32_t bp_mtime_in_1024_ms = 33554; /* of the 32,768 Hz crystal, until it is measured */
+static uint32_t bp_mtime_in_1024_ms = 33554; /* of the 32,768 Hz crystal, until measured */
 
 #include "bp_arch_port.h"
 
@@ -35,7 +34,7 @@ static uint32_t bp_mtime_in_1024_ms = 33554; /* of the 32,768 Hz crystal, until 
 #define BP_OSC_EN (1u << 30)
 #define BP_OSC_RDY (1u << 31)
 
-/* From the crystal, past the PLL, instead of the oscillator on the chip, whose rate is not known.
+/* Run from the crystal, bypassing the PLL, since the rate of the on-chip oscillator is not known.
  */
 static void bp_clock_init(void) {
     enum { SEL = 1 << 16, REFSEL = 1 << 17, BYPASS = 1 << 18, DIVIDE_BY_1 = 1 << 8 };
@@ -43,7 +42,7 @@ static void bp_clock_init(void) {
     for (uint32_t i = 0; i < 100000 && (BP_HFXOSCCFG & BP_OSC_RDY) == 0; i++) {
     }
     if ((BP_HFXOSCCFG & BP_OSC_RDY) == 0) {
-        return; /* there is no crystal: without the oscillator the core would stand still */
+        return; /* no crystal: without the oscillator the core would stop */
     }
     BP_PLLOUTDIV = DIVIDE_BY_1;
     BP_PLLCFG = REFSEL | BYPASS;
@@ -51,7 +50,8 @@ static void bp_clock_init(void) {
     BP_HFROSCCFG &= ~BP_OSC_EN;
 }
 
-/* mtime's rate, by the core's: mtime counts another crystal, which need not be right, or run. */
+/* Measure mtime's rate with the core's clock. mtime counts another crystal, which may be inaccurate
+ * or not run at all. */
 static void bp_mtime_measure(void) {
     enum { TICKS = 64, PATIENCE = 1000000 };
     uint32_t before = (uint32_t)bp_arch_counter_at(BP_MTIME), begin = bp_arch_cycles32();
@@ -73,7 +73,7 @@ void bp_port_init(void) {
     bp_arch_port_init();
     bp_clock_init();
     bp_mtime_measure();
-    BP_GPIO_IOF_EN |= 3u << 16; /* pins 16 and 17 are the UART's */
+    BP_GPIO_IOF_EN |= 3u << 16; /* pins 16 and 17 belong to the UART */
     BP_UART_DIV = BP_HZ / 115200u - 1;
     BP_UART_TXCTRL = 1;
     BP_UART_RXCTRL = 1;
@@ -96,7 +96,7 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
     }
 }
 
-/* Each cycle, since mtime ticks each 488th only. */
+/* Counts every cycle; mtime ticks only every 488th. */
 static const char bp_clock_source[] BP_ROM = BP_ARCH_CYCLES_SOURCE;
 
 const bp_port_clock_t bp_port_clock BP_ROM = {

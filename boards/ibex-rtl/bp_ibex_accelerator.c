@@ -35,8 +35,9 @@ static void bp_ibex_accelerator_stop(void *state) {
     s->jobs_stop = bp_arch_counter_at(ENGINE_JOBS);
 }
 
-/* Jobs while the core reads RAM: they get in each other's way, at reads and at writes. The core
- * reads at ever other times, and rows take ever other times, else both might never meet. */
+/* Run jobs while the core reads RAM, so that they collide, at reads and at writes. The intervals
+ * between the core's reads vary, and so does the length of rows; otherwise the two might never
+ * meet. */
 static void bp_engine_exercise(void) {
     enum { ROWS = 32, LONGEST = 8 };
     static uint32_t words[ROWS];

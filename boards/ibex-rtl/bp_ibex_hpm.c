@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ibex's ten event counters, mhpmcounter3 to 12: 40 bits each, and what each one counts is wired
- * (Ibex reference guide, "Performance Counters"). They count from reset on. The guide has a
- * misaligned load or store count as two; the core counts one. */
+/* Ibex's ten event counters, mhpmcounter3 to 12: 40 bits each, with fixed events (Ibex reference
+ * guide, "Performance Counters"). They count from reset on. According to the guide a misaligned
+ * load or store counts as two; the core counts it as one. */
 
 #include "boardprof/bp.h"
 #include "bp_arch.h"
@@ -41,7 +41,7 @@ static const bp_event_t bp_events[] = {
 
 enum { BP_EVENTS = sizeof bp_events / sizeof bp_events[0] };
 
-static uint32_t bp_there; /* bit i: event i has been seen to be counted */
+static uint32_t bp_there; /* bit i: event i was seen to be counted */
 
 static void bp_ibex_hpm_start(void *state) {
     bp_ibex_hpm_t *s = state;
@@ -71,7 +71,7 @@ static void bp_ibex_hpm_stop(void *state) {
     s->data_waits_stop = bp_arch_mhpmcounter3();
 }
 
-/* Something of each: a load, a store, a product, a quotient, a branch that is taken, a jump. */
+/* One of each: a load, a store, a product, a quotient, a taken branch, a jump. */
 __attribute__((noinline)) static void bp_exercise(volatile uint32_t *number) {
     for (uint32_t i = 0; i < 2; i++) {
         *number = *number * *number;
@@ -79,8 +79,8 @@ __attribute__((noinline)) static void bp_exercise(volatile uint32_t *number) {
     }
 }
 
-/* The state of a core without these counters, or with others, is all zeros or nonsense: each one
- * must advance over work of its kind. */
+/* On a core without these counters, or with other ones, the state is all zeros or nonsense. So each
+ * counter must advance over work of its kind. */
 static void bp_ibex_hpm_init(void) {
     bp_ibex_hpm_t probe;
     volatile uint32_t number = 5;

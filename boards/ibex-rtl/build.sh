@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds the simulator: build.sh IBEX SCRATCH OUTPUT
 #
-# IBEX is the folder of the Python package pythondata_cpu_ibex, which has the core's sources;
-# SCRATCH an empty folder; OUTPUT the program.
+# IBEX is the folder of the Python package pythondata_cpu_ibex, which has the core's sources.
+# SCRATCH is an empty folder, OUTPUT the program.
 set -eu
 
 ibex=$1/system_verilog scratch=$2 output=$3
@@ -12,7 +12,7 @@ prim=$ibex/vendor/lowrisc_ip/ip/prim/rtl
 generic=$ibex/vendor/lowrisc_ip/ip/prim_generic/rtl
 technology=$ibex/dv/uvm/core_ibex/common/prim
 
-# Packages first, in the order in which they need each other; modules are then found by their names.
+# Packages first, in the order of their dependencies; modules are then found by name.
 verilator --cc --exe --build -j 2 --top-module soc --Mdir "$scratch" -o "$output" \
     -O3 -DSYNTHESIS --x-assign fast --x-initial fast --noassert -Wno-fatal -Wno-lint -Wno-style \
     -CFLAGS "-std=c++17 -I$here/sim" -MAKEFLAGS "VM_PARALLEL_BUILDS=1" \

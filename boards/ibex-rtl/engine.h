@@ -11,7 +11,7 @@
 #define ENGINE_BASE 0x80002000u
 #define ENGINE(offset) (*(volatile uint32_t *)(ENGINE_BASE + (offset)))
 
-#define ENGINE_CONTROL ENGINE(0x00) /* written: starts the job */
+#define ENGINE_CONTROL ENGINE(0x00) /* a write starts the job */
 #define ENGINE_STATUS ENGINE(0x04)
 #define ENGINE_VECTOR ENGINE(0x08) /* addresses, multiples of 4 in RAM */
 #define ENGINE_MATRIX ENGINE(0x0c)
@@ -23,11 +23,11 @@
 #define ENGINE_STATUS_BUSY 1u
 #define ENGINE_STATUS_FAILED 2u
 
-/* Counters, 64 bits each, low half first; they count from reset on. */
+/* Counters, 64 bits each, low half first. They count from reset on. */
 #define ENGINE_JOBS (ENGINE_BASE + 0x40u)
 #define ENGINE_BUSY (ENGINE_BASE + 0x48u)         /* cycles */
-#define ENGINE_READ_STALLS (ENGINE_BASE + 0x50u)  /* cycles that a read was not granted */
-#define ENGINE_WRITE_STALLS (ENGINE_BASE + 0x58u) /* cycles that a write was not granted */
-#define ENGINE_MACS (ENGINE_BASE + 0x60u)         /* multiplications with addition */
+#define ENGINE_READ_STALLS (ENGINE_BASE + 0x50u)  /* cycles in which a read was not granted */
+#define ENGINE_WRITE_STALLS (ENGINE_BASE + 0x58u) /* cycles in which a write was not granted */
+#define ENGINE_MACS (ENGINE_BASE + 0x60u)         /* multiply-accumulate operations */
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work for `boardprof doctor`: what the engine's counters count of it follows from rtl/engine.sv
- * and rtl/arbiter.sv, and what those of waits count, from the Ibex reference guide. */
+/* Work for `boardprof doctor`. What the engine's counters count of it follows from rtl/engine.sv
+ * and rtl/arbiter.sv. What the wait counters count follows from the Ibex reference guide. */
 
 #include "engine.h"
 
 enum {
     WORDS = 16,
-    FIRST_DELAY = 25, /* cycles; the engine's write is at about the middle of the sweep */
+    FIRST_DELAY = 25, /* cycles; the engine writes at about the middle of the sweep */
     DELAYS = 8,
 };
 
@@ -26,13 +26,13 @@ static void known_prepare(uint32_t words, uint32_t rows) {
     ENGINE_STRIDE = 0;
 }
 
-/* Asks the engine, not the RAM that it shares with the core. */
+/* Polls the engine, not the RAM that it shares with the core. */
 static void known_wait(void) {
     while ((ENGINE_STATUS & ENGINE_STATUS_BUSY) != 0) {
     }
 }
 
-/* A branch that is taken waits for one fetch, if what it leads to is one word. */
+/* A taken branch waits for one fetch if its target is one word. */
 void known_fetches(uint32_t rounds) {
     if (rounds == 0) {
         return;
@@ -46,8 +46,9 @@ void known_fetches(uint32_t rounds) {
                      : "+r"(rounds));
 }
 
-/* Four rows of 16 bytes while the core leaves the RAM alone: 64 products. The vector takes a cycle
- * a word and one more, a row the same and one for its result: 4 + 1 + 4 * (4 + 1 + 1). */
+/* Four rows of 16 bytes while the core does not use the RAM: 64 products. The vector takes a cycle
+ * for each word and one more. A row takes the same and one more for its result: 4 + 1 + 4 * (4 + 1
+ * + 1). */
 void known_jobs(uint32_t rounds) {
     known_prepare(4, 4);
     for (uint32_t i = 0; i < rounds; i++) {
@@ -56,8 +57,8 @@ void known_jobs(uint32_t rounds) {
     }
 }
 
-/* One load while the engine reads its vector: whenever it comes, the arbiter lets it through
- * between two bursts, and the engine waits for one cycle. */
+/* One load while the engine reads its vector. Whenever it comes, the arbiter grants it between two
+ * bursts, and the engine waits one cycle. */
 void known_read_stalls(uint32_t rounds) {
     known_prepare(WORDS, 1);
     for (uint32_t i = 0; i < rounds; i++) {
@@ -67,7 +68,7 @@ void known_read_stalls(uint32_t rounds) {
     }
 }
 
-/* Start a job, and load so many cycles later. */
+/* Start a job, and load `delay` cycles later. */
 static void known_late_load(uint32_t delay) {
     uint32_t entry;
     __asm__ volatile(".balign 4\n"
@@ -88,8 +89,8 @@ static void known_late_load(uint32_t delay) {
                      : "memory");
 }
 
-/* The same job again and again, and one load a cycle later each time: one of them meets the
- * engine's only write, and goes first, since the engine had the RAM the last time. */
+/* The same job again and again, with one load that comes a cycle later each time. One of the loads
+ * meets the engine's only write. It goes first, since the engine had the RAM last. */
 void known_write_stalls(uint32_t rounds) {
     known_prepare(WORDS, 1);
     for (uint32_t i = 0; i < rounds; i++) {

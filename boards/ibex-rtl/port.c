@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system around Ibex in rtl/: byte port, timer, fence; rtl/soc.sv has the addresses. */
+/* The system around Ibex in rtl/: byte port, timer, fence. rtl/soc.sv has the addresses. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -9,12 +9,12 @@
 
 #define BP_PORT_DATA (*(volatile uint32_t *)0x80000000u)
 #define BP_PORT_STATUS (*(volatile uint32_t *)0x80000004u)
-#define BP_PORT_WAITS 1u /* a byte waits */
+#define BP_PORT_WAITS 1u /* a byte is waiting */
 #define BP_MTIME 0x80001000u
 #define BP_MTIMECMP 0x80001008u
 #define BP_MTIME_HZ 10000000u
-#define BP_FENCE_START (*(volatile uint32_t *)0x80003000u) /* half open, no load or store */
-#define BP_FENCE_END (*(volatile uint32_t *)0x80003004u)   /* written last: then it is closed */
+#define BP_FENCE_START (*(volatile uint32_t *)0x80003000u) /* half-open, no load or store */
+#define BP_FENCE_END (*(volatile uint32_t *)0x80003004u)   /* written last: this closes the fence */
 #define BP_MIE_MEIE 0x800u /* RISC-V privileged manual, version 20211203, 3.1.9 */
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
@@ -24,7 +24,7 @@ extern const char bp_vectors[];
 
 #if BP_CFG_STACK
 
-/* All above what is denied is stack (link.ld). */
+/* Everything above the denied range is stack (link.ld). */
 uint8_t *bp_port_stack_limit(void) {
     return (uint8_t *)(uintptr_t)bp_stack_guard_end;
 }
@@ -59,12 +59,12 @@ static void bp_guard_init(void) {
 
 #endif
 
-/* The byte port's interrupt is enabled in mie, but not in mstatus: it ends wfi and nothing else
- * (RISC-V privileged manual, version 20211203, 3.3.3). */
+/* The byte port's interrupt is enabled in mie but not in mstatus: it only ends wfi (RISC-V
+ * privileged manual, version 20211203, 3.3.3). */
 void bp_port_init(void) {
     bp_boots++;
     bp_guard_init();
-    __asm__ volatile("csrw mtvec, %0\n" /* crt0.S wrote what has no vectors */
+    __asm__ volatile("csrw mtvec, %0\n" /* crt0.S wrote an address without vectors */
                      "csrw mie, %1\n"
                      :
                      : "r"(bp_vectors), "r"(BP_MIE_MEIE)
@@ -114,7 +114,7 @@ uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
 }
 
-/* The factor (2^32 / golden ratio) spreads the count over the word. */
+/* The factor (2^32 / golden ratio) spreads the count over all bits. */
 uint32_t bp_port_boot_id(void) {
     return bp_boots * 0x9e3779b1u ^ bp_arch_cycles32();
 }

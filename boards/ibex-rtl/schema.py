@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The blobs of Ibex's event counters and of the dot-product engine beside it.
 
-Of two of boardprof's own layouts it says more: what a return takes on this core. ``make gen``
-writes the C header that is made of the others, ``ibex_wire.h``.
+For two of boardprof's own layouts it adds what a return takes on this core. ``make gen`` writes the
+C header of the other layouts, ``ibex_wire.h``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _EVENTS = {
     "multiply_waits": 0,
     "divide_waits": 0,
 }
-# Cycles, and ticks of mtime, of which there is one a cycle: a jump is two (Ibex reference guide,
-# "Pipeline Details"), and its target's fetch is in what the empty function's caller counts.
+# In cycles, and in ticks of mtime, which are the same: a jump takes two (Ibex reference guide,
+# "Pipeline Details"). The fetch of its target is counted with the empty function's caller.
 _RETURN_CYCLES = 2
 _ENGINE = ("jobs", "busy", "read_stalls", "write_stalls", "macs")
 
@@ -48,7 +48,7 @@ def _counter(name: str, own_return: int = 0) -> Counter:
 
 
 def _known_return(layout: Layout, name: str) -> Layout:
-    """Return one of boardprof's layouts, with what a return adds to the counter ``name``."""
+    """Return one of boardprof's layouts with what a return adds to the counter ``name``."""
     counters = (
         replace(each, own_return=_RETURN_CYCLES) if each.name == name else each
         for each in layout.counters

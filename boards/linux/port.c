@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process of this machine that serves TCP or a pseudo-terminal. */
+/* A process on this machine that serves TCP or a pseudo-terminal. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -53,15 +53,15 @@ int main(int argc, char **argv) {
         bp_usage(stdout, argv[0]);
         return 0;
     }
-    /* Whoever started this process may have had them ignored; both must end it. */
+    /* The parent process may have ignored these signals; both must end this process. */
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    /* Whatever the functions print shall be seen even if one of them ends the process. */
+    /* Line-buffered, so that what a function prints appears even if it ends the process. */
     setvbuf(stdout, NULL, _IOLBF, 0);
     int err = bp_open_line(argc, argv);
     if (err != BP_POSIX_OK) {
         return err;
     }
     bp_port_init();
-    bp_serve(&bp_firmware);
+    bp_serve();
 }

@@ -20,17 +20,17 @@
 #include "bp_posix_stack.h"
 
 /* Run the agent on `fd`, one end of a socketpair, in the calling thread. Returns 0 when the peer
- * has closed its end, or -1 at once while another thread is in here: the agent and the functions
- * that it measures are static, there is one of each. `fd` stays the caller's. */
+ * has closed its end. Returns -1 at once while another thread is in here: the agent and the
+ * functions that it measures are static, so there is only one of each. The caller keeps `fd`. */
 int bp_native_serve(int fd);
 
 static atomic_bool bp_native_serving;
 static pthread_t bp_native_thread;
 static pid_t bp_native_process;
 
-/* A measured function's own exit() ends its call (bp_posix_exit.c). One that another library calls
- * for it would end the host with a success that none is: 6 is the host's exit code for a function
- * that failed. Any other thread may end the process as it likes, and so may a child that the
+/* If a measured function calls exit(), its call ends (bp_posix_exit.c). If another library calls
+ * exit() for it, the host would end as if it had succeeded. So end it with 6, the host's exit code
+ * for a function that failed. Any other thread may end the process, and so may a child that the
  * function has forked. */
 static void bp_native_at_exit(void) {
     if (atomic_load(&bp_native_serving) && pthread_equal(pthread_self(), bp_native_thread) &&
@@ -43,22 +43,21 @@ static void bp_native_at_exit(void) {
 int bp_native_serve(int fd) {
     static atomic_flag busy = ATOMIC_FLAG_INIT;
     static bool registered;
-    static bp_agent_t agent;
     if (atomic_flag_test_and_set(&busy)) {
         return -1;
     }
     bp_native_thread = pthread_self();
     bp_native_process = getpid();
     atomic_store(&bp_native_serving, true);
-    if (!registered) { /* once an image: there is no way to take it back */
+    if (!registered) { /* once for each image, since it cannot be undone */
         registered = atexit(bp_native_at_exit) == 0;
     }
-    bp_posix_stack_begin(); /* what a function overwrites there is none of the host's frames */
+    bp_posix_stack_begin(); /* so that no function can overwrite the host's frames */
     bp_posix_use_socket(fd);
     bp_port_init();
-    bp_init(&agent, &bp_firmware);
+    bp_init();
     while (bp_posix_is_open()) {
-        if (bp_poll(&agent) == 0) {
+        if (bp_poll() == 0) {
             bp_port_idle();
         }
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NUCLEO-F446RE (UM1724): ST-LINK gives 8 MHz at HSE, and has USART2 on PA2 and PA3. */
+/* NUCLEO-F446RE (UM1724): ST-LINK supplies 8 MHz at HSE, and has USART2 on PA2 and PA3. */
 
 #define BP_SYSTICK_HZ 168000000u
 #define BP_USART 0x40004400u
@@ -10,7 +10,7 @@
 void bp_port_init(void) {
     bp_stm32f4_clock(BP_HSE_BYPASS, 8, 336);
     BP_RCC_APB1ENR |= 1u << 17; /* USART2 */
-    (void)BP_RCC_APB1ENR;       /* errata: it is not on at once, but behind this read */
+    (void)BP_RCC_APB1ENR;       /* errata: it is not on at once, but after this read */
     bp_stm32f4_pin(0, 2);
     bp_stm32f4_pin(0, 3);
     bp_usart_init(BP_SYSTICK_HZ / 4, 115200);

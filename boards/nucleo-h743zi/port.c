@@ -18,7 +18,7 @@
 void bp_port_init(void) {
     BP_RCC_AHB4ENR |= 1u << 3;   /* port D */
     BP_RCC_APB1LENR |= 1u << 18; /* USART3 */
-    (void)BP_RCC_APB1LENR;       /* it takes until this read is done (8.5.11) */
+    (void)BP_RCC_APB1LENR;       /* it takes effect when this read is done (8.5.11) */
     BP_GPIOD_AFRH = (BP_GPIOD_AFRH & ~0xffu) | 0x77u; /* AF7 */
     BP_GPIOD_MODER = (BP_GPIOD_MODER & ~(15u << 16)) | 10u << 16;
     bp_usart_init(BP_SYSTICK_HZ, 115200);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's Arm "virt" machine: PL011 and GICv2, where QEMU's hw/arm/virt.c has them in base_memmap.
- */
+/* QEMU's Arm "virt" machine: PL011 and GICv2, at the addresses of base_memmap in QEMU's
+ * hw/arm/virt.c. */
 
 #define BP_TICKS_HZ 62500000u
 
 #include "bp_arch_gic.h"
 #include "bp_arch_port.h"
 
-#define BP_GIC 0x08000000u /* the distributor; 64 KiB further on, what is the core's */
+#define BP_GIC 0x08000000u /* the distributor; the CPU interface follows 64 KiB later */
 
 /* PrimeCell UART PL011 (DDI 0183), 3.3. */
 #define BP_UART 0x09000000u
@@ -25,7 +25,8 @@ void bp_port_init(void) {
     bp_arch_gic_init(BP_GIC, BP_GIC + 0x10000);
     BP_UART_LCR = 3u << 5 | 1u << 4;     /* eight data bits, FIFOs */
     BP_UART_CR = 1u << 9 | 1u << 8 | 1u; /* receive, send, on */
-    /* Only a read makes QEMU look at the line again; else the host's first frame waits a second. */
+    /* QEMU polls the line only after a read. Without this one, the host's first frame waits a
+     * second. */
     (void)BP_UART_DR;
 }
 

@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's "mps2-an385" machine: all is where the first of the family has it. */
+/* QEMU's "mps2-an385" machine: all addresses are those of the first board of the family. */
 
 #include "bp_arch_mps2.h"

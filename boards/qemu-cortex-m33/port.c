@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's "mps2-an505" machine, in the Secure state that it starts in. Application note AN505
- * (DAI 0505), memory map; the watchdog is the Secure one of the IoT kit (SSE-200's predecessor), at
- * the system clock. */
+/* QEMU's "mps2-an505" machine, in the Secure state that it starts in. Application note AN505 (DAI
+ * 0505), memory map. The watchdog is the Secure one of the IoT kit (SSE-200's predecessor), at the
+ * system clock. */
 
 #define BP_MPS2_HZ 20000000u
 #define BP_MPS2_UART 0x50200000u

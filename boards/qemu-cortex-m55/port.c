@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's "mps3-an547" machine, in the Secure state that it starts in. Application note AN547
- * (DAI 0547), memory map; the watchdog is that of SSE-300 at the slow clock. The counters of FPGAIO
- * are not at the core's 32 MHz there. */
+/* QEMU's "mps3-an547" machine, in the Secure state that it starts in. Application note AN547 (DAI
+ * 0547), memory map. The watchdog is that of SSE-300 at the slow clock. The counters of FPGAIO do
+ * not run at the core's 32 MHz there. */
 
 #define BP_MPS2_HZ 20000000u
 #define BP_MPS2_UART 0x59303000u

@@ -1,4 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All of the machine "virt". */
+/* Everything is in the header of QEMU's machine "virt". */
 
 #include "bp_arch_virt.h"

@@ -13,7 +13,7 @@
 #define BP_RCC_APB2ENR BP_STM32_REG(0x40021018u)
 #define BP_GPIOA_CRH BP_STM32_REG(0x40010804u)
 
-/* The crystal of 8 MHz, times three. An emulator has no RCC, and the right clock at once. */
+/* The crystal of 8 MHz, times three. An emulator has no RCC, and the right clock from the start. */
 static void bp_clock_init(void) {
     BP_RCC_CR |= 1u << 16; /* HSEON */
     (void)bp_stm32_wait(&BP_RCC_CR, 1u << 17, 1u << 17);
@@ -27,7 +27,7 @@ static void bp_clock_init(void) {
 void bp_port_init(void) {
     bp_clock_init();
     BP_RCC_APB2ENR |= 1u << 14 | 1u << 2; /* USART1, port A */
-    (void)BP_RCC_APB2ENR;                 /* they are not on at once, but behind this read */
+    (void)BP_RCC_APB2ENR;                 /* they are not on at once, but after this read */
     BP_GPIOA_CRH = 0x444444b4u;           /* PA9: alternate function, 50 MHz; others: input */
     bp_usart_init(BP_SYSTICK_HZ, 115200);
     bp_systick_init();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The performance monitor of ARMv8.1-M (M52, M55, M85): its counters of 16 bits by pairs, an event
- * and the wraps of its counter (CHAIN), as four slots of 32 bits.
+/* The performance monitor of ARMv8.1-M (M52, M55, M85). Its 16-bit counters work in pairs, one for
+ * an event and one for its wraps (CHAIN), as four slots of 32 bits.
  *
  * ARMv8-M Architecture Reference Manual (DDI 0553), B14 and D1.2, PMU registers. Its cycle counter
- * is the DWT's, which the collector cycles32 reads. */
+ * is that of the DWT, which the collector cycles32 reads. */
 
 #include "boardprof/bp.h"
 #include "bp_arch_reg.h"
@@ -29,11 +29,11 @@ static const char bp_pmu_sources[BP_SLOTS][16] BP_ROM = {"PMU_EVCNTR0, 1", "PMU_
                                                          "PMU_EVCNTR4, 5", "PMU_EVCNTR6, 7"};
 
 static uint8_t bp_pmu_status[BP_SLOTS]; /* enum bp_counter_status */
-static uint8_t bp_pmu_there;            /* slots, seen to count cycles */
+static uint8_t bp_pmu_there;            /* number of slots that were seen to count cycles */
 
 /// The registers ///
 
-/* Wraps and count, both of 16 bits; again if a wrap came in between. */
+/* Read wraps and count, 16 bits each; read again if a wrap came in between. */
 static uint32_t bp_pmu_read(uint32_t slot) {
     uint32_t high = bp_arch_reg(BP_PMU_EVCNTR(2 * slot + 1)) & 0xffffu;
     uint32_t low = bp_arch_reg(BP_PMU_EVCNTR(2 * slot)) & 0xffffu;
@@ -61,7 +61,7 @@ static bool bp_pmu_program(uint32_t slot, uint32_t event) {
            bp_arch_reg(BP_PMU_EVTYPER(2 * slot + 1)) == BP_EVENT_CHAIN;
 }
 
-/* A slot is there when it is seen to count cycles: PMU_TYPE alone proves nothing. */
+/* A slot counts as present once it was seen to count cycles: PMU_TYPE alone proves nothing. */
 static void bp_armv8m_pmu_init(void) {
     bp_arch_reg_put(BP_DEMCR, bp_arch_reg(BP_DEMCR) | BP_DEMCR_TRCENA);
     bp_arch_reg_put(BP_PMU_CTRL, BP_PMU_CTRL_ENABLE);
@@ -84,7 +84,7 @@ static void bp_armv8m_pmu_init(void) {
 
 #if BP_CFG_OPEN_WINDOWS
 
-/* An event that is chained already, or wider than the register, is none. */
+/* CHAIN, and numbers wider than the register, are not events here. */
 static uint8_t bp_pmu_select_one(const uintptr_t *events, uint_fast8_t slot) {
     uint32_t event = (uint32_t)events[slot];
     if (slot >= bp_pmu_there) {

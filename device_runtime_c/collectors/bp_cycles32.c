@@ -11,13 +11,13 @@ static const char bp_cycles32_source[] BP_ROM = BP_ARCH_CYCLES32_SOURCE;
 static uint8_t bp_cycles32_status;
 
 #if !BP_ARCH_HAS_CYCLES32
-/* Described as absent, so the host never starts it. */
+/* The counter is described as absent, so the host never starts it. */
 static inline uint32_t bp_arch_cycles32(void) {
     return 0;
 }
 #endif
 
-/* ID bits are not enough: QEMU's DWT_CTRL reads "CYCCNT present" and CYCCNT never moves. */
+/* ID bits are not enough: QEMU's DWT_CTRL says "CYCCNT present", but CYCCNT never moves. */
 static void bp_cycles32_init(void) {
     bp_cycles32_status = BP_COUNTER_ABSENT;
 #if BP_ARCH_HAS_CYCLES32

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cycles and retired instructions, 64 bits each where the core has as many: RISC-V mcycle and
+/* Cycles and retired instructions, up to 64 bits each as the core allows: RISC-V mcycle and
  * minstret, AArch64 PMCCNTR_EL0 and two event counters. */
 
 #include "boardprof/bp.h"
 #include "bp_arch.h"
 
-static const char bp_cycles_name[] BP_ROM = "cycles"; /* the collector's name, too */
+static const char bp_cycles_name[] BP_ROM = "cycles"; /* also the collector's name */
 static const char bp_instructions_name[] BP_ROM = "instructions";
 static const char bp_cycles_source[] BP_ROM = BP_ARCH_CYCLES_SOURCE;
 static const char bp_instructions_source[] BP_ROM = BP_ARCH_INSTRUCTIONS_SOURCE;
@@ -26,7 +26,7 @@ static void bp_cycles_instret_stop(void *state) {
     s->cycles_stop = bp_arch_cycles();
 }
 
-/* Presence is proved by seeing a counter advance: some cores have the registers and read 0. */
+/* A counter counts as present once it was seen to advance: on some cores the registers read 0. */
 static void bp_cycles_instret_init(void) {
     bp_cycles_instret_t probe;
     bp_cycles_status = bp_instructions_status = BP_COUNTER_ABSENT;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All counters of the DWT: CYCCNT, and five of 8 bits, which are true of windows in which less than
- * 256 of theirs happened; each counts at most one a cycle.
+/* All counters of the DWT: CYCCNT, and five 8-bit counters. These are correct in windows with less
+ * than 256 of their events. Each counts at most one event a cycle.
  *
- * ARMv7-M Architecture Reference Manual (DDI 0403): DEMCR C1.6.5, DWT C1.8. None but SLEEPCNT
- * counts while the core sleeps. */
+ * ARMv7-M Architecture Reference Manual (DDI 0403): DEMCR C1.6.5, DWT C1.8. Only SLEEPCNT counts
+ * while the core sleeps. */
 
 #include "boardprof/bp.h"
 #include "bp_arch_reg.h"
@@ -31,7 +31,7 @@ static const char bp_dwt_sources[BP_COUNTERS][16] BP_ROM = {
 
 static uint8_t bp_dwt_status[BP_COUNTERS];
 
-/* CYCCNT is read outermost: what it counts, none of the others can exceed (but SLEEPCNT). */
+/* CYCCNT is read outermost, so no other counter can exceed it (except SLEEPCNT). */
 static void bp_dwt_start(void *state) {
     bp_dwt_t *s = state;
     s->cycles_start = bp_arch_reg(BP_DWT_CYCCNT);
@@ -52,10 +52,9 @@ static void bp_dwt_stop(void *state) {
     s->cycles_stop = bp_arch_reg(BP_DWT_CYCCNT);
 }
 
-/* What happens in a probe is loads (CPI and LSU, which must advance then); no exception, no sleep,
- * and perhaps no folding. These count nothing where nothing happens: they are taken to be there as
- * far as their enable bit can be set, and where CYCCNT and LSUCNT are, which are seen to advance.
- */
+/* A probe can only cause loads (CPI and LSU must then advance). It causes no exception, no sleep,
+ * and perhaps no folding, so those counters cannot be seen to advance. They are assumed to be
+ * present if their enable bit can be set and CYCCNT and LSUCNT have advanced. */
 static void bp_dwt_init(void) {
     bp_dwt_t probe;
     bp_arch_reg_put(BP_DEMCR, bp_arch_reg(BP_DEMCR) | BP_DEMCR_TRCENA);
@@ -68,7 +67,7 @@ static void bp_dwt_init(void) {
     bool events = cycles && probe.lsu_stop != probe.lsu_start;
     bp_dwt_status[0] = cycles ? BP_COUNTER_OK : BP_COUNTER_STUCK;
     for (uint_fast8_t i = 1; i < BP_COUNTERS; i++) {
-        bool on = (enabled >> (16 + i) & 1u) != 0; /* in this order from bit 17 on */
+        bool on = (enabled >> (16 + i) & 1u) != 0; /* in this order, from bit 17 on */
         bp_dwt_status[i] = !on ? BP_COUNTER_ABSENT : events ? BP_COUNTER_OK : BP_COUNTER_STUCK;
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ESP32-C3's one performance counter, as one slot: three CSRs of its own in place of mcycle and
- * minstret (ESP32-C3 Technical Reference Manual, ESP-RISC-V CPU: mpcer, mpcmr and mpccr). Tried on
- * a model of them, not on a chip yet. */
+/* The single performance counter of the ESP32-C3, as one slot. It has three CSRs of its own instead
+ * of mcycle and minstret (ESP32-C3 Technical Reference Manual, ESP-RISC-V CPU: mpcer, mpcmr and
+ * mpccr). Tested on a model of them, not on a chip yet. */
 
 #include "boardprof/bp.h"
 #include "bp_arch.h"
@@ -10,10 +10,10 @@ static const char bp_esp32c3_name[] BP_ROM = "esp32c3";
 static const char bp_esp32c3_slot[] BP_ROM = "slot0";
 static const char bp_esp32c3_source[] BP_ROM = "mpccr";
 
-/* Assemblers have no names for these. A test puts a model in their place. */
+/* Assemblers do not know these by name. A test replaces them with a model. */
 #ifndef BP_ESP32C3_READ
 #define BP_ESP32C3_MPCER "0x7e0" /* which events: one bit each */
-#define BP_ESP32C3_MPCMR "0x7e1" /* bit 0: count; bit 1: stop at the greatest value */
+#define BP_ESP32C3_MPCMR "0x7e1" /* bit 0: count; bit 1: stop at the maximum */
 #define BP_ESP32C3_MPCCR "0x7e2" /* the count */
 #define BP_ESP32C3_READ(csr)                                \
     (__extension__({                                        \
@@ -27,7 +27,7 @@ static const char bp_esp32c3_source[] BP_ROM = "mpccr";
 enum {
     BP_EVENTS = 0x7ff, /* CYCLE, INST, LD_HAZARD, JMP_HAZARD, IDLE, LOAD, STORE, JMP_UNCOND, BRANCH,
                           BRANCH_TAKEN, INST_COMP, from bit 0 on */
-    BP_COUNT = 1,      /* and wrap, not stop: differences are modulo 2^32 then */
+    BP_COUNT = 1,      /* and wrap instead of stopping, so differences are modulo 2^32 */
 };
 
 static uint8_t bp_status;
@@ -44,8 +44,8 @@ static void bp_esp32c3_init(void) {
 
 #if BP_CFG_OPEN_WINDOWS
 
-/* The event register must read back, and hold one event: with several, it counts one of them at a
- * time, which nobody could tell apart. */
+/* The event register must read back, and hold one event. With several, it counts one of them at a
+ * time, and nobody could tell which. */
 static uint8_t bp_program(const uintptr_t *events, uint_fast8_t slot) {
     uint32_t event = (uint32_t)events[slot];
     if (event == 0 || (event & (event - 1)) != 0) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interrupts and switches to other tasks, by the firmware's hooks (bp_isr_enter and the others in
- * bp.h); and with it, windows leave out what runs in them. */
+/* Interrupts and switches to other tasks, as counted by the firmware's hooks (bp_isr_enter and the
+ * others in bp.h). With this collector, windows leave out what runs in them. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -15,11 +15,11 @@ static const char bp_interrupt_ticks_name[] BP_ROM = "interrupt-ticks";
 static const char bp_isr_source[] BP_ROM = "bp_isr_enter";
 static const char bp_task_source[] BP_ROM = "bp_task_switched";
 
-/* There is nothing to prove: where no interrupt comes, 0 is a count. */
+/* There is nothing to prove: if no interrupt comes, 0 is the right count. */
 static void bp_interrupts_init(void) {
 }
 
-/* Masked: the counts have two words or more. */
+/* Masked, since each count has two words or more. */
 static void bp_interrupts_start(void *state) {
     bp_interrupts_t *s = state;
     uintptr_t before = bp_port_mask();

@@ -8,14 +8,14 @@
 #include "boardprof/bp.h"
 
 static const char bp_linux_clock_name[] BP_ROM = "clock";
-static const char bp_wall_name[] BP_ROM = "duration_time"; /* perf's name for it */
+static const char bp_wall_name[] BP_ROM = "duration_time"; /* as in perf */
 static const char bp_cpu_name[] BP_ROM = "task-clock";
 static const char bp_wall_source[] BP_ROM = "CLOCK_MONOTONIC_RAW";
 static const char bp_cpu_source[] BP_ROM = "CLOCK_THREAD_CPUTIME_ID";
 
 static bp_counter_t bp_linux_clocks[2];
 
-/* 0 from a clock that was refused. */
+/* Returns 0 if the clock was refused. */
 static uint64_t bp_clock_ns(clockid_t clock) {
     struct timespec now = {0};
     clock_gettime(clock, &now);
@@ -39,7 +39,7 @@ static void bp_linux_clock_init(void) {
     bp_probe_clock(&bp_linux_clocks[1], bp_cpu_name, bp_cpu_source, CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Wall time innermost: reading the CPU clock is a system call, reading the wall clock is not
+/* Wall time is innermost: reading the CPU clock is a system call, reading the wall clock is not
  * (vdso(7)). */
 static void bp_linux_clock_start(void *state) {
     bp_linux_clock_t *s = state;

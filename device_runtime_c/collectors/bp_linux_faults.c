@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Page faults of the thread that runs the agent: perf_event_open(2), a software event, so that it
- * works in virtual machines, and where the kernel refuses it the reason is kept. */
+/* Page faults of the thread that runs the agent: perf_event_open(2). This is a software event, so
+ * it works in virtual machines. If the kernel refuses it, the reason is kept. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -40,7 +40,7 @@ static void bp_linux_faults_init(void) {
         close(bp_faults_fd);
     }
     bp_faults_fd = bp_faults_open(true);
-    /* perf_event_paranoid above 1: a user may still count the faults taken in user mode. */
+    /* With perf_event_paranoid above 1, a user may still count the faults taken in user mode. */
     bp_faults_user_only = bp_faults_fd < 0 && (errno == EACCES || errno == EPERM);
     if (bp_faults_user_only) {
         bp_faults_fd = bp_faults_open(false);
@@ -53,7 +53,7 @@ static void bp_linux_faults_init(void) {
     }
 }
 
-/* An agent may be a library: what it holds must not outlive its being unloaded. */
+/* An agent may be a library that is unloaded: it must not leave file descriptors open. */
 __attribute__((destructor)) static void bp_linux_faults_close(void) {
     if (bp_faults_fd >= 0) {
         close(bp_faults_fd);

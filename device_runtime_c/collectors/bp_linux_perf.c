@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of Linux: perf_event_open(2) for the thread that runs the agent. The host selects them by
- * the texts that perf takes; without a selection those below count, as far as there are any. The
- * file descriptors stay open and the events count on: start and stop are one read(2) of each group.
- */
+ * the names that perf uses. Without a selection the events below count, as far as they are
+ * available. The file descriptors stay open and the events keep counting: start and stop are one
+ * read(2) for each group. */
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const char *const bp_perf_defaults[BP_PERF_SLOTS] = {
 static const char bp_linux_perf_name[] BP_ROM = "perf";
 
 static bp_perf_event_t bp_perf_events[BP_PERF_SLOTS];
-static uint8_t bp_perf_selected; /* events, those that cannot be counted included */
+static uint8_t bp_perf_selected; /* events, including those that cannot be counted */
 static bp_perf_groups_t bp_perf_groups;
 static bool bp_perf_opened;
 
@@ -32,12 +32,12 @@ static void bp_linux_perf_close(void) {
     }
 }
 
-/* An agent may be a library: what it holds must not outlive its being unloaded. */
+/* An agent may be a library that is unloaded: it must not leave file descriptors open. */
 __attribute__((destructor)) static void bp_linux_perf_end(void) {
     bp_linux_perf_close();
 }
 
-/* In place of what was selected before. */
+/* Replaces the previous selection. */
 static void bp_perf_program(const bp_perf_event_t *events, uint8_t count) {
     bp_linux_perf_close();
     memcpy(bp_perf_events, events, count * sizeof *events);
@@ -60,7 +60,7 @@ static void bp_linux_perf_counter(bp_counter_t *out, uint8_t index) {
 
 /// Windows ///
 
-/* The state is the blob's struct, four words a slot; those of slots that are off stay 0. */
+/* The state is the blob's struct, four words for each slot; those of slots that are off stay 0. */
 enum { BP_PERF_START, BP_PERF_STOP, BP_PERF_ENABLED, BP_PERF_RUNNING, BP_PERF_WORDS };
 
 _Static_assert(sizeof(bp_linux_perf_t) == BP_PERF_SLOTS * BP_PERF_WORDS * sizeof(uint64_t),
@@ -82,7 +82,7 @@ static void bp_linux_perf_start(void *state) {
     }
 }
 
-/* A group that could not be read has been enabled for a while and did not run: no count. */
+/* A group that could not be read gets enabled time but no running time: no count. */
 static void bp_linux_perf_stop(void *state) {
     uint64_t *words = state;
     bp_perf_read_t now;
@@ -102,13 +102,13 @@ static void bp_linux_perf_encode(uint8_t *out, const void *state) {
     bp_linux_perf_put(out, state);
 }
 
-/// What the host asks ///
+/// Packed functions ///
 
 #if BP_CFG_OPEN_WINDOWS
 
 static int bp_linux_perf_select(bp_call_t *call) {
     bp_perf_event_t events[BP_PERF_SLOTS];
-    char text[BP_PERF_TEXT + 1]; /* one that is too long is found to be so */
+    char text[BP_PERF_TEXT + 1]; /* one byte more, to detect a text that is too long */
     uint8_t count = call->argc;
     if (count > BP_PERF_SLOTS) {
         return bp_fail(call, BP_ERR_ARG_RANGE, count - BP_PERF_SLOTS);
@@ -128,7 +128,7 @@ static int bp_linux_perf_select(bp_call_t *call) {
     return call->err;
 }
 
-/* Whether it can be counted is found out by counting it, alone. */
+/* To find out whether an event can be counted, count it alone. */
 static void bp_perf_probe(bp_perf_event_t *event, const char *name) {
     bp_perf_groups_t alone;
     (void)bp_perf_event_parse(event, name);

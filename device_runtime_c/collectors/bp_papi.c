@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PAPI's events: presets, native ones, software-defined ones, by the names that PAPI gives them.
- * Nothing counts until the host selects something, and PAPI is not loaded before. The event sets
- * count on for as long as a selection lasts: start and stop are one PAPI_read of each.
+/* PAPI's events: presets, native and software-defined ones, by PAPI's names. Nothing counts until
+ * the host selects something, and PAPI is not loaded before that. The event sets keep counting for
+ * as long as a selection lasts: start and stop are one PAPI_read of each set.
  *
- * Events that do not fit beside each other are refused, so that the host makes several passes:
- * PAPI's multiplexing would scale them without telling. */
+ * Events that do not fit together are refused, so that the host makes several passes. PAPI's
+ * multiplexing would scale them without saying so. */
 
 #include <string.h>
 
@@ -15,7 +15,7 @@
 static const char bp_papi_name[] BP_ROM = "papi";
 
 static bp_event_t bp_papi_events[BP_PAPI_SLOTS];
-static uint8_t bp_papi_selected; /* events, those that cannot be counted included */
+static uint8_t bp_papi_selected; /* events, including those that cannot be counted */
 static bp_papi_sets_t bp_papi_sets;
 
 /// Slots ///
@@ -31,14 +31,14 @@ static void bp_papi_counter(bp_counter_t *out, uint8_t index) {
 
 /// Windows ///
 
-/* The state is the blob's struct, two words a slot; those of slots that are off stay 0. */
+/* The state is the blob's struct, two words for each slot; those of slots that are off stay 0. */
 enum { BP_PAPI_START, BP_PAPI_STOP, BP_PAPI_WORDS };
 
 _Static_assert(sizeof(bp_papi_t) == BP_PAPI_SLOTS * BP_PAPI_WORDS * sizeof(uint64_t),
                "two words a slot");
 
-/* A read that fails leaves 0 at the start and -1 at the stop, or the other way round: the host
- * refuses both. */
+/* A read that fails leaves 0 at the start and -1 at the stop, or the other way round. The host
+ * rejects both. */
 static void bp_papi_read(const bp_papi_set_t *set, uint64_t *words, uint64_t failed) {
     const char *reason;
     long long values[BP_PAPI_SLOTS];
@@ -67,7 +67,7 @@ static void bp_papi_encode(uint8_t *out, const void *state) {
     bp_papi_put(out, state);
 }
 
-/// What the host asks ///
+/// Packed functions ///
 
 #if BP_CFG_OPEN_WINDOWS
 

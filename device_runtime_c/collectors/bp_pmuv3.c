@@ -3,7 +3,7 @@
  *
  * Arm Architecture Reference Manual for A-profile (DDI 0487), "The Performance Monitors Extension",
  * and PMEVTYPER<n>_EL0, PMEVCNTR<n>_EL0, PMCNTENSET_EL0, PMCNTENCLR_EL0, PMCEID0_EL0 and
- * PMCEID1_EL0 in "AArch64 System Register Descriptions". Tried on QEMU alone. */
+ * PMCEID1_EL0 in "AArch64 System Register Descriptions". Tested only on QEMU. */
 
 #include "boardprof/bp.h"
 #include "bp_arch.h"
@@ -17,7 +17,7 @@ static const char bp_pmuv3_name[] BP_ROM = "pmuv3";
 typedef struct {
     const char *name;   /* in BP_ROM */
     const char *source; /* in BP_ROM */
-    /* Write the event, clear the counter, and return what the event register holds then. */
+    /* Write the event, clear the counter, and return what the event register then holds. */
     uint32_t (*program)(uint32_t event);
 } bp_pmu_t;
 
@@ -43,7 +43,7 @@ static const bp_pmu_t bp_pmu[BP_SLOTS] BP_ROM = {BP_SLOT(0), BP_SLOT(1), BP_SLOT
 /// Programming ///
 
 static uint_fast8_t bp_there;       /* slots that the core has */
-static uint_fast8_t bp_used;        /* slots that were selected, the first ones */
+static uint_fast8_t bp_used;        /* slots that were selected, from the first on */
 static uint8_t bp_status[BP_SLOTS]; /* enum bp_counter_status */
 
 static void bp_all_off(void) {
@@ -59,15 +59,15 @@ static void bp_all_off(void) {
 static void bp_pmuv3_init(void) {
     int slots = bp_arch_pmu_counters() - BP_FIRST;
     bp_there = slots < 0 ? 0 : slots > BP_SLOTS ? BP_SLOTS : (uint_fast8_t)slots;
-    (void)bp_arch_cycles_init(); /* which lets all of them count that are on */
+    (void)bp_arch_cycles_init(); /* this starts all counters that are on */
     bp_all_off();
 }
 
 #if BP_CFG_OPEN_WINDOWS
 
-/* Of the events that the architecture names, PMCEID0 and PMCEID1 tell those that the core lacks;
- * the register would take their codes, and nothing would be counted. CHAIN counts the wraps of the
- * counter before, which is another slot's or none. */
+/* For the events that the architecture defines, PMCEID0 and PMCEID1 show which ones the core has.
+ * The register would accept the code of a missing one, and nothing would be counted. CHAIN counts
+ * the wraps of the previous counter, which belongs to another slot or to none. */
 static bool bp_is_counted(uint32_t event) {
     if (event == BP_ARCH_EVENT_CHAIN) {
         return false;
@@ -107,7 +107,7 @@ static int bp_pmuv3_select(bp_call_t *call) {
 
 /// Windows ///
 
-/* Slots that nobody selected are not read: those that the core lacks would trap. */
+/* Slots that are not selected are not read: those that the core lacks would trap. */
 static void bp_pmuv3_start(void *state) {
     bp_pmuv3_t *s = state;
     if (bp_used > 3) {
@@ -140,7 +140,7 @@ static void bp_pmuv3_stop(void *state) {
     }
 }
 
-/* What was not read is 0 to the host, who knows which slots it selected. */
+/* Slots that were not read are sent as 0; the host knows which slots it selected. */
 static void bp_pmuv3_encode(uint8_t *out, const void *state) {
     bp_pmuv3_t s = *(const bp_pmuv3_t *)state;
     if (bp_used < 4) {

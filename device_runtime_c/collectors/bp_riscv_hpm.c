@@ -11,14 +11,13 @@ static const char bp_riscv_hpm_name[] BP_ROM = "riscv_hpm";
 
 /// The registers ///
 
-/* One counter. */
 typedef struct {
     const char *name;   /* in BP_ROM */
     const char *source; /* in BP_ROM */
-    /* Write the event, clear the counter, and return what the event register holds then; ~event
-     * where there is none. */
+    /* Write the event, clear the counter, and return what the event register then holds; ~event if
+     * there is no such register. */
     uintptr_t (*program)(uintptr_t event);
-    /* The counter behind a write of ones, which those bits keep that are there. */
+    /* Write ones to the counter and read it back: only the bits that exist keep them. */
     uint64_t (*width)(void);
 } bp_hpm_t;
 
@@ -29,8 +28,8 @@ typedef struct {
     "csrw mhpmcounter" #number ", " value "\ncsrw mhpmcounter" #number "h, " value "\n"
 #endif
 
-/* Where a register is not there, the access traps and is left out (bp_arch.h). The counter is
- * cleared behind its event: QEMU notes then where what it counts by begins. */
+/* If a register does not exist, the access traps and is skipped (bp_arch.h). The counter is cleared
+ * after its event is set, because QEMU then notes the starting point of its count. */
 #define BP_HPM(number)                                                                          \
     BP_ARCH_COUNTER(mhpmcounter##number)                                                        \
     static uintptr_t bp_program_##number(uintptr_t event) {                                     \
@@ -60,17 +59,17 @@ static const bp_hpm_t bp_hpm[BP_SLOTS] BP_ROM = {BP_SLOT(3), BP_SLOT(4), BP_SLOT
 
 /// Programming ///
 
-/* In the event register, not a part of the event: the counter has wrapped (Sscofpmf, version 1.0;
- * on rv32 it stands in a register of its own). */
+/* A bit of the event register that is not part of the event: the counter has wrapped (Sscofpmf,
+ * version 1.0; on rv32 it is in another register). */
 #if __riscv_xlen == 64
 #define BP_OVERFLOWED ((uintptr_t)1 << 63)
 #else
 #define BP_OVERFLOWED ((uintptr_t)0)
 #endif
 
-static uint8_t bp_bits[BP_SLOTS];   /* width, 0: there is no such counter */
+static uint8_t bp_bits[BP_SLOTS];   /* width; 0: there is no such counter */
 static uint8_t bp_status[BP_SLOTS]; /* enum bp_counter_status */
-static uint_fast8_t bp_used;        /* slots that were selected, the first ones */
+static uint_fast8_t bp_used;        /* slots that were selected, from the first on */
 
 static void bp_all_off(void) {
     for (uint_fast8_t i = 0; i < BP_SLOTS; i++) {
@@ -82,13 +81,13 @@ static void bp_all_off(void) {
     bp_used = 0;
 }
 
-/* Counters are there as far as they can be written: others read 0, or trap. */
+/* A counter counts as present if it can be written: others read 0, or trap. */
 static void bp_riscv_hpm_init(void) {
     uintptr_t none = 0, ours = (1u << (3 + BP_SLOTS)) - (1u << 3);
     (void)BP_ARCH_TRY("csrc 0x320, %[in]\n", none, ours); /* mcountinhibit, as in bp_arch.h */
     for (uint_fast8_t i = 0; i < BP_SLOTS; i++) {
         bp_bits[i] = 0;
-        (void)bp_hpm[i].program(0); /* one that still counts would wrap between write and read */
+        (void)bp_hpm[i].program(0); /* if it still ran, it would wrap between write and read */
         for (uint64_t ones = bp_hpm[i].width(); ones != 0; ones >>= 1) {
             bp_bits[i]++;
         }
@@ -98,11 +97,11 @@ static void bp_riscv_hpm_init(void) {
 
 #if BP_CFG_OPEN_WINDOWS
 
-/* The event register must read back. One that is in an earlier slot already is refused: there are
- * machines whose second counter of an event stands still. */
+/* The event register must read back. An event that is already in an earlier slot is refused: on
+ * some machines the second counter of an event does not move. */
 static uint8_t bp_program(const uintptr_t *events, uint_fast8_t slot) {
     if (bp_bits[slot] != 0) {
-        bp_used = slot + 1; /* there are no gaps in what there is */
+        bp_used = slot + 1; /* counters are present without gaps */
     }
     for (uint_fast8_t i = 0; i < slot; i++) {
         if (events[i] == events[slot]) {
@@ -134,7 +133,7 @@ static int bp_riscv_hpm_select(bp_call_t *call) {
 
 /// Windows ///
 
-/* Slots that nobody selected are not read: some of them would trap. */
+/* Slots that are not selected are not read: some of them would trap. */
 static void bp_riscv_hpm_start(void *state) {
     bp_riscv_hpm_t *s = state;
     switch (bp_used) {
@@ -167,7 +166,7 @@ static void bp_riscv_hpm_stop(void *state) {
     }
 }
 
-/* What was not read is 0 to the host, who knows which slots it selected. */
+/* Slots that were not read are sent as 0; the host knows which slots it selected. */
 static void bp_riscv_hpm_encode(uint8_t *out, const void *state) {
     bp_riscv_hpm_t s = *(const bp_riscv_hpm_t *)state;
     if (bp_used < 4) {

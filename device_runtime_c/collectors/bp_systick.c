@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core's cycles by SysTick, for Cortex-M without DWT CYCCNT (M0, M0+, M23): 24 bits, and the
+/* The core's cycles from SysTick, for Cortex-M without DWT CYCCNT (M0, M0+, M23): 24 bits, with the
  * port's coarse clock to tell how often they wrapped.
  *
- * ARMv6-M ARM (DDI 0419) and ARMv7-M ARM (DDI 0403), both B3.3. The port leaves SysTick alone; its
- * build says the core's rate in BP_SYSTICK_HZ. It goes on in sleep, not in deep sleep. */
+ * ARMv6-M ARM (DDI 0419) and ARMv7-M ARM (DDI 0403), both B3.3. The port must not use SysTick. Its
+ * build sets the core's rate in BP_SYSTICK_HZ. It continues in sleep, but not in deep sleep. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 #include "bp_arch_reg.h"
 
 #ifndef BP_SYSTICK_HZ
-#define BP_SYSTICK_HZ 0 /* not told: then a second wrap within a window cannot be seen */
+#define BP_SYSTICK_HZ 0 /* not set: a second wrap within a window cannot be detected */
 #endif
 
 #define BP_SYST_CSR 0xe000e010u

@@ -8,7 +8,7 @@ static const char bp_ticks_name[] BP_ROM = "ticks";
 
 static uint8_t bp_ticks_status;
 
-/* A slow counter needs a while to show that it moves; a stuck one must not hold the board up. */
+/* A slow counter needs a while to show that it moves. A stuck one must not hold up the board. */
 static void bp_ticks_init(void) {
     bp_ticks_status = BP_COUNTER_ABSENT;
     if (BP_ROM_GET(bp_port_clock.ticks_hz) == 0) {

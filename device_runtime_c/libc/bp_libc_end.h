@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both C libraries ask for alike. Included once by each bp_libc.c, which says how its library
- * spells the names of a system's calls: BP_LIBC_NAME(sbrk).
+/* The system calls that both C libraries need. Each bp_libc.c includes it once, and before that
+ * defines how its library spells their names: BP_LIBC_NAME(sbrk).
  *
- * What a function of the user's ends a program with ends its call. All of it is weak: a program may
- * have its own. exit() runs no atexit handlers, and does not flush what stdio holds of a line that
- * has not ended: from there the caller could not be told. */
+ * exit(), abort() and the like end the call of the function, not the program. All of them are weak,
+ * so that a program may define its own. exit() runs no atexit handlers and does not flush an
+ * unfinished line of stdio, since the caller could not be determined after that. */
 
 #ifndef BP_LIBC_END_H
 #define BP_LIBC_END_H
@@ -59,8 +59,8 @@ int BP_LIBC_NAME(getpid)(void) {
 
 void *BP_LIBC_NAME(sbrk)(ptrdiff_t change);
 
-/* For malloc. A call that is ended under way leaves its blocks taken until the next reset; one that
- * is ended within malloc() or free() may leave the heap itself broken until then. */
+/* For malloc. A call that a guard ends leaves its blocks allocated until the next reset. If it is
+ * ended within malloc() or free(), the heap may be corrupt until then. */
 void *BP_LIBC_NAME(sbrk)(ptrdiff_t change) {
     static _Alignas(16) char heap[BP_LIBC_HEAP];
     static ptrdiff_t used;
@@ -82,7 +82,7 @@ static void bp_libc_print(const char *text) {
     bp_port_write((const uint8_t *)text, length);
 }
 
-/* A failed assert(), as these libraries' headers call it. */
+/* Called by these libraries' assert() when it fails. */
 BP_ENDS void __assert_func(const char *file, int line, const char *function, const char *text) {
     char digits[12];
     char *digit = digits + sizeof digits - 1;

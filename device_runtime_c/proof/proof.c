@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions whose work is known: `boardprof doctor -b BOARD` holds a board's counters and its stack
- * against them. No part of the agent. */
+/* Functions whose work is known. `boardprof doctor -b BOARD` checks a board's counters and its
+ * stack with them. Not part of the agent. */
 
 #include <stdint.h>
 
 void proof_rounds(uint32_t rounds);
 uint32_t proof_depth(uint32_t depth);
 
-/* So many rounds of a loop that nothing may take out: some instructions each, always as many. */
+/* A loop of `rounds` rounds that no compiler can remove. Each round has the same number of
+ * instructions. */
 void proof_rounds(uint32_t rounds) {
     for (uint32_t i = 0; i < rounds; i++) {
         __asm__ volatile("" : "+r"(i));
     }
 }
 
-/* So many frames, one below the other, all alike. Returns `depth`. */
+/* `depth` equal stack frames, one below the other. Returns `depth`. */
 __attribute__((noinline)) uint32_t proof_depth(uint32_t depth) {
     volatile uint32_t frame[4] = {depth, 0, 0, 0};
     if (depth != 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of which a known amount is counted: rounds of a loop with one thing of a kind in each.
- * The loop itself is a branch that is taken, and neither loads nor stores. What a compiler could
- * take out, put together or do twice is volatile, or goes through PROOF_OPAQUE. */
+/* Functions with a known number of events: loops with one event of a kind in each round. The loop
+ * itself is a taken branch, and has no loads or stores. Whatever a compiler could remove, merge or
+ * duplicate is volatile, or goes through PROOF_OPAQUE. */
 
 #include <stdint.h>
 
@@ -18,7 +18,7 @@ void proof_compressed(uint32_t rounds);
 /* The compiler knows nothing of this value. */
 #define PROOF_OPAQUE(value) __asm__ volatile("" : "+r"(value))
 
-/* One byte: what is wider takes some cores several accesses. */
+/* One byte: some cores need several accesses for more. */
 static volatile uint8_t proof_byte;
 
 void proof_loads(uint32_t rounds) {
@@ -35,7 +35,7 @@ void proof_stores(uint32_t rounds) {
     }
 }
 
-/* The loop's, and one that is never taken. */
+/* The loop's branch, and one that is never taken. */
 void proof_branches(uint32_t rounds) {
     uint32_t never = 0;
     for (uint32_t i = 0; i < rounds; i++) {
@@ -82,7 +82,7 @@ void proof_divisions(uint32_t rounds) {
 }
 
 #if defined(__riscv_compressed)
-/* Two compressed instructions, and the loop's two, which are not. */
+/* Two compressed instructions. The loop's own two are not compressed. */
 void proof_compressed(uint32_t rounds) {
     if (rounds == 0) {
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that the host fills and reads through handles. A handle is a slot of the table below and a
- * generation, so that one from before a free, or of another session, is refused. */
+/* The arena: memory that the host allocates, fills and reads. A handle is a slot of the table below
+ * and its generation, so that the handle of a freed block is refused. SPEC.md 5.4. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -14,21 +14,21 @@ typedef struct {
     uint16_t generation;
 } bp_block_t;
 
-/* Of every block: what malloc() gives on 64-bit cores, and vectors of 128 bits ask for. */
+/* Alignment of blocks: as malloc() on 64-bit cores, and enough for 128-bit vectors. */
 enum { BP_BLOCK_ALIGN = 16 };
 
-/* Whole units, so that a block's last word may reach beyond it. */
+/* A multiple of the alignment, since bp_clear writes whole words. */
 #define BP_ARENA_UNITS ((BP_CFG_ARENA - 1u) / BP_BLOCK_ALIGN + 1u)
 
-/* On AVR it stands above all variables (.noinit, behind .bss): a stack that overflows runs into
- * what the host has put there, and not into the agent, which can still say so (bp_avr_guard.c). */
+/* On AVR the arena is above all variables (.noinit follows .bss). So a stack that overflows
+ * overwrites the host's data and not the agent, which can still report it (bp_avr_guard.c). */
 #if defined(__AVR__)
 #define BP_ARENA_PLACE __attribute__((section(".noinit")))
 #else
 #define BP_ARENA_PLACE
 #endif
 
-_Static_assert(BP_CFG_ARENA_MARGIN % BP_BLOCK_ALIGN == 0, "the arena begins behind its margin");
+_Static_assert(BP_CFG_ARENA_MARGIN % BP_BLOCK_ALIGN == 0, "the arena follows its margin");
 
 static _Alignas(BP_BLOCK_ALIGN) BP_ARENA_PLACE uint8_t
     bp_arena_room[BP_CFG_ARENA_MARGIN + BP_ARENA_UNITS * BP_BLOCK_ALIGN + BP_CFG_ARENA_MARGIN];
@@ -60,7 +60,7 @@ static bp_block_t *bp_block(bp_call_t *call, uint32_t handle) {
     return NULL;
 }
 
-/* The lowest offset with `length` free bytes; BP_CFG_ARENA when there is none. */
+/* The lowest offset with `length` free bytes; BP_CFG_ARENA if there is none. */
 static uint32_t bp_find_room(uint32_t length) {
     uint32_t offset = 0;
     for (uint8_t i = 0; i < BP_CFG_HANDLES; i++) {
@@ -75,9 +75,9 @@ static uint32_t bp_find_room(uint32_t length) {
     return offset <= BP_CFG_ARENA && length <= BP_CFG_ARENA - offset ? offset : BP_CFG_ARENA;
 }
 
-/* Nothing of an older block, or of another session, is ever seen again. Its last word may reach
- * beyond the block, but not into another one. Volatile, or the compiler would call memset, which
- * goes byte by byte (bp_mem.c). */
+/* Zero a block word by word, so that nothing of an older block or session can be seen. The last
+ * word may extend past the block, but not into another one. Volatile, since otherwise the compiler
+ * calls memset, which is slower in bp_mem.c. */
 static void bp_clear(const bp_block_t *block) {
     volatile bp_word_t *word = (volatile bp_word_t *)(void *)(bp_arena + block->offset);
     for (uint32_t left = (block->length - 1) / sizeof *word + 1; left != 0; left--) {

@@ -2,7 +2,7 @@
 /* A collector's blob: header, body, CRC-32. protocol/SPEC.md 6. */
 
 #include "boardprof/bp.h"
-#include "bp_frame.h"
+#include "boardprof/bp_frame.h"
 #include "bp_internal.h"
 
 size_t bp_blob_length(const bp_collector_t *collector) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments and replies: the subset of msgpack that SPEC.md 4 allows. */
+/* Arguments and replies, in the subset of msgpack that SPEC.md 4.1 allows. */
 
 #include "boardprof/bp.h"
 #include "bp_internal.h"
@@ -14,8 +14,7 @@ int bp_fail(bp_call_t *call, int err, uint32_t detail) {
 
 /// Reader ///
 
-/* The next `length` bytes of the arguments, or NULL when the body ends before or there was an
- * error. */
+/* The next `length` bytes of the body; NULL if it is shorter or there was an error. */
 static const uint8_t *bp_take(bp_call_t *call, size_t length) {
     const uint8_t *bytes = call->in;
     if (call->err != 0 || (size_t)(call->in_end - bytes) < length) {
@@ -35,7 +34,7 @@ static uint32_t bp_take_be(bp_call_t *call, uint8_t length) {
     return value;
 }
 
-/* The next argument's first byte, 0 after an error: what comes of that is 0 in every type. */
+/* The next argument's first byte; 0 after an error, which every type reads as the value 0. */
 static uint8_t bp_take_tag(bp_call_t *call) {
     if (call->argc == 0) {
         bp_fail(call, BP_ERR_ARG_COUNT, 0);
@@ -192,7 +191,7 @@ const uint8_t *bp_arg_bytes(bp_call_t *call, size_t *length) {
 
 /// Writer ///
 
-/* `length` bytes of the reply to be filled in, or NULL when they do not fit. */
+/* Reserve `length` bytes of the reply; NULL if they do not fit. */
 static uint8_t *bp_ret_reserve(bp_call_t *call, size_t length) {
     uint8_t *out = call->out;
     if (call->err != 0 || (size_t)(call->out_end - out) < length) {
@@ -210,7 +209,7 @@ static void bp_store_be(uint8_t *out, uint32_t value, uint8_t length) {
     }
 }
 
-/* A tag and `length` bytes of `value`, most significant first. */
+/* Write a tag and the low `length` bytes of `value`, most significant first. */
 static void bp_ret_be(bp_call_t *call, uint8_t tag, uint32_t value, uint8_t length) {
     uint8_t *out = bp_ret_reserve(call, 1u + length);
     if (out != NULL) {
@@ -292,7 +291,7 @@ static uint_fast8_t bp_rom_length(const char *rom_text) {
     return length;
 }
 
-/* The head of a text and room for it. */
+/* Write the head of a text and reserve its bytes. */
 static uint8_t *bp_ret_str(bp_call_t *call, uint_fast8_t length) {
     bp_ret_be(call, BP_TAG_STR8, length, 1);
     return bp_ret_reserve(call, length);

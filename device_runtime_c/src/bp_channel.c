@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Channels: a block of the arena or a stream, byte by byte numbered, in windows that the receiver
- * can hold. SPEC.md 4.5 and 5.5. */
+/* Channels: an arena block or a stream in DATA frames. Each frame carries the offset of its first
+ * byte. Never more is on the way than the receiver has given credit for. SPEC.md 4.5 and 5.5. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
-#include "bp_frame.h"
+#include "boardprof/bp_frame.h"
 #include "bp_internal.h"
 
 #if BP_CFG_BULK
 
-/* What the host may have on the way to the board. */
+/* The most encoded bytes that the host may have on the way to the board. */
 #define BP_CREDIT (BP_CFG_RX_BYTES != 0 ? BP_CFG_RX_BYTES : BP_CFG_MTU)
 
 bp_channel_t bp_channel;
@@ -22,7 +22,7 @@ static uint8_t bp_data_buffer[BP_CFG_BULK];
 
 /// The content ///
 
-/* Where byte `offset` of the content stands. Reduces `length` to the bytes in one piece there. */
+/* The address of byte `offset`. Reduces `length` to what is contiguous there. */
 static uint8_t *bp_content(uint32_t offset, uint32_t *length) {
 #if BP_CFG_STREAM
     if (bp_channel.block == NULL) {
@@ -38,7 +38,7 @@ static uint8_t *bp_content(uint32_t offset, uint32_t *length) {
     return bp_channel.block + offset;
 }
 
-/* The next `length` bytes have come, or have reached the host. */
+/* Record that the next `length` bytes have arrived, here or at the host. */
 static void bp_channel_pass(uint32_t length) {
     while (length != 0) {
         uint32_t piece = length;
@@ -51,9 +51,9 @@ static void bp_channel_pass(uint32_t length) {
 
 /// Sending ///
 
-/* Bytes on the way are counted in few groups of frames, each by where its last one begins: it is on
- * the way until that one is. A group is no more than a quarter of the credit, so that the last
- * frame of one holds back no more than that. */
+/* Count a frame as on the way to the host. Frames are counted in a few groups, and a group counts
+ * until its last frame is acknowledged. So a group has at most a quarter of the credit; otherwise
+ * waiting for its last frame would hold back too much. */
 static void bp_flight_add(uint32_t offset, uint32_t bytes) {
     uint8_t last = bp_channel.flights;
     bp_flight_t *flight = &bp_channel.flight[last != 0 ? last - 1 : 0];
@@ -68,7 +68,7 @@ static void bp_flight_add(uint32_t offset, uint32_t bytes) {
     bp_channel.on_way += bytes;
 }
 
-/* Forget the groups all of whose frames begin before what has passed. */
+/* Forget the groups whose frames have all been acknowledged. */
 static void bp_flight_land(void) {
     uint8_t left = 0;
     for (uint8_t i = 0; i < bp_channel.flights; i++) {
@@ -81,7 +81,7 @@ static void bp_flight_land(void) {
     bp_channel.flights = left;
 }
 
-/* Bytes of content that a DATA frame of `encoded` bytes holds. */
+/* Bytes of content that fit a DATA frame of `encoded` bytes. */
 static uint32_t bp_data_room(uint32_t encoded) {
     enum { BESIDE = BP_FRAME_RAW(BP_DATA_LEN) };
     if (encoded < BP_FRAME_LEAD(BESIDE) + BESIDE + 1u) {
@@ -90,8 +90,9 @@ static uint32_t bp_data_room(uint32_t encoded) {
     return encoded - 2u - (encoded + 252u) / 255u - BESIDE;
 }
 
-/* Bytes of content for the next frame; 0: none is due. One that is shorter than it might be,
- * because little credit is left, only where the host may not have to acknowledge yet. */
+/* Bytes of content for the next frame; 0: do not send now. If little credit is left, wait for more
+ * instead of sending a short frame. But if half the credit is free, send: the host may not
+ * acknowledge before that. */
 static uint32_t bp_data_due(void) {
     uint32_t credit = bp_channel.credit;
     uint32_t room = credit > bp_channel.on_way ? credit - bp_channel.on_way : 0;
@@ -102,7 +103,7 @@ static uint32_t bp_data_due(void) {
     return due <= fits ? due : room >= credit / 2 ? fits : 0;
 }
 
-size_t bp_channel_send(const bp_agent_t *agent) {
+size_t bp_channel_send(void) {
     uint32_t length = bp_channel.mode == BP_CHANNEL_SENDS ? bp_data_due() : 0;
     if (length == 0) {
         return 0;
@@ -116,8 +117,8 @@ size_t bp_channel_send(const bp_agent_t *agent) {
         __builtin_memcpy(out + done, bytes, (size_t)piece);
         done += piece;
     }
-    size_t encoded =
-        bp_frame_seal(bp_data_buffer, lead, body, BP_KIND_DATA, agent->session, bp_channel.opener);
+    size_t encoded = bp_frame_seal(bp_data_buffer, lead, body, BP_KIND_DATA, bp_agent.session,
+                                   bp_channel.opener);
     bp_port_write(bp_data_buffer, encoded);
     bp_flight_add(bp_channel.next, (uint32_t)encoded);
     bp_channel.next += length;
@@ -127,15 +128,15 @@ size_t bp_channel_send(const bp_agent_t *agent) {
     return encoded;
 }
 
-/* An ACK of the host's. */
+/* Take an ACK of the host. */
 static void bp_channel_heard(const uint8_t *body) {
     uint32_t gained = bp_get_u32(body) - bp_channel.passed;
     if (gained > bp_channel.sent - bp_channel.passed) {
-        return; /* late, or never sent */
+        return; /* a late ACK, or one for bytes that were never sent */
     }
     bp_channel_pass(gained);
     bp_channel.credit = bp_get_u32(body + 4);
-    /* The host may have heard what was sent before it asked to send that again. */
+    /* After going back, the host may acknowledge what it received the first time. */
     bool behind = bp_channel.next - bp_channel.passed > bp_channel.sent - bp_channel.passed;
     if ((body[8] & BP_ACK_RESEND) != 0 || behind) {
         bp_channel.next = bp_channel.passed;
@@ -147,16 +148,15 @@ static void bp_channel_heard(const uint8_t *body) {
 
 /// Receiving ///
 
-static void bp_channel_ack(const bp_agent_t *agent, uint8_t flags) {
+static void bp_channel_ack(uint8_t flags) {
     const bp_ack_t ack = {.offset = bp_channel.passed, .credit = BP_CREDIT, .flags = flags};
     uint8_t body[BP_ACK_LEN];
     bp_ack_put(body, &ack);
-    bp_send_body(BP_KIND_ACK, agent->session, bp_channel.opener, body, sizeof body);
+    bp_send_body(BP_KIND_ACK, bp_agent.session, bp_channel.opener, body, sizeof body);
 }
 
-/* A DATA of the host's: `length` bytes at `bytes`, 1 or more. */
-static void bp_channel_store(const bp_agent_t *agent, uint32_t offset, const uint8_t *bytes,
-                             uint32_t length) {
+/* Take a DATA of the host with 1 or more bytes of content. */
+static void bp_channel_store(uint32_t offset, const uint8_t *bytes, uint32_t length) {
     uint8_t flags = 0;
     if (offset > bp_channel.end || length > bp_channel.end - offset) {
         return;
@@ -167,18 +167,17 @@ static void bp_channel_store(const bp_agent_t *agent, uint32_t offset, const uin
         bp_channel.gap = false;
     } else if (offset > bp_channel.passed) {
         if (bp_channel.gap) {
-            return; /* asked already */
+            return; /* the host has already been asked */
         }
         bp_channel.gap = true;
         flags = BP_ACK_RESEND;
     }
-    bp_channel_ack(agent, flags);
+    bp_channel_ack(flags);
 }
 
-/// What comes in ///
+/// Frames from the host ///
 
-void bp_channel_take(const bp_agent_t *agent, uint8_t kind, uint32_t opener, const uint8_t *body,
-                     size_t length) {
+void bp_channel_take(uint8_t kind, uint32_t opener, const uint8_t *body, size_t length) {
     if (opener != bp_channel.opener) {
         return;
     }
@@ -186,14 +185,13 @@ void bp_channel_take(const bp_agent_t *agent, uint8_t kind, uint32_t opener, con
         bp_channel_heard(body);
     } else if (kind == BP_KIND_DATA && bp_channel.mode == BP_CHANNEL_TAKES &&
                length > BP_DATA_LEN) {
-        bp_channel_store(agent, bp_get_u32(body), body + BP_DATA_LEN,
-                         (uint32_t)(length - BP_DATA_LEN));
+        bp_channel_store(bp_get_u32(body), body + BP_DATA_LEN, (uint32_t)(length - BP_DATA_LEN));
     }
 }
 
-void bp_channel_begin(const bp_agent_t *agent) {
-    if (bp_channel.mode == BP_CHANNEL_TAKES && bp_channel.opener == agent->last_sequence) {
-        bp_channel_ack(agent, 0);
+void bp_channel_begin(void) {
+    if (bp_channel.mode == BP_CHANNEL_TAKES && bp_channel.opener == bp_agent.last_sequence) {
+        bp_channel_ack(0);
     }
 }
 
@@ -210,7 +208,7 @@ static int bp_channel_open(bp_call_t *call, uint8_t mode, uint32_t handle, uint8
     if (bp_channel.mode != BP_CHANNEL_CLOSED) {
         return bp_fail(call, BP_ERR_NO_MEMORY, 1);
     }
-    bp_channel = (bp_channel_t){.opener = call->agent->last_sequence,
+    bp_channel = (bp_channel_t){.opener = bp_agent.last_sequence,
                                 .handle = handle,
                                 .block = block,
                                 .end = length,
@@ -249,7 +247,8 @@ int bp_channel_finish(bp_call_t *call) {
     if (bp_channel.mode == BP_CHANNEL_CLOSED || bp_channel.opener != opener) {
         return bp_fail(call, BP_ERR_BAD_HANDLE, opener);
     }
-    /* Who closes a download has all of it, or wants no more; the last ACK may have been lost. */
+    /* The host closes a download when it has everything or wants no more. Its last ACK may have
+     * been lost, so count everything that was sent. */
     if (bp_channel.mode == BP_CHANNEL_SENDS && bp_channel.block != NULL) {
         bp_channel_pass(bp_channel.sent - bp_channel.passed);
     }
@@ -287,7 +286,8 @@ size_t bp_stream_write(const void *record, size_t length) {
         at += piece;
         left -= piece;
     }
-    /* A guarded function may be stopped at any instruction: no half of a record may count. */
+    /* A guarded function may be stopped at any instruction, so the record counts only now that it
+     * is complete. */
     __asm__ volatile("" ::: "memory");
     bp_channel.end += (uint32_t)length;
     return length;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Framing: COBS (Cheshire and Baker, 1999) and CRC-32 (polynomial 0xedb88320, reflected). */
 
-#include "bp_frame.h"
+#include "boardprof/bp_frame.h"
 
 /// CRC-32 ///
 
@@ -33,9 +33,9 @@ static uint32_t bp_crc_byte(uint32_t crc, uint8_t byte) {
 
 #if BP_CFG_CRC_TABLE == 8
 
-/* bp_crc_after[n][b]: what byte `b` has made of a CRC of 0 when n zeros have come after it. Eight
- * bytes at once are then eight look-ups that do not wait for one another (Kounavis and Berry,
- * "Novel Table Lookup-Based Algorithms for High-Performance CRC Generation", 2008). */
+/* bp_crc_after[n][b]: the CRC of byte `b` followed by n zeros, from 0. Eight bytes at once are
+ * eight independent look-ups: "slicing-by-8" (Kounavis and Berry, "Novel Table Lookup-Based
+ * Algorithms for High-Performance CRC Generation", 2008). */
 static uint32_t bp_crc_after[8][256];
 
 static void bp_crc_prepare(void) {
@@ -81,12 +81,12 @@ uint32_t bp_crc32(uint32_t crc, const uint8_t *bytes, size_t length) {
 
 /// COBS ///
 
-/* COBS in place: `in` stands at least one byte a group after `out`, so that writing never overtakes
- * reading. Returns the encoded length. */
+/* bp_cobs encodes in place and returns the encoded length. `in` is ahead of `out` by at least one
+ * byte for each group that follows, so that writing never overtakes reading. */
 #if BP_FRAME_FAST
 
-/* Move bytes up to the first zero, at most `most`; returns how many. Calls pay for long runs only.
- */
+/* Move bytes up to the first zero, at most `most`; returns how many. memchr and memmove are only
+ * faster if the run is not short. */
 static size_t bp_cobs_run(uint8_t *out, const uint8_t *in, size_t most) {
     enum { SHORT = 12 };
     size_t run = 0;
@@ -113,9 +113,9 @@ static size_t bp_cobs(uint8_t *out, const uint8_t *in, size_t length) {
         out += run + 1;
         in += run;
         if (run == left) {
-            return (size_t)(out - begin); /* a full group at the very end begins none */
+            return (size_t)(out - begin); /* no group follows a full one at the end */
         }
-        in += run < 254; /* a full group says nothing about a zero after it */
+        in += run < 254; /* a full group does not stand for a zero */
     }
 }
 
@@ -132,7 +132,7 @@ static size_t bp_cobs(uint8_t *out, const uint8_t *in, size_t length) {
             *out++ = byte;
             group++;
         }
-        /* A full group says nothing about a zero after it; at the very end none is begun. */
+        /* A full group does not stand for a zero, and at the end no group follows it. */
         if (byte == 0 || (group == 0xff && in < end)) {
             *code = group;
             code = out++;
@@ -158,53 +158,55 @@ size_t bp_frame_seal(uint8_t *buffer, size_t lead, size_t body_length, uint8_t k
     return length + 1;
 }
 
-int bp_frame_take(bp_agent_t *agent, uint8_t byte) {
+int bp_frame_take(bp_receiver_t *receiver, uint8_t byte) {
     if (byte == 0) {
-        bool cut = agent->rx_bad || agent->rx_group != 0;
-        int length = cut ? -1 : (int)agent->rx_length;
-        agent->rx_length = 0;
-        agent->rx_group = 0;
-        agent->rx_code = 0;
-        agent->rx_bad = false;
+        bool cut = receiver->bad || receiver->group != 0;
+        int length = cut ? -1 : (int)receiver->length;
+        receiver->length = 0;
+        receiver->group = 0;
+        receiver->code = 0;
+        receiver->bad = false;
         return length;
     }
-    bool decoded = true; /* the byte, or the zero before it */
-    if (agent->rx_group != 0) {
-        agent->rx_group--;
+    bool decoded = true; /* whether a byte was decoded: this one, or the zero before its group */
+    if (receiver->group != 0) {
+        receiver->group--;
     } else {
-        /* The zero that a group stands for is due only when another group follows. */
-        decoded = agent->rx_code != 0 && agent->rx_code != 0xff;
-        agent->rx_code = byte;
-        agent->rx_group = (uint8_t)(byte - 1);
+        /* A group stands for its bytes and a zero, unless it is full or the last one. */
+        decoded = receiver->code != 0 && receiver->code != 0xff;
+        receiver->code = byte;
+        receiver->group = (uint8_t)(byte - 1);
         byte = 0;
     }
-    if (decoded && agent->rx_length < sizeof agent->rx) {
-        agent->rx[agent->rx_length++] = byte;
+    if (decoded && receiver->length < sizeof receiver->frame) {
+        receiver->frame[receiver->length++] = byte;
     } else if (decoded) {
-        agent->rx_bad = true;
+        receiver->bad = true;
     }
     return 0;
 }
 
 #if BP_CFG_BULK
 
-size_t bp_frame_take_some(bp_agent_t *agent, const uint8_t *bytes, size_t count, int *length) {
+size_t bp_frame_take_some(bp_receiver_t *receiver, const uint8_t *bytes, size_t count,
+                          int *length) {
     size_t taken = 0;
     *length = 0;
     while (taken < count && *length == 0) {
 #if BP_FRAME_FAST
-        size_t room = sizeof agent->rx - agent->rx_length;
-        size_t most = agent->rx_group < room ? agent->rx_group : room;
+        size_t room = sizeof receiver->frame - receiver->length;
+        size_t most = receiver->group < room ? receiver->group : room;
         most = most < count - taken ? most : count - taken;
-        size_t run = most != 0 ? bp_cobs_run(agent->rx + agent->rx_length, bytes + taken, most) : 0;
+        size_t run =
+            most != 0 ? bp_cobs_run(receiver->frame + receiver->length, bytes + taken, most) : 0;
         if (run != 0) {
-            agent->rx_length = (uint16_t)(agent->rx_length + run);
-            agent->rx_group = (uint8_t)(agent->rx_group - run);
+            receiver->length = (uint16_t)(receiver->length + run);
+            receiver->group = (uint8_t)(receiver->group - run);
             taken += run;
             continue;
         }
 #endif
-        *length = bp_frame_take(agent, bytes[taken++]); /* a code, a delimiter, or too long */
+        *length = bp_frame_take(receiver, bytes[taken++]); /* a code or a delimiter, or no room */
     }
     return taken;
 }

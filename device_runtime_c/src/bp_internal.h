@@ -1,20 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent's own files share and its users need not see. */
+/* Shared by the agent's source files; not for users of the agent. */
 
 #ifndef BOARDPROF_BP_INTERNAL_H
 #define BOARDPROF_BP_INTERNAL_H
 
 #include "boardprof/bp.h"
+#include "boardprof/bp_frame.h"
+#include "boardprof/bp_port.h"
 
-/* A word of memory that may belong to any type. */
+/* A word of memory of any type (GCC manual, "Common Type Attributes": may_alias). */
 typedef uintptr_t __attribute__((may_alias)) bp_word_t;
+
+/// The agent's state ///
+
+/* One per image: the functions that it measures have only one set of static data, too. */
+extern struct bp_agent {
+#if BP_CFG_GUARD
+    bp_fault_t fault;  /* what ended the call that runs */
+    uint32_t guard_ms; /* longest time of a guarded call, 0: no limit */
+#endif
+    uint32_t boot_id; /* 0: there was no HELLO yet */
+    uint32_t dictionary_hash;
+    uint32_t last_sequence; /* of the last call that was taken */
+    uint32_t nonce;         /* of the HELLO that began the session */
+    uint16_t session;       /* 0: no session */
+    uint16_t reply_length;  /* bytes of the cached reply in `tx`; 0: no reply */
+#if BP_CFG_CLOCK
+    uint64_t received; /* bp_port_ticks when the last frame was complete */
+#endif
+#if BP_CFG_BULK
+    const uint8_t *in_next; /* taken from the line but not decoded yet: up to `in_end` */
+    const uint8_t *in_end;
+    int kept; /* length of the HELLO in `receiver` that ended a measurement; 0: no such HELLO */
+    uint8_t in[BP_CHUNK];
+#endif
+    bp_receiver_t receiver;
+    uint8_t tx[BP_CFG_MTU]; /* the last reply, encoded, to be sent again to a duplicate */
+} bp_agent;
 
 /// msgpack's first bytes ///
 
 enum bp_tag {
     BP_TAG_FIXARRAY = 0x90, /* .. 0x9f */
     BP_TAG_NIL = 0xc0,
-    BP_TAG_NEVER = 0xc1, /* msgpack never uses it: "no tag" */
+    BP_TAG_NEVER = 0xc1, /* unused in msgpack: "no tag" */
     BP_TAG_FALSE = 0xc2,
     BP_TAG_TRUE = 0xc3,
     BP_TAG_BIN8 = 0xc4,
@@ -32,14 +61,14 @@ enum bp_tag {
     BP_TAG_NEGATIVE = 0xe0, /* .. 0xff: -32 .. -1 */
 };
 
-/* The head of an array: its items become the call's arguments. */
+/* Take the head of an array; returns how many arguments follow. */
 uint8_t bp_arg_array(bp_call_t *call);
 
-/* `length` bytes of the reply to be filled in, as msgpack bin; NULL when they do not fit. */
+/* Reserve `length` bytes of the reply, as msgpack bin; NULL if they do not fit. */
 uint8_t *bp_ret_bin(bp_call_t *call, size_t length);
 
 #if BP_CFG_OPEN_WINDOWS
-/* Two texts in BP_ROM as one. */
+/* Return two texts in BP_ROM as one text. */
 void bp_ret_joined(bp_call_t *call, const char *first, const char *second);
 #endif
 
@@ -47,15 +76,15 @@ extern const char bp_rom_empty[1]; /* "", in BP_ROM */
 
 /// The registry ///
 
-/* Look up a packed function by its id; in BP_ROM, NULL when there is none. */
-const bp_function_t *bp_function_at(const bp_agent_t *agent, uint32_t id);
+/* The function with this id, in BP_ROM; NULL if there is none. */
+const bp_function_t *bp_function_at(uint32_t id);
 
-/* Look up a collector; NULL when there is none. */
-const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index);
+/* The collector with this index, in BP_ROM; NULL if there is none. */
+const bp_collector_t *bp_collector_at(uint32_t index);
 
-/* CRC over all entries as they would be sent, the nil that ends each section included. Writes them
- * to agent->tx: a cached reply is lost. */
-uint32_t bp_dictionary_hash(bp_agent_t *agent);
+/* CRC over all entries as they would be sent, with the nil that ends each section. Overwrites
+ * bp_agent.tx, the cached reply. */
+uint32_t bp_dictionary_hash(void);
 
 /* Call packed function `id` with the arguments that are left. */
 int bp_invoke(bp_call_t *call, uint32_t id);
@@ -68,10 +97,10 @@ typedef union {
     uint8_t bytes[BP_CFG_SLOT_BYTES];
 } bp_slots_t;
 
-/* The target of function `id`, in BP_ROM; NULL when it cannot be measured: the call has failed.
+/* The target of function `id`, in BP_ROM. NULL if it has none; then the call has failed.
  * Inline, since the smallest agent has one caller. */
 static inline const bp_target_t *bp_target_of(bp_call_t *call, uint32_t id) {
-    const bp_function_t *function = bp_function_at(call->agent, id);
+    const bp_function_t *function = bp_function_at(id);
     if (function == NULL) {
         bp_fail(call, BP_ERR_NO_FUNCTION, id);
         return NULL;
@@ -83,14 +112,14 @@ static inline const bp_target_t *bp_target_of(bp_call_t *call, uint32_t id) {
     return target;
 }
 
-/* Read a target from BP_ROM, fill in the thunk of void fn(void), unpack the arguments and see that
- * none is left over. Returns call->err. */
+/* Copy a target from BP_ROM, set the thunk of a `void fn(void)`, and unpack all arguments. Returns
+ * call->err. */
 int bp_target_open(bp_call_t *call, const bp_target_t *rom, bp_target_t *out, bp_slots_t *slots);
 
-/* Unpack, put back, set up, call once, check, pack. */
+/* Call a target once: unpack, restore spans, set up, call, check, pack. Returns call->err. */
 int bp_call_target(bp_call_t *call, const bp_target_t *target);
 
-/* Return what a target has left in its slots, or nil. */
+/* Write the result that a target has left in its slots, or nil. */
 static inline void bp_pack_result(bp_call_t *call, const bp_target_t *target, bp_slots_t *slots) {
     if (target->pack != NULL) {
         target->pack(call, slots);
@@ -115,13 +144,13 @@ typedef union {
 
 /// Windows ///
 
-/* A collector of a measurement, and where it keeps its state within a window. */
+/* A collector that takes part in a measurement, and the offset of its state in bp_state_t. */
 typedef struct {
     const bp_collector_t *collector;
     size_t offset;
 } bp_member_t;
 
-/* All of them: those from `member` up to `end`. */
+/* The collectors of a measurement: `member` up to `end`. */
 typedef struct {
     bp_member_t member[BP_CFG_ACTIVE_COLLECTORS];
     bp_member_t *end;
@@ -132,15 +161,16 @@ typedef struct {
 
 extern const bp_collector_t bp_collector_interrupts; /* in BP_ROM */
 
-/* In turn: before the collectors start, behind that, before they stop, behind that. Interrupts run
- * between the second and the third alone, so that each is in the windows of all collectors or of
- * none. What they count goes out of `state`, if the collector `interrupts` is among them. */
+/* Call these four before the collectors start, after that, before they stop, and after that.
+ * Interrupts run only between bp_watch_run and bp_watch_hold, so that each one is counted by all
+ * collectors or by none. If the collector `interrupts` is active, their counts are subtracted from
+ * `state`. */
 uintptr_t bp_watch_begin(const bp_active_t *active, bp_state_t *state);
 void bp_watch_run(uintptr_t before);
 void bp_watch_hold(void);
 void bp_watch_end(uintptr_t before);
 
-/* The window has ended elsewhere: its state is gone. */
+/* A fault or timeout has ended the window, and its state no longer exists. */
 void bp_watch_forget(void);
 
 void bp_start_all(const bp_active_t *active, bp_state_t *state);
@@ -168,22 +198,22 @@ static inline void bp_watch_forget(void) {
 bp_packed_t bp_describe;
 bp_packed_t bp_measure;
 
-/* Say that a long call is alive: a PROGRESS frame. Never call it inside a measured window. */
-void bp_progress(const bp_agent_t *agent, uint32_t done, uint32_t total);
+/* Send PROGRESS, to show that a long call is alive. Never call it inside a measured window. */
+void bp_progress(uint32_t done, uint32_t total);
 
 /// Guarded calls ///
 
 #if BP_CFG_GUARD
 bp_packed_t bp_guard;
 
-/* Run body(context), which calls what the board brings. Returns whether it came to its end; if not,
- * the call has failed. Guarded calls do not nest. */
+/* Run body(context), which calls the user's code. Returns whether it returned; if not, the call has
+ * failed. Guarded calls do not nest. */
 bool bp_guarded(bp_call_t *call, void (*body)(void *context), void *context);
 
-/* The same with a packed function of the board; returns what it returned, or call->err. */
+/* Run a packed function of the board, guarded in the same way. Returns call->err. */
 int bp_guarded_packed(bp_call_t *call, bp_packed_t *packed);
 
-/* Write the body of an ERROR, with the agent's fault if there was one. */
+/* Write the body of an ERROR, with address and cause of the fault if there was one. */
 void bp_ret_error(bp_call_t *call, uint8_t code, uint32_t detail);
 #else
 static inline bool bp_guarded(bp_call_t *call, void (*body)(void *context), void *context) {
@@ -198,12 +228,12 @@ bp_packed_t bp_arena_alloc;
 bp_packed_t bp_arena_free;
 bp_packed_t bp_arena_read;
 bp_packed_t bp_arena_write;
-/* A new session begins: forget all blocks. */
+/* Free all blocks: a new session begins. */
 void bp_arena_reset(void);
-/* The bytes that (handle, offset, length) names, or NULL. */
+/* The bytes at `offset` of a block. NULL if they are not all in it; then the call has failed. */
 uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length);
 
-/* What bp_arg_span has noted of this call: put all of it back, or forget it. */
+/* Restore the spans of this call from their copies (bp_arg_span), or forget the copies. */
 void bp_spans_put_back(void);
 void bp_spans_forget(void);
 #else
@@ -235,9 +265,9 @@ bp_packed_t bp_channel_stream;
 #endif
 
 #if BP_CFG_OPEN_WINDOWS
-/* A collector's init, start, stop, select or event (0..4), called by the host. */
+/* Run a collector's init, start, stop, select or event (`operation` 0..4) for the host. */
 int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t operation);
-/* Forget the open windows of a collector; NULL: all. */
+/* Close the open windows of a collector; NULL: of all. */
 void bp_window_forget(const bp_collector_t *collector);
 #endif
 
@@ -247,59 +277,58 @@ void bp_window_forget(const bp_collector_t *collector);
 
 enum { BP_FLIGHTS = 8 };
 
-/* No block's handle: that of all, or of a stream. */
+/* Not the handle of a block: means all channels, or a stream. */
 #define BP_CHANNEL_ANY UINT32_MAX
 
 enum bp_channel_mode { BP_CHANNEL_CLOSED, BP_CHANNEL_SENDS, BP_CHANNEL_TAKES };
 
-/* Frames that are on the way to the host. */
+/* A group of frames on the way to the host. */
 typedef struct {
     uint32_t last;  /* offset at which the last of them begins */
-    uint32_t bytes; /* as they stand on the line */
+    uint32_t bytes; /* encoded */
 } bp_flight_t;
 
 /* The channel that is open. Offsets are modulo 2^32: passed <= next <= sent <= end. */
 typedef struct {
     uint8_t *block;   /* its first byte; NULL: a stream */
-    uint32_t handle;  /* the block's */
-    uint32_t opener;  /* sequence number of its CALL */
-    uint32_t passed;  /* the receiver has all before it */
-    uint32_t next;    /* to be sent next */
-    uint32_t sent;    /* all before it was sent at least once */
+    uint32_t handle;  /* of the block */
+    uint32_t opener;  /* sequence number of the CALL that opened it */
+    uint32_t passed;  /* the receiver has everything before this offset */
+    uint32_t next;    /* offset to be sent next */
+    uint32_t sent;    /* everything before this offset was sent at least once */
     uint32_t end;     /* of the block, or of what was written to the stream */
-    uint32_t crc;     /* over what has passed */
-    uint32_t dropped; /* bytes of records that found no room */
-    uint32_t credit;  /* bytes that may be on the way to the host */
-    uint32_t on_way;  /* those that are */
+    uint32_t crc;     /* of everything before `passed` */
+    uint32_t dropped; /* bytes of records that did not fit */
+    uint32_t credit;  /* most encoded bytes on the way to the host */
+    uint32_t on_way;  /* encoded bytes on the way to the host */
     bp_flight_t flight[BP_FLIGHTS];
     uint8_t flights;
     uint8_t mode; /* enum bp_channel_mode */
-    bool gap;     /* something is missing, and the host was told */
+    bool gap;     /* something is missing, and the host was asked to resend */
 } bp_channel_t;
 
 extern bp_channel_t bp_channel;
 
-/* A DATA or ACK frame of this session. */
-void bp_channel_take(const bp_agent_t *agent, uint8_t kind, uint32_t opener, const uint8_t *body,
-                     size_t length);
+/* Take a DATA or ACK frame of this session. */
+void bp_channel_take(uint8_t kind, uint32_t opener, const uint8_t *body, size_t length);
 
-/* Send a frame if one is due; returns its bytes. */
-size_t bp_channel_send(const bp_agent_t *agent);
+/* Send a frame if one is due; returns its encoded length, or 0. */
+size_t bp_channel_send(void);
 
-/* The last CALL has been answered, perhaps again: if it opened a channel that takes, ask for data.
- */
-void bp_channel_begin(const bp_agent_t *agent);
+/* Call it after the last CALL was answered, also when its reply was sent again. If that CALL opened
+ * an upload, this asks the host for data. */
+void bp_channel_begin(void);
 
-/* Close the channel if it carries this block, or BP_CHANNEL_ANY. */
+/* Close the channel if it carries this block. BP_CHANNEL_ANY: close it in any case. */
 void bp_channel_close(uint32_t handle);
 
 /* Send a frame with a body of up to 16 bytes. */
 void bp_send_body(uint8_t kind, uint16_t session, uint32_t sequence, const uint8_t *body,
                   size_t length);
 
-/* Take what has arrived between two rounds of a measurement. Returns whether the host has broken it
- * off: the call ends with BP_ERR_CANCELLED then. */
-bool bp_broken_off(bp_agent_t *agent);
+/* Take what has arrived between two rounds of a measurement. Returns whether the host has cancelled
+ * it or begun another session. */
+bool bp_broken_off(void);
 
 #endif
 

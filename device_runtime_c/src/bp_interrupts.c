@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host must know of the board's interrupts. SPEC.md 5.10. */
+/* bp.interrupts: what the host must know about the board's interrupts. SPEC.md 5.10. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -9,11 +9,11 @@
 
 #if BP_CFG_INTERRUPTS > 1
 
-/* The collectors that can leave interrupts out: bit i is collector i. */
-static uint32_t bp_skips(const bp_agent_t *agent) {
+/* The collectors that can leave interrupts out of windows: bit i is collector i. */
+static uint32_t bp_skips(void) {
     const bp_collector_t *collector;
     uint32_t mask = 0;
-    for (uint_fast8_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
+    for (uint_fast8_t i = 0; (collector = bp_collector_at(i)) != NULL; i++) {
         mask |= BP_ROM_GET(collector->skip) != NULL ? (uint32_t)1 << i : 0;
     }
     return mask;
@@ -36,7 +36,7 @@ int bp_interrupts(bp_call_t *call) {
     bp_ret_uint(call, port.timer_us);
     bp_ret_uint(call, port.longest_us);
 #if BP_CFG_INTERRUPTS > 1
-    bp_ret_uint(call, bp_skips(call->agent));
+    bp_ret_uint(call, bp_skips());
     bp_ret_uint(call, port.bound_ns);
 #endif
     return call->err;

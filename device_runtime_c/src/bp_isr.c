@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interrupts and other tasks left out of measured windows: while one of them runs, the window's
- * collectors count a window of their own, which is then taken out of the one that it interrupts. */
+/* Leaves interrupts and other tasks out of measured windows. While one of them runs, the window's
+ * collectors have a second window, whose counts are then subtracted from the first. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -10,16 +10,16 @@
 
 bp_away_t bp_away;
 
-/* The open window that leaves interrupts out; NULL: there is none. */
+/* The collectors of the open window, if it leaves interrupts out; NULL: it does not. */
 static const bp_active_t *bp_watched;
 static bp_state_t *bp_watched_state;
 static const void *bp_owner; /* the task that opened it */
 
-static const void *bp_task;   /* that runs */
-static bool bp_task_is_other; /* than the owner */
-static uint8_t bp_depth;      /* of interrupts, one more while another task runs */
-static bp_state_t bp_part;    /* what counts meanwhile */
-static uint32_t bp_left_at;   /* ticks */
+static const void *bp_task;   /* the task that runs */
+static bool bp_task_is_other; /* whether it is not the owner */
+static uint8_t bp_depth;      /* nested interrupts, plus one while another task runs */
+static bp_state_t bp_part;    /* the window of interrupts and other tasks */
+static uint32_t bp_left_at;   /* bp_port_ticks when that began */
 
 static uint32_t bp_ticks_since(uint32_t then) {
     uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
@@ -34,7 +34,7 @@ static void bp_leave(void) {
     }
 }
 
-/* Reading comes first, so that what follows takes the same time whatever was read. */
+/* Counters are read first, so that the time of the code below does not depend on them. */
 static void bp_return(void) {
     if (bp_watched == NULL) {
         return;
@@ -54,16 +54,18 @@ static void bp_return(void) {
 
 void bp_isr_enter(void) {
     uintptr_t before = bp_port_mask();
-    if (bp_depth++ == 0) {
+    if (bp_depth++ == 0 && !bp_task_is_other) {
         bp_away.interrupts++;
         bp_leave();
     }
     bp_port_unmask(before);
 }
 
+/* Ignores an exit without its entry: FreeRTOS's portYIELD_FROM_ISR traces the exits of handlers
+ * whose entries it does not know. */
 void bp_isr_exit(void) {
     uintptr_t before = bp_port_mask();
-    if (--bp_depth == 0) {
+    if (bp_depth != 0 && --bp_depth == 0 && !bp_task_is_other) {
         bp_return();
     }
     bp_port_unmask(before);
@@ -73,15 +75,18 @@ void bp_task_switched(const void *task) {
     uintptr_t before = bp_port_mask();
     bool is_other = bp_watched != NULL && task != bp_owner;
     bp_task = task;
-    if (is_other && !bp_task_is_other) {
-        bp_away.switches++;
-        if (bp_depth++ == 0) {
-            bp_leave();
-        }
-    } else if (!is_other && bp_task_is_other && --bp_depth == 0) {
-        bp_return();
-    }
+    bool is_same = is_other == bp_task_is_other;
     bp_task_is_other = is_other;
+    if (is_other && !is_same) {
+        bp_away.switches++;
+    }
+    if (!is_same && bp_depth == 0) { /* otherwise the interrupt's hooks do it */
+        if (is_other) {
+            bp_leave();
+        } else {
+            bp_return();
+        }
+    }
     bp_port_unmask(before);
 }
 

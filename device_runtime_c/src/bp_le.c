@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Little-endian stores and loads. Out of line: encoders call them many times. */
+/* Little-endian loads and stores. Not inline, since encoders call them many times. */
 
 #include "boardprof/bp_le.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main of a firmware that is nothing but the agent and the functions to be measured. */
+/* main of a firmware that has only the agent and the functions to be measured. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 
 int main(void) {
     bp_port_init();
-    bp_serve(&bp_firmware);
+    bp_serve();
 }

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bp.measure: warm up, then samples of `number` calls each, collectors around the calls alone. */
+/* bp.measure: warm-up rounds, then samples of `number` calls each. The collectors run around the
+ * calls only. SPEC.md 5.2. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
 #include "bp_internal.h"
 
-/* What is measured, how often. */
+/* What is measured, and how often. */
 typedef struct {
     bp_target_t target;
     uint32_t warmup;
     uint32_t repeat;
     uint32_t number;
 #if BP_CFG_OPEN_WINDOWS
-    bool returns; /* what the last call has returned */
+    bool returns; /* reply with the result of the last call, too */
 #endif
 #if BP_CFG_INTERRUPTS
-    bool masked; /* windows of samples run so */
+    bool masked; /* mask interrupts in the windows of samples */
 #endif
 } bp_plan_t;
 
-/* Agents that hold windows open are asked to count single calls: what is called once must also
- * return what it returns. */
+/* Hosts that open windows count single calls of a program, and need the result of each one. */
 #if BP_CFG_OPEN_WINDOWS
 #define BP_RETURNS(flags) (((flags) & (uint32_t)BP_MEASURE_RESULT) != 0)
 #else
 #define BP_RETURNS(flags) false
 #endif
 
-/* What a calibration measures. It is one instruction, the return, whatever a board's flags are
- * (-O0, frame pointers, stack protector): the host adds that one, and no other, to each net count.
- */
+/* The empty function for calibration. It is a single instruction, its return, whatever flags the
+ * board uses (-O0, frame pointers, stack protector). The host adds this instruction to each net
+ * count. */
 __attribute__((noinline, optimize("O2", "omit-frame-pointer", "no-stack-protector"))) static void
 bp_empty(void) {
 }
@@ -39,7 +39,7 @@ bp_empty(void) {
 static int bp_activate(bp_call_t *call, bp_active_t *active, uint32_t mask) {
     size_t offset = 0;
     for (uint_fast8_t i = 0; mask != 0; i++, mask >>= 1) {
-        const bp_collector_t *collector = bp_collector_at(call->agent, i);
+        const bp_collector_t *collector = bp_collector_at(i);
         if ((mask & 1u) == 0) {
             continue;
         }
@@ -70,7 +70,7 @@ BP_SHARED void bp_start_all(const bp_active_t *active, bp_state_t *state) {
     }
 }
 
-/* The collector that was started last is stopped first, so that windows nest. */
+/* In reverse order, so that windows nest. */
 BP_SHARED void bp_stop_all(const bp_active_t *active, bp_state_t *state) {
     for (const bp_member_t *member = active->end; member != active->member;) {
         member--;
@@ -78,7 +78,7 @@ BP_SHARED void bp_stop_all(const bp_active_t *active, bp_state_t *state) {
     }
 }
 
-/* Out of line: two callers. */
+/* Not inlined: it has two callers. */
 __attribute__((noinline)) static uint8_t *bp_put_all(uint8_t *out, const bp_active_t *active,
                                                      const bp_state_t *state) {
     for (const bp_member_t *member = active->member; member != active->end; member++) {
@@ -89,8 +89,8 @@ __attribute__((noinline)) static uint8_t *bp_put_all(uint8_t *out, const bp_acti
 
 /// The measuring loop ///
 
-/* `calls` calls in a window of their own, or without one. Out of line, so that a real function and
- * the empty one run through the very same instructions. */
+/* Make `calls` calls in one window, or without a window if there are no collectors. Not inlined, so
+ * that the function and the empty function are called by the same instructions. */
 __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_state_t *state,
                                                 const bp_target_t *target, void *slots,
                                                 uint32_t calls) {
@@ -105,29 +105,29 @@ __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_st
     bp_watch_end(before);
 }
 
-/* Tell the host that the board is alive, at most eight times a second of the board's clock. */
-static void bp_progress_at_times(bp_agent_t *agent, uint32_t *last, uint32_t done, uint32_t total) {
+/* Send PROGRESS at most eight times per second of the board's clock. */
+static void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t total) {
     uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
     uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
     uint32_t mask = bits < 32 ? ((uint32_t)1 << bits) - 1u : UINT32_MAX;
-    /* Never more than half the range: a counter that wraps sooner does not show an eighth of a
-     * second, and the host would hear nothing. */
+    /* At most half the counter's range. A counter that wraps within an eighth of a second would
+     * never reach that, and the host would wait in vain. */
     uint32_t pause = hz / 8 < mask / 2 ? hz / 8 : mask / 2;
     uint32_t now = (uint32_t)bp_port_ticks();
     if (done == 0 || ((now - *last) & mask) >= pause) {
         *last = now;
-        bp_progress(agent, done, total);
+        bp_progress(done, total);
     }
 }
 
-/* A round: what is guarded as one. */
+/* A round: set-up, window and check, guarded as one. */
 typedef struct {
     const bp_target_t *target;
     const bp_active_t *active;
     bp_state_t *state;
     void *slots;
     uint32_t number;
-    bool warm;
+    bool measured; /* false: a warm-up */
 #if BP_CFG_INTERRUPTS
     bool masked;
 #endif
@@ -145,7 +145,8 @@ static void bp_round(void *context) {
 #if BP_CFG_INTERRUPTS
     uintptr_t before = r->masked ? bp_port_mask() : 0;
 #endif
-    bp_window(r->warm ? r->active : &none, r->state, target, r->slots, r->warm ? r->number : 1);
+    bp_window(r->measured ? r->active : &none, r->state, target, r->slots,
+              r->measured ? r->number : 1);
 #if BP_CFG_INTERRUPTS
     if (r->masked) {
         bp_port_unmask(before);
@@ -166,13 +167,13 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
     uint32_t last = 0;
     uint32_t rounds = plan->warmup + plan->repeat;
     for (uint32_t i = 0; i < rounds; i++) {
-        round.warm = i >= plan->warmup;
+        round.measured = i >= plan->warmup;
 #if BP_CFG_INTERRUPTS
-        round.masked = plan->masked && round.warm;
+        round.masked = plan->masked && round.measured;
 #endif
-        bp_progress_at_times(call->agent, &last, i, rounds);
+        bp_progress_at_times(&last, i, rounds);
 #if BP_CFG_BULK
-        if (bp_broken_off(call->agent)) {
+        if (bp_broken_off()) {
             bp_fail(call, BP_ERR_CANCELLED, i);
             return;
         }
@@ -189,7 +190,7 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
             bp_fail(call, BP_ERR_CHECK_FAILED, (uint32_t)round.failed);
             return;
         }
-        if (round.warm) {
+        if (round.measured) {
             out = bp_put_all(out, active, &sample);
         }
     }
@@ -197,7 +198,7 @@ static void bp_measure_loop(bp_call_t *call, const bp_plan_t *plan, const bp_act
     bp_put_all(out, active, &total);
 }
 
-/* How many samples fit into the reply beside the blobs of the whole run. */
+/* How many samples fit into the reply, in addition to the blobs of the whole run. */
 static uint32_t bp_samples_that_fit(const bp_call_t *call, const bp_active_t *active,
                                     bool returns) {
     enum { ARRAY_COUNT_AND_BIN_HEAD = 1 + 5 + 3, LONGEST_RESULT = 9 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The four functions that a compiler may call on its own even in a freestanding program
- * (GCC manual, "Language Standards Supported by GCC"). Boards with a libc leave this file out. */
+/* The four functions that the compiler may call even in a freestanding program (GCC manual, 2.1,
+ * "Language Standards Supported by GCC: C Language"). Builds with a C library leave this file out.
+ */
 
 #include <stddef.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the board offers, by id: built-in functions, collectors' operations, the board's own. */
+/* What the host can call, by id, and how it is described (SPEC.md 5.1). */
 
 #include "boardprof/bp.h"
-#include "bp_frame.h"
+#include "boardprof/bp_frame.h"
 #include "bp_internal.h"
 
 const char bp_rom_empty[1] BP_ROM = "";
@@ -74,7 +74,7 @@ static const bp_function_t bp_builtins[] BP_ROM = {
 
 #if BP_CFG_OPEN_WINDOWS
 
-/* init, start and stop; then what programmable collectors have beside them. */
+/* init, start, stop; and select and event if the collector has them. */
 static uint_fast8_t bp_operation_count(const bp_collector_t *collector) {
     if (BP_ROM_GET(collector->select) == NULL) {
         return 3;
@@ -82,13 +82,12 @@ static uint_fast8_t bp_operation_count(const bp_collector_t *collector) {
     return BP_ROM_GET(collector->event) == NULL ? 4 : 5;
 }
 
-/* The collector whose operation `*id` is, counted from the first one of all; `*id` becomes its
- * number with this collector. NULL: it is none, and `*id` counts from the board's first function.
+/* The collector whose operation has the number `*id`, counted over all collectors. `*id` becomes
+ * the number within this collector. NULL if there is none: `*id` then counts the board's functions.
  */
-__attribute__((noinline)) static const bp_collector_t *bp_operation_at(const bp_agent_t *agent,
-                                                                       uint32_t *id) {
+__attribute__((noinline)) static const bp_collector_t *bp_operation_at(uint32_t *id) {
     const bp_collector_t *collector;
-    for (uint_fast8_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
+    for (uint_fast8_t i = 0; (collector = bp_collector_at(i)) != NULL; i++) {
         uint_fast8_t count = bp_operation_count(collector);
         if (*id < count) {
             break;
@@ -100,41 +99,41 @@ __attribute__((noinline)) static const bp_collector_t *bp_operation_at(const bp_
 
 #endif
 
-const bp_function_t *bp_function_at(const bp_agent_t *agent, uint32_t id) {
+const bp_function_t *bp_function_at(uint32_t id) {
     if (id < BP_BUILTIN_COUNT) {
         return &bp_builtins[id];
     }
     id -= BP_BUILTIN_COUNT;
 #if BP_CFG_OPEN_WINDOWS
-    if (bp_operation_at(agent, &id) != NULL) {
+    if (bp_operation_at(&id) != NULL) {
         return NULL;
     }
 #endif
-    if (id >= BP_ROM_GET(agent->firmware->function_count)) {
+    if (id >= BP_ROM_GET(bp_firmware.function_count)) {
         return NULL;
     }
-    const bp_function_t *functions = BP_ROM_GET(agent->firmware->functions);
+    const bp_function_t *functions = BP_ROM_GET(bp_firmware.functions);
     return &functions[id];
 }
 
-const bp_collector_t *bp_collector_at(const bp_agent_t *agent, uint32_t index) {
-    if (index >= BP_ROM_GET(agent->firmware->collector_count)) {
+const bp_collector_t *bp_collector_at(uint32_t index) {
+    if (index >= BP_ROM_GET(bp_firmware.collector_count)) {
         return NULL;
     }
-    const bp_collector_t *const *collectors = BP_ROM_GET(agent->firmware->collectors);
+    const bp_collector_t *const *collectors = BP_ROM_GET(bp_firmware.collectors);
     return BP_ROM_GET(collectors[index]);
 }
 
 int bp_invoke(bp_call_t *call, uint32_t id) {
     bp_spans_forget();
 #if BP_CFG_OPEN_WINDOWS
-    uint32_t operation = id - BP_BUILTIN_COUNT; /* of a built-in: more than there can be */
-    const bp_collector_t *collector = bp_operation_at(call->agent, &operation);
+    uint32_t operation = id - BP_BUILTIN_COUNT; /* wraps for a built-in function: too large */
+    const bp_collector_t *collector = bp_operation_at(&operation);
     if (collector != NULL) {
         return bp_window_call(call, collector, (uint8_t)operation);
     }
 #endif
-    const bp_function_t *function = bp_function_at(call->agent, id);
+    const bp_function_t *function = bp_function_at(id);
     if (function == NULL) {
         return bp_fail(call, BP_ERR_NO_FUNCTION, id);
     }
@@ -156,7 +155,7 @@ static void bp_describe_firmware(bp_call_t *call, uint32_t index) {
         return;
     }
     bp_ret_array(call, 3);
-    bp_ret_text(call, BP_ROM_GET(call->agent->firmware->board));
+    bp_ret_text(call, BP_ROM_GET(bp_firmware.board));
     bp_ret_text(call, version);
     bp_ret_uint(call, BP_CFG_ARENA);
 }
@@ -165,7 +164,7 @@ static void bp_describe_function(bp_call_t *call, uint32_t id) {
 #if BP_CFG_OPEN_WINDOWS
     static const char operations[5][8] BP_ROM = {".init", ".start", ".stop", ".select", ".event"};
     uint32_t operation = id - BP_BUILTIN_COUNT;
-    const bp_collector_t *collector = bp_operation_at(call->agent, &operation);
+    const bp_collector_t *collector = bp_operation_at(&operation);
     if (collector != NULL) {
         bp_ret_array(call, 3);
         bp_ret_joined(call, BP_ROM_GET(collector->name), operations[operation]);
@@ -174,7 +173,7 @@ static void bp_describe_function(bp_call_t *call, uint32_t id) {
         return;
     }
 #endif
-    const bp_function_t *function = bp_function_at(call->agent, id);
+    const bp_function_t *function = bp_function_at(id);
     if (function == NULL) {
         bp_ret_nil(call);
         return;
@@ -186,7 +185,7 @@ static void bp_describe_function(bp_call_t *call, uint32_t id) {
 }
 
 static void bp_describe_collector(bp_call_t *call, uint32_t index) {
-    const bp_collector_t *collector = bp_collector_at(call->agent, index);
+    const bp_collector_t *collector = bp_collector_at(index);
     if (collector == NULL) {
         bp_ret_nil(call);
         return;
@@ -199,11 +198,11 @@ static void bp_describe_collector(bp_call_t *call, uint32_t index) {
     bp_ret_uint(call, BP_ROM_GET(collector->counters));
 }
 
-/* Counters are numbered through, collector after collector. */
+/* `index` counts the counters of all collectors. */
 static void bp_describe_counter(bp_call_t *call, uint32_t index) {
     const bp_collector_t *collector;
     bp_counter_t counter = {.name = bp_rom_empty, .source = bp_rom_empty};
-    for (uint_fast8_t i = 0; (collector = bp_collector_at(call->agent, i)) != NULL; i++) {
+    for (uint_fast8_t i = 0; (collector = bp_collector_at(i)) != NULL; i++) {
         uint8_t count = BP_ROM_GET(collector->counters);
         if (index < count) {
             break;
@@ -227,7 +226,7 @@ static void bp_describe_counter(bp_call_t *call, uint32_t index) {
 }
 
 static void bp_describe_entry(bp_call_t *call, uint32_t section, uint32_t index) {
-    if (section > 3) { /* of a later version: empty here */
+    if (section > 3) { /* a later version may define more; here they are empty */
         bp_ret_nil(call);
         return;
     }
@@ -256,14 +255,12 @@ int bp_describe(bp_call_t *call) {
     return call->err;
 }
 
-/// Start ///
-
-uint32_t bp_dictionary_hash(bp_agent_t *agent) {
+uint32_t bp_dictionary_hash(void) {
     uint32_t crc = 0;
     uint32_t index = 0;
     for (uint32_t section = 0; section < 4;) {
-        uint8_t *entry = agent->tx;
-        bp_call_t call = {.agent = agent, .out = entry, .out_end = entry + sizeof agent->tx};
+        uint8_t *entry = bp_agent.tx;
+        bp_call_t call = {.out = entry, .out_end = entry + sizeof bp_agent.tx};
         bp_describe_entry(&call, section, index++);
         crc = bp_crc32(crc, entry, (size_t)(call.out - entry));
         if (entry[0] == BP_TAG_NIL) {
@@ -272,16 +269,4 @@ uint32_t bp_dictionary_hash(bp_agent_t *agent) {
         }
     }
     return crc;
-}
-
-void bp_init(bp_agent_t *agent, const bp_firmware_t *firmware) {
-    *agent = (bp_agent_t){.firmware = firmware};
-#if BP_CFG_BULK
-    /* Of an agent that was there before, in the same process: nobody asked this one for data. */
-    bp_channel_close(BP_CHANNEL_ANY);
-#endif
-    const bp_collector_t *collector;
-    for (uint32_t i = 0; (collector = bp_collector_at(agent, i)) != NULL; i++) {
-        BP_ROM_GET(collector->init)();
-    }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The `select` of collectors whose events are numbers. SPEC.md 5.3. */
+/* The body of `select`, for collectors whose events are numbers. SPEC.md 5.3. */
 
 #include "boardprof/bp.h"
 

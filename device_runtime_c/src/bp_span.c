@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments that are pointers: bytes of the arena, and copies of them that are put back before each
- * run of a function that changes them. SPEC.md 5.9. */
+/* Arguments that are pointers: bytes of the arena. If a function changes them, the agent restores
+ * them from a copy before each run. SPEC.md 5.9. */
 
 #include "boardprof/bp.h"
 #include "bp_internal.h"
 
 #if BP_CFG_ARENA
 
-enum { BP_COPIES = 8 }; /* as many arguments as bp.measure can pass on */
+enum { BP_COPIES = 8 }; /* the most arguments that bp.measure passes */
 
 typedef struct {
-    uint8_t *to; /* both aligned to 8: blocks begin so, and spans within them */
+    uint8_t *to; /* both are aligned to 8, like blocks and the offsets of spans */
     const uint8_t *from;
     uint32_t length;
 } bp_copy_t;
@@ -22,7 +22,8 @@ void bp_spans_forget(void) {
     bp_copy_count = 0;
 }
 
-/* Word by word; volatile, or the compiler would call memcpy, which goes byte by byte (bp_mem.c). */
+/* Word by word. Volatile, since otherwise the compiler calls memcpy, which is slower in bp_mem.c.
+ */
 static void bp_put_back(const bp_copy_t *copy) {
     volatile bp_word_t *to = (volatile bp_word_t *)(void *)copy->to;
     const bp_word_t *from = (const bp_word_t *)(const void *)copy->from;
@@ -41,7 +42,7 @@ void bp_spans_put_back(void) {
     }
 }
 
-/* Another block, so that the two never overlap. */
+/* Note a copy at the beginning of another block, so that the two never overlap. */
 static void bp_note_copy(bp_call_t *call, uint32_t handle, uint8_t *to, uint32_t length) {
     const uint8_t *from = bp_arena_span(call, handle, 0, length);
     if (from == NULL) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bp.stack: paint what lies below the stack pointer, call once, and look how far down the paint is
- * gone. SPEC.md 5.8. */
+/* bp.stack: paint the memory below the stack pointer, call the function once, and see how far down
+ * the paint was overwritten. SPEC.md 5.8. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -12,16 +12,16 @@
 #error "BP_CFG_STACK is out of range (0, 64..65535): this core's addresses have 16 bits"
 #endif
 
-/* What is painted at once. AVR's stack is one of bytes, and its return addresses may have three. */
+/* The unit of paint. On AVR the stack consists of bytes: a return address may have three. */
 #if defined(__AVR__)
 typedef uint8_t bp_paint_t;
 #else
 typedef bp_word_t bp_paint_t;
 #endif
 
-/* A word that is unlikely on a stack: no small number, and on no core an address. Of AVR's single
- * bytes none is: one in 256 that a function writes looks like paint, and does not count if it is
- * the lowest (SPEC.md 5.8). */
+/* A word that is unlikely on a stack: not a small number, and not an address on any core. A single
+ * byte, as on AVR, cannot be unlikely: one in 256 bytes that a function writes looks like paint. It
+ * is missed if it is the lowest one (SPEC.md 5.8). */
 #define BP_PAINT ((bp_paint_t)0xb5a6c793e1d2f08bu)
 
 #if defined(__has_feature)
@@ -35,7 +35,7 @@ typedef bp_word_t bp_paint_t;
 #define BP_PAINTS __attribute__((noinline))
 #endif
 
-/* The stack pointer of the function that this stands in. */
+/* The stack pointer of the function that this is inlined into. */
 __attribute__((always_inline)) static inline uintptr_t bp_stack_pointer(void) {
     uintptr_t sp;
 #if defined(__x86_64__)
@@ -53,35 +53,35 @@ __attribute__((always_inline)) static inline uintptr_t bp_stack_pointer(void) {
     return sp;
 }
 
-/* A call, and what it has left of the paint. Addresses; words are aligned. */
+/* A call on painted stack, and what was found afterwards. */
 typedef struct {
     const bp_target_t *target;
     bp_slots_t *slots;
-    uintptr_t limit;  /* nothing below is painted */
-    uintptr_t bottom; /* lowest word that was painted */
-    uintptr_t lowest; /* lowest word that has changed */
+    uintptr_t limit;  /* address below which nothing is painted */
+    uintptr_t bottom; /* address of the lowest painted word */
+    uintptr_t lowest; /* address of the lowest word that has changed */
     int failed;       /* what the check returned */
 } bp_painted_t;
 
 static uintptr_t bp_entry;
 
-/* Called as the function will be, tells where its stack begins; without a frame of its own,
- * whatever a board's flags are. (clang ignores `optimize`: with frame pointers forced on, its frame
- * counts as the function's share above.) */
+/* Called instead of the function, it records where the function's stack will begin. It must have no
+ * frame of its own, whatever flags the board uses. (clang ignores `optimize`: if frame pointers are
+ * forced on, this frame is missing from the function's stack use.) */
 __attribute__((noinline, optimize("O2", "omit-frame-pointer", "no-stack-protector"))) static void
 bp_tell_entry(void) {
     bp_entry = bp_stack_pointer();
 }
 
-/* Nothing is called between painting and looking but the thunk, and all of this function's own
- * stands above its stack pointer: one that calls is no leaf, so it has no red zone. */
+/* Between painting and looking, only the thunk is called. What this function keeps on the stack is
+ * above its stack pointer: since it makes calls, it has no red zone (System V AMD64 ABI, 3.2.2). */
 BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
     enum { WORD = sizeof(bp_paint_t) };
     p->target->thunk(bp_tell_entry, p->slots);
     uintptr_t sp = bp_stack_pointer() / WORD * WORD;
     uintptr_t bottom = (p->limit + WORD - 1) / WORD * WORD;
     if (sp < bottom) {
-        bottom = sp; /* it is another stack than the board's: leave it alone */
+        bottom = sp; /* this is not the stack that the port knows: paint nothing */
     } else if (sp - bottom > BP_CFG_STACK) {
         bottom = sp - BP_CFG_STACK / WORD * WORD;
     }
@@ -101,7 +101,7 @@ BP_PAINTS static void bp_call_painted(bp_painted_t *p) {
 __attribute__((weak)) void bp_port_stack_quiet(void) {
 }
 
-/* What is guarded as one. */
+/* Set-up, call on painted stack and check, guarded as one. */
 static void bp_painted(void *context) {
     bp_painted_t *p = context;
     if (p->target->setup != NULL) {
@@ -116,7 +116,7 @@ static void bp_painted(void *context) {
 
 #if BP_CFG_GUARD
 
-/* What `ticks` of the port's clock are at most, in ms. */
+/* `ticks` of the port's clock in ms, rounded up. */
 static uint32_t bp_ms(uint32_t ticks) {
     uint32_t per_ms = BP_ROM_GET(bp_port_clock.ticks_hz) / 1000;
     return per_ms != 0 ? ticks / per_ms + 1 : ticks * 1000;
@@ -128,28 +128,29 @@ static uint32_t bp_ticks_since(uint32_t before) {
     return ((uint32_t)bp_port_ticks() - before) & mask;
 }
 
-/* The limit of a call is the function's: painting and looking, which take a slow core longer than
- * most functions, come on top. How long they take is tried without the function. */
+/* The time limit is meant for the function alone. On a slow core, painting and looking may take
+ * longer than that. So measure them first with an empty function, and add their time to the limit.
+ */
 static bool bp_paint_guarded(bp_call_t *call, bp_painted_t *painted) {
     bp_target_t nothing = *painted->target;
     bp_painted_t trial = *painted;
-    uint32_t limit = call->agent->guard_ms;
+    uint32_t limit = bp_agent.guard_ms;
     if (limit != 0) {
         nothing.fn = bp_tell_entry;
         nothing.setup = NULL;
         nothing.check = NULL;
         trial.target = &nothing;
-        call->agent->guard_ms = 0;
+        bp_agent.guard_ms = 0;
         uint32_t before = (uint32_t)bp_port_ticks();
         if (!bp_guarded(call, bp_painted, &trial)) {
-            call->agent->guard_ms = limit;
+            bp_agent.guard_ms = limit;
             return false;
         }
         uint32_t longer = limit + bp_ms(bp_ticks_since(before));
-        call->agent->guard_ms = longer > limit ? longer : UINT32_MAX;
+        bp_agent.guard_ms = longer > limit ? longer : UINT32_MAX;
     }
     bool ended = bp_guarded(call, bp_painted, painted);
-    call->agent->guard_ms = limit;
+    bp_agent.guard_ms = limit;
     if (call->err == BP_ERR_TIMEOUT) {
         call->detail = limit;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plain C function as a packed one: unpack, prepare, call once, check, pack. */
+/* A plain C function called like a packed one: unpack, set up, call once, check, pack. */
 
 #include "boardprof/bp.h"
 #include "bp_internal.h"
@@ -15,7 +15,7 @@ typedef struct {
     int failed; /* what the check returned */
 } bp_single_t;
 
-/* What is guarded as one. */
+/* Set-up, call and check, guarded as one. */
 static void bp_single(void *context) {
     bp_single_t *s = context;
     const bp_target_t *target = s->target;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A collector's init, start and stop as packed functions: windows around any calls of the host; and
- * what chooses the events of programmable counters. */
+/* A collector's init, start, stop, select and event as packed functions. The host can open windows
+ * around any calls, and choose the events of programmable counters. SPEC.md 5.3. */
 
 #include "boardprof/bp.h"
 #include "bp_internal.h"
@@ -24,7 +24,7 @@ void bp_window_forget(const bp_collector_t *collector) {
 
 static int bp_window_init(bp_call_t *call, const bp_collector_t *collector) {
     if (bp_arg_end(call) == 0) {
-        /* Counters may begin anew: a window that is open would subtract from another origin. */
+        /* init may reset counters, which would make the start of an open window meaningless. */
         bp_window_forget(collector);
         BP_ROM_GET(collector->init)();
         bp_ret_nil(call);
@@ -32,7 +32,7 @@ static int bp_window_init(bp_call_t *call, const bp_collector_t *collector) {
     return call->err;
 }
 
-/* Returns the window's number. The counters are read last, the reply is made after. */
+/* Returns the window's number. The reply is written first, so that the counters are read last. */
 static int bp_window_start(bp_call_t *call, const bp_collector_t *collector) {
     if (bp_arg_end(call) != 0) {
         return call->err;
@@ -71,7 +71,7 @@ static int bp_window_stop(bp_call_t *call, const bp_collector_t *collector) {
     return call->err;
 }
 
-/* Slots count from another origin now, or something else: open windows mean nothing. */
+/* Close open windows: their counters now count other events, or from another value. */
 static int bp_window_select(bp_call_t *call, const bp_collector_t *collector) {
     if (BP_ROM_GET(collector->select)(call) == 0) {
         bp_window_forget(collector);
@@ -80,8 +80,8 @@ static int bp_window_select(bp_call_t *call, const bp_collector_t *collector) {
 }
 
 int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t operation) {
-    /* No chain of equals: of that GCC makes a table, which on ARMv6-M needs a function of libgcc.
-     */
+    /* Not a switch or a chain of ==: GCC makes a jump table of both, which needs a libgcc function
+     * on ARMv6-M. */
     if (operation < 2) {
         return operation != 0 ? bp_window_start(call, collector) : bp_window_init(call, collector);
     }

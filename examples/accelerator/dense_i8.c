@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One dense layer, 64 outputs of 128 inputs, int8: in plain C, by the dot-product engine of the
- * board ibex-rtl, and by both at once, half of the outputs each. */
+/* One dense layer, 64 outputs of 128 inputs, int8: in plain C, on the dot-product engine of the
+ * board ibex-rtl, and on both at once with half of the outputs each. */
 
 #include <stdint.h>
 
@@ -12,7 +12,7 @@ static int8_t inputs[INPUTS] __attribute__((aligned(4)));
 static int8_t weights[OUTPUTS][INPUTS] __attribute__((aligned(4)));
 static int32_t outputs[OUTPUTS];
 
-/* Values that repeat after 251 and 253: no two rows are alike. */
+/* Values that repeat after 251 and 253, so that no two rows are equal. */
 static void prepare(void) {
     for (int i = 0; i < INPUTS; i++) {
         inputs[i] = (int8_t)(i * 7 % 251 - 125);
@@ -25,7 +25,7 @@ static void prepare(void) {
     }
 }
 
-/* Another way to the same sums: by columns, and in 64 bits. */
+/* Computes the same sums in another way: by columns, and in 64 bits. */
 static int check(void) {
     int64_t sums[OUTPUTS] = {0};
     for (int i = 0; i < INPUTS; i++) {
@@ -51,8 +51,8 @@ static void rows_in_c(int first, int end) {
     }
 }
 
-/* The engine reads and writes behind the compiler's back: what it shall see is in RAM before it
- * starts, and what it wrote is read after it has ended. */
+/* The compiler does not see the engine's accesses. This makes sure that the engine's input is in
+ * RAM before it starts, and that its output is read after it has ended. */
 static void memory_is_current(void) {
     __asm__ volatile("" : : : "memory");
 }

@@ -46,7 +46,7 @@ static int8_t requantize(int32_t sum, scale_t by, int32_t zero) {
     return (int8_t)(value > INT8_MAX ? INT8_MAX : value);
 }
 
-/* Padding holds the input's zero point, that is a real 0: it adds nothing and is skipped. */
+/* Padding holds the input's zero point, which means 0: it adds nothing and is skipped. */
 static int32_t window(const conv_t *conv, const int8_t *in, int y, int x, int out_channel) {
     const int8_t *weight = conv->filter + out_channel * KERNEL * KERNEL * conv->inputs;
     int32_t sum = conv->bias[out_channel];
@@ -117,13 +117,13 @@ void conv2d_i8_setup(void) {
     }
 }
 
-/* The image with its border spelt out. */
+/* The image with its border written out. */
 static int32_t padded(int y, int x, int c) {
     int inside = y >= 0 && y < HEIGHT && x >= 0 && x < WIDTH;
     return inside ? image[(y * WIDTH + x) * INPUTS + c] : INPUT_ZERO;
 }
 
-/* The same sum with the zero point taken out: sum(x * w) - zero * sum(w), channels outermost. */
+/* The same sum with the zero point factored out: sum(x * w) - zero * sum(w), channels outermost. */
 static int32_t reference(int y, int x, int out_channel) {
     int32_t products = 0;
     int32_t weights = 0;

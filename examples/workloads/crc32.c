@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32 of a 4 KiB buffer, one table look-up a byte, as in boot loaders and file formats. */
+/* CRC-32 of a 4 KiB buffer, one table look-up per byte, as in boot loaders and file formats. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +29,7 @@ void crc32(void) {
     result = crc(buffer, LENGTH);
 }
 
-/* Entry i is the remainder of the byte i: eight steps of the bitwise division. */
+/* Entry i is the remainder of byte i: eight steps of the bitwise division. */
 static void fill_table(void) {
     for (uint32_t i = 0; i < 256; i++) {
         uint32_t remainder = i;
@@ -50,7 +50,7 @@ void crc32_setup(void) {
     result = 0;
 }
 
-/* Returns 0; 1 if the buffer's CRC is wrong; 2 if the catalogued check value is. */
+/* Returns 0; 1 if the buffer's CRC is wrong; 2 if the published check value is. */
 int crc32_check(void) {
     static const uint8_t digits[] = {'1', '2', '3', '4', '5', '6', '7', '8', '9'};
     if (result != 0xf6e652d9u) { /* independently computed with Python's zlib.crc32 */

@@ -49,7 +49,7 @@ static int8_t requantize(int32_t sum, scale_t by, int32_t zero) {
     return (int8_t)(value > INT8_MAX ? INT8_MAX : value);
 }
 
-/* The taps inside the image: padding is a real 0 and adds nothing, so its taps are not visited. */
+/* Only the taps inside the image: padding means 0 and adds nothing, so its taps are skipped. */
 static int32_t depthwise_sum(const stage_t *stage, const int8_t *in, int y, int x, int c) {
     int ky_end = y == HEIGHT - 1 ? KERNEL - 1 : KERNEL;
     int kx_end = x == WIDTH - 1 ? KERNEL - 1 : KERNEL;

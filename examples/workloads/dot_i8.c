@@ -14,7 +14,7 @@ static int8_t query[LENGTH];
 static int8_t table[ROWS][LENGTH];
 static int32_t scores[ROWS];
 
-/* The largest sum, 256 * 128 * 128 = 2^22, leaves int32 plenty of room. */
+/* The largest sum, 256 * 128 * 128 = 2^22, is far below the limit of int32. */
 static int32_t dot(const int8_t *a, const int8_t *b, size_t n) {
     int32_t sum = 0;
     for (size_t i = 0; i < n; i++) {

@@ -10,7 +10,7 @@ int fir_q15_check(void);
 
 enum { TAPS = 32, BLOCK = 256, HISTORY = TAPS - 1 };
 
-/* Minimum-phase low-pass, -3 dB at fs / 8. Not symmetric: a reversed filter would be noticed. */
+/* Minimum-phase low-pass, -3 dB at fs / 8. Not symmetric, so that a reversed filter is detected. */
 static const int16_t coefficients[TAPS] = {
     1846, 3985,  6312, 7928, 8032, 6342, 3327, 54, -2306, -3033, -2179, -481, 1067, 1730, 1356, 351,
     -626, -1059, -823, -186, 417,  654,  465,  51, -296,  -384,  -217,  42,   205,  190,  52,   -83,
@@ -28,7 +28,7 @@ static int16_t narrow(int64_t sum) {
     return sum < INT16_MIN ? INT16_MIN : (int16_t)sum;
 }
 
-/* x holds taps - 1 samples of history, then n new ones. Summing Q30 products takes 64 bits. */
+/* x holds taps - 1 samples of history, then n new ones. The sum of Q30 products needs 64 bits. */
 static void fir(const int16_t *x, const int16_t *h, int16_t *y, size_t n, size_t taps) {
     for (size_t i = 0; i < n; i++) {
         const int16_t *newest = x + i + taps - 1;
@@ -44,7 +44,7 @@ void fir_q15(void) {
     fir(input, coefficients, output, BLOCK, TAPS);
 }
 
-/* A near full-scale square wave with noise: the filter overshoots on its edges and saturates. */
+/* An almost full-scale square wave with noise: the filter overshoots at its edges and saturates. */
 void fir_q15_setup(void) {
     uint32_t state = 3;
     for (size_t i = 0; i < HISTORY + BLOCK; i++) {
@@ -67,7 +67,7 @@ static int64_t reference(size_t i) {
     return sum;
 }
 
-/* True if value is the Q15 number nearest to the exact sum, or the end of the range it passed. */
+/* True if value is the Q15 number nearest to the exact sum, or the limit that the sum exceeded. */
 static int is_nearest(int16_t value, int64_t sum) {
     int64_t rest = sum - (int64_t)value * 32768;
     return (rest >= -16384 || value == INT16_MIN) && (rest < 16384 || value == INT16_MAX);

@@ -68,7 +68,7 @@ static int64_t reference(size_t row, size_t col) {
     return sum;
 }
 
-/* True if value is the Q15 number nearest to the exact sum, or the end of the range it passed. */
+/* True if value is the Q15 number nearest to the exact sum, or the limit that the sum exceeded. */
 static int is_nearest(int16_t value, int64_t sum) {
     int64_t rest = sum - (int64_t)value * 32768;
     return (rest >= -16384 || value == INT16_MIN) && (rest < 16384 || value == INT16_MAX);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sorts 512 int32 in place: quicksort, median of three, insertion sort for short stretches. */
+/* Sorts 512 int32 in place: quicksort, median of three, insertion sort for short parts. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -76,7 +76,7 @@ void quicksort(void) {
     sort(values, LENGTH);
 }
 
-/* The whole range of int32, so that a comparison by subtraction would overflow; one in 8 twice. */
+/* The whole range of int32, so that comparing by subtraction would overflow; one in 8 is a copy. */
 void quicksort_setup(void) {
     uint32_t state = 8;
     for (size_t i = 0; i < LENGTH; i++) {
@@ -88,7 +88,7 @@ void quicksort_setup(void) {
 
 /*
  * Returns 0; 1 if two neighbours are out of order; 2 if the sum or 3 if the sum of squares, both
- * modulo 2^32, shows that the values are no permutation of the input; 4 if the checksum is wrong.
+ * modulo 2^32, shows that the values do not permute the input; 4 if the checksum is wrong.
  */
 int quicksort_check(void) {
     uint32_t sum = 0;

@@ -30,7 +30,7 @@ static uint32_t rotr(uint32_t x, unsigned n) {
     return x >> n | x << (32 - n);
 }
 
-/* FIPS 180-4, 6.2.2 step 1: the block, big-endian, spread over 64 words. */
+/* FIPS 180-4, 6.2.2 step 1: expand the block, big-endian, to 64 words. */
 static void schedule(uint32_t w[ROUNDS], const uint8_t *block) {
     for (size_t t = 0; t < 16; t++, block += 4) {
         w[t] = (uint32_t)block[0] << 24 | (uint32_t)block[1] << 16 | (uint32_t)block[2] << 8 |
@@ -68,7 +68,7 @@ static size_t pad(uint8_t tail[2 * BLOCK], const uint8_t *rest, size_t n, size_t
         tail[i] = i < n ? rest[i] : 0;
     }
     tail[n] = 0x80;
-    uint32_t bits = (uint32_t)total * 8; /* messages here stay under 2^29 bytes */
+    uint32_t bits = (uint32_t)total * 8; /* messages here are shorter than 2^29 bytes */
     for (size_t i = 1; i <= 4; i++, bits >>= 8) {
         tail[size - i] = (uint8_t)bits;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parses a GPS receiver's NMEA 0183 stream byte by byte: fixes, other sentences and damage. */
+/* Parses a GPS receiver's NMEA 0183 stream byte by byte: fixes, other sentences and damaged ones.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,7 +10,7 @@ void state_machine_setup(void);
 void state_machine(void);
 int state_machine_check(void);
 
-/* A sentence has at most 82 characters, of which $, CR and LF are not counted here. */
+/* A sentence has at most 82 characters. $, CR and LF are not counted here. */
 enum { SENTENCE_MAX = 79, FIELD_MAX = 12, TRACK_MAX = 16 };
 
 /* How a sentence ended. */
@@ -28,15 +29,15 @@ typedef struct {
     uint8_t length;        /* characters since the $ */
     uint8_t field;         /* 0 is the address, such as GPGGA */
     uint8_t field_length;
-    char text[FIELD_MAX]; /* the present field, always terminated */
+    char text[FIELD_MAX]; /* the current field, always terminated */
     bool is_gga;
     bool is_valid;
-    fix_t fix; /* what this sentence has said so far */
+    fix_t fix; /* what this sentence has contained so far */
 } parser_t;
 
 /*
- * A log with what a real line brings: boot noise, all hemispheres, a receiver without a fix, a
- * flipped digit, a digit that is none, sentences cut off by a new one, by a line end, too long.
+ * A log with everything that occurs on a real line: boot noise, all hemispheres, no fix, a flipped
+ * digit, an invalid digit, sentences cut off by a new one or by a line end, or too long.
  */
 static const char stream[] =
     "~~ gnss boot 3.1, checksum*on\r\n"
@@ -86,7 +87,7 @@ static int32_t time_of_day(const char *text) {
     return hhmmss / 10000 * 3600 + hhmmss / 100 % 100 * 60 + hhmmss % 100;
 }
 
-/* dddmm.mmmm to microdegrees: 1e-4 minutes are 5/3 of them. */
+/* dddmm.mmmm to microdegrees: 1e-4 minutes are 5/3 microdegrees. */
 static int32_t angle(const char *text) {
     int32_t value = decimal(text, 4);
     return value / 1000000 * 1000000 + (value % 1000000 * 5 + 1) / 3;
@@ -94,7 +95,7 @@ static int32_t angle(const char *text) {
 
 static void end_field(parser_t *p) {
     const char *text = p->text;
-    if (p->field == 0) { /* two letters name the talker, three the sentence */
+    if (p->field == 0) { /* two letters for the talker, three for the sentence */
         p->is_gga = p->field_length == 5 && text[2] == 'G' && text[3] == 'G' && text[4] == 'A';
     } else if (p->is_gga) {
         switch (p->field) {
@@ -153,7 +154,7 @@ static void feed_body(parser_t *p, char c) {
     }
 }
 
-/* A character that is no upper-case hexadecimal digit makes the sum wrong. */
+/* A character that is not an upper-case hexadecimal digit makes the sum wrong. */
 static void feed_sum(parser_t *p, char c) {
     int digit = is_digit(c) ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
     if (digit < 0) {
@@ -169,7 +170,7 @@ static void feed_sum(parser_t *p, char c) {
 }
 
 static void feed(parser_t *p, char c) {
-    if (c == '$') { /* starts a sentence wherever it comes: so the parser finds its way back */
+    if (c == '$') { /* starts a sentence anywhere, so that the parser can recover */
         if (p->state != IDLE) {
             end_sentence(p, ABORTED);
         }
@@ -189,7 +190,7 @@ static void reset(void) {
 }
 
 void state_machine(void) {
-    reset(); /* so that every call of a sample does the same work */
+    reset(); /* so that every call in a sample does the same work */
     for (size_t i = 0; i < RECEIVED; i++) {
         feed(&parser, received[i]);
     }

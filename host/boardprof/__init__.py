@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from boardprof.comparison.compare import compare
     from boardprof.connection import connect
     from boardprof.errors import BoardprofError
-    from boardprof.firmware.firmware import build
+    from boardprof.firmware.build import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
     from boardprof.profiling.collector import DeviceWrapper, MetricCollector
     from boardprof.profiling.function import profile_function
@@ -85,7 +85,7 @@ _MODULES = {
     "Program": "profiling.program",
     "Ratio": "metrics",
     "Report": "report.report",
-    "build": "firmware.firmware",
+    "build": "firmware.build",
     "compare": "comparison.compare",
     "connect": "connection",
     "profile": "trace.profiler",

@@ -1,26 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A C function that can be called over the wire, or why it cannot; and the types of its C."""
+"""A C function that can be called over the wire, or the reason why not, and its C types."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
-
-__all__ = [
-    "CHAR",
-    "SCALARS",
-    "CFunction",
-    "CType",
-    "Field",
-    "Parameter",
-    "Pointer",
-    "Scalar",
-    "Struct",
-    "function_from_json",
-    "function_to_json",
-    "signature",
-]
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
@@ -40,9 +25,9 @@ class Scalar:
 
 
 CHAR = Scalar("char", "char", 1)
-"""What pointers to plain ``char`` point to: text or bytes, signed on some machines only.
+"""The element of pointers to plain ``char``: text or bytes, signed on some machines only.
 
-A number that is a char is i8 or u8.
+As a number, a char is i8 or u8.
 """
 
 SCALARS = {
@@ -55,7 +40,7 @@ SCALARS = {
         *[(f"u{bits}", f"uint{bits}_t", bits // 8) for bits in (8, 16, 32, 64)],
     ]
 }
-"""The types of numbers in signatures, by their texts."""
+"""The number types in signatures, by their text."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +49,9 @@ class Field:
 
     Attributes:
         name: as in C; that of an anonymous struct or union is "".
-        offset: bytes from the struct's beginning.
+        offset: in bytes from the beginning of the struct.
         type: of one element.
-        shape: dimensions of an array, outermost first; empty where it is none.
+        shape: dimensions of an array, outermost first; empty if it is not an array.
     """
 
     name: str
@@ -77,14 +62,14 @@ class Field:
 
 @dataclass(frozen=True)
 class Struct:
-    """A struct or union that can be passed by pointer: of numbers and arrays of them only.
+    """A struct or union of numbers and arrays of numbers, which can be passed by pointer.
 
     Attributes:
         name: its tag, else its typedef, else ``anonymous``.
         size: bytes.
-        fields: in the order of the source. Those of a union, and bit-fields' neighbours, overlap.
-            Empty where a member has no counterpart in numpy, such as a bit-field: then it is
-            passed as bytes.
+        fields: in the order of the source. The fields of a union, and neighbouring bit-fields,
+            overlap. Empty if a member has no counterpart in numpy, such as a bit-field. The struct
+            is then passed as bytes.
     """
 
     name: str
@@ -94,7 +79,7 @@ class Struct:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A pointer to one element or many, which stand in the board's arena while it is called.
+    """A pointer to one or more elements, which are in the board's arena during the call.
 
     Attributes:
         element: what it points to; None for ``void``, whose elements are bytes.
@@ -127,7 +112,7 @@ class Pointer:
 
 
 CType = Scalar | Pointer
-"""What a parameter may be."""
+"""The type of a parameter."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +131,9 @@ class CFunction:
         name: as in C.
         parameters: in order; empty if ``reason`` is set.
         result: None for void.
-        setup: ``void <name>_setup(void)``, which prepares it, None if there is none.
-        check: ``int <name>_check(void)``, 0 when its results are right, None if
-            there is none.
+        setup: ``void <name>_setup(void)``, which prepares it; None if absent.
+        check: ``int <name>_check(void)``, which returns 0 when its results are right; None if
+            absent.
         source: the translation unit, relative to the folder it was compiled in.
         reason: why it cannot be called over the wire, None if it can.
     """
@@ -160,6 +145,20 @@ class CFunction:
     check: str | None
     source: str
     reason: str | None
+
+
+class HiddenFunction(NamedTuple):
+    """A function that cannot be called from outside its source.
+
+    Attributes:
+        name: as in the source.
+        source: its translation unit.
+        why: the reason, and what the user can do.
+    """
+
+    name: str
+    source: str
+    why: str
 
 
 def signature(fn: CFunction) -> str:
@@ -176,7 +175,7 @@ def function_to_json(fn: CFunction) -> dict[str, Any]:
 
 
 def function_from_json(data: Mapping[str, Any]) -> CFunction:
-    """Undo :func:`function_to_json`, also after a trip through JSON."""
+    """Undo :func:`function_to_json`, also after the data went through JSON."""
     parameters = tuple(Parameter(p["name"], _ctype(p["type"])) for p in data["parameters"])
     result = None if data["result"] is None else Scalar(**data["result"])
     return CFunction(**{**data, "parameters": parameters, "result": result})

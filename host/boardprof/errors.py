@@ -22,12 +22,10 @@
     │   ├── DeviceResetError        the board restarted under way
     │   ├── DeviceEndedError        the program that is the board ended under way
     │   ├── DeviceFaultError        it trapped: bad address, division by zero, abort ...
-    │   ├── DeviceBoundsError       it wrote before or behind an array of its arguments
-    │   ├── DeviceTimeoutError      it did not end in time, and was stopped
-    │   └── CheckFailedError        a check on the board did not hold
-    ├── BuildError               7  firmware could not be built
-    │   └── MissingToolError        a program needed for it is not installed
-    └── StorageError             8  a file has no room: the disk is full, or fails
+    │ ├── DeviceBoundsError it wrote before or behind an array of its arguments │ ├──
+    DeviceTimeoutError it did not end in time, and was stopped │ └── CheckFailedError a check on the
+    board did not hold ├── BuildError 7 firmware could not be built │ └── MissingToolError a program
+    needed for it is not installed └── StorageError 8 a file has no room: the disk is full, or fails
 
 Every message says what happened and to what; ``hint`` says what to try. The
 command line ends with ``exit_code``.
@@ -42,7 +40,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from boardprof.printable import escaped
 
 if TYPE_CHECKING:
-    from boardprof.elf.locate import Location
+    from boardprof.elf.address_to_line import Location
 
 __all__ = [
     "AuthenticationError",
@@ -77,10 +75,10 @@ _TAB = "\t"
 
 
 class BoardprofError(Exception):
-    """Root of the tree; carries a message, a hint and an exit code."""
+    """The root of the tree, with a message, a hint and an exit code."""
 
     exit_code: ClassVar[int] = 70
-    """That of an error in boardprof itself (EX_SOFTWARE of sysexits(3)): 1 is a regression."""
+    """Exit code of an error in boardprof itself (EX_SOFTWARE of sysexits(3)); 1 is a regression."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         """Keep what happened (``message``) and what to try (``hint``)."""
@@ -121,7 +119,7 @@ class ReportFileError(UsageError):
 
 
 class UnknownNameError(UsageError):
-    """There is no ``kind`` called ``name``; the message proposes and lists what there is."""
+    """There is no ``kind`` called ``name``; the message proposes and lists the known names."""
 
     def __init__(
         self,
@@ -137,10 +135,10 @@ class UnknownNameError(UsageError):
 
         Args:
             kind: such as ``function``.
-            name: that is none.
-            known: those that there are.
-            where: it was looked for, such as ``in fir.c``; "" where that goes without saying.
-            owner: what lacks it, such as a board; None: nothing in particular.
+            name: the unknown name.
+            known: all known names.
+            where: the place that was searched, such as ``in fir.c``; "" if it is obvious.
+            owner: the thing that lacks it, such as a board; None if nothing in particular.
             hint: what to try.
         """
         self.kind = kind
@@ -155,10 +153,10 @@ class UnknownNameError(UsageError):
 
     @staticmethod
     def nearest(name: str, known: Iterable[str]) -> str | None:
-        """Return the known name that was probably meant; None: there is none.
+        """Return the known name that was probably meant; None if there is none.
 
-        It is written almost alike, whatever the case, or is the only one that begins so, as
-        ``instructions`` does with ``instr``.
+        It is spelled almost the same in any case, or is the only one with this beginning, as
+        ``instructions`` is for ``instr``.
         """
         folded = name.casefold()
         by_folded = {each.casefold(): each for each in known}
@@ -175,10 +173,10 @@ class BoardError(BoardprofError):
 
 
 class BusyError(BoardError):
-    """Another host has the board, or has just taken it over; ``owner`` is its name."""
+    """Another host uses the board, or has just taken it over; ``owner`` is its name."""
 
     def __init__(self, message: str, *, owner: str, hint: str | None = None) -> None:
-        """Keep the other host's name beside the message."""
+        """Keep the message and the other host's name."""
         super().__init__(message, hint=hint)
         self.owner = owner
 
@@ -188,15 +186,15 @@ class AuthenticationError(BoardError):
 
 
 class LinkError(BoardprofError):
-    """The link works, but what came over it is not what was agreed on."""
+    """The link works, but the data on it does not follow the protocol."""
 
     exit_code = 4
 
     ended: str = ""
-    """How the program behind the line ended, and what it said; "" if there is none that did."""
+    """How the program at the other end of the line ended, and its output; "" if none ended."""
 
     def add_console(self, console: str) -> None:
-        """Show the end of what the line had brought before it was gone: it may name the cause."""
+        """Append the last text received before the line was lost: it may name the cause."""
         self.message += _quoted_console(console)
 
 
@@ -209,11 +207,11 @@ class LayoutMismatchError(LinkError):
 
 
 class BuildMismatchError(LinkError):
-    """The image on the board is not the one that the host's ELF belongs to."""
+    """The image on the board does not belong to the host's ELF file."""
 
 
 class FrameError(LinkError):
-    """What a whole frame says is not what the protocol has there."""
+    """A complete frame has content that the protocol does not allow."""
 
     def __init__(
         self,
@@ -222,7 +220,7 @@ class FrameError(LinkError):
         hint: str | None = "see whether the board runs an agent of this boardprof's version; "
         "boardprof doctor --link tests the line",
     ) -> None:
-        """Propose what helps in most cases."""
+        """Add the hint that helps in most cases."""
         super().__init__(message, hint=hint)
 
 
@@ -230,7 +228,7 @@ class RpcError(LinkError):
     """The agent refused a call; ``code`` is the protocol's error code."""
 
     def __init__(self, message: str, *, code: int, hint: str | None = None) -> None:
-        """Keep the protocol's error code beside the message."""
+        """Keep the message and the protocol's error code."""
         super().__init__(message, hint=hint)
         self.code = code
 
@@ -268,7 +266,7 @@ class DeviceError(BoardprofError):
     exit_code = 6
 
     def __init__(self, message: str, *, code: int | None = None, hint: str | None = None) -> None:
-        """Keep the device's error code beside the message."""
+        """Keep the message and the device's error code."""
         super().__init__(message, hint=hint)
         self.code = code
 
@@ -295,14 +293,14 @@ class DeviceFaultError(DeviceError):
         location: Location | None = None,
         hint: str | None = None,
     ) -> None:
-        """Keep what the board told of the fault beside the message.
+        """Keep the message and what the board reported about the fault.
 
         Args:
             message: what happened.
             code: the protocol's error code.
             cause: as board.toml spells it, such as ``bad-address``.
-            pc: of the instruction, in the terms of the image's ELF file; None if not known.
-            address: what it touched; None where it touched nothing, or that is not known.
+            pc: address of the instruction, as in the image's ELF file; None if not known.
+            address: the address that it accessed; None if it accessed none, or if not known.
             location: ``pc`` in the sources; None if not known.
             hint: what to try.
         """
@@ -314,10 +312,10 @@ class DeviceFaultError(DeviceError):
 
 
 class DeviceBoundsError(DeviceError):
-    """The called code wrote before or behind ``array``: byte ``offset`` from its begin changed."""
+    """The called code wrote before or after ``array``: byte ``offset`` from its start changed."""
 
     def __init__(self, message: str, *, array: str, offset: int, hint: str | None = None) -> None:
-        """Keep the parameter's name and the first such byte beside the message."""
+        """Keep the message, the parameter's name and the offset of the first such byte."""
         super().__init__(message, hint=hint)
         self.array, self.offset = array, offset
 
@@ -335,14 +333,14 @@ class DeviceTimeoutError(DeviceError):
         location: Location | None = None,
         hint: str | None = None,
     ) -> None:
-        """Keep where it was stopped beside the message; see `DeviceFaultError`.
+        """Keep the message and where the code was stopped; see `DeviceFaultError`.
 
         Args:
             message: what happened.
             code: the protocol's error code.
             limit_s: how long it was allowed to take, in seconds of the board's clock, or of wall
-                time where the host has ended the emulator after those.
-            pc: of the instruction at which it was stopped; None if not known.
+                time if the host ended the emulator.
+            pc: address of the instruction at which it was stopped; None if not known.
             location: ``pc`` in the sources; None if not known.
             hint: what to try.
         """
@@ -355,7 +353,7 @@ class DeviceTimeoutError(DeviceError):
 
 
 class CheckFailedError(DeviceError):
-    """A check that the board made on itself or on its results did not hold."""
+    """A check of the board, on itself or on its results, failed."""
 
 
 class BuildError(BoardprofError):
@@ -370,7 +368,7 @@ class MissingToolError(BuildError):
     def __init__(
         self, tool: str, package: str, *, message: str | None = None, hint: str | None = None
     ) -> None:
-        """Name what was looked for and the package that has it; a program, without a message."""
+        """Name the missing tool and its package; without a message, the tool is a program."""
         install = f"install the package {package} (Debian: apt install {package})"
         super().__init__(message or f"{tool} was not found on PATH.", hint=hint or install)
         self.tool = tool
@@ -378,7 +376,7 @@ class MissingToolError(BuildError):
 
 
 class StorageError(BoardprofError):
-    """A file that may be written has no room: the disk is full, or it fails."""
+    """A file cannot be written although that is allowed: the disk is full or fails."""
 
     exit_code = 8
 
@@ -392,3 +390,15 @@ def _quoted_console(console: str) -> str:
     head = f" (last {_CONSOLE_LINES} of {len(lines)} lines)" if left_out > 0 else ""
     shown = "".join(f"\n  | {escaped(line, keep=_TAB)}" for line in lines[-_CONSOLE_LINES:])
     return f"\nThe board's console so far{head}:{shown}"
+
+
+def still_answers(error: BaseException) -> bool:
+    """Return whether the board can be asked to clean up after an error.
+
+    After a timeout or an interrupt it may still be within the call. After a link error it is not
+    known what the board received. After its end or a reset there is nothing to clean up.
+    """
+    if isinstance(error, RpcError):  # a refusal is an answer
+        return True
+    gone = (BoardTimeoutError, LinkError, DeviceResetError, DeviceEndedError)
+    return isinstance(error, Exception) and not isinstance(error, gone)

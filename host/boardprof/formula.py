@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics that are computed of others, by formulas such as ``instructions / cycles``.
+"""Metrics that are computed from others, by formulas such as ``instructions / cycles``.
 
 ::
 
@@ -7,8 +7,9 @@
     product = factor {(* | /) factor}
     factor  = number | name | ( sum ) | - factor
 
-A name begins with a letter or ``_`` and goes on with letters, digits and ``_ . : -``, as perf's and
-the vendors' do (``branch-misses``): a minus sign behind a name needs a space in front of it.
+A name begins with a letter or ``_`` and continues with letters, digits and ``_ . : -``, like the
+names of perf and of vendors (``branch-misses``). So a minus sign after a name needs a space before
+it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-
-__all__ = ["Formula", "FormulaError", "marked", "parse_formula"]
 
 _Node = Callable[[Mapping[str, float]], float]
 
@@ -29,14 +28,14 @@ _MOST_TOKENS = 500
 
 
 class FormulaError(ValueError):
-    """A text is no formula.
+    """A text is not a valid formula.
 
     Attributes:
-        at: where in the text, in characters from 0.
+        at: index of the first wrong character, from 0.
     """
 
     def __init__(self, message: str, at: int) -> None:
-        """Keep what is wrong, and where."""
+        """Keep the message and the place."""
         super().__init__(message)
         self.at = at
 
@@ -48,12 +47,12 @@ def marked(text: str, at: int, width: int = 1) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula that was read.
+    """A parsed formula.
 
     Attributes:
         text: as it was written.
-        names: what it is computed of, in the order of the text, each once.
-        places: where each of the names first stands in the text, in characters from 0.
+        names: the metrics that it uses, each once, in the order of the text.
+        places: index of the first occurrence of each name in the text, in characters from 0.
     """
 
     text: str
@@ -62,7 +61,7 @@ class Formula:
     places: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def value(self, values: Mapping[str, float]) -> float | None:
-        """Compute it; None where a value is missing or a divisor is 0."""
+        """Compute the value; None if an input is missing or a divisor is 0."""
         if any(name not in values for name in self.names):
             return None
         try:
@@ -71,7 +70,7 @@ class Formula:
             return None
 
     def renamed(self, new_name: Callable[[str], str]) -> Formula:
-        """Return the same formula of values that have other names."""
+        """Return the same formula with other names for its inputs."""
         new = {name: new_name(name) for name in self.names}
 
         def node(values: Mapping[str, float]) -> float:
@@ -84,19 +83,19 @@ def parse_formula(text: str) -> Formula:
     """Read a formula.
 
     Raises:
-        FormulaError: it is none; the message says what is needed where.
+        FormulaError: it is not a formula; the message says what was expected, and where.
     """
     reader = _Reader(text)
     node = reader.sum(0)
     if reader.token:
         raise reader.wrong("an operator")
     if not reader.places:
-        raise FormulaError(f'"{text}" names nothing that is counted', 0)
+        raise FormulaError(f'"{text}" does not name a counter', 0)
     return Formula(text, tuple(reader.places), node, tuple(reader.places.values()))
 
 
 class _Reader:
-    """Reads from left to right, one token ahead."""
+    """A parser that reads from left to right, one token ahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -108,16 +107,16 @@ class _Reader:
 
     @property
     def _place(self) -> int:
-        """Where the token begins: behind the blanks in front of it."""
+        """Where the token begins, after any blanks."""
         rest = self._text[self._at :]
         return self._at + len(rest) - len(rest.lstrip())
 
     def wrong(self, needed: str) -> FormulaError:
-        found = f'"{self._text[self._at :].strip()}" stands' if self.token else "it ends"
-        return FormulaError(f'"{self._text}": {needed} is needed where {found}', self._place)
+        found = f'"{self._text[self._at :].strip()}" was found' if self.token else "it ends"
+        return FormulaError(f'"{self._text}": {needed} is expected, but {found}', self._place)
 
     def _take(self) -> str:
-        """Return the token, and go on to the next."""
+        """Return the current token and advance to the next."""
         taken, self._at = self.token, self._next
         match = _TOKEN.match(self._text, self._at)
         if match is None:
@@ -130,7 +129,7 @@ class _Reader:
             if self._count > _MOST_TOKENS:
                 raise FormulaError(
                     f'"{self._text:.60}..." is too long: {_MOST_TOKENS} numbers, names and signs '
-                    "are the most",
+                    "are allowed",
                     self._at,
                 )
         return taken

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Markers in a program of the host, as ``torch.profiler.itt`` has them.
 
-They stand in the traces of whatever `boardprof.profile` records meanwhile, and do nothing else.
+They appear in the traces that `boardprof.profile` records meanwhile, and have no other effect.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
 
 
 def is_available() -> bool:
-    """Return True: the markers need nothing that could be missing."""
+    """Return True: the markers have no dependencies."""
     return True
 
 
 def mark(msg: str) -> None:
-    """Note an instant.
+    """Mark an instant.
 
     Args:
         msg: its name.
 
     Raises:
-        UsageError: it is no text.
+        UsageError: it is not a string.
     """
     _mark(msg)
 
 
 def range_push(msg: str) -> int:
-    """Begin a range within those that this task of asyncio, or this thread, has pushed.
+    """Begin a range within those already pushed by this asyncio task or thread.
 
     Args:
         msg: its name.
@@ -43,42 +43,42 @@ def range_push(msg: str) -> int:
         Its depth: 0 for the outermost.
 
     Raises:
-        UsageError: the name is no text.
+        UsageError: the name is not a string.
     """
     return push_range(msg)
 
 
 def range_pop() -> int:
-    """End the range that this task of asyncio, or this thread, pushed last.
+    """End the range that this asyncio task or thread pushed last.
 
     Returns:
         The depth of the range that has ended: 0 for the outermost.
 
     Raises:
-        UsageError: it has pushed none that is still open.
+        UsageError: this task or thread has no open range.
     """
     return pop_range()
 
 
 class range(record_function):
-    """A range around what stands in the ``with``, or around each call of what this decorates."""
+    """A range around the body of a ``with``, or around each call of the decorated function."""
 
     def __init__(self, msg: str, *args: object, **kwargs: object) -> None:
         """Name the range.
 
         Args:
-            msg: its name, with fields as `str.format` knows them.
-            args: for these fields.
-            kwargs: likewise.
+            msg: its name, with the fields of `str.format`.
+            args: positional values for these fields.
+            kwargs: named values for these fields.
 
         Raises:
-            UsageError: the name is no text.
+            UsageError: the name is not a string.
         """
         check_name(msg)
         super().__init__(msg.format(*args, **kwargs))
 
     def __enter__(self) -> Self:
-        """Push it."""
+        """Push the range."""
         push_range(self.name)
         return self
 
@@ -88,5 +88,5 @@ class range(record_function):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Pop it."""
+        """Pop the range."""
         pop_range(error)

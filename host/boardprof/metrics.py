@@ -4,8 +4,8 @@
 Their names and attribute names are those of ``tvm.runtime.profiling``, and so
 is the tagged form in JSON: ``{"count": 1}``, ``{"microseconds": 1.5}``,
 ``{"percent": 40.0}``, ``{"ratio": 1.25}``, ``{"string": "fir"}``. JSON has no
-infinities and no NaN, so these are written as tagged strings, for example
-``{"microseconds": "inf"}``.
+infinities and no NaN, so these are written as tagged strings, for example ``{"microseconds":
+"inf"}``.
 """
 
 from __future__ import annotations
@@ -16,26 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, SupportsFloat, SupportsIndex, TypeAlias, cast, final
 
-__all__ = [
-    "TAGS",
-    "Count",
-    "Duration",
-    "Kind",
-    "Metric",
-    "MetricJson",
-    "Percent",
-    "Ratio",
-    "Raw",
-    "as_metric",
-    "digits",
-    "metric_from_json",
-    "metric_to_json",
-    "raw_from_json",
-    "raw_of",
-    "raws_from_json",
-    "raws_of",
-]
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -43,8 +23,8 @@ class Count:
     """A number of events; sums when rows are aggregated.
 
     Attributes:
-        value: the number, an integer of any size. A bool is refused, because a
-            flag that is added up is nearly always a mistake.
+        value: the number, an integer of any size. A bool is refused, because adding up flags is
+            nearly always a mistake.
     """
 
     value: int
@@ -78,9 +58,9 @@ class Duration:
 @final
 @dataclass(frozen=True, slots=True)
 class Percent:
-    """A share of a whole; where rows are aggregated, only the column ``Percent`` sums.
+    """A share of a whole; only the column ``Percent`` sums when rows are aggregated.
 
-    Shares of other columns are averaged; for TVM's table all are summed, as TVM does.
+    Other columns of shares are averaged. In TVM's table all of them are summed, as in TVM.
 
     Attributes:
         percent: 0 to 100; may be infinite or NaN.
@@ -120,7 +100,7 @@ class Ratio:
 Metric: TypeAlias = Count | Duration | Percent | Ratio | str
 Kind: TypeAlias = type[Count] | type[Duration] | type[Percent] | type[Ratio] | type[str]
 Raw: TypeAlias = int | float | str
-"""What a metric holds, without its kind."""
+"""The value of a metric, without its kind."""
 
 MetricJson: TypeAlias = dict[str, Raw]
 
@@ -131,7 +111,7 @@ TAGS: Final[dict[Kind, str]] = {
     Ratio: "ratio",
     str: "string",
 }
-"""What each kind of metric is called in JSON."""
+"""The name of each kind of metric in JSON."""
 
 _NON_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
@@ -144,8 +124,8 @@ def as_metric(value: object) -> Metric:
             Count.
 
     Raises:
-        TypeError: the value is a float (its unit is unknown), a bool, or of any
-            other type; the message says what to use.
+        TypeError: the value is a float (its unit is unknown), a bool, or of any other type. The
+            message says what to use.
     """
     if type(value) in _RAW:
         return cast(Metric, value)
@@ -156,18 +136,18 @@ def as_metric(value: object) -> Metric:
             f"a float ({value!r}) has no unit: use Duration(microseconds), Percent, Ratio, "
             "or Count for a whole number"
         )
-    return Count(value)  # type: ignore[arg-type]  # Count refuses what is no integer
+    return Count(value)  # type: ignore[arg-type]  # Count refuses anything but an integer
 
 
 def raw_of(metric: Metric) -> Raw:
-    """Return what ``metric`` holds: an int, a float or a str."""
+    """Return the value of ``metric``: an int, a float or a str."""
     return _RAW[type(metric)](metric)
 
 
 def raws_of(values: Sequence[object]) -> tuple[Kind, Sequence[Raw]] | None:
-    """Return what metrics hold that are all of one kind; None where they are not.
+    """Return the values of metrics of one kind; None if their kinds differ.
 
-    Ints are Counts, as ``as_metric`` has it.
+    Ints are Counts, as in ``as_metric``.
     """
     kinds = set(map(type, values))
     if len(kinds) > 1:
@@ -181,7 +161,7 @@ def raws_of(values: Sequence[object]) -> tuple[Kind, Sequence[Raw]] | None:
 def digits(value: int, separator: str = "") -> str:
     """Return the decimal digits of ``value``, however many, with ``separator`` between thousands.
 
-    Python itself refuses to write more than 4300 digits, unless told otherwise.
+    By default, Python itself refuses to write more than 4300 digits.
     """
     try:
         return f"{value:,}".replace(",", separator)
@@ -212,7 +192,7 @@ def metric_from_json(value: object) -> Metric:
 
 
 def raw_from_json(value: object) -> tuple[Kind, Raw]:
-    """Read a metric as ``metric_from_json`` does; return its kind and what it holds.
+    """Read a metric as ``metric_from_json`` does; return its kind and its value.
 
     Raises:
         ValueError: the value is not a metric; the message says why.
@@ -230,16 +210,16 @@ def raw_from_json(value: object) -> tuple[Kind, Raw]:
 
 
 def raws_from_json(cells: Sequence[Any]) -> tuple[Kind, Sequence[Raw]] | None:
-    """Read metrics, one at least, as `raw_from_json` does, if all are ordinary and of one kind.
+    """Read one or more metrics like `raw_from_json`, if all are ordinary and of one kind.
 
     Returns:
-        None where they are not, or where any is no metric at all.
+        None if they are not, or if any of them is not a metric.
     """
     tag = next(iter(cells[0]), None) if isinstance(cells[0], dict) else None
     try:
         kind, needed = _PLAIN[tag]
         raws = [cell[tag] for cell in cells]
-    except (KeyError, TypeError):  # another tag; no object
+    except (KeyError, TypeError):  # another tag, or not an object
         return None
     is_plain = set(map(type, raws)) == {needed} and sum(map(len, cells)) == len(cells)
     if is_plain and (needed is not float or all(map(math.isfinite, raws))):
@@ -313,7 +293,7 @@ _RAW: dict[Kind, Callable[[Any], Raw]] = {
 _PLAIN: dict[str | None, tuple[Kind, type]] = {
     tag: (kind, {Count: int, str: str}.get(kind, float)) for kind, tag in TAGS.items()
 }
-"""What stands behind each tag, unless it is written in another way."""
+"""The value that follows each tag, unless it is written in another way."""
 
 _FROM_JSON: dict[str, tuple[Kind, Callable[[object], Raw]]] = {
     "count": (Count, _count_from_json),

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of others, such as names that a board sends, without what a terminal would obey."""
+"""Escaping of untrusted text, such as names from a board, for a terminal."""
 
 from __future__ import annotations
 
 from functools import cache
 
-__all__ = ["bounded", "escaped"]
-
 _LONGEST = 10_000
-"""Characters of a text in a table: each of its rows is as wide as it."""
+"""Longest text in a table, in characters: every row gets as wide as the longest text."""
 
 
 class _Shown(dict[int, str]):
@@ -40,7 +38,7 @@ def escaped(text: str, keep: str = "") -> str:
 def bounded(text: str) -> str:
     """Return ``text`` as `escaped` does, without the end of an endless one.
 
-    What was escaped once is not changed by it.
+    Escaping twice changes nothing more.
     """
     shown = escaped(text[:_LONGEST])
     if len(text) <= _LONGEST and len(shown) <= _LONGEST:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far something is that takes its time, from whatever does it to whoever shows it.
+"""Progress of slow work, from the code that does it to the code that shows it.
 
-What does it, opens an `activity`; a command says with `shown_by` who shows it. In between nobody
-needs to know. Where nobody shows it, as in a library's use, it costs nothing.
+Slow code opens an `activity`; a command chooses with `shown_by` who shows it. Code in between
+needs no changes. If nothing shows it, as in use as a library, it costs nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TypeAlias
 
-__all__ = ["Show", "activity", "shown_by", "waiting"]
-
 Show: TypeAlias = Callable[[str, int, "int | None"], None]
-"""Called with (what, done, total); total None: nobody knows, and done is seconds since it began.
+"""Called with (what, done, total). If total is None, done is the seconds since it began.
 
 ("", 0, None) is called when it has ended.
 """
@@ -25,7 +23,7 @@ Show: TypeAlias = Callable[[str, int, "int | None"], None]
 _TICK_S = 1.0
 
 _QUIET_S = 2
-"""A wait that is shorter is not shown: what was shown before tells more."""
+"""Shorter waits are not shown, because the previous line is more informative."""
 
 _show: ContextVar[Show | None] = ContextVar("boardprof_progress", default=None)
 
@@ -48,8 +46,8 @@ def activity(
 
     Args:
         what: it is, e.g. ``compiling for qemu-rv32``.
-        total: steps in all; None: it has none, and is told each second, from a thread of its own.
-        seconds: how long it will last, about, where it has no steps; None: nobody knows.
+        total: number of steps. None if there are none; a thread then reports once a second.
+        seconds: how long it will roughly take, if it has no steps. None if unknown.
     """
     show = _show.get()
     if show is None:
@@ -68,7 +66,7 @@ def activity(
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[Callable[[], None]]:
-    """Show each second how long nothing has come, if that is long, while the context lasts.
+    """Show each second how long nothing has arrived, once that is long, during the context.
 
     Args:
         what: is waited for, e.g. ``waiting for fir on qemu-rv32``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the boards and the agent's C sources are.
+"""Folders of the boards and of the agent's C sources.
 
 An installed wheel carries both inside the package, as ``boardprof/data``; in a
 checkout, and in an editable install of one, they stand at the top of the tree.
@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from boardprof.errors import BuildError
-
-__all__ = ["boards_dir", "runtime_dir"]
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -41,6 +39,6 @@ def _resource(name: str) -> Path:
             return place
     raise BuildError(
         f"This installation of boardprof has no folder {name}: "
-        f"looked at {' and '.join(map(str, places))}.",
+        f"{' and '.join(map(str, places))} do not exist.",
         hint="install boardprof again from its wheel",
     )

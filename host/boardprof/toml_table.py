@@ -12,11 +12,15 @@ from typing import Any, TypeVar
 
 from boardprof.errors import UsageError
 
-__all__ = ["TomlTable", "line_of"]
-
 _T = TypeVar("_T")
 _REQUIRED: Any = object()
-_TYPES = {str: "a text", int: "an integer", bool: "true or false", list: "a list", dict: "a table"}
+_TYPES = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    list: "a list",
+    dict: "a table",
+}
 
 
 class TomlTable:
@@ -35,7 +39,7 @@ class TomlTable:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What is in the table, in the file's order; taking it is still due."""
+        """The keys of the table, in the file's order. Does not mark them as taken."""
         return tuple(self._content)
 
     def error(self, key: str, problem: str) -> UsageError:
@@ -45,7 +49,7 @@ class TomlTable:
         return UsageError(f"{place}: {self._shown(key)}: {problem}.")
 
     def has(self, key: str) -> bool:
-        """Tell whether ``key`` is there; taking it is still due."""
+        """Tell whether ``key`` is present. It still has to be taken."""
         self._known.append(key)
         return key in self._content
 
@@ -54,23 +58,23 @@ class TomlTable:
         self._known.append(key)
         if key not in self._content:
             if default is _REQUIRED:
-                raise self.error(key, f"{_TYPES[kind]} is needed, but the key is missing")
+                raise self.error(key, f"the key is missing; it must be {_TYPES[kind]}")
             return default
         return self._checked(key, self._content[key], kind)
 
     def texts(self, key: str, default: tuple[str, ...] | None = ()) -> tuple[str, ...]:
-        """Return a list of texts; without a default it is needed, and not empty."""
+        """Return a list of strings; with default None, it must be present and not empty."""
         value = self.take(key, list, _REQUIRED if default is None else default)
         if default is None and not value:
             raise self.error(key, "the list is empty")
         return tuple(self._checked(key, item, str) for item in value)
 
     def choice(self, key: str, allowed: tuple[str, ...], default: str = _REQUIRED) -> str:
-        """Return one of the texts in ``allowed``."""
+        """Return one of the strings in ``allowed``."""
         value: str = self.take(key, str, default)
         if value not in allowed:
             names = ", ".join(f'"{name}"' for name in allowed)
-            raise self.error(key, f'one of {names} is needed, not "{value}"')
+            raise self.error(key, f'must be one of {names}, not "{value}"')
         return value
 
     def positive(self, key: str, default: float) -> float:
@@ -78,7 +82,7 @@ class TomlTable:
         self._known.append(key)
         value = self._content.get(key, default)
         if type(value) not in (int, float) or not 0 < value < math.inf:
-            raise self.error(key, f"a number above 0 is needed, not {value!r}")
+            raise self.error(key, f"must be a number above 0, not {value!r}")
         return float(value)
 
     def table(self, key: str, *, required: bool = True) -> TomlTable:
@@ -94,7 +98,7 @@ class TomlTable:
         return result
 
     def end(self, when: str = "") -> None:
-        """Refuse keys that nobody has taken."""
+        """Refuse keys that were not taken."""
         for key in self._content:
             if key not in self._known:
                 close = difflib.get_close_matches(key, self._known, n=1)
@@ -103,9 +107,9 @@ class TomlTable:
                 raise self.error(key, f"unknown key{when}; {proposal}Known here: {known}")
 
     def _checked(self, key: str, value: Any, kind: type[_T]) -> _T:
-        if type(value) is not kind:  # a bool is no integer here
+        if type(value) is not kind:  # a bool is not an integer here
             shown = _TYPES.get(type(value), type(value).__name__)
-            raise self.error(key, f"{_TYPES[kind]} is needed, not {shown} ({value!r})")
+            raise self.error(key, f"must be {_TYPES[kind]}, not {shown} ({value!r})")
         return value
 
     def _shown(self, key: str) -> str:
@@ -121,7 +125,7 @@ class TomlTable:
 
 
 def line_of(text: str, *path: str) -> int | None:
-    """Return the line, from 1, on which a key of valid TOML is written; None: nowhere.
+    """Return the line, from 1, of a key in valid TOML. None if it is not there.
 
     A table that has no line of its own, because its keys are dotted or it is the whole, has that of
     the first key in it.
@@ -131,7 +135,7 @@ def line_of(text: str, *path: str) -> int | None:
         path: the tables that the key is in, and the key.
     """
     lines = text.splitlines(keepends=True)
-    whole = 0  # lines of the statements before
+    whole = 0  # lines of the preceding statements
     for count in range(1, len(lines) + 1):
         try:
             content: Any = tomllib.loads("".join(lines[:count]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the user names to be written: what is none, and what it means that one cannot be."""
+"""Checks and errors for files that the user asks to write."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import re
 
 from boardprof.errors import BoardprofError, StorageError, UsageError
 
-__all__ = ["check_is_file", "no_room", "unwritable"]
-
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_TOLD = re.compile(rf"^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$", re.MULTILINE)
+_TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
 
 
 def check_is_file(name: str) -> None:
-    """See that a name is not that of a folder, be it there or not.
+    """Check that a name is not that of a folder, whether it exists or not.
 
     Raises:
         UsageError: it is.
@@ -29,21 +27,21 @@ def check_is_file(name: str) -> None:
 
 
 def unwritable(what: object, error: OSError, hint: str | None = None) -> BoardprofError:
-    """Return what it means that ``what``, a file or what holds several, cannot be written.
+    """Return the error for a file or folder that cannot be written.
 
     Returns:
-        StorageError where another disk would have taken it; else UsageError.
+        StorageError if the disk is full or similar; otherwise UsageError.
     """
     message = f"{what} cannot be written: {error.strerror or error}."
     if error.errno in _NO_ROOM:
-        return StorageError(message, hint=hint or "make room, or write to another disk")
+        return StorageError(message, hint=hint or "free some space, or write to another disk")
     return UsageError(message, hint=hint)
 
 
 def no_room(words: str) -> str | None:
-    """Return the line in which a program says, as the C library does, that a file has no room.
+    """Return the line of a program's output that says the disk is full, in the C library's words.
 
-    None if it does not: what failed it is something else.
+    None if there is no such line; then something else failed.
     """
-    found = _TOLD.search(words)
+    found = re.search(_TOLD, words)
     return None if found is None else found[0].strip()

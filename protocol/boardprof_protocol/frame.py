@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames: ``00 | COBS(version+kind, session, sequence, body, CRC-32) | 00`` (SPEC.md 2).
 
-Pure functions and one small decoder that is fed bytes; no input or output here. A null call takes
-about as long as its bytes take through the kernel twice, so what runs once a frame is kept short:
-a frame is a named tuple, and COBS has a way of its own for what fits one group.
+Pure functions and one small decoder that is fed bytes; no input or output here. A small call takes
+little longer than its bytes take through the kernel, so COBS has a faster way for short frames.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from zlib import crc32
 from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
 
 __all__ = ["HEADER_SIZE", "OVERHEAD", "BadFrame", "Cobs", "Frame", "FrameDecoder", "body_capacity"]
-__all__ += ["cobs_decode", "cobs_encode", "decode_frame", "encode_fields", "encode_frame"]
-__all__ += ["header", "result_body"]
+__all__ += ["cobs_decode", "cobs_encode", "decode_frame", "encode_body", "encode_frame", "header"]
+__all__ += ["only_body"]
 
 _HEADER = struct.Struct("<BHI")
 header = _HEADER.pack
@@ -35,14 +34,10 @@ OVERHEAD = HEADER_SIZE + _CRC.size
 _LONGEST = 1 << 16
 """No encoded frame is longer, in bytes: an MTU has 16 bits."""
 
-_LEAST_FRAME = 2 + OVERHEAD
-"""Encoded bytes of a frame without a body, but for the last: a delimiter and a code besides."""
-
 _ONE_GROUP = 253
 """Of so many bytes no group is full (code 255), whatever they are."""
 
 _GROUPS = tuple(bytes([1 + length]) for length in range(_ONE_GROUP + 1))
-_LEADS = tuple(b"\0" + code for code in _GROUPS)
 _ZEROS = re.compile(b"\0+")
 _EMPTY_GROUPS = re.compile(b"\1+")
 
@@ -78,6 +73,8 @@ def body_capacity(mtu: int) -> int:
 def cobs_encode(data: bytes) -> bytes:
     """Encode ``data`` (len >= 0) without zero bytes; Cheshire and Baker, canonical form."""
     if len(data) <= _ONE_GROUP:
+        if 0 not in data:
+            return _GROUPS[len(data)] + data
         return b"".join([_GROUPS[len(group)] + group for group in data.split(b"\0")])
     out = bytearray()
     last = len(data) - 1
@@ -108,6 +105,8 @@ def cobs_decode(encoded: bytes) -> bytes:
     length = len(encoded)
     if 0 in encoded:
         raise BadFrame("not COBS")
+    if length <= _ONE_GROUP + 1 and encoded.startswith(_GROUPS[length - 1]):
+        return encoded[1:]
     out = bytearray(encoded)
     position = 0
     if length <= _ONE_GROUP + 1:  # each code but the first stands where its zero belongs
@@ -148,18 +147,15 @@ _OWN = Cobs()
 def encode_frame(frame: Frame, cobs: Cobs = _OWN) -> bytes:
     """Encode ``frame`` with both delimiters."""
     kind, session, sequence, body, version = frame
-    return encode_fields(version << 4 | kind, session, sequence, body, cobs)
+    return encode_body(header(version << 4 | kind, session, sequence), body, cobs)
 
 
-def encode_fields(first: int, session: int, sequence: int, body: bytes, cobs: Cobs) -> bytes:
-    """Encode a frame whose first byte is ``first``; see `encode_frame`."""
-    raw = header(first, session, sequence) + body
+def encode_body(start: bytes, body: bytes, cobs: Cobs) -> bytes:
+    """Encode the frame that has this `header` and body."""
+    raw = start + body
     raw += _CRC.pack(crc32(raw))
-    if len(raw) > _ONE_GROUP:
-        return b"\0%b\0" % cobs.encode(raw)
-    if 0 in raw:
-        return b"\0%b\0" % b"".join([_GROUPS[len(group)] + group for group in raw.split(b"\0")])
-    return _LEADS[len(raw)] + raw + b"\0"
+    encode = cobs.encode if len(raw) > _ONE_GROUP else cobs_encode
+    return b"\0" + encode(raw) + b"\0"
 
 
 def decode_frame(encoded: bytes, cobs: Cobs = _OWN) -> Frame:
@@ -168,7 +164,8 @@ def decode_frame(encoded: bytes, cobs: Cobs = _OWN) -> Frame:
     Raises:
         BadFrame: not COBS, too short, or a wrong CRC.
     """
-    raw = cobs.decode(encoded)
+    decode = cobs.decode if len(encoded) > _ONE_GROUP + 1 else cobs_decode
+    raw = decode(encoded)
     if len(raw) < OVERHEAD:
         raise BadFrame("too short")
     # The CRC over bytes and their own CRC is a constant; so nothing need be cut off to compare.
@@ -182,22 +179,18 @@ _RESIDUE = 0x2144DF1C
 """CRC-32 of any bytes with their CRC-32 behind them, little-endian."""
 
 
-def result_body(data: bytes, start: bytes) -> bytes | None:
-    """Return the body if ``data`` is one short frame with this ``header`` and nothing else.
+def only_body(data: bytes, start: bytes) -> bytes | None:
+    """Return the body if ``data`` is one short frame with this `header` and nothing else.
 
-    A short cut of `FrameDecoder` for the usual answer to a small call; None says nothing about
-    what else ``data`` may be.
+    Faster than a `FrameDecoder`; None says nothing about what else ``data`` may be.
     """
-    end = len(data) - 1
-    if not _LEAST_FRAME <= end < _ONE_GROUP or data[0] or data[end]:
+    if len(data) > _ONE_GROUP or data[:1] != b"\0" or data[-1:] != b"\0":
         return None
-    raw = data[2:end]
-    if data[1] != end - 1 or 0 in raw:  # not one group without a zero
-        try:
-            raw = cobs_decode(data[1:end])
-        except BadFrame:
-            return None
-    if crc32(raw) != _RESIDUE or not raw.startswith(start):
+    try:
+        raw = cobs_decode(data[1:-1])
+    except BadFrame:
+        return None
+    if len(raw) < OVERHEAD or crc32(raw) != _RESIDUE or not raw.startswith(start):
         return None
     return raw[HEADER_SIZE : -_CRC.size]
 
@@ -215,18 +208,13 @@ class FrameDecoder:
     def __init__(self, cobs: Cobs = _OWN) -> None:
         """Start with nothing received."""
         self.cobs = cobs
-        self._pending = bytearray()
+        self._pending = b""  # since the last delimiter
         self._console = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take received bytes and return the frames that they complete, in order."""
-        pieces = data.split(b"\0")
-        rest = pieces.pop()
-        if self._pending and pieces:
-            pieces[0] = bytes(self._pending) + pieces[0]
-            self._pending.clear()
-        if rest:
-            self._keep(rest)
+        pieces = (self._pending + data).split(b"\0")
+        self._pending = pieces.pop()
         frames = []
         for piece in pieces:
             if piece:
@@ -234,13 +222,10 @@ class FrameDecoder:
                     frames.append(decode_frame(piece, self.cobs))
                 except BadFrame:
                     self._console += piece
-        return frames
-
-    def _keep(self, rest: bytes) -> None:
-        self._pending += rest
         if len(self._pending) > _LONGEST:  # whatever it is, no frame is as long
             self._console += self._pending
-            self._pending.clear()
+            self._pending = b""
+        return frames
 
     @property
     def has_text(self) -> bool:
@@ -262,8 +247,8 @@ class FrameDecoder:
         if lines and self._cannot_be_a_frame():
             end = max(end, 1 + self._pending.rfind(b"\n"))
         if end:
-            text += bytes(self._pending[:end])
-            del self._pending[:end]
+            text += self._pending[:end]
+            self._pending = self._pending[end:]
         return text
 
     def _cannot_be_a_frame(self) -> bool:

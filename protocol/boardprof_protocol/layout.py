@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from construct import Array, FormatField, Renamed, Struct
@@ -140,7 +141,7 @@ class Layout:
         if self.device == "":
             raise ValueError(f"layout {self.name} has an empty device; None is the CPU")
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         """The fields in wire order.
 
@@ -149,10 +150,16 @@ class Layout:
         """
         return tuple(_fields(self.struct))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Bytes on the wire."""
         return sum(f.size for f in self.fields)
+
+    @property
+    def dtype(self) -> list[tuple[str, str, tuple[int, ...]]]:
+        """The fields as ``numpy.dtype`` takes them."""
+        shapes = {f.name: (f.count,) if f.count > 1 else () for f in self.fields}
+        return [(f.name, f"<{f.type[0]}{_SIZES[f.type]}", shapes[f.name]) for f in self.fields]
 
     @property
     def crc(self) -> int:

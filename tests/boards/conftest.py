@@ -7,16 +7,19 @@ A new board is tested by these fixtures without an edit: they go by the folders 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import BoardSpec, board_spec, find_boards
-from boardprof.connection import attach, open_line
-from boardprof.firmware.builder import Firmware, build
-from boardprof.firmware.simulator import build_simulator
-from boardprof.run.missing import missing_text, missing_tools
+from boardprof.board.open_board import attach, open_line
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec, find_boards
+from boardprof.doctor.environment import missing_text, missing_tools
+from boardprof.firmware.builder import build
+from boardprof.firmware.firmware import Firmware
+from boardprof.toolchain.simulator import build_simulator
 from boardprof.transport.base import Transport
 from tests.support import requires_tool
 
@@ -24,17 +27,24 @@ WORKLOADS = Path(__file__).parents[2] / "examples" / "workloads"
 SMALL = Path(__file__).parent / "fixtures" / "small"
 """Functions that a board with 2 KB of RAM has room for."""
 
-NAMES = sorted(name for name in find_boards() if board_spec(name).launch.kind != "serial")
+
+@cache
+def spec_of(name: str) -> BoardSpec:
+    """Return a board's description; lists of boards, made while tests are collected, share it."""
+    return board_spec(name)
+
+
+NAMES = sorted(name for name in find_boards() if spec_of(name).launch.kind != "serial")
 """Those that can be started here: they run in this process, in one of their own or in an emulator.
 """
 
 _TEN_WORKLOADS = 32768
-ROOMY = [n for n in NAMES if board_spec(n).build.config.get("arena", 0) >= _TEN_WORKLOADS]
+ROOMY = [n for n in NAMES if spec_of(n).build.config.get("arena", 0) >= _TEN_WORKLOADS]
 """Those with room for the ten workloads: RAM for so large an arena is RAM for these as well."""
 
 _EIGHT_BITS = {"avr"}
 
-SIMULATED = [name for name in NAMES if board_spec(name).clock.kind == "simulated"]
+SIMULATED = [name for name in NAMES if spec_of(name).clock.kind == "simulated"]
 
 
 def hang_limit_s(spec: BoardSpec) -> float:
@@ -52,7 +62,7 @@ def spec(request: pytest.FixtureRequest) -> BoardSpec:
 
 
 @pytest.fixture(
-    scope="session", params=[n for n in NAMES if board_spec(n).build.arch not in _EIGHT_BITS]
+    scope="session", params=[n for n in NAMES if spec_of(n).build.arch not in _EIGHT_BITS]
 )
 def wide_spec(request: pytest.FixtureRequest) -> BoardSpec:
     """Each board whose int has 32 bits, and whose compiler is of this decade."""

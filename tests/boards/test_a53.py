@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import BoardSpec
+from boardprof.boards.board_file import BoardSpec
 from boardprof.connection import connect
 from boardprof.errors import RpcError
 from boardprof.firmware.builder import build

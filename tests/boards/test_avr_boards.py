@@ -21,8 +21,9 @@ import numpy as np
 import pytest
 
 from boardprof.board.board import Board
+from boardprof.board.open_board import guard_calls
 from boardprof.boards.board_file import BoardSpec
-from boardprof.connection import connect, guard_calls
+from boardprof.connection import connect
 from boardprof.errors import BuildError, DeviceFaultError, DeviceTimeoutError, UsageError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
@@ -325,7 +326,7 @@ DEEP = """\
 int a_fine(int n) { return n + 1; }
 int chain(int n) {
     volatile char bytes[32];
-    bytes[0] = (char)n;
+    for (int i = 0; i < 32; i++) bytes[i] = (char)n; /* or a frame could lie over the canary */
     return n == 0 ? 0 : chain(n - 1) + bytes[0];
 }
 int endless(int n) { volatile int m = n; return endless(m + 1) + m; }

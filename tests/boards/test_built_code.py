@@ -11,7 +11,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 import boardprof
-from boardprof.boards.finding import BoardSpec
+from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BuildError, DeviceFaultError, UsageError
 from tests.unit.building import folder_of, requires_library
 
@@ -161,7 +161,7 @@ def test_without_a_c_library_the_memory_functions_are_the_agents(
     requires_library(spec)  # its header
     folder_of(tmp_path, {"memory.c": MEMORY})
     if not spec.build.freestanding:
-        with pytest.raises(UsageError, match=f"{spec.name} cannot do without a C library"):
+        with pytest.raises(UsageError, match=f"{spec.name} always links the C library"):
             boardprof.build(tmp_path, board=spec, libc="none")
         return
     firmware = boardprof.build(tmp_path, board=spec, libc="none")
@@ -170,10 +170,15 @@ def test_without_a_c_library_the_memory_functions_are_the_agents(
     with firmware.open() as board:
         assert board.functions.sum() == 37
         line = board.profile("sum", repeat=2).configuration[f"{spec.name} libc"]
-    agents = "none; memcpy and its like are the agent's, byte by byte, unless the code has its own"
+    agents = (
+        "none; memcpy and similar functions come from the agent and copy byte by byte, unless "
+        "the code has its own"
+    )
     assert line == agents
     folder_of(tmp_path, {"length.c": LENGTH})
-    with pytest.raises(BuildError, match="is linked without --libc none"):
+    with pytest.raises(
+        BuildError, match="leave out --libc none to link functions of the C library"
+    ):
         boardprof.build(tmp_path / "length.c", board=spec, libc="none")
 
 

@@ -10,10 +10,12 @@ import time
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import CheckFailedError, RpcError, UnknownNameError, UsageError
-from boardprof.firmware.builder import Firmware, build
+from boardprof.firmware.builder import build
+from boardprof.firmware.firmware import Firmware
 from boardprof.metrics import Count, Duration
 from boardprof.report.report import Report
 from tests.boards.conftest import ROOMY, SMALL, WORKLOADS, available

@@ -15,17 +15,18 @@ import msgpack
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import board_spec, find_boards
+from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.connection import connect
-from boardprof.elf.locate import locate
+from boardprof.elf.address_to_line import locate
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError, UsageError
-from boardprof.firmware.builder import Firmware, build
+from boardprof.firmware.builder import build
+from boardprof.firmware.firmware import Firmware
 from boardprof_protocol.codes import CounterStatus
-from tests.boards.conftest import NAMES, SMALL, WORKLOADS, available
+from tests.boards.conftest import NAMES, SMALL, WORKLOADS, available, spec_of
 from tests.boards.test_guards_bare import FAULTS, marked
 from tests.boards.witness import Witness, counts_of, witness
 
-CORTEX_M = [n for n in NAMES if board_spec(n).build.arch == "cortex_m"]
+CORTEX_M = [n for n in NAMES if spec_of(n).build.arch == "cortex_m"]
 WITH_NMI = ["qemu-cortex-m4", "qemu-cortex-m7", "qemu-cortex-m33", "qemu-cortex-m55"]
 """Boards whose time-out comes by NMI, beside qemu-cortex-m3, which test_guards_bare.py is of."""
 
@@ -217,7 +218,7 @@ def test_floating_point_goes_on_after_a_fault_amid_it(name: str, tmp_path: Path)
 BUILT = sorted(
     name
     for name in find_boards()
-    if board_spec(name).build.arch == "cortex_m" and board_spec(name).launch.kind == "serial"
+    if spec_of(name).build.arch == "cortex_m" and spec_of(name).launch.kind == "serial"
 )
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.doctor import DoctorSpec, KnownWork
+from boardprof.boards.events_and_formulas import DoctorSpec, KnownWork
 from boardprof.connection import connect
+from boardprof.doctor.check_board import proof_sources, prove
+from boardprof.doctor.finding import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, proof_facts
+from boardprof.doctor.growth import amount
 from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
-from boardprof.run.proof.finding import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, proof_facts
-from boardprof.run.proof.prove import proof_sources, prove
-from boardprof.run.proof.steps import amount
 from tests.boards.conftest import available
 from tests.support import AGENT
 
@@ -136,14 +136,14 @@ def test_a_board_of_which_no_counter_works_is_told_so() -> None:
         names = [counter.name for each in board.device.collectors for counter in each.counters]
     found = findings(dataclasses.replace(spec, unsupported=dict.fromkeys(names, "of no use here")))
     assert found["counters"].verdict == FAILED
-    assert "has no counter that works" in found["counters"].text
+    assert "has no working counter" in found["counters"].text
     assert (found["arena"].verdict, found["stack"].verdict) == (OK, SKIPPED)
 
 
 def test_a_call_that_the_board_ends_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """So many rounds that they take longer than the limit of the board."""
     spec = available("native")
-    monkeypatch.setattr("boardprof.run.proof.counters._FIRST_ROUNDS", 1 << 30)
+    monkeypatch.setattr("boardprof.doctor.counters._FIRST_ROUNDS", 1 << 30)
     with connect(spec, image=build(spec, proof_sources(spec)).image, timeout_s=0.2) as board:
         found = {each.subject: each for each in prove(board)}
     assert found["time limit"].verdict == FAILED
@@ -184,8 +184,7 @@ def test_firmware_without_known_work_is_told_what_to_build_and_how(name: str, hi
         with pytest.raises(UsageError) as caught:
             prove(board)
     assert caught.value.message == (
-        f"The firmware of {name} has no functions of known work: it lacks proof_depth, "
-        "proof_rounds."
+        f"The firmware of {name} lacks functions with known work: proof_depth, proof_rounds."
     )
     assert caught.value.hint is not None
     assert hint in caught.value.hint
@@ -203,7 +202,7 @@ def test_work_of_the_boards_own_is_built_with_the_rest_and_missed_by_name(tmp_pa
     with connect(spec, image=image) as board:
         assert "spins" in board.functions
         board.spec = own
-        with pytest.raises(UsageError, match="it lacks spin"):
+        with pytest.raises(UsageError, match="lacks functions with known work: spin"):
             prove(board)
 
 

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from boardprof.boards.finding import board_spec
 from boardprof_protocol.codes import FrameKind
-from tests.boards.conftest import NAMES, available
+from tests.boards.conftest import NAMES, available, spec_of
 from tests.faults.boards import Target
 from tests.faults.cases import FAMILIES, STEPS, Family, thinned
 from tests.faults.matrix import applies, frame_outcomes, side_outcomes
@@ -31,8 +30,8 @@ THIN = [
     name
     for name in NAMES
     if name not in (*WHOLE, "linux")  # which tests/link/test_fault_matrix.py has
-    and board_spec(name).launch.simulator is None  # which cannot be reset while it runs
-    and board_spec(name).build.config.get("bulk")
+    and spec_of(name).launch.simulator is None  # which cannot be reset while it runs
+    and spec_of(name).build.config.get("bulk")
 ]
 
 

@@ -17,11 +17,12 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
-from boardprof.elf.locate import locate
+from boardprof.elf.address_to_line import locate
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError
-from boardprof.firmware.builder import Firmware, build
+from boardprof.firmware.builder import build
+from boardprof.firmware.firmware import Firmware
 from boardprof.metrics import Count
 from boardprof.report.report import Report
 from tests.boards.conftest import available

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.events import programmable_collectors
 from boardprof.board.metric_list import board_metrics
-from boardprof.board.planning import Offer
-from boardprof.board.window import Window
-from boardprof.boards.counts import DerivedSpec
+from boardprof.boards.events_and_formulas import DerivedSpec
 from boardprof.connection import connect
 from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
 from boardprof.formula import parse_formula
+from boardprof.measure.available_metrics import Offer
+from boardprof.measure.programmable import programmable_collectors
+from boardprof.measure.window import Window
 from boardprof.metrics import Ratio
 from tests.boards.conftest import SMALL, available
 
@@ -43,7 +43,7 @@ def offer_without(board: Board, name: str) -> Offer:
     programmable = programmable_collectors(
         board.session,
         board.dictionary,
-        board.layouts,
+        board.link.layouts,
         board.spec.events,
         unsupported={name: EMULATED},
     )
@@ -56,7 +56,7 @@ def test_an_event_that_is_asked_for_twice_takes_one_slot(board: Board) -> None:
 
 
 def test_all_stands_alone(board: Board) -> None:
-    with pytest.raises(UsageError, match="`all` stands alone, not beside other metrics: all, t"):
+    with pytest.raises(UsageError, match="`all` cannot be combined with other metrics: all, t"):
         board.offer.passes(["all", "ticks"])
 
 
@@ -91,12 +91,10 @@ def test_an_excluded_event_is_not_selected_and_the_others_are(board: Board) -> N
 
 
 def test_a_window_has_the_events_that_count_and_no_slots(board: Board) -> None:
-    (collector,) = offer_without(board, STORES).programmable
+    (collector,) = board.offer.programmable
 
     def readings() -> dict[str, int]:
-        window = Window(
-            board.session, board.dictionary, board.layouts, board.device, HPM, collector
-        )
+        window = Window(board.link, HPM)
         with window:
             board.functions.dot()
         assert list(window.metrics) == list(window.readings)
@@ -107,7 +105,7 @@ def test_a_window_has_the_events_that_count_and_no_slots(board: Board) -> None:
     found = readings()
     assert list(found) == [f"{HPM}.instructions"]
     assert found[f"{HPM}.instructions"] > 100
-    Window(board.session, board.dictionary, board.layouts, board.device, HPM, collector).init()
+    Window(board.link, HPM).init()
     assert readings() == {}
 
 

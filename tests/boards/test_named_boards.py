@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
@@ -104,7 +104,7 @@ def test_a_sleep_takes_wall_time_and_no_cpu_time(name: str, tmp_path: Path) -> N
 
 REFUSED = """
 import os, resource
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.firmware.builder import build
 from boardprof.connection import connect
 

@@ -203,7 +203,7 @@ def test_a_window_is_stopped_once(board: Board, papi: Slots) -> None:
     collector.Stop(window)
     with pytest.raises(UsageError, match="is not open"):
         collector.Stop(window)
-    with pytest.raises(UsageError, match="nothing that Start returned"):
+    with pytest.raises(UsageError, match="was not returned by Start"):
         collector.Stop(None)
 
 

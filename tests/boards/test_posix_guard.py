@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.firmware.builder import build
@@ -76,7 +76,7 @@ int vforked_child_ends(void) {
 
 HOST = """\
 import ctypes, faulthandler, os, signal, sys, threading, time
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import DeviceFaultError
 from pathlib import Path
@@ -322,7 +322,7 @@ def test_a_jump_into_nowhere_takes_no_time_limit_away_from_later_calls(
 def test_what_was_called_last_of_all_is_not_told_as_a_line_of_the_agent(
     linux_image: Path,
 ) -> None:
-    place = r"stopped it in what it had called last\n"
+    place = r"stopped it in the function that it called last\n"
     with (
         connect(board_spec("linux"), image=linux_image, timeout_s=0.3) as board,
         pytest.raises(DeviceTimeoutError, match=place),

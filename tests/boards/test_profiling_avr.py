@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.firmware.firmware import build
+from boardprof.firmware.build import build
 from boardprof.metrics import Count, Duration
 from boardprof.profiling import Program, profile_function, time_evaluator
 from tests.boards.conftest import available

@@ -10,19 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
 from boardprof.comparison.compare import compare
 from boardprof.connection import connect
 from boardprof.firmware.builder import build
 from boardprof.stats.groups import summaries
-from tests.boards.conftest import NAMES, available
+from tests.boards.conftest import NAMES, available, spec_of
 
 STATE = Path(__file__).parent / "fixtures" / "state.c"
 
 EMULATED = [
     name
     for name in NAMES
-    if board_spec(name).clock.kind == "simulated" or board_spec(name).clock.emulated
+    if spec_of(name).clock.kind == "simulated" or spec_of(name).clock.emulated
 ]
 
 

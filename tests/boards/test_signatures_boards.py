@@ -13,7 +13,7 @@ import pytest
 
 from boardprof.arguments.passing import Out
 from boardprof.board.board import Board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.firmware.builder import build
 from tests.support import requires_tool

@@ -13,8 +13,9 @@ import msgpack
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import BoardSpec
-from boardprof.connection import connect, guard_calls
+from boardprof.board.open_board import guard_calls
+from boardprof.boards.board_file import BoardSpec
+from boardprof.connection import connect
 from boardprof.errors import DeviceError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build

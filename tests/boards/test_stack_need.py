@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.stack_check import StackCheck
-from boardprof.boards.finding import BoardSpec
-from boardprof.elf.frames import image_stack
+from boardprof.boards.board_file import BoardSpec
+from boardprof.elf.stack_need import image_stack
 from boardprof.errors import DeviceFaultError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
+from boardprof.measure.stack_check import StackCheck
 from boardprof.report.measurement import Stack
 from tests.boards.conftest import available
 
@@ -96,7 +96,7 @@ def test_a_frame_that_does_not_fit_the_stack_is_not_tried(
             attempt()
         assert caught.value.cause == "stack-overflow"
         assert f"{function} was not called: it needs 67,1" in str(caught.value)
-        assert f"arrays of {whose} smaller" in str(caught.value)
+        assert f"arrays in {whose} smaller" in str(caught.value)
     assert board.functions.small(5) == 5
 
 
@@ -109,7 +109,7 @@ def test_a_stack_that_painting_cannot_see_is_no_number(board: Board) -> None:
     is_seen = isinstance(upper, Stack) and 200000 <= upper.used <= 200100
     assert is_seen or str(upper).startswith("upper_end reserves ")
     assert re.fullmatch(
-        r"behind_the_paint reserves 2,097,\d\d\d bytes; [\d,]+ are looked at", str(behind)
+        r"behind_the_paint reserves 2,097,\d\d\d bytes; only [\d,]+ are checked", str(behind)
     )
     assert str(calls).startswith("wide, which calls_wide may call, reserves 2,097,")
 
@@ -120,7 +120,7 @@ def test_a_stack_that_may_go_on_below_what_painting_has_seen_is_no_number(board:
     for depth in (263_000, 300_000):
         levels = 1000 * depth // some.used
         deep = board.measure("recursive", levels, warmup=0, repeat=1).stack
-        told = r"recursive came to the end of the 26\d,\d\d\d bytes that are looked at"
+        told = r"recursive used all of the 26\d,\d\d\d bytes that are checked"
         assert re.fullmatch(told, str(deep))
 
 
@@ -138,7 +138,9 @@ def test_a_cache_that_is_damaged_or_cannot_be_used_ends_no_measurement(
     folder = tmp_path / "boardprof" / "functions"
 
     def check() -> StackCheck:
-        return StackCheck("lab-board", image, ["too_large"], is_of_this_host=True)
+        check = StackCheck("lab-board", ["too_large"])
+        check.know_image(image, is_of_this_host=True)
+        return check
 
     if kept is None:
         folder.parent.mkdir()

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.observing import OBSERVERS
+from boardprof.board.call_observers import OBSERVERS
 from boardprof.boards.board_file import load_board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import CheckFailedError, UsageError
 from boardprof.firmware.builder import build
@@ -305,8 +305,8 @@ def test_what_one_board_does_not_count_another_one_does(native: Board, rv32: Boa
         rv32.functions.a_right()
     assert [list(e.metrics) for e in prof.events()] == [["page-faults"], ["instructions"]]
     assert prof.diagnostics[:2] == (
-        "instructions is not counted on native: it has no metric of that name",
-        "page-faults is not counted on qemu-rv32: it has no metric of that name",
+        "instructions is not counted on native: it has no metric with that name",
+        "page-faults is not counted on qemu-rv32: it has no metric with that name",
     )
 
 
@@ -342,7 +342,7 @@ def test_a_board_that_has_none_of_the_metrics_is_called_without(native: Board, r
 def test_what_no_board_counts_is_warned_of_at_the_end(rv32: Board) -> None:
     wanted = (
         r"No board that was called counts cycles, tocks \(qemu-rv32: QEMU has no cycle model: "
-        r"mcycle counts instructions; qemu-rv32: it has no metric of that name\); "
+        r"mcycle counts instructions; qemu-rv32: it has no metric with that name\); "
     )
     with (
         pytest.warns(UserWarning, match=wanted) as warned,
@@ -394,7 +394,7 @@ def test_what_another_profile_within_programs_anew_is_not_known(rv32: Board) -> 
         rv32.functions.a_right()
     assert inner.events()[0].metrics == alone.events()[0].metrics
     assert outer.events()[0].metrics == {}
-    why = "a profile within this one has told programmable counters something else"
+    why = "a profile within this one has reprogrammed the counters"
     assert outer.events()[0].args == {"not counted": why}
 
 
@@ -438,12 +438,14 @@ def test_calls_have_a_time_on_the_board_where_duration_is_among_the_metrics(nati
     call, measured = without.key_averages()
     assert (call.device_time, call.events[0].untimed) == (
         None,
-        'its clock was not read; metrics="duration" has it read',
+        'its clock was not read; metrics="duration" reads it',
     )
     assert measured.device_time_total is not None
     assert measured.device_time == measured.device_time_total / 20
     last = without.key_averages().table().splitlines()[-1]
-    assert last.startswith('No BOARD time of 1 call on native: its clock was not read; metrics="du')
+    assert last.startswith(
+        'No BOARD time for 1 call on native: its clock was not read; metrics="du'
+    )
     with profile(metrics="duration") as prof:
         native.functions.a_right()
     (average,) = prof.key_averages()
@@ -454,7 +456,7 @@ def test_calls_have_a_time_on_the_board_where_duration_is_among_the_metrics(nati
 def test_calls_on_a_simulated_clock_say_that_it_tells_no_time(rv32: Board) -> None:
     with profile() as prof:
         rv32.functions.a_right()
-    assert prof.events()[0].untimed == "its clock is simulated, and tells no time"
+    assert prof.events()[0].untimed == "its clock is simulated and does not measure time"
     with profile(activities=[ProfilerActivity.CPU]) as host:
         rv32.functions.a_right()
     assert host.events()[0].untimed == ""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import BoardSpec
+from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction, CType, Scalar
 from boardprof.connection import connect
 from boardprof.firmware.build_options import BuildOptions

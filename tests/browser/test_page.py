@@ -16,6 +16,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select
 
 from boardprof.metrics import Duration, Metric
 from boardprof.render.html import render_html
@@ -59,6 +60,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
 def page(browser: webdriver.Chrome, tmp_path: Path) -> Iterator[Page]:
     """A page that is opened; whatever a test does, it makes no request and no error."""
     opened = Page(browser, tmp_path)
+    opened.width(1280)
+    opened.scheme("light")
     yield opened
     assert opened.requests() == []
     assert browser.get_log("browser") == []
@@ -100,6 +103,9 @@ class Page:
         heads = self.all(f"#{table} thead th")
         return next(head for head in heads if head.text.strip() == title)
 
+    def choose(self, metric: str) -> None:
+        Select(self.all("#metric")[0]).select_by_visible_text(metric)
+
     def script(self, text: str) -> Any:
         return self.browser.execute_script(text)  # type: ignore[no-untyped-call]
 
@@ -136,12 +142,13 @@ def test_it_fits_the_screen_in_both_schemes(page: Page, scheme: str, pixels: int
     paper = page.script("return getComputedStyle(document.body).backgroundColor")
     brightness = sum(int(part) for part in paper.removeprefix("rgb(").rstrip(")").split(","))
     assert (brightness > 600) == (scheme == "light")
-    page.width(1280)
 
 
 def test_it_says_what_board_and_what_clock(page: Page) -> None:
     page.open(three())
     assert page.texts("h1") == ["3 functions on q"]
+    assert page.texts(".clocks .tag") == ["Simulated clock: no wall time", "Emulated"]
+    page.all("#trust-title")[0].click()
     assert page.texts(".card .tag") == ["Simulated clock: no wall time", "Emulated"]
     assert "cycles: QEMU has no cycle model" in page.texts(".card dd.caution")[0]
 
@@ -189,10 +196,10 @@ def test_a_chosen_function_shows_its_samples_and_keeps_the_focus(page: Page) -> 
 
 def test_another_metric_and_a_part_of_a_name_choose_what_is_shown(page: Page) -> None:
     page.open(three())
-    page.all("#metric")[0].send_keys("ticks")
+    page.choose("ticks")
     assert page.column("samples-table", "Function") == ["crc", "fir", "sort"]
     assert page.texts("#detail-title") == ["sort — ticks per call, q"]
-    assert page.texts("#histogram") == ["All 3 samples: 1."]
+    assert page.texts("#alike") == ["Exact: all 3 samples are alike."]
     page.all("#find")[0].send_keys("Or")
     assert page.column("samples-table", "Function") == ["sort"]
     page.all("#find")[0].send_keys("x")
@@ -275,23 +282,195 @@ def two_boards() -> Report:
 
 def test_counts_of_different_boards_have_a_scale_each(page: Page) -> None:
     page.open(two_boards())
+    page.choose("instructions")
     assert page.column("samples-table", "Device") == ["q", "q", "small"]
     widths = page.script(
         "return [...document.querySelectorAll('#samples-table .bar')].map(b=>b.getBBox().width)"
     )
     assert widths[2] > 0.9 * widths[0] > 1.5 * widths[1]
     assert page.all("#scales")[0].is_displayed()
-    page.all("#metric")[0].send_keys("ticks")
-    assert page.texts("#lacking") == ["No ticks on q."]
+    assert page.texts("#lacking") == ["Some functions have no instructions."]
+    page.choose("ticks")
+    assert page.texts("#lacking") == ["q has no ticks."]
+
+
+def test_boards_without_a_metric_in_common_are_all_there_by_their_own(page: Page) -> None:
+    page.open(two_boards())
+    found = zip(*(page.column("samples-table", c) for c in ("Function", "Metric")), strict=True)
+    assert list(found) == [
+        ("fir", "instructions"),
+        ("crc", "instructions"),
+        ("fir", "instructions"),
+        ("crc", "ticks"),
+    ]
+    assert page.column("samples-table", "Median") == ["405", "205", "4", "7"]
+    assert page.texts("#metric option")[0] == "each row's own"
+
+
+def test_the_first_screen_of_a_phone_has_the_numbers_and_provenance_is_folded_up(
+    page: Page,
+) -> None:
+    page.width(390)
+    report = three()
+    report.configuration["Missing"] = "iir: it does not compile"
+    page.open(report)
+    median = page.all("#samples-table tbody td.num")[0]
+    assert median.text == "905"
+    assert median.rect["y"] < 450
+    assert not page.all(".card")[0].is_displayed()
+    headings = page.texts("h2")
+    assert headings[1:] == [
+        "Cost of a call",
+        "Warnings",
+        "All metrics",
+        "Where the numbers come from",
+        "Configuration",
+    ]
+
+
+def swept() -> Report:
+    medians = {"-O2": (400, 70, 900), "-O3": (100, 70, 990), "-Os": (300, 70, 450)}
+    calls = [
+        row
+        for flags, values in medians.items()
+        for name, n in zip(("fir", "crc", "sort"), values, strict=True)
+        for row in rows(name, [n, n, n], Flags=flags)
+    ]
+    return Report(calls, {}, {}, EXTRA)
+
+
+def test_a_sweep_is_a_row_a_function_and_a_column_a_setting_relative_to_the_first(
+    page: Page,
+) -> None:
+    page.open(swept())
+    assert page.column("samples-table", "Function") == ["fir", "crc", "sort"]
+    assert page.column("samples-table", "-O2") == ["400\n1.00", "70\n1.00", "900\n1.00"]
+    assert page.column("samples-table", "-O3") == ["100\n0.25 best", "70\n1.00", "990\n1.10"]
+    assert page.column("samples-table", "-Os") == ["300\n0.75", "70\n1.00", "450\n0.50 best"]
+    assert page.column("metrics-table", "Function")[:3] == ["fir", "fir", "fir"]
+    next(b for b in page.all("#samples-table tbody button") if b.text == "990").send_keys(
+        Keys.ENTER
+    )
+    assert page.texts("#detail-title") == ["sort — instructions per call, q, -O3"]
+    assert "Relative to -O2\n1.10" in page.texts("#figures div")
+    for name, flags in (("crc", "-O2"), ("crc,-Os", "-Os")):
+        page.script(f"location.hash = '{name}'")
+        assert page.texts("#detail-title") == [f"crc — instructions per call, q, {flags}"]
+
+
+def test_samples_that_are_all_alike_are_one_bar_and_no_chart(page: Page) -> None:
+    page.open(Report([*rows("fir", [400] * 3), *rows("crc", [70] * 3)], {}, {}, EXTRA))
+    assert page.texts("#alike") == ["Exact: all 3 samples are alike."]
+    assert page.texts("#figures dt") == ["Median", "Samples"]
+    assert not any(each.is_displayed() for each in page.all("#detail figure"))
+    assert "Min" not in page.texts("#samples-table thead th")
+    assert len(page.all("#samples-table .bar")) == 2
+
+
+def test_of_two_modes_none_is_an_outlier(page: Page) -> None:
+    values = [100, 101, 100, 101] * 8 + [160, 161] * 9
+    page.open(Report(rows("fir", values), {}, {}))
+    assert "Two parts\n32 near 100.50 and 18 near 160.50" in page.texts("#figures div")
+    assert "Outliers" not in page.texts("#figures dt")
+    assert page.all("#samples-table circle.out") == page.all("#order circle.out") == []
+
+
+def test_a_link_beside_each_row_names_it_and_the_page_opens_there(page: Page) -> None:
+    page.open(two_boards())
+    links = [each.get_attribute("href") or "" for each in page.all("#samples-table .link")]
+    own = (page.folder / "page.html").as_uri()
+    assert links == [f"{own}#{row}%2C{device}" for row, device in PLACES]
+    page.browser.get("about:blank")
+    page.browser.get(links[1])
+    assert page.texts("#detail-title") == ["crc — instructions per call, q"]
+    page.all("#samples-table .link")[2].click()
+    page.all("#samples-table .link")[3].click()
+    assert page.texts("#detail-title") == ["crc — ticks per call, small"]
+    page.browser.back()
+    assert page.texts("#detail-title") == ["fir — instructions per call, small"]
+
+
+PLACES = [("fir", "q"), ("crc", "q"), ("fir", "small"), ("crc", "small")]
+
+
+def test_a_link_scrolls_to_its_row_and_shows_a_metric_that_the_row_has(page: Page) -> None:
+    many = [row for i in range(300) for row in rows(f"f{i}", [i + 1])]
+    page.open(Report([*many, {"Name": "last one", "Device": "q", "Count": 1, "ticks": 5}], {}, {}))
+    address = (page.folder / "page.html").as_uri()
+    for name in ("f3", "last%20one"):
+        page.browser.get("about:blank")
+        page.browser.get(f"{address}#{name}")
+        (row,) = page.all("#samples-table tr.chosen")
+        assert row.text.startswith(name.replace("%20", " "))
+        top = page.script("return document.querySelector('tr.chosen').getBoundingClientRect().top")
+        assert 0 <= top < page.script("return innerHeight")
+    page.choose("instructions")
+    page.script("location.hash = 'last%20one'")
+    page.script("location.hash = '%'")
+    assert page.script("return location.hash") == "#%"
+
+
+@pytest.mark.parametrize("pixels", [1280, 390])
+def test_a_long_name_stays_in_its_cell(page: Page, pixels: int) -> None:
+    page.width(pixels)
+    page.open(Report(rows("a" * 90, [5, 6], **{"Argument Shapes": "x=int8[64, 64]"}), {}, {}))
+    name, cell = page.all("#samples-table tbody button")[0], page.all("#samples-table tbody th")[0]
+    assert name.rect["x"] + name.rect["width"] <= cell.rect["x"] + cell.rect["width"]
+
+
+def test_arrows_go_from_row_to_row(page: Page) -> None:
+    page.open(three())
+    page.all("#samples-table tbody button")[0].send_keys(Keys.ARROW_DOWN)
+    assert page.script("return document.activeElement.textContent") == "fir"
+    page.browser.switch_to.active_element.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    page.browser.switch_to.active_element.send_keys(Keys.ARROW_UP)
+    assert page.script("return document.activeElement.textContent") == "fir"
+
+
+def test_earlier_runs_are_a_line_that_says_its_first_and_last_value(page: Page) -> None:
+    earlier = [(f"#{i}", Report(rows("fir", [n] * 3), {}, {})) for i, n in ((3, 420), (7, 410))]
+    page.open(Report(rows("fir", [400] * 3), {}, {}), earlier=earlier)
+    told = "3 runs since #3: first 420, last 400"
+    lines = page.all("svg.spark")
+    assert [line.get_attribute("aria-label") for line in lines] == [told, told]
+    assert page.texts("#figures div")[-1].endswith(" 420 → 400")
+
+
+def test_the_change_on_a_phone_is_in_colour_and_in_words(page: Page) -> None:
+    older = [*rows("fir", [380] * 3), *rows("crc", [90] * 4), *rows("sort", [910] * 3)]
+    newer = [*rows("fir", [400] * 3), *rows("crc", [70] * 4), *rows("sort", [910] * 3)]
+    page.width(390)
+    page.open(Report(newer, {}, {}, EXTRA), before=Report(older, {}, {}, EXTRA))
+    found = page.column("changes-table", "Change")
+    assert found == ["+5.26\u2009%\n▲ worse", "\u221222.22\u2009%\n▼ better"]
+    colours = page.script(
+        "return [...document.querySelectorAll('#changes-table td.num > span:first-child')]"
+        ".map(e => getComputedStyle(e).color)"
+    )
+    assert colours == ["rgb(179, 38, 30)", "rgb(27, 110, 60)"]
+    right = page.all("#changes-table tbody td.num")[0].rect
+    assert right["x"] + right["width"] <= 390
+    page.width(1280)
+    assert page.column("changes-table", "Verdict") == ["▲ worse", "▼ better"]
+
+
+def test_the_geometric_mean_stands_with_the_counts(page: Page) -> None:
+    older = [*rows("fir", [100] * 3), *rows("crc", [100] * 3)]
+    newer = [*rows("fir", [50] * 3), *rows("crc", [98] * 3)]
+    page.open(Report(newer, {}, {}, EXTRA), before=Report(older, {}, {}, EXTRA))
+    # The root of 0.5 times 0.98 is 0.7.
+    assert page.texts("#means") == [
+        "Geometric mean: instructions \u221230.00\u2009% over 2 functions."
+    ]
 
 
 def test_on_a_phone_the_board_stands_below_the_name(page: Page) -> None:
     page.width(390)
     page.open(two_boards())
+    page.choose("instructions")
     assert page.texts("#samples-table tbody th") == ["fir\nq", "crc\nq", "fir\nsmall"]
     heads = [text for text in page.texts("#samples-table thead th") if text]
     assert heads[:3] == ["Function", "Median", "Spread of the samples"]
-    page.width(1280)
 
 
 @pytest.mark.parametrize("samples", [4, 15_000])

@@ -78,5 +78,5 @@ uint32_t bp_port_boot_id(void) {
 
 int main(void) {
     bp_port_init();
-    bp_serve(&test_firmware);
+    bp_serve();
 }

@@ -456,7 +456,7 @@ static const bp_collector_t *const test_collectors[] BP_ROM = {
 #endif
 };
 
-const bp_firmware_t test_firmware BP_ROM = {
+const bp_firmware_t bp_firmware BP_ROM = {
     .board = test_board,
     .functions = test_functions,
     .collectors = test_collectors,

@@ -6,8 +6,6 @@
 
 #include "boardprof/bp.h"
 
-extern const bp_firmware_t test_firmware;
-
 extern uint32_t test_counted;  /* calls of the packed function `count` */
 extern uint32_t test_worked;   /* calls of the measured function `work` */
 extern uint32_t test_recorded; /* bytes of the record that each set-up of `work` streams */

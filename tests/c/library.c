@@ -4,33 +4,31 @@
 #include <string.h>
 
 #include "boardprof/bp.h"
-#include "bp_frame.h"
+#include "boardprof/bp_frame.h"
 #include "bp_internal.h"
 #include "firmware.h"
 #include "port_memory.h"
 
 /// The agent ///
 
-bp_agent_t test_agent;
-
 /* As after a reset, except that static memory keeps what it had: a session forgets it. */
 void test_boot(void);
 void test_boot(void) {
     test_port_reset();
     test_firmware_reset();
-    bp_init(&test_agent, &test_firmware);
+    bp_init();
 }
 
 void test_run(void);
 void test_run(void) {
-    while (bp_poll(&test_agent) != 0) {
+    while (bp_poll() != 0) {
     }
 }
 
 /* One poll; returns what it says. */
 size_t test_poll(void);
 size_t test_poll(void) {
-    return bp_poll(&test_agent);
+    return bp_poll();
 }
 
 #if BP_CFG_BULK
@@ -57,9 +55,9 @@ size_t test_frame_encode(uint8_t *out, uint8_t kind, uint16_t session, uint32_t 
  * decoded length, with the bytes at `raw`, or -1; 0 when nothing came to an end. */
 int test_frame_decode(uint8_t *raw, const uint8_t *wire, size_t length);
 int test_frame_decode(uint8_t *raw, const uint8_t *wire, size_t length) {
-    static bp_agent_t decoder;
-    decoder.rx_length = decoder.rx_group = decoder.rx_code = 0;
-    decoder.rx_bad = false;
+    static bp_receiver_t decoder;
+    decoder.length = decoder.group = decoder.code = 0;
+    decoder.bad = false;
     for (size_t i = 0; i < length;) {
 #if BP_CFG_BULK
         int taken;
@@ -69,7 +67,7 @@ int test_frame_decode(uint8_t *raw, const uint8_t *wire, size_t length) {
         int taken = bp_frame_take(&decoder, wire[i++]);
 #endif
         if (taken > 0) {
-            memcpy(raw, decoder.rx, (size_t)taken);
+            memcpy(raw, decoder.frame, (size_t)taken);
         }
         if (taken != 0) {
             return taken;

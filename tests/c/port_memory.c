@@ -223,8 +223,52 @@ const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
 
 #if BP_CFG_INTERRUPTS > 1
 
+bool test_strays;
+
+/* As of handlers whose entry calls no hook. */
+static void test_stray_exits(void) {
+    if (test_strays) {
+        bp_isr_exit();
+    }
+}
+
+/* A scheduler that says when it begins to choose a task: the other one, and this one again. */
+static void test_schedule(void) {
+    bp_task_switched(NULL);
+    test_ticks += 5;
+    bp_task_switched(&test_logged);
+    test_ticks += 10;
+    bp_task_switched(NULL);
+    test_ticks += 5;
+    bp_task_switched(&test_ticks);
+}
+
+bool test_schedules;
+bool test_switches_within;
+
+/* The other task is switched to, and from, by interrupts between their hooks. */
+static void test_switching_interrupts(void) {
+    bp_isr_enter();
+    test_ticks += 1000;
+    bp_task_switched(&test_ticks);
+    bp_isr_exit();
+    test_ticks += 10;
+    bp_isr_enter();
+    test_ticks += 100;
+    bp_task_switched(NULL);
+    bp_isr_exit();
+}
+
 /* One of 1000 ticks, in which another one of 100 comes; a task that is not the window's has 10. */
 void bp_port_interrupt(void) {
+    if (test_schedules) {
+        test_schedule();
+        return;
+    }
+    if (test_switches_within) {
+        test_switching_interrupts();
+        return;
+    }
     bp_isr_enter();
     test_ticks += 1000;
     bp_isr_enter();
@@ -233,10 +277,12 @@ void bp_port_interrupt(void) {
     bp_isr_exit();
     bp_isr_exit();
     bp_task_switched(&test_ticks);
+    test_stray_exits();
     test_ticks += 10;
     bp_isr_enter();
     bp_isr_exit();
     bp_task_switched(NULL);
+    test_stray_exits();
 }
 
 #endif

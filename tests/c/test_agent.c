@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "boardprof/bp.h"
-#include "bp_frame.h"
+#include "boardprof/bp_frame.h"
 #include "bp_internal.h"
 #include "firmware.h"
 #include "port_memory.h"
@@ -42,8 +42,6 @@ enum { TEST_SESSION = 0x1234, TEST_LONGEST = 100000 };
         }                                                                   \
     } while (0)
 
-/* On the heap, so that a byte written behind it is caught. */
-static bp_agent_t *test_agent;
 static uint32_t test_sequence;
 static uint32_t test_calls;
 static uint64_t test_random_state = 1;
@@ -77,12 +75,12 @@ static void test_overhear(uint8_t kind, const uint8_t *body, size_t length);
 
 /* Give the agent bytes from a block of just their size, let it work, read what it says. */
 static test_answer_t test_send(const uint8_t *bytes, size_t length) {
-    static bp_agent_t decoder;
+    static bp_receiver_t decoder;
     static uint8_t out[1u << 20];
     static uint8_t body[BP_FRAME_MAX];
     test_answer_t answer = {0};
     test_feed(bytes, length);
-    while (bp_poll(test_agent) != 0) {
+    while (bp_poll() != 0) {
     }
     size_t sent = test_take(out, sizeof out);
     for (size_t i = 0; i < sent; i++) {
@@ -90,17 +88,17 @@ static test_answer_t test_send(const uint8_t *bytes, size_t length) {
         TEST_CHECK(taken == 0 || taken >= 11);
         if (taken > 0) {
             size_t checked = (size_t)taken - 4;
-            TEST_CHECK(bp_crc32(0, decoder.rx, checked) == bp_get_u32(decoder.rx + checked));
-            uint8_t kind = decoder.rx[0] & 15u;
+            TEST_CHECK(bp_crc32(0, decoder.frame, checked) == bp_get_u32(decoder.frame + checked));
+            uint8_t kind = decoder.frame[0] & 15u;
             if (kind == BP_KIND_DATA || kind == BP_KIND_ACK) {
-                test_overhear(kind, decoder.rx + 7, checked - 7);
+                test_overhear(kind, decoder.frame + 7, checked - 7);
                 continue;
             }
             answer.kind = kind;
-            answer.session = bp_get_u16(decoder.rx + 1);
-            answer.sequence = bp_get_u32(decoder.rx + 3);
+            answer.session = bp_get_u16(decoder.frame + 1);
+            answer.sequence = bp_get_u32(decoder.frame + 3);
             answer.length = checked - 7;
-            memcpy(body, decoder.rx + 7, answer.length);
+            memcpy(body, decoder.frame + 7, answer.length);
             answer.body = body;
             answer.frames++;
         }
@@ -162,7 +160,7 @@ static test_answer_t test_call(void) {
     test_answer_t answer =
         test_exchange(BP_KIND_CALL, test_body, (size_t)(test_writer.out - test_body));
     TEST_CHECK(answer.sequence ==
-               (answer.kind == BP_KIND_NAK ? test_agent->last_sequence : test_sequence));
+               (answer.kind == BP_KIND_NAK ? bp_agent.last_sequence : test_sequence));
     return answer;
 }
 
@@ -237,7 +235,7 @@ static void test_the_dictionary_matches_its_hash(void) {
             crc = bp_crc32(crc, answer.body, answer.length);
         } while (answer.body[0] != 0xc0);
     }
-    TEST_CHECK(crc == test_agent->dictionary_hash);
+    TEST_CHECK(crc == bp_agent.dictionary_hash);
 }
 
 static void test_noise(void) {
@@ -634,11 +632,9 @@ static void test_channels(void) {
 
 int main(int argc, char **argv) {
     test_random_state = argc > 1 ? strtoull(argv[1], NULL, 10) * 2 + 1 : 1;
-    test_agent = malloc(sizeof *test_agent);
-    TEST_CHECK(test_agent != NULL);
     test_port_reset();
     test_firmware_reset();
-    bp_init(test_agent, &test_firmware);
+    bp_init();
     test_hello(TEST_SESSION);
     test_the_dictionary_matches_its_hash();
     test_every_length_of_a_reply();
@@ -666,6 +662,5 @@ int main(int argc, char **argv) {
 #endif
     test_the_dictionary_matches_its_hash();
     printf("%u calls, MTU %u\n", (unsigned)test_calls, (unsigned)BP_CFG_MTU);
-    free(test_agent);
     return 0;
 }

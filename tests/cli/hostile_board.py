@@ -13,7 +13,7 @@ from typing import Any
 
 import msgpack
 
-from boardprof.board import describe
+from boardprof.board import fetch_dictionary as describe
 from boardprof.link.session import Session
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import FrameKind

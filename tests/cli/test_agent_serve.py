@@ -65,7 +65,7 @@ def test_other_flags_than_the_agents_are_another_build(pty: str) -> None:
     done = boardprof("run", "-b", "linux", "-p", pty, f"{WORKLOADS}:crc32", "-O0")
     assert (done.code, done.out) == (4, "")
     assert f"error: The board at {pty} runs build " in done.err
-    assert "these sources give build " in done.err
+    assert "these sources produce build " in done.err
     assert "Try: start or flash the board with these sources and flags" in done.err
 
 
@@ -112,9 +112,15 @@ def test_a_host_that_was_killed_in_a_call_leaves_the_port_free() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["-b", "native"], "native is not a program of this machine that could serve a port."),
-        (["-b", "qemu-rv32"], "qemu-rv32 is not a program of this machine"),
-        ([], "Which board shall the agent be?\nTry: give -b BOARD"),
+        (
+            ["-b", "native"],
+            "native cannot serve a port, because it is not a program on this machine.",
+        ),
+        (
+            ["-b", "qemu-rv32"],
+            "qemu-rv32 cannot serve a port, because it is not a program on this machine",
+        ),
+        ([], "Which board should the agent serve?\nTry: give -b BOARD"),
         (["-b", "linus"], "There is no board 'linus'; did you mean 'linux'?"),
         (["-b", "linux", "--listen", "here"], "cannot listen on 'here': it must be HOST:PORT"),
         (

@@ -149,4 +149,4 @@ def test_counters_and_faults_stand_in_columns() -> None:
 def test_a_command_for_one_board_says_so_of_several() -> None:
     done = boardprof("info", "-b", "native,linux")
     assert (done.code, done.out) == (2, "")
-    assert done.err.endswith("Try: one board: only `boardprof run` takes several\n")
+    assert done.err.endswith("Try: give one board: only `boardprof run` takes several\n")

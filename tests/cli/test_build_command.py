@@ -107,7 +107,7 @@ def test_a_function_of_cpp_is_named_as_in_the_source_with_what_it_lacks(tmp_path
     source = folder_of(tmp_path, {"m.cpp": text}) / "m.cpp"
     done = boardprof("run", f"{source}:foo", "x=1")
     assert done.code == 2
-    assert 'its name is not one of C: declare foo as extern "C"' in done.err
+    assert 'its name is not a C name: declare foo as extern "C"' in done.err
     done = boardprof("run", f"{source}:ba", "x=1")
     assert done.code == 2
     assert f"There is no function 'ba' in {source}; did you mean 'bar'? Known: bar\n" in done.err

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as xml
 import pytest
 
 from boardprof.cli import main
-from boardprof.firmware.firmware import build
+from boardprof.firmware.build import build
 from boardprof.history.store import History
 from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
@@ -100,7 +100,7 @@ def test_a_rule_that_could_not_judge_a_row_ends_with_1_where_that_is_asked_for(
     suite = xml.fromstring(capsys.readouterr().out)[0]
     assert (suite.get("failures"), suite.get("skipped")) == ("1", "0")
     [failure] = suite.iter("failure")
-    assert failure.get("message") == "not judged by instructions>20%: it is gone"
+    assert failure.get("message") == "not judged by instructions>20%: it is no longer there"
 
 
 def test_what_cannot_be_compared_is_an_error_and_no_regression(
@@ -117,12 +117,15 @@ def test_what_cannot_be_compared_is_an_error_and_no_regression(
         in refused(*files, "--fail-if", "instructions>=5%").err
     )
     assert "did you mean 'instructions'" in refused(*files, "--fail-if", "instrutions>0").err
-    assert "Only one form can be printed" in refused(*files, "--json", "-", "--junit", "-").err
+    assert (
+        "Only one output format can be printed"
+        in refused(*files, "--json", "-", "--junit", "-").err
+    )
     assert "cannot be written" in refused(*files, "--json", tmp_path / "no" / "x.json").err
     assert "cannot be read" in refused(files[0], tmp_path / "missing.json").err
     other = tmp_path / "other.json"
     write_report(report_of({"loads": [1]}, device="m4"), str(other))
-    assert "other boards: board before, m4 after" in refused(files[0], other).err
+    assert "different boards: board before, m4 after" in refused(files[0], other).err
     allowed = refused(files[0], other, "--allow", "board")
     assert "no metric in common: instructions before, loads after" in allowed.err
     files[0].write_text(files[0].read_text()[:50])
@@ -159,4 +162,4 @@ def test_what_is_missing_is_missing_to_a_rule(
     files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["compare", *map(str, files), "--fail-if-missing"]) == 2
-    assert "--fail-if-missing is about rules, and there is none." in capsys.readouterr().err
+    assert "--fail-if-missing needs a rule." in capsys.readouterr().err

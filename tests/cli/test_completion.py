@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.cli.command import boardprof
 
 
-def completed(*words: str) -> list[str]:
-    return [line.partition(",")[2] for line in answer(*words)]
+def completed(*words: str, **environment: str) -> list[str]:
+    return [line.partition(",")[2] for line in answer(*words, **environment)]
 
 
-def answer(*words: str) -> list[str]:
+def answer(*words: str, **environment: str) -> list[str]:
     done = boardprof(
         environment={
+            **environment,
             "_BOARDPROF_COMPLETE": "bash_complete",
             "COMP_WORDS": " ".join(words),
             "COMP_CWORD": str(len(words) - 1),
@@ -32,6 +34,26 @@ def test_commands_options_and_boards_are_completed() -> None:
     assert completed("boardprof", "run", "-b", "qemu-rv") == ["qemu-rv32", "qemu-rv64"]
     assert completed("boardprof", "run", "-b", "native,arduino-u") == ["native,arduino-uno"]
     assert completed("boardprof", "new", "board", "x", "--like", "lin") == ["linux"]
+
+
+def test_functions_of_a_source_are_completed_behind_the_colon() -> None:
+    assert completed("boardprof", "run", "examples/workloads/crc32.c:cr") == [
+        "examples/workloads/crc32.c:crc32"
+    ]
+    # bash has a colon as a word of its own.
+    words = ("boardprof", "run", "examples/workloads/crc32.c", ":")
+    assert completed(*words) == ["crc32", "all"]
+    assert completed(*words, "cr") == ["crc32"]
+
+
+def test_runs_are_completed_by_the_names_that_they_were_saved_under(tmp_path: Path) -> None:
+    environment = {"BOARDPROF_HISTORY": str(tmp_path / "history.sqlite")}
+    done = boardprof(
+        *("run", "-q", "examples/workloads:crc32", "--save", "before-fix"), environment=environment
+    )
+    assert done.code == 0, done.err
+    for words in (("show", "bef"), ("compare", "last", "bef"), ("run", "x", "--against", "bef")):
+        assert completed("boardprof", *words, **environment) == ["before-fix"]
 
 
 @pytest.mark.parametrize(

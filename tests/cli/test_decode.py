@@ -13,8 +13,8 @@ from boardprof.cli import main
 from boardprof.metrics import Count
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
-from boardprof.run.decoding import decode_again
-from boardprof.run.stored_layouts import load_schemas
+from boardprof.stored.decoding import decode_again
+from boardprof.stored.layouts import load_schemas
 from tests.cli.command import FIXTURES, Outcome, boardprof
 
 RENAMED = """
@@ -195,10 +195,10 @@ BAD_SCHEMAS = {
         "from boardprof_protocol.collectors.dwt import LAYOUT",
         "No collector of the Report has schema id",
     ),
-    "twice": (RENAMED + "LAYOUTS = [LAYOUT]", "has two layouts of schema id 1"),
+    "twice": (RENAMED + "LAYOUTS = [LAYOUT]", "has two layouts with schema id 1"),
     "more": (
         RENAMED + "LAYOUT = replace(LAYOUT, counters=LAYOUT.counters * 2)",
-        "has 4 counters, the Report's collector cycles 2; how wide retired, retired is",
+        "has 4 counters, but the Report's collector cycles has 2. The width of retired, retired is",
     ),
 }
 
@@ -270,24 +270,24 @@ def changed(measured: Path, tmp_path: Path, change: str) -> Path:
     [
         ("no blobs", 2, "The Report has no blobs"),
         ("no raw data", 2, "The Report has no blobs"),
-        ("rows", 2, "The Report's 19 rows are not those of its blobs, which give 20"),
+        ("rows", 2, "it has 19 rows, but its blobs give 20"),
         ("blob", 4, "blob"),
         ("key", 4, "calibration_samples"),
-        ("layout", 4, "laid its blob out as"),
+        ("layout", 4, "wrote its blob as"),
         ("no collector ran", 4, "(at field boardprof.measurements[1].collectors)"),
         (
             "unknown collector ran",
             4,
-            "the device has no collector of index 7. (at field boardprof.measurements[0].coll",
+            "the device has no collector with index 7. (at field boardprof.measurements[0].coll",
         ),
         ("no collectors", 4, "(at field boardprof.devices.native.collectors)"),
         ("empty collectors", 4, "(at field boardprof.devices.native.collectors)"),
         (
             "null index",
             4,
-            "null is no index of its own. (at field boardprof.devices.native.collectors[0].index)",
+            "null is not a unique index. (at field boardprof.devices.native.collectors[0].index)",
         ),
-        ("counters of any width", 4, "What the Report keeps of its measurements cannot be read"),
+        ("counters of any width", 4, "The stored measurements of the Report cannot be read"),
         ("negative index", 4, "(at field boardprof.devices.native.collectors[0].index)"),
     ],
 )

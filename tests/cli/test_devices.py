@@ -63,8 +63,8 @@ def test_silence_and_absence_are_told_apart(tmp_path: Path) -> None:
     finally:
         os.close(ours)
     silent, absent = json.loads(done.out)["devices"]
-    assert silent["state"] == "silent: no agent answers within 2 s"
-    assert absent["state"] == f"There is no port {tmp_path / 'ttyUSB9'}."
+    assert silent["state"] == "silent: no agent answered within 2 s"
+    assert absent["state"] == f"Port {tmp_path / 'ttyUSB9'} does not exist."
 
 
 def test_a_firmware_that_only_prints_has_a_row_with_its_last_line() -> None:
@@ -87,4 +87,4 @@ def test_a_firmware_that_only_prints_has_a_row_with_its_last_line() -> None:
         os.close(ours)
     head, row = done.out.splitlines()
     assert head.split() == ["Port", "State"]
-    assert row == f"{name}  no agent answers within 2 s, but text comes: x = 1"
+    assert row == f"{name}  no agent answered within 2 s, but the port sends text: x = 1"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from boardprof.doctor.line_counter import CountingTransport, LineCounts
+from boardprof.doctor.link_report import best_baud, exit_code, link_text, links_facts, links_text
+from boardprof.doctor.link_test import LinkReport, Throughput
 from boardprof.errors import BoardTimeoutError, LinkError
-from boardprof.run.line_counter import CountingTransport, LineCounts
-from boardprof.run.link_report import best_baud, exit_code, link_text, links_facts, links_text
-from boardprof.run.link_test import LinkReport, Throughput
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
 from tests.cli.command import FIXTURES, agent, boardprof
@@ -59,7 +59,7 @@ def test_what_tests_a_line_without_link_is_a_mistake(option: list[str]) -> None:
 def test_a_key_without_a_port_is_a_mistake() -> None:
     done = boardprof("doctor", "--key-file", "key")
     assert (done.code, done.out) == (2, "")
-    assert "Try: -p socket://HOST:PORT" in done.err
+    assert "Try: add -p socket://HOST:PORT" in done.err
 
 
 def test_a_board_is_proved_and_each_finding_is_a_line() -> None:
@@ -152,7 +152,7 @@ def test_a_link_that_is_hung_up_is_4() -> None:
     with peer(lambda connection: connection.recv(1) and None) as port:
         done = boardprof("doctor", "--link", "-b", "linux", "-p", port)
     assert (done.code, done.out) == (4, "")
-    assert f"error: The line {port} is gone: " in done.err
+    assert f"error: The connection to {port} is lost: " in done.err
 
 
 # -- what counts as a fault -------------------------------------------------------------------
@@ -263,11 +263,11 @@ def test_the_text_has_each_figure_with_its_unit() -> None:
         "  Damaged     2 to the board (2 NAKs), 0 to the host, 0 lost",
         "  Error rate  2 %  (2 of 100 frames)",
         "  Sent again  2 requests",
-        "  Console     12 bytes of text beside the frames",
+        "  Console     12 bytes of text between the frames",
         "  Round trip (min … median … p99):  1.00 ms … 2.00 ms … 4.00 ms    3 calls",
         "  To the board:  11.0 kB/s, 95.5 % of the wire    4,096 bytes at a time",
         "  To the host:   not measured: it was told not to",
         "",
-        "The link loses frames. Every call had the right answer nevertheless; try a lower baud "
-        "rate, a shorter cable, a better ground.",
+        "The link loses frames. Every call still got the correct answer. Try a lower baud "
+        "rate, a shorter cable or a better ground.",
     ]

@@ -20,6 +20,19 @@ from tests.support import ROOT, requires_tool
 
 ENDLESS = FIXTURES / "endless.c"
 SCALARS = FIXTURES / "scalars.c"
+SOURCE_OF_TWO_SIZES = """
+#ifdef MORE
+enum { WORDS = 64 };
+#else
+enum { WORDS = 8 };
+#endif
+int f(void)
+{
+    volatile int words[WORDS];
+    for (int i = 0; i < WORDS; i++) words[i] = i;
+    return words[WORDS - 1];
+}
+"""
 
 
 # -- 2: usage ---------------------------------------------------------------------------------
@@ -43,7 +56,7 @@ SCALARS = FIXTURES / "scalars.c"
         (["run", "f.c:f", "--warmup", "-1"], ["Invalid value for '--warmup': -1"]),
         (["run", "f.c:f", "--number", "0"], ["Invalid value for '--number': 0"]),
         (["info", "--timeout", "0"], ["Invalid value for '--timeout': 0"]),
-        (["info", "--timeout", "nan"], ["Invalid value for '--timeout': nan is no number"]),
+        (["info", "--timeout", "nan"], ["Invalid value for '--timeout': nan is not a number"]),
         (["info", "--timeout", "inf"], ["Invalid value for '--timeout': inf"]),
         (["doctor", "--link", "--seconds", "inf"], ["Invalid value for '--seconds': inf"]),
         (["doctor", "--link", "--faults", "nan"], ["Invalid value for '--faults': nan"]),
@@ -51,10 +64,13 @@ SCALARS = FIXTURES / "scalars.c"
             ["info", "-b", "native", "--baud", "9600"],
             ["native is started", "a baud rate", "-p PORT"],
         ),
-        (["info", "-b", "linux", "--key-file", "k"], ["linux is started here", "a key file", "-p"]),
+        (
+            ["info", "-b", "linux", "--key-file", "k"],
+            ["linux is started on this machine", "a key file", "-p"],
+        ),
         (
             ["info", "-b", "linux", "-p", "socket://127.0.0.1:1", "--baud", "9600"],
-            ["socket://127.0.0.1:1 has no baud rate.", "Try: leave --baud out"],
+            ["socket://127.0.0.1:1 has no baud rate.", "Try: leave out --baud"],
         ),
         (["info", "-b", "linux", "-p", "x", "--baud", "0"], ["Invalid value for '--baud': 0"]),
         (
@@ -64,7 +80,10 @@ SCALARS = FIXTURES / "scalars.c"
         (["run", "-b", "native,linus", "f.c:f"], ["no board 'linus'; did you mean 'linux'?"]),
         (
             ["run", "-b", "native,linux", "-p", "/dev/ttyS0", "f"],
-            ["A port leads to one board; several were named.", "Try: one -b with -p"],
+            [
+                "-p connects to one board, but several boards were given.",
+                "Try: give one board with -p",
+            ],
         ),
         (["info", "-p", "socket://here"], ["'socket://here' is not a port", "socket://HOST:PORT"]),
         (["info", "-p", "tcp://127.0.0.1:1"], ["'tcp://127.0.0.1:1' is not a port"]),
@@ -104,12 +123,13 @@ def test_an_option_on_the_wrong_side_of_the_command_is_told_its_side() -> None:
     done = boardprof("history", "show", "--profile", "desk")
     assert (done.code, done.err) == (
         2,
-        "error: --profile stands before the command.\nTry: boardprof --profile ... history show\n",
+        "error: --profile must come before the command.\nTry: boardprof --profile ... history "
+        "show\n",
     )
     done = boardprof("-q", "boards")
     assert (done.code, done.err) == (
         2,
-        "error: -q stands behind the command.\nTry: boardprof COMMAND -q\n",
+        "error: -q must come after the command.\nTry: boardprof COMMAND -q\n",
     )
     assert "error: No such option '--colour'.\nUsage: " in boardprof("--colour", "boards").err
 
@@ -160,8 +180,8 @@ def test_no_such_device_is_3() -> None:
     done = boardprof("info", "-b", "linux", "-p", "/dev/ttyNONE7")
     assert (done.code, done.out) == (3, "")
     assert done.err == (
-        "error: There is no port /dev/ttyNONE7.\n"
-        "Try: plug the board in, and look under /dev/serial/by-id\n"
+        "error: Port /dev/ttyNONE7 does not exist.\n"
+        "Try: plug in the board, and look under /dev/serial/by-id\n"
     )
 
 
@@ -259,7 +279,7 @@ def test_a_board_that_falls_silent_in_a_call_is_5(tmp_path: Path) -> None:
     done = boardprof("run", "-b", "linux", tmp_path / "stuck.c:stuck", "--timeout", "0.5")
     assert (done.code, done.out) == (5, "")
     assert "did not answer stuck for 5.5 s." in done.err  # its limit and 5 s of grace
-    assert "Try: see whether stuck crashes or never ends; if it is only slow" in done.err
+    assert "Try: check whether stuck crashes or never ends; if it is only slow" in done.err
 
 
 @pytest.mark.parametrize("board", ["native", "linux"])
@@ -280,14 +300,17 @@ def test_the_limit_of_a_sample_is_told_where_its_calls_together_were_too_long(
     done = boardprof("run", tmp_path / "nap.c:nap", "--timeout", "0.3", "--number", "1000")
     assert (done.code, done.out) == (6, "")
     assert "nap did not end within 0.3 s of the board's clock" in done.err
-    hint = "the 1,000 calls of a sample have one limit: give --timeout more seconds, or --number"
+    hint = "the 1,000 calls of a sample share one limit: give --timeout more seconds, or --number"
     assert f"Try: {hint} fewer calls\n" in done.err
 
 
 def test_a_check_that_fails_is_6() -> None:
     done = boardprof("run", f"{FIXTURES / 'faulty.c'}:b_wrong")
     assert (done.code, done.out) == (6, "")
-    assert "b_wrong ran, but its check says that the result is wrong (it returned -3)" in done.err
+    assert (
+        "b_wrong ran, but its check function says that the result is wrong (it returned -3)"
+        in done.err
+    )
 
 
 # -- 7: building ------------------------------------------------------------------------------
@@ -339,7 +362,9 @@ def test_a_full_disk_under_the_compiler_is_8_and_no_fault_of_the_code(
     )
     assert (done.code, done.out) == (8, "")
     assert "No space left on device" in done.err
-    assert "\nTry: make room there, or set XDG_CACHE_HOME" in done.err or "The cache" in done.err
+    assert (
+        "\nTry: free some space there, or set XDG_CACHE_HOME" in done.err or "The cache" in done.err
+    )
 
 
 def test_a_missing_compiler_is_7_with_its_package(tmp_path: Path) -> None:
@@ -359,3 +384,33 @@ def test_a_missing_emulator_is_7_with_its_package(tmp_path: Path) -> None:
     assert (done.code, done.out) == (7, "")
     assert done.err.startswith("error: qemu-system-riscv32 was not found on PATH.")
     assert "qemu-system-misc" in done.err
+
+
+# -- nobody reads ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [["run", "-q", "f.c:f", "-DMORE"], ["compare", "old", "last"]])
+def test_a_verdict_is_the_exit_code_also_if_nobody_reads_the_output(
+    tmp_path: Path, words: list[str]
+) -> None:
+    """`| head -1` has often gone before a command prints; under pipefail its code still counts."""
+    (tmp_path / "f.c").write_text(SOURCE_OF_TWO_SIZES)
+    environment = {**os.environ, "BOARDPROF_HISTORY": str(tmp_path / "history.sqlite")}
+
+    def run(*more: str, stdout: int) -> int:
+        command = [*BOARDPROF, *more]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, stdout=stdout, timeout=60, check=False
+        ).returncode
+
+    assert run("run", "-q", "f.c:f", "--save", "old", stdout=subprocess.DEVNULL) == 0
+    assert run("run", "-q", "f.c:f", "-DMORE", stdout=subprocess.DEVNULL) == 0
+    against = ["--against", "old"] if words[0] == "run" else []
+    gate = ["--fail-if", "stack>0", "--allow", "compiler"]
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        code = run(*words, *against, *gate, stdout=writes)
+    finally:
+        os.close(writes)
+    assert code == 1

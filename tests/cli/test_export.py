@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from boardprof.cli import main
+from boardprof.history.store import History
 from boardprof.render.html import read_page
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
 from boardprof.run.exports import read_exports, write_export
 from tests.cli.command import Outcome, boardprof
 from tests.support import ROOT
+from tests.unit.reports import report_of
 
 SOURCE = ROOT / "examples" / "workloads" / "crc32.c"
 """Its time is far above what is in doubt of one: samples below 0 are not drawn."""
@@ -125,14 +129,42 @@ def test_the_page_of_two_shows_what_changed(measured: Path, tmp_path: Path, comm
     assert (changed["verdict"], changed["before"] - changed["after"]) == ("better", 7)
 
 
+def test_the_page_of_a_kept_run_has_the_medians_of_the_runs_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Run
+) -> None:
+    path = tmp_path / "history.sqlite"
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(path))
+    history = History(path, folder=".")
+    for cycles in (420, 410, 777, 400, 390):
+        history.save(report_of({"cycles": [cycles] * 3}), has_failed=cycles == 777)
+    for i in range(30):  # another function's runs do not hide them
+        history.save(report_of({"cycles": [i]}, name="other"))
+    history.save(report_of({"cycles": [380] * 3}))
+
+    def medians(run: str) -> dict[str, object] | None:
+        text = command("export", "html", run).out
+        view = json.loads(re.search(r'id="boardprof-view">(.*?)</script>', text)[1])
+        return view["groups"][0]["metrics"]["0"].get("history")
+
+    assert medians("#1") is None
+    assert medians("#4") == {"from": "#1", "medians": [420, 410, 400]}
+    assert medians("last") == {"from": "#1", "medians": [420, 410, 400, 390, 380]}
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE runs SET report = 'damaged' WHERE id = 2")
+    assert medians("last") == {"from": "#4", "medians": [400, 390, 380]}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["pandas", "R"], "pandas is no exporter of the command line: a DataFrame is no file"),
+        (
+            ["pandas", "R"],
+            "The command line cannot use the exporter pandas: a DataFrame is not a file",
+        ),
         (["htlm", "R"], "There is no exporter 'htlm'; did you mean 'html'?"),
         (["csv", "R", "--metric", "ticks"], "--metric is for collapsed, not for csv."),
         (["json", "R", "--diff", "R"], "--diff is for html, not for json."),
-        (["html", "R", "--allow", "clock"], "--allow is about --diff, which is not given."),
+        (["html", "R", "--allow", "clock"], "--allow needs --diff."),
         (["collapsed", "R", "--metric", "tiks"], "no metric in the Report 'tiks'"),
         (["csv", "R", "-o", "none/x.csv"], "none/x.csv cannot be written: there is no folder "),
         (["csv", "R", "-o", "none/"], "none/ cannot be written: it is a folder."),

@@ -56,10 +56,14 @@ class Lab:
     def port(self) -> Path:
         return self.desk / "port"
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes the board known, besides what is on the path already."""
+        return {"PYTHONPATH": f"{self.site}:{os.environ.get('PYTHONPATH', '')}"}
+
     def run(self, *arguments: str | Path, timeout_s: float = 60.0) -> Outcome:
         """Run ``boardprof ARGUMENTS``, to which the board is known."""
-        environment = {"PYTHONPATH": f"{self.site}:{os.environ.get('PYTHONPATH', '')}"}
-        return boardprof(*arguments, environment=environment, timeout_s=timeout_s)
+        return boardprof(*arguments, environment=self.environment, timeout_s=timeout_s)
 
     def flash(self, *arguments: str | Path) -> Outcome:
         return self.run("flash", "-b", self.board, *arguments)
@@ -166,14 +170,17 @@ def test_an_image_that_does_not_tell_its_build_is_flashed_and_that_is_told(
     assert linux.run("build", "-b", linux.board, FIR, "-o", image).code == 0
     subprocess.run(["strip", image], check=True)
     done = linux.flash("-p", linux.port, image)
-    assert (done.code, done.out.endswith(f"; {image} does not tell its own\n")) == (0, True)
+    assert (done.code, done.out.endswith(f"; {image} does not contain its own build id\n")) == (
+        0,
+        True,
+    )
 
 
 def test_without_a_port_it_is_flashed_and_not_checked(linux: Lab) -> None:
     done = linux.flash(FIR)
     assert (done.code, done.out) == (
         0,
-        f"{linux.board} is flashed. Without a port nobody asked it what it runs.\n",
+        f"{linux.board} was flashed. Without a port, boardprof could not check what it runs.\n",
     )
 
 
@@ -186,7 +193,7 @@ def test_verbose_shows_the_commands_of_both(linux: Lab) -> None:
 def test_progress_is_on_the_terminal_while_the_tool_runs(tmp_path: Path) -> None:
     tool = ["sh", "-c", "test -t 1 && printf 'a terminal\\r'; : {image}"]
     made = lab(tmp_path, "linux", flash=tool)
-    environment = {**os.environ, "PYTHONPATH": str(made.site)}
+    environment = {**os.environ, **made.environment}
     command = [*BOARDPROF, "flash", "-b", made.board, str(FIR)]
     main, other = os.openpty()
     with serving(made, "{firmware}", "--pty"):
@@ -275,8 +282,10 @@ def test_a_tool_that_finds_no_board_is_shown_as_it_wrote_it(tmp_path: Path) -> N
     assert (done.code, done.out) == (3, "")
     first, second, third = done.err.splitlines()
     assert first == "Error: no probe found"
-    assert second == f"error: {made.board} is not flashed: {sys.executable} ended with exit code 1."
-    assert third.startswith(f"Try: the command was, in {made.folder}: ")
+    assert (
+        second == f"error: {made.board} was not flashed: {sys.executable} ended with exit code 1."
+    )
+    assert third.startswith(f"Try: the command in {made.folder} was: ")
 
 
 def test_a_port_that_another_program_has_is_told_before_anything_is_flashed(linux: Lab) -> None:
@@ -305,7 +314,7 @@ def test_a_tool_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Pa
     made = lab(tmp_path, "linux", flash=["sh", "-c", script], more="timeout_s = 0.5")
     done = made.flash("-p", made.port, FIR)
     assert (done.code, done.out) == (5, "")
-    assert f"error: sh was ended: it had not flashed {made.board} after 0.5 s." in done.err
+    assert f"error: sh did not flash {made.board} within 0.5 s and was ended." in done.err
     pids = [int(pid) for pid in note.read_text().split()]
     wait_until(lambda: all(map(ended, pids)), "both have ended")
 
@@ -315,7 +324,7 @@ def test_an_interrupt_ends_the_tool(tmp_path: Path) -> None:
     script = f"echo $$ > {note}.new; mv {note}.new {note}; : {{image}}; sleep 1000"
     made = lab(tmp_path, "linux", flash=["sh", "-c", script])
     command = [*BOARDPROF, "flash", "-b", made.board, str(FIR)]
-    environment = {**os.environ, "PYTHONPATH": str(made.site)}
+    environment = {**os.environ, **made.environment}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         wait_until(note.exists, "the tool runs")
         process.send_signal(signal.SIGINT)
@@ -345,9 +354,12 @@ def test_a_board_that_is_started_needs_no_flashing(board: str) -> None:
 def test_what_is_asked_of_flash_must_make_sense(tmp_path: Path) -> None:
     made = lab(tmp_path, "linux", flash=["tool", "-P", "{port}", "{image}"])
     cases = (
-        (("flash", FIR), "Which board shall be flashed?"),
+        (("flash", FIR), "Which board should be flashed?"),
         (("flash", "-b", made.board, FIR), "is flashed through its port.\nTry: give -p PORT"),
-        (("flash", "-b", made.board, "-p", "x", "none.c"), "There is no file or folder none.c"),
+        (
+            ("flash", "-b", made.board, "-p", "x", "none.c"),
+            "The file or folder none.c does not exist",
+        ),
         (("run", "-b", made.board, "-p", "x", "--flash", "f"), "There is nothing to flash."),
     )
     for arguments, message in cases:
@@ -363,4 +375,4 @@ def test_a_board_whose_file_says_nothing_of_flashing_is_told(tmp_path: Path) -> 
     file.write_text(text[: text.index("[flash]")] + text[text.index("[clock]") :])
     done = made.flash(FIR)
     assert (done.code, done.out) == (2, "")
-    assert f"error: {file} does not say how {made.board} is flashed." in done.err
+    assert f"error: {file} does not say how to flash {made.board}." in done.err

@@ -157,9 +157,11 @@ def test_without_debug_information_the_hint_says_how_to_have_it(tmp_path: Path) 
     assert done.code == 0
     assert done.out == (
         "Functions\n  (none)\n"
-        "Not callable\n  f  code.c  there is no debug information on its type\n"
+        "Not callable\n  f  code.c  it has no debug information about its type\n"
     )
-    assert done.err == "note: compile with -g, or -g -gdwarf-4, what has no debug information\n"
+    assert (
+        done.err == "note: compile files without debug information with -g, or with -g -gdwarf-4\n"
+    )
 
 
 def test_of_many_that_cannot_be_called_only_some_are_shown(tmp_path: Path) -> None:
@@ -187,7 +189,7 @@ def test_the_functions_for_the_tests_of_boards_are_all_callable() -> None:
 def test_no_such_file_is_2() -> None:
     done = boardprof("functions", "nowhere.o")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error: There is no file or folder nowhere.o.\n"
+    assert done.err == "error: The file or folder nowhere.o does not exist.\n"
 
 
 def test_a_target_of_run_is_told_to_be_no_file(tmp_path: Path) -> None:
@@ -196,8 +198,8 @@ def test_a_target_of_run_is_told_to_be_no_file(tmp_path: Path) -> None:
     done = boardprof("functions", f"{source}:fir")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        f"error: There is no file or folder {source}:fir.\n"
-        f"Try: boardprof functions {source} lists all of it\n"
+        f"error: The file or folder {source}:fir does not exist.\n"
+        f"Try: boardprof functions {source} lists all functions\n"
     )
 
 
@@ -207,7 +209,7 @@ def test_what_is_no_object_is_2(tmp_path: Path, name: str) -> None:
     done = boardprof("functions", tmp_path / name)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        f"error: {tmp_path / name} cannot be read as an ELF file, and is no library of them.\n"
+        f"error: {tmp_path / name} cannot be read as an ELF file or a library of ELF files.\n"
         "Try: give an object (.o), a static library (.a), a shared library or a program\n"
     )
 
@@ -218,7 +220,10 @@ def test_a_thin_archive_is_2(tmp_path: Path) -> None:
     subprocess.run(command, check=True, timeout=60)
     done = boardprof("functions", library)
     assert (done.code, done.out) == (2, "")
-    assert "libcode.a is a thin archive: it has the names of objects, not the objects." in done.err
+    assert (
+        "libcode.a is a thin archive: it contains the names of objects, not the objects."
+        in done.err
+    )
 
 
 def test_what_does_not_compile_is_7_with_the_compilers_words(tmp_path: Path) -> None:

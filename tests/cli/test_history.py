@@ -126,7 +126,7 @@ def test_the_command_lists_runs_in_a_process_of_its_own(filled: Path) -> None:
 def test_an_empty_history_says_how_it_is_filled(path: Path, history: Command) -> None:
     found = history(path)
     assert (found.code, found.out) == (0, "")
-    assert "`boardprof run` keeps each" in found.err
+    assert "`boardprof run` stores every run" in found.err
     assert history(path, "path").out == f"{path}\n"
     assert not path.exists()
 
@@ -135,6 +135,6 @@ def test_a_history_that_cannot_be_read_is_an_error(path: Path, history: Command)
     path.write_text("no database at all, and too long to be an empty one")
     found = history(path)
     assert found.code == 2
-    assert "is no SQLite database" in found.err
+    assert "is not a SQLite database" in found.err
     assert "turns it off" in history("off").err
     assert "There is no run 'x'" in history(path.parent / "other", "show", "x").err

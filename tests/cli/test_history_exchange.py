@@ -89,7 +89,7 @@ def test_names_are_given_and_taken_away(ci: History) -> None:
     assert renamed.err == "note: run #1 (saved as base) is now saved as before\n"
     assert (ci.run("before").id, command(ci, "show", "base").code) == (1, 2)
     unnamed = command(ci, "unname", "before")
-    assert unnamed.err == "note: run #1 (saved as before) has no name any more\n"
+    assert unnamed.err == "note: run #1 (saved as before) no longer has a name\n"
     assert [run.name for run in ci.runs()] == [None, None]
     refused = command(ci, "rename", "#1", "last")
     assert (refused.code, "cannot be the name of a run" in refused.err) == (2, True)
@@ -113,11 +113,14 @@ HEAD = '{"kind": "boardprof.history", "version": 1}\n'
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("{}\n", "line 1: this is not a history that this boardprof reads"),
+        ("{}\n", "line 1: this boardprof cannot read this file as a history"),
         ("\n", "line 1: this is not JSON"),
-        (HEAD + "[1]\n", "line 2: time is missing, or not what it must be"),
+        (HEAD + "[1]\n", "line 2: time is missing, or has the wrong type"),
         (HEAD + json.dumps({**LINE, "time": "now"}) + "\n", "line 2: 'now' is not a time"),
-        (HEAD + json.dumps({**LINE, "failed": 0}) + "\n", "line 2: failed is missing, or not wh"),
+        (
+            HEAD + json.dumps({**LINE, "failed": 0}) + "\n",
+            "line 2: failed is missing, or",
+        ),
         (HEAD + json.dumps({**LINE, "name": "last"}) + "\n", "line 2: 'last' cannot be the name"),
         (HEAD + json.dumps({**LINE, "report": {}}) + "\n", "line 2: "),
         (HEAD + json.dumps(LINE) + "\n" + json.dumps(LINE)[:-1], "line 3: this is not JSON"),
@@ -136,11 +139,11 @@ def test_a_file_that_is_no_export_is_told_with_its_line_and_nothing_is_added(
 
 def test_what_cannot_be_read_is_told(desk: History, ci: History, tmp_path: Path) -> None:
     missing = command(desk, "merge", tmp_path / "no.sqlite")
-    assert (missing.code, "There is no file" in missing.err) == (2, True)
+    assert (missing.code, "does not exist" in missing.err) == (2, True)
     text = tmp_path / "text"
     text.write_text("x" * 5000)
     other = command(desk, "merge", text)
-    assert (other.code, "is no SQLite database" in other.err) == (2, True)
+    assert (other.code, "is not a SQLite database" in other.err) == (2, True)
     assert command(desk, "import", tmp_path / "no").code == 2
     with closing(sqlite3.connect(ci.path)) as file:
         file.execute("UPDATE runs SET report = x'00' WHERE id = 1")

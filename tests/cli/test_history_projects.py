@@ -108,9 +108,9 @@ def test_in_a_repository_a_reference_means_its_own_runs(
 def test_compare_does_not_take_another_projects_run(two: World) -> None:
     found = two.command("ours", "compare", "before")
     assert found.code == 0, found.err
-    assert "Before: #1 (saved as before) " in found.out
+    assert "Before: #1 (saved as before)\n" in found.out
     commit = two.git("ours", "rev-parse", "HEAD")
-    assert f"After:  #2 (branch main, {commit[:8]}) " in found.out
+    assert f"After:  #2 (branch main, {commit[:8]})\n" in found.out
     assert "+10.00 %" in found.out
 
 
@@ -200,7 +200,7 @@ def test_a_project_can_be_named_by_a_setting_or_the_environment(
     assert two.measured("ours", "f.c:twice").project == "iir"
     (two.root / "ours" / "boardprof.toml").write_text("project = 7\n")
     refused = two.command("ours", "history")
-    assert (refused.code, "project: a text in quotes is needed" in refused.err) == (2, True)
+    assert (refused.code, "project must be a string in quotes" in refused.err) == (2, True)
 
 
 def test_a_run_that_was_started_in_a_project_is_its_own(two: World) -> None:
@@ -236,7 +236,7 @@ def test_a_run_is_not_saved_as_a_branch(two: World) -> None:
         command = ("run", "-q", "-b", "native", "f.c:twice", "x=1", "--save", name)
         refused = two.command(folder, *command)
         assert refused.code == 2
-        assert f"'{name}' is a branch here: a run that is saved as {name} would" in refused.err
+        assert f"'{name}' is a branch here: a run saved as {name} would" in refused.err
         renamed = two.command(folder, "history", "rename", "before", name)
         assert (renamed.code, "is a branch here" in renamed.err) == (2, True)
     assert len(two.history.runs()) == 4
@@ -253,10 +253,11 @@ def test_a_branch_that_is_called_as_a_saved_run_is_never_hidden_silently(two: Wo
     told = "'topic' is ambiguous: #5 was saved as topic, and #6 is the newest clean run of the br"
     assert told in found.err
     assert (
-        "Try: name:topic or branch:topic; `boardprof history rename #5 NAME` ends it" in found.err
+        "Try: name:topic or branch:topic; `boardprof history rename #5 NAME` resolves it"
+        in found.err
     )
     found = two.command("ours", "compare", "name:topic", "branch:topic")
-    assert "Before: #5 (saved as topic) " in found.out
+    assert "Before: #5 (saved as topic)\n" in found.out
     assert "After:  #6 (branch topic, " in found.out
     assert two.command("ours", "history", "unname", "#5").code == 0
     assert two.found("ours", "topic") == 6

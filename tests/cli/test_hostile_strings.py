@@ -65,7 +65,8 @@ def port(folder: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def history(folder: Path) -> dict[str, str]:
-    return {"BOARDPROF_HISTORY": str(folder / "history.sqlite"), "BOARDPROF_WARNINGS": "yes"}
+    file = str(folder / "history.sqlite")
+    return {"BOARDPROF_HISTORY": file, "BOARDPROF_WARNINGS": "yes", "BOARDPROF_TABLE": ""}
 
 
 @pytest.fixture(scope="module")
@@ -83,13 +84,19 @@ def report(folder: Path, port: str, history: dict[str, str]) -> Path:
 COMMANDS: dict[str, list[str]] = {
     "run": [
         "run -b linux -p PORT two --warnings",
+        "run -b linux -p PORT two --table",
         "run -b linux -p PORT all n=3 --stats",
         "run -b DIR/linux DIR/plus.c:two -v",
         "run DIR/odd.o:all",
         "run DIR/odd.o:loses",
         "run -p BUSY two",
     ],
-    "show": ["show REPORT", "show REPORT --stats", "show last --samples --one-column"],
+    "show": [
+        "show REPORT --configuration",
+        "show REPORT --table",
+        "show REPORT --stats",
+        "show last --samples --one-column",
+    ],
     "compare": [
         "compare REPORT last --fail-if instructions>0%",
         "compare REPORT last --markdown -",

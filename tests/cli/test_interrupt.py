@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from tests.cli.command import (
     BOARDPROF,
     FIXTURES,
@@ -137,7 +137,8 @@ def test_ctrl_c_keeps_what_was_measured_and_tells_what_is_missing(
     source, file, said = tmp_path / "saying.c", tmp_path / "report.json", tmp_path / "err"
     source.write_text(SAYING)
     run = [*BOARDPROF, "run", "-b", board, f"{source}:all", *defines, "--console"]
-    command = ["env", "--default-signal=INT", *run, "--timeout", "3600", "--json", str(file)]
+    run += ["--timeout", "3600", "--table", "--json", str(file)]
+    command = ["env", "--default-signal=INT", *run]
     with (
         said.open("w") as err,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True) as process,
@@ -148,7 +149,7 @@ def test_ctrl_c_keeps_what_was_measured_and_tells_what_is_missing(
             out, _ = process.communicate(timeout=10)
         finally:
             process.kill()
-    missing = "what was left when it was interrupted"
+    missing = "the rest, after it was interrupted"
     assert (process.returncode, rows(out)) == (130, ["a_ends"])
     assert f"\nMissing: {missing}\n" in out
     assert json.loads(file.read_text())["boardprof"]["missing"] == [missing]
@@ -186,6 +187,25 @@ def test_ctrl_c_while_modules_are_loaded_ends_with_130_and_no_traceback(
             assert "".join(said).strip() == "interrupted"
         finally:
             process.kill()
+
+
+IN_A_CLASS = """
+import signal, sys
+from boardprof.cli import commands, main
+
+class Field:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGINT)
+
+commands.run_command = lambda arguments: type("Made", (), {"field": Field()})
+sys.exit(main([]))
+"""
+
+
+def test_ctrl_c_while_a_class_is_made_ends_with_130_and_no_traceback() -> None:
+    command = ["env", "--default-signal=INT", sys.executable, "-c", IN_A_CLASS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 UNRAISABLE = """

@@ -60,8 +60,8 @@ def test_an_emulated_board_takes_two_samples_after_one_warm_up_call(loops: str) 
     assert rounds(done.out) == ("1", "2", "5")
     assert "note: loops on qemu-rv32: a call takes " in done.err
     assert (
-        " s of wall time, so there are 2 samples after 1 call to warm up, instead of 10 after 10; "
-        "--repeat and --warmup say otherwise\n"
+        " s of wall time, so the run takes 2 samples after 1 warm-up call, instead of 10 after 10; "
+        "--repeat and --warmup override this\n"
     ) in done.err
 
 
@@ -81,7 +81,7 @@ def test_another_board_takes_as_many_as_a_rank_test_can_judge(sleeps: str, tmp_p
     file = tmp_path / "report.json"
     done = boardprof("run", "-b", "native", sleeps, "--json", file)
     assert (done.code, rounds(done.out)) == (0, ("1", "5", "8"))
-    assert "so there are 5 samples after 1 call to warm up, instead of 10 after 10" in done.err
+    assert "so the run takes 5 samples after 1 warm-up call, instead of 10 after 10" in done.err
     # The smallest p of five a side: 2 of 252 arrangements.
     same = boardprof("compare", file, file)
     assert (same.code, "few samples" in same.out + same.err) == (0, False)

@@ -136,7 +136,7 @@ def test_the_first_failure_decides_the_exit_code() -> None:
     checks = f"{SCALARS}:take_i8"  # whose check wants another value: exit code 6
     done = boardprof("run", checks, "value=1", *FAST, "--sweep", "-O1|-fno-such-thing")
     assert (done.code, done.out) == (6, "")
-    assert "error: With -O1: take_i8 ran, but its check says" in done.err
+    assert "error: With -O1: take_i8 ran, but its check function says" in done.err
     assert "error: With -O2 -fno-such-thing: " in done.err
 
 
@@ -149,11 +149,14 @@ def test_a_mistake_of_the_user_is_told_once_and_not_for_each_setting() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([FIR, "--sweep", ""], "The sweep names no setting."),
+        ([FIR, "--sweep", ""], "The sweep has no settings."),
         ([FIR, "--sweep", "-O3|-Os|-O3"], "The sweep has -O3 twice."),
         ([FIR, "--sweep", "O2|O3"], "'O2' in the sweep is not a compiler flag."),
-        (["fir_q15", "--sweep", "-O2|-O3"], "A sweep builds the functions, and there is no PATH."),
-        ([FIR, "-p", "/dev/ttyNONE7", "--sweep", "-O2|-O3"], "Each setting of a sweep is firmware"),
+        (["fir_q15", "--sweep", "-O2|-O3"], "--sweep compiles the functions, so it needs a PATH."),
+        (
+            [FIR, "-p", "/dev/ttyNONE7", "--sweep", "-O2|-O3"],
+            "Each setting of --sweep needs its own firmware",
+        ),
     ],
 )
 def test_a_sweep_that_cannot_be_is_refused(arguments: list[str], message: str) -> None:
@@ -167,7 +170,7 @@ def test_a_sweep_over_compiled_code_alone_is_refused(tmp_path: Path) -> None:
     subprocess.run(["gcc", "-g", "-c", FIR_FILE, "-o", made], check=True, timeout=60)
     done = boardprof("run", f"{made}:fir_q15", *FAST, "--sweep", "-O0|-O3")
     assert (done.code, done.out) == (2, "")
-    assert f"error: A sweep compiles the functions, and {made}:fir_q15 has only" in done.err
+    assert f"error: --sweep compiles the functions, but {made}:fir_q15 has only" in done.err
 
 
 def test_show_prints_the_same_table_and_the_other_one_when_asked(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_ticks_of_a_board_that_counts_nanoseconds_are_told_as_what_it_has() -> N
     done = boardprof("run", "-b", "linux", target, "value=255", "--metrics", "ticks")
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "error: linux has no ticks: what its clock counts is duration_time.\nTry: duration_time\n"
+        "error: linux has no ticks: its clock counts duration_time.\nTry: duration_time\n"
     )
 
 
@@ -90,7 +90,9 @@ def unsupported_of(done: Outcome, board: str) -> str:
 def test_a_metric_that_one_board_lacks_is_unsupported_there() -> None:
     done = boardprof(*TWO, "--metrics", "ticks,instructions")
     assert (done.code, done.err) == (0, "")
-    assert "instructions (it has no metric of that name)" in unsupported_of(done, "qemu-cortex-m3")
+    assert "instructions (it has no metric with that name)" in unsupported_of(
+        done, "qemu-cortex-m3"
+    )
     assert "instructions" not in unsupported_of(done, "qemu-rv32").replace("counts instruct", "")
 
 
@@ -99,19 +101,19 @@ def test_a_metric_that_no_board_has_is_an_error_and_the_others_are_measured() ->
     assert done.code == 2
     assert "error: qemu-rv32 has no metric 'tocks'; did you mean 'ticks'?" in done.err
     assert "error: qemu-cortex-m3 has no metric 'tocks'" in done.err
-    assert "tocks (it has no metric of that name)" in unsupported_of(done, "qemu-rv32")
+    assert "tocks (it has no metric with that name)" in unsupported_of(done, "qemu-rv32")
 
 
 def test_a_board_that_has_none_of_the_metrics_is_left_out_with_a_note() -> None:
     done = boardprof(*TWO, "--metrics", "instructions")
     assert done.code == 0
     assert done.err == (
-        "note: not measured on qemu-cortex-m3, which has none of the metrics: instructions: "
-        "it has no metric of that name\n"
+        "note: qemu-cortex-m3 was not measured, because it has none of the metrics: instructions: "
+        "it has no metric with that name\n"
     )
     assert (
         "\nMissing: all of qemu-cortex-m3, which has none of the metrics (instructions: "
-        "it has no metric of that name)\n" in done.out
+        "it has no metric with that name)\n" in done.out
     )
 
 

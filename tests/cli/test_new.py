@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards.board_file import load_board
-from boardprof.boards.finding import find_boards
+from boardprof.boards.board_lookup import find_boards
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import decode_samples
 from boardprof.errors import DecodeError, UnknownNameError, UsageError
-from boardprof.run.new_board import MARK, new_board
-from boardprof.run.new_collector import new_collector
-from boardprof.run.stored_layouts import load_schemas
+from boardprof.scaffold.new_board import MARK, new_board
+from boardprof.scaffold.new_collector import new_collector
+from boardprof.stored.layouts import load_schemas
 from tests.cli.command import boardprof, rows
 from tests.support import AGENT, WARNINGS, requires_compiler, requires_tool
 
@@ -85,11 +85,11 @@ def test_a_board_in_a_folder_is_named_by_its_path(
 @pytest.mark.parametrize(
     ("name", "like", "message"),
     [
-        ("native", "linux", "There is a board 'native' already."),
+        ("native", "linux", "A board 'native' already exists."),
         ("lab-board", "linx", "There is no board 'linx'; did you mean 'linux'?"),
-        ("my board", "linux", "a board's name is of letters"),
-        ("../x", "linux", "a board's name is of letters"),
-        ("taken", "linux", "taken is there already."),
+        ("my board", "linux", "a board's name may have only letters"),
+        ("../x", "linux", "a board's name may have only letters"),
+        ("taken", "linux", "taken already exists."),
     ],
 )
 def test_what_cannot_be_a_new_board_is_told(
@@ -138,7 +138,7 @@ def test_a_new_collector_in_a_boards_folder_counts_at_once(tmp_path: Path, squar
     folder = new_board("lab-board", "linux", tmp_path)
     done = boardprof("new", "collector", "lab_power", folder)
     assert (done.code, done.err) == (0, "")
-    assert 'add "bp_lab_power.c" to build.sources (which are ["port.c"] unless' in done.out
+    assert 'add "bp_lab_power.c" to build.sources (default: ["port.c"])' in done.out
     file = folder / "board.toml"
     names = ", ".join(f'"{name}"' for name in load_board(folder).build.collectors)
     text = file.read_text()
@@ -226,16 +226,16 @@ def test_a_boards_collector_has_its_vectors_where_the_tests_look_for_them(tmp_pa
     assert folder / "vectors" / "lab_power.json" in made.files
     with pytest.raises(UsageError) as caught:
         new_collector("other", folder)
-    assert str(caught.value) == f"{folder / 'schema.py'} is there already.\nTry: add to it"
+    assert str(caught.value) == f"{folder / 'schema.py'} already exists.\nTry: add to it"
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("ticks", "There is a collector 'ticks' already."),
-        ("Lab", "'Lab' is no collector's name"),
-        ("lab-power", "'lab-power' is no collector's name"),
-        ("there", "there.py is there already."),
+        ("ticks", "A collector 'ticks' already exists."),
+        ("Lab", "'Lab' is not a valid collector name"),
+        ("lab-power", "'lab-power' is not a valid collector name"),
+        ("there", "there.py already exists."),
     ],
 )
 def test_what_cannot_be_a_new_collector_is_told(tmp_path: Path, name: str, message: str) -> None:

@@ -83,15 +83,15 @@ def test_all_of_a_file_leaves_out_what_cannot_be_called_and_says_why() -> None:
     done = boardprof("run", f"{SCALARS}:all", "--repeat", "2")
     assert (done.code, rows(done.out)) == (0, ["count_calls"])
     reason = "its parameter 'values' is a pointer to a pointer"
-    assert f"note: sum_of is left out: {reason}\n" in done.err
-    assert "note: take_i8 is left out: it takes (value: i8) -> i8; value is missing\n" in done.err
+    assert f"note: sum_of is skipped: {reason}\n" in done.err
+    assert "note: take_i8 is skipped: it takes (value: i8) -> i8; value is missing\n" in done.err
 
 
 def test_all_with_arguments_takes_the_functions_that_want_just_these() -> None:
     done = boardprof("run", f"{SCALARS}:all", "value=1", "--repeat", "1", "--warmup", "0")
     # Their checks want other values. That of take_bool wants true, which 1 is.
     assert (done.code, rows(done.out)) == (6, ["take_bool"])
-    assert "note: count_calls is left out: it takes () -> u32\n" in done.err
+    assert "note: count_calls is skipped: it takes () -> u32\n" in done.err
 
 
 def test_a_function_with_a_pointer_to_pointers_is_refused_by_its_name() -> None:
@@ -112,9 +112,9 @@ def test_an_unknown_function_is_refused_with_the_nearest_and_the_list() -> None:
     [
         (str(SCALARS), f"Try: {SCALARS}:FUNCTION or {SCALARS}:all"),
         (f"{SCALARS}:", "names no function"),
-        ("", "The target is empty: it names no function.\nTry: PATH:FUNCTION or PATH:all\n"),
+        ("", "The target is empty: give a function.\nTry: PATH:FUNCTION or PATH:all\n"),
         ("fir", "There is no function 'fir' on native."),
-        ("nowhere.c:fir", "There is no file or folder nowhere.c."),
+        ("nowhere.c:fir", "The file or folder nowhere.c does not exist."),
         (f"{FIXTURES.parent}:fir", "has no C, C++ or assembler files"),
     ],
 )
@@ -148,7 +148,10 @@ def test_a_value_of_each_type_reaches_the_function(function: str, value: str) ->
 def test_another_value_is_noticed_by_the_check() -> None:
     done = boardprof("run", f"{SCALARS}:take_i8", "value=-127", "--repeat", "1")
     assert (done.code, done.out) == (6, "")
-    assert "take_i8 ran, but its check says that the result is wrong (it returned 1)" in done.err
+    assert (
+        "take_i8 ran, but its check function says that the result is wrong (it returned 1)"
+        in done.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +190,7 @@ def test_wrong_arguments_are_told_before_anything_is_linked(
 def test_an_image_that_is_none_is_told_before_anything_starts(tmp_path: Path) -> None:
     image = tmp_path / "fw.elf"
     image.write_bytes(b"# Not a program")
-    message = f"{image} is no firmware image: it is no ELF file.\nTry: give what the linker"
+    message = f"{image} is not a firmware image in the ELF format.\nTry: give the linker"
     assert refused(boardprof("run", "-b", "linux", "--image", image, "fir"), message)
 
 
@@ -283,7 +286,7 @@ def test_a_full_disk_loses_the_file_and_not_the_table() -> None:
     assert (done.code, rows(done.out)) == (8, ["count_calls"])
     assert done.err == (
         "error: /dev/full cannot be written: No space left on device.\n"
-        "Try: make room, or write to another disk\n"
+        "Try: free some space, or write to another disk\n"
     )
 
 
@@ -346,7 +349,9 @@ def test_a_board_that_is_named_twice_is_measured_once(tmp_path: Path) -> None:
 def test_a_failing_check_does_not_take_the_others_rows_with_it() -> None:
     done = boardprof("run", f"{FAULTY}:all")
     assert (done.code, sorted(rows(done.out))) == (6, ["a_right", "c_right"])
-    assert done.err.startswith("error: b_wrong ran, but its check says that the result is wrong")
+    assert done.err.startswith(
+        "error: b_wrong ran, but its check function says that the result is wrong"
+    )
     assert "(it returned -3)" in done.err
 
 

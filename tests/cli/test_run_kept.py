@@ -20,7 +20,7 @@ def test_a_report_without_one_function_names_it_in_the_table_and_in_the_json(
     done = boardprof("run", *FAST, f"{FAULTY}:all", "--json", file)
     assert (done.code, sorted(rows(done.out))) == (6, ["a_right", "c_right"])
     [missing] = json.loads(file.read_text())["boardprof"]["missing"]
-    assert missing.startswith("b_wrong ran, but its check says")
+    assert missing.startswith("b_wrong ran, but its check function says")
     assert f"\nMissing: {missing}\n" in done.out
     whole = boardprof("run", *FAST, f"{FAULTY}:a_right", "--json", file)
     assert "Missing" not in whole.out
@@ -36,7 +36,7 @@ def test_a_run_is_kept_in_the_history_under_its_name_and_is_shown_from_there(
     done = boardprof("run", *FAST, target, "--save", "before", environment=environment)
     assert (done.code, done.err) == (
         0,
-        f"note: {path} was not there: a new history begins with this run\n",
+        f"note: {path} did not exist: a new history starts with this run\n",
     )
     again = boardprof("run", *FAST, target, environment=environment)
     assert (again.code, again.err) == (0, "")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.run.measuring import Listener
+from boardprof.run.measure_plan import Listener
 from boardprof.run.plan import Plan
 from boardprof.run.runner import run_plan
 

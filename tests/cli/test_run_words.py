@@ -15,7 +15,7 @@ from tests.cli.command import boardprof
 def test_a_comma_alone_names_no_board() -> None:
     done = boardprof("run", "-b", ",", "nothing.c:f")
     assert done.code == 2
-    assert "-b names no board" in done.err
+    assert "-b needs the name of a board" in done.err
 
 
 def test_what_a_function_prints_in_this_process_is_not_in_the_json(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_static_function_that_nothing_calls_is_told_with_what_keeps_it(
     (tmp_path / "both").mkdir()
     for name in ("a.c", "b.c"):
         (tmp_path / "both" / name).write_text("static int f(int x) { return x; }\n")
-    why = "is static or inlined: nothing outside of its file can call it."
+    why = "is static or inlined, so nothing outside its file can call it."
     for target, message in (
         ("s.c:f", f"f in s.c {why}\nTry: --keep f compiles it out of line"),
         ("t.c:g", f"g in t.c {why}\nTry: --keep g compiles it out of line"),
@@ -106,7 +106,7 @@ def test_an_inlined_function_that_nothing_could_keep_is_told_another_way(
     )
     for source in ("s.c", "t.cpp"):
         assert boardprof("run", f"{source}:f", "x=1").err.endswith(
-            f"error: f in {source} is static or inlined: nothing outside of its file can call it.\n"
+            f"error: f in {source} is static or inlined, so nothing outside its file can call it.\n"
             f"Try: call f in {source} from a function of your own there\n"
         ), source
 
@@ -116,14 +116,14 @@ def test_main_alone_is_told_as_why_there_is_nothing_to_measure(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m.c").write_text("int main(void) { return 3; }\n")
-    hint = "Try: put what main does into a function of another name\n"
+    hint = "Try: move the code of main into a function with another name\n"
     assert boardprof("run", "m.c:all").err.endswith(
-        "error: There is nothing to measure in m.c: main makes way for the firmware's, and no "
+        "error: There is nothing to measure in m.c: the firmware's main replaces main, and no "
         f"other function can be called.\n{hint}"
     )
     assert boardprof("run", "m.c:main").err.endswith(
-        "error: main in m.c cannot be measured: it makes way for the firmware's.\n"
-        "Try: put what it does into a function of another name\n"
+        "error: main in m.c cannot be measured: the firmware's main replaces it.\n"
+        "Try: move its code into a function with another name\n"
     )
 
 
@@ -140,9 +140,9 @@ def test_a_path_that_no_compiler_can_tell_of_is_refused(
     done = boardprof("run", "a\nb.c:f", "x=1")
     assert (done.code, done.out) == (2, "")
     assert done.err.endswith(
-        f"a\\nb.c' cannot be compiled: there is a line break in its path.\n{hint}"
+        f"a\\nb.c' cannot be compiled: its path contains a line break.\n{hint}"
     )
     for name in told:
         assert boardprof("run", f"{name}:f", "x=1").code == 0, name
     done = boardprof("run", "c\td.c:f", "x=1", "-I", "in\nc")
-    assert (done.code, done.err.count("there is a line break in its path")) == (2, 1)
+    assert (done.code, done.err.count("its path contains a line break")) == (2, 1)

@@ -159,13 +159,13 @@ def test_a_project_trusts_nobody(tmp_path: Path) -> None:
     (tmp_path / "boardprof.toml").write_text('trusted = ["*"]\n')
     done = in_folder(tmp_path, "boards")
     assert (done.code, done.out) == (2, "")
-    assert "boardprof.toml:1: trusted is no setting." in done.err
+    assert "boardprof.toml:1: trusted is not a setting." in done.err
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("repet = 3\n", "boardprof.toml:1: repet is no setting. Did you mean 'repeat'?"),
+        ("repet = 3\n", "boardprof.toml:1: repet is not a setting. Did you mean 'repeat'?"),
         (
             'warmup = 1\nrepeat = "many"\n',
             "boardprof.toml:2: repeat: 'many' is not a valid integer",
@@ -173,28 +173,28 @@ def test_a_project_trusts_nobody(tmp_path: Path) -> None:
         ("repeat = 7.5\n", "boardprof.toml:1: repeat: '7.5' is not a valid integer"),
         (
             'json = "x.json"\n',
-            "boardprof.toml:1: json is of one call alone, and no setting.\n"
+            "boardprof.toml:1: json applies to a single command and cannot be a setting.\n"
             "Try: boardprof COMMAND --json",
         ),
         ('alpha = "x"\n', "boardprof.toml:1: alpha: 'x' is not a valid number."),
         ('repeat = "x"\n', "boardprof.toml:1: repeat: 'x' is not a valid integer.\n"),
         ("repeat = 0\n", "boardprof.toml:1: repeat: 0 is not in the range x>=1."),
-        ("flash = 1\n", "boardprof.toml:1: flash = true or false is needed, not 1."),
-        ("board = 3\n", "boardprof.toml:1: board: a text in quotes is needed, not 3."),
+        ("flash = 1\n", "boardprof.toml:1: flash must be true or false, not 1."),
+        ("board = 3\n", "boardprof.toml:1: board must be a string in quotes, not 3."),
         (
             'repeat = 2\nmetrics = ["ticks", 4]\n',
-            "boardprof.toml:2: metrics: a text in quotes is needed, not 4.",
+            "boardprof.toml:2: metrics must be a string in quotes, not 4.",
         ),
         (
             "[profile.desk]\nwarmup = 1\nrepet = 3\n",
-            "boardprof.toml:3: repet is no setting. Did you mean 'repeat'?",
+            "boardprof.toml:3: repet is not a setting. Did you mean 'repeat'?",
         ),
         ("[repeat]\nn = 1\n", "boardprof.toml:1: repeat cannot be a table."),
         ("repeat = true\n", "boardprof.toml:1: repeat cannot be true."),
         ("repeat = 2020-01-01\n", "boardprof.toml:1: repeat cannot be 2020-01-01."),
-        ("profile = 1\n", "profile is no table"),
-        ("a = " + 9999 * "[", "boardprof.toml is not TOML: maximum recursion depth exceeded"),
-        ("repeat = \n", "boardprof.toml is not TOML: Invalid value (at line 1, column 10)"),
+        ("profile = 1\n", "profile is not a table"),
+        ("a = " + 9999 * "[", "boardprof.toml is not valid TOML: maximum recursion depth exceeded"),
+        ("repeat = \n", "boardprof.toml is not valid TOML: Invalid value (at line 1, column 10)"),
     ],
 )
 def test_a_wrong_setting_is_told_with_its_place(tmp_path: Path, text: str, message: str) -> None:
@@ -214,7 +214,7 @@ def test_a_misspelt_variable_is_an_error_as_in_a_file_with_quiet_too(tmp_path: P
     assert (done.code, done.out, done.err) == (
         2,
         "",
-        "error: BOARDPROF_REPAET in the environment is no setting; did you mean "
+        "error: BOARDPROF_REPAET in the environment is not a setting; did you mean "
         "BOARDPROF_REPEAT?\n",
     )
 
@@ -237,7 +237,7 @@ def test_a_variable_with_the_short_form_of_an_option_is_told_the_long_one(
     assert (done.code, done.out, done.err) == (
         2,
         "",
-        f"error: {name} in the environment is no setting; did you mean {meant}?\n",
+        f"error: {name} in the environment is not a setting; did you mean {meant}?\n",
     )
 
 

@@ -38,7 +38,7 @@ def test_two_forms_at_once_are_none(measured: tuple[Path, str], forms: tuple[str
     assert (done.code, done.out, done.err) == (
         2,
         "",
-        "error: --csv, --json and --stats are three forms.\nTry: one of them\n",
+        "error: --csv, --json and --stats cannot be combined.\nTry: give one of them\n",
     )
 
 
@@ -105,13 +105,13 @@ def test_a_folder_that_no_run_is_named_like_is_told_with_what_lists_runs(tmp_pat
     assert (done.code, done.out, done.err) == (
         2,
         "",
-        f"error: {tmp_path} is a folder, and there is no run of that name.\n"
-        "Try: the file of a Report in it, or `boardprof history`\n",
+        f"error: {tmp_path} is a folder, and there is no run of that name.\nTry: name the file of "
+        "a Report in it, or list the runs with `boardprof history`\n",
     )
 
 
 def test_a_report_that_comes_through_a_pipe_is_shown(measured: tuple[Path, str]) -> None:
-    command = [*BOARDPROF, "show", "/dev/stdin"]
+    command = [*BOARDPROF, "show", "--table", "/dev/stdin"]
     done = subprocess.run(
         command, input=measured[0].read_text(), stdout=subprocess.PIPE, text=True, timeout=60
     )
@@ -170,7 +170,7 @@ def test_a_full_disk_behind_the_output_is_told_in_one_line(measured: tuple[Path,
     assert done.returncode == 8
     assert done.stderr == (
         "error: Standard output cannot be written: No space left on device.\n"
-        "Try: make room, or write to another disk\n"
+        "Try: free some space, or write to another disk\n"
     )
 
 
@@ -189,8 +189,8 @@ def test_rows_that_do_not_say_of_what_or_how_many_calls_are_noted(tmp_path: Path
     assert done.code == 0
     assert done.err.splitlines() == [
         "note: 2 rows have no Name",
-        "note: 1 row has no Count, and so no values per call",
-        "note: 2 rows have a Count below 1, and so no values per call",
+        "note: 1 row has no Count, so values per call cannot be computed",
+        "note: 2 rows have a Count below 1, so values per call cannot be computed",
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 from boardprof import __version__
 from tests.cli.command import BOARDPROF, boardprof
 
-HEAVY = {"cffi", "construct", "elftools", "msgpack", "numpy", "rich", "serial"}
+HEAVY = {"_cffi_backend", "cffi", "construct", "elftools", "msgpack", "numpy", "rich", "serial"}
 
 
 def imported(*arguments: str) -> set[str]:
@@ -33,6 +33,10 @@ def imported(*arguments: str) -> set[str]:
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"], ["boards"]])
 def test_help_and_lists_import_nothing_heavy(arguments: list[str]) -> None:
     assert imported(*arguments) & HEAVY == set()
+
+
+def test_the_version_needs_no_files() -> None:
+    assert imported("--version") & {"pathlib", "shutil", "json", "subprocess"} == set()
 
 
 def test_showing_a_file_imports_neither_numpy_nor_serial(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def report(tmp_path: Path) -> Path:
 
 
 def test_columns_without_room_are_below_each_other_in_style(report: Path) -> None:
-    code, text = on_terminal("show", report, environment={"TERM": "xterm"})
+    code, text = on_terminal("show", report, "--table", environment={"TERM": "xterm"})
     plain = STYLES.sub("", text)
     assert code == 0
     assert "\x1b" not in plain

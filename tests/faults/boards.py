@@ -13,10 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
-from boardprof.arguments.block import Block
+from boardprof.arguments.passing import Block
 from boardprof.board.board import Board
-from boardprof.board.describe import fetch_dictionary
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.board.fetch_dictionary import fetch_dictionary
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.decode.schemas import layouts_for
 from boardprof.errors import BoardTimeoutError
 from boardprof.firmware.builder import build
@@ -243,7 +244,7 @@ class Rig:
         """Go on with another session, which is open."""
         assert session.welcome is not None
         old = self.board
-        self.board = Board(old.spec, session, session.welcome, old.dictionary, old.layouts)
+        self.board = Board(old.spec, session, session.welcome, old.dictionary, old.link.layouts)
 
     def argument(self) -> int:
         """Return the next argument for ``tally``, small and never twice the same in a row."""

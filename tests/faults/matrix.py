@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
-from boardprof.boards.finding import find_boards
+from boardprof.boards.board_lookup import find_boards
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, STEPS, Family, damage
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS, side_faults

@@ -25,8 +25,6 @@ enum { FUZZ_LINE = 1 << 20, FUZZ_MOST_ROUNDS = 100, FUZZ_BATCH = 512 };
 
 fuzz_heard_t fuzz_heard;
 
-static bp_agent_t *fuzz_agent; /* on the heap, so that a byte written behind it is caught */
-
 /* Received by the board and not yet ended by a delimiter. */
 static uint8_t fuzz_pending[1u << 16];
 static size_t fuzz_pending_length;
@@ -151,8 +149,8 @@ static void fuzz_take(fuzz_answers_t *answers) {
             /* What a stream still had may come in front of the answer to a HELLO. */
             bool before = piece.session == fuzz_heard.session &&
                           fuzz_heard.last_sequence - piece.sequence <= 0xffffff;
-            bool now = piece.session == fuzz_agent->session &&
-                       fuzz_agent->last_sequence - piece.sequence <= 0xffffff;
+            bool now = piece.session == bp_agent.session &&
+                       bp_agent.last_sequence - piece.sequence <= 0xffffff;
             answers->foreign |= !before && !now;
             continue;
         }
@@ -167,7 +165,7 @@ static void fuzz_take(fuzz_answers_t *answers) {
 }
 
 static void fuzz_run(void) {
-    for (unsigned polls = 0; bp_poll(fuzz_agent) != 0; polls++) {
+    for (unsigned polls = 0; bp_poll() != 0; polls++) {
         FUZZ_CHECK(polls < FUZZ_LINE); /* it comes to rest */
     }
 }
@@ -255,8 +253,8 @@ static void fuzz_check(const fuzz_piece_t *piece, const fuzz_answers_t *answers,
     } else {
         FUZZ_CHECK(fuzz_said(answers) == 0);
     }
-    FUZZ_CHECK(fuzz_agent->session == fuzz_heard.session &&
-               fuzz_agent->last_sequence == fuzz_heard.last_sequence);
+    FUZZ_CHECK(bp_agent.session == fuzz_heard.session &&
+               bp_agent.last_sequence == fuzz_heard.last_sequence);
 }
 
 /// What the board is sent ///
@@ -267,7 +265,7 @@ static void fuzz_begin(void) {
     test_firmware_reset();
     bp_arena_reset(); /* and with the blocks the channel */
     bp_window_forget(NULL);
-    bp_init(fuzz_agent, &test_firmware);
+    bp_init();
     memset(&fuzz_heard, 0, sizeof fuzz_heard);
     fuzz_pending_length = fuzz_reply_length = 0;
     fuzz_reply_known = true;
@@ -297,9 +295,9 @@ static void fuzz_ask_names(void) {
 }
 
 void fuzz_boot(void) {
-    if (fuzz_agent == NULL) {
-        fuzz_agent = malloc(sizeof *fuzz_agent);
-        FUZZ_CHECK(fuzz_agent != NULL);
+    static bool has_names;
+    if (!has_names) {
+        has_names = true;
         fuzz_begin();
         fuzz_ask_names();
     }
@@ -398,7 +396,7 @@ void fuzz_send_burst(const uint8_t *bytes, size_t length) {
         }
     }
     fuzz_end_batch();
-    fuzz_heard.session = fuzz_agent->session;
-    fuzz_heard.last_sequence = fuzz_agent->last_sequence;
+    fuzz_heard.session = bp_agent.session;
+    fuzz_heard.last_sequence = bp_agent.last_sequence;
     fuzz_reply_known = fuzz_accounts = false;
 }

@@ -9,16 +9,19 @@ import select
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.firmware.builder import build
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
 
 __all__ = ["Change", "FaultyLine", "altered_board", "peer", "running_agent", "same"]
+__all__ += ["unprivileged"]
 
 FIXTURES = Path(__file__).parents[1] / "cli" / "fixtures"
 
@@ -64,6 +67,17 @@ def running_agent(
             yield process, f"socket://{line.removeprefix('listening on ').strip()}"
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def unprivileged(image: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield a copy of an image, and what `subprocess.Popen` needs to run it as a user with limits.
+
+    The kernel does not apply RLIMIT_NPROC to root, so that root becomes "nobody" for it.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)  # others may run what is in it
+        yield Path(shutil.copy(image, folder)), {"user": 65534} if os.getuid() == 0 else {}
 
 
 def altered_board(folder: Path, flag: str) -> BoardSpec:
@@ -147,7 +161,10 @@ class FaultyLine:
                 if self._wake in ready and os.read(self._wake, 1) == b".":
                     return
                 if host in ready:
-                    data = host.recv(65536)
+                    try:
+                        data = host.recv(65536)
+                    except ConnectionResetError:  # it has hung up before it read all
+                        return
                     if not data:
                         return
                     for frame in upward.cut(data):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.firmware.firmware import build
+from boardprof.firmware.build import build
 from tests.support import requires_tool
 
 __all__ = ["LAYERS", "board", "native", "rv32"]

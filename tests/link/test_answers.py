@@ -64,9 +64,9 @@ def test_a_welcome_of_a_later_version_is_read_as_far_as_it_is_known() -> None:
 @pytest.mark.parametrize(
     ("greeting", "kind", "message"),
     [
-        (b"hello", FrameError, "has 5 bytes, 32 are due"),
-        (welcome(mtu_rx=63), FrameError, "of 63 and 256 bytes; an agent has 64 at least"),
-        (welcome(mtu_tx=0), FrameError, "of 256 and 0 bytes; an agent has 64 at least"),
+        (b"hello", FrameError, "has 5 bytes instead of 32"),
+        (welcome(mtu_rx=63), FrameError, "of 63 and 256 bytes; an agent has at least 64"),
+        (welcome(mtu_tx=0), FrameError, "of 256 and 0 bytes; an agent has at least 64"),
         (welcome(version_min=2, version_max=2), ProtocolMismatchError, "speaks protocol 2;"),
         (welcome(version_min=2, version_max=4), ProtocolMismatchError, "speaks protocol 2 to 4;"),
         (welcome(version_min=0, version_max=0), ProtocolMismatchError, "speaks protocol 0;"),
@@ -153,11 +153,16 @@ def test_progress_that_is_none_is_told(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("fields", "kind", "exit_code", "message"),
     [
-        ([2, 5], RpcError, 4, "refused fir: it has no packed function of that id (detail 5)."),
+        ([2, 5], RpcError, 4, "refused fir: it has no packed function with that id (detail 5)."),
         ([5, 1], RpcError, 4, "refused fir: an argument is out of range (detail 1)."),
         ([6, 70, "more"], RpcError, 4, "the reply does not fit the board's buffer (detail 70)."),
         ([99, 1], RpcError, 4, "refused fir: error 99 (detail 1)."),
-        ([13, 7], CheckFailedError, 6, "its check says that the result is wrong (it returned 7)"),
+        (
+            [13, 7],
+            CheckFailedError,
+            6,
+            "its check function says that the result is wrong (it returned 7)",
+        ),
         ([13, 2**32 - 3], CheckFailedError, 6, "(it returned -3)"),
         ([13, 2**31 - 1], CheckFailedError, 6, "(it returned 2147483647)"),
         ([13, 2**31], CheckFailedError, 6, "(it returned -2147483648)"),
@@ -176,7 +181,7 @@ def test_an_error_is_told_by_its_code(
 
 
 def test_a_board_that_has_lost_the_session_without_a_reset_was_taken_over() -> None:
-    with pytest.raises(BusyError, match=r"Another host took the board at socket://.* over\.\nTry"):
+    with pytest.raises(BusyError, match=r"Another host took over the board at socket://.*\.\nTry"):
         called((FrameKind.NO_SESSION, b""))
 
 

@@ -12,12 +12,10 @@ import numpy as np
 import pytest
 
 import boardprof
-from boardprof.arguments.block import Block
-from boardprof.arguments.passing import Keep, Out
+from boardprof.arguments.passing import Block, Keep, Out
 from boardprof.board.board import Board
-from boardprof.board.placement import Placement
 from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import (
     DeviceBoundsError,
@@ -28,6 +26,7 @@ from boardprof.errors import (
     UsageError,
 )
 from boardprof.firmware.builder import build
+from boardprof.measure.placement import Placement
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement, Stack
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
@@ -180,14 +179,14 @@ def test_a_kept_array_goes_from_call_to_call(board: Board) -> None:
     assert measured.result == 2 * calls
     assert measured.kept == ("state",)
     report = assemble([measured])
-    kept = "state of accumulate: not put back between calls"
+    kept = "state of accumulate: not restored between calls"
     assert report.configuration[f"{board.device.name} kept"] == kept
 
 
 def test_a_block_that_the_function_may_write_is_named_as_kept(linux: Board) -> None:
     block = linux.memory.alloc(8)
     report = linux.profile("count_up", block, 2, warmup=0, repeat=2)
-    kept = "x of count_up: not put back between calls"
+    kept = "x of count_up: not restored between calls"
     assert report.configuration["linux kept"] == kept
     assert "linux kept" not in linux.profile("sum_of", block, 2, repeat=1).configuration
     linux.memory.free(block)
@@ -247,7 +246,10 @@ def test_arrays_whose_copies_do_not_fit_are_sent_again(narrow: Board) -> None:
     x, measured = measured_narrow(narrow, 250, warmup=2, repeat=3, number=1)
     assert x.tolist() == [1] * 250
     assert len(measured.samples) == len(measured.windows[0].totals) == 3
-    why = "copies of 1,008 bytes do not fit the arena of 1,008 bytes beside the arrays' 1,008"
+    why = (
+        "copies of 1,008 bytes do not fit into the arena of 1,008 bytes together with the arrays "
+        "(1,008 bytes)"
+    )
     assert measured.sent_again == why
     line = assemble([measured]).configuration["linux sent again"]
     assert line == f"in/out arrays of count_up, before each round, which begins cold: {why}"
@@ -267,7 +269,7 @@ def test_arrays_are_sent_again_where_no_handle_is_left_for_their_copies(linux: B
     x = np.zeros(4, np.int32)
     measured = linux.measure("count_up", x, 4, warmup=1, repeat=2)
     assert x.tolist() == [1] * 4
-    assert "the board has no handle" in measured.sent_again
+    assert "the board has no free handle" in measured.sent_again
     for block in blocks:
         linux.memory.free(block)
     assert all_is_free(linux)
@@ -310,7 +312,7 @@ def test_arrays_larger_than_the_arena_are_refused_before_anything_is_sent(narrow
         "Try: pass smaller arrays, or set arena in [build] config of board.toml"
     )
     block = narrow.memory.alloc(10)
-    with pytest.raises(UsageError, match=r"arena has 1,008 bytes, of which 16 are reserved\."):
+    with pytest.raises(UsageError, match=r"arena has 1,008 bytes \(16 of them are reserved\)\."):
         narrow.functions.count_up(x[:250], 250)
     narrow.memory.free(block)
 
@@ -328,13 +330,13 @@ def test_an_agent_without_arena_takes_no_arrays(tmp_path: Path) -> None:
 def test_a_block_that_is_freed_or_another_boards_is_refused(linux: Board) -> None:
     block = linux.memory.alloc(16)
     linux.memory.free(block)
-    with pytest.raises(UsageError, match="x of sum_of is a block that this board does not hold"):
+    with pytest.raises(UsageError, match="x of sum_of is a block that is not on this board"):
         linux.functions.sum_of(block, 4)
     with started("native") as other:
         foreign = other.memory.alloc(16)
-        with pytest.raises(UsageError, match="it was freed, or it is another board's"):
+        with pytest.raises(UsageError, match="it was freed, or it belongs to another board"):
             linux.functions.sum_of(foreign, 4)
-        with pytest.raises(UsageError, match="does not hold"):
+        with pytest.raises(UsageError, match="is not on this board"):
             other.functions.sum_of(Block(foreign.handle, 16), 4)
 
 
@@ -514,5 +516,5 @@ def test_an_error_is_not_replaced_by_that_of_a_board_that_does_not_free(
 
 
 def test_what_is_no_dict_of_arguments_is_refused(linux: Board) -> None:
-    with pytest.raises(UsageError, match="named=3 is no dict of arguments by name"):
+    with pytest.raises(UsageError, match="named=3 is not a dict of arguments by name"):
         linux.measure("count_up", named=3)  # type: ignore[arg-type]

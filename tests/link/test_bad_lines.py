@@ -16,9 +16,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from boardprof.boards.finding import board_spec
-from boardprof.connection import attach, connect
+from boardprof.board.open_board import attach
+from boardprof.boards.board_lookup import board_spec
+from boardprof.connection import connect
 from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError
+from boardprof.link.no_answer import no_welcome
 from boardprof.transport.tcp import connect_socket, connect_tcp, stream_of
 from tests.cli.command import FIXTURES, boardprof
 from tests.link.peers import FaultyLine, peer, running_agent
@@ -53,7 +55,7 @@ def test_silence_is_5_and_nothing_is_said_to_have_come() -> None:
     error = error_of(saying(b""), waits=True)
     assert type(error) is BoardTimeoutError
     assert error.exit_code == 5
-    assert "did not answer HELLO for 0.4 s.\nTry: check port and baud rate" in str(error)
+    assert "did not answer HELLO for 0.4 s.\nTry: check the port and the baud rate" in str(error)
 
 
 def test_of_an_emulator_that_is_silent_its_command_is_in_doubt_and_no_wire() -> None:
@@ -61,7 +63,7 @@ def test_of_an_emulator_that_is_silent_its_command_is_in_doubt_and_no_wire() -> 
         line = connect_tcp(port, 5.0)
         with pytest.raises(BoardTimeoutError) as caught:
             attach(board_spec("qemu-rv32"), line, hello_s=0.4, is_started=True)
-    assert "Try: see whether launch.command in " in str(caught.value)
+    assert "Try: check that launch.command in " in str(caught.value)
     assert "boards/qemu-rv32/board.toml starts the machine" in str(caught.value)
     assert "baud" not in str(caught.value)
 
@@ -88,9 +90,27 @@ def test_bytes_that_are_no_text_are_4_with_their_number_and_in_hex() -> None:
     error = error_of(saying(b"\xf8\x80\x9c\xe0" + noise))
     assert type(error) is LinkError
     assert error.exit_code == 4
-    assert "204 bytes came from socket://" in str(error)
+    assert "sent 204 bytes in" in str(error)
     assert "but no frame and hardly any text: f8 80 9c e0 " in str(error)
-    assert "Try: give the board's baud rate by --baud" in str(error)
+    assert "Try: set the board's baud rate with --baud" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("heard", "told"),
+    [
+        (b"\xff" * 3, "did not answer HELLO for 2 s."),
+        (b"\xff" * 4, "p sent 4 bytes in 2 s, but no frame and hardly any text: ff ff ff ff."),
+        (b"\xff" * 16, f"hardly any text:{16 * ' ff'}."),
+        (b"\xff" * 17, f"hardly any text:{16 * ' ff'} ...."),
+        (b"a" * 8 + b"\x01" * 4, "did not answer HELLO for 2 s."),
+        (b"a" * 8 + b"\x01" * 5, "p sent 13 bytes in 2 s, but no frame and hardly any text: "),
+        (b"SSH-2.0-" + b"x" * 52, f"an SSH server: it said 'SSH-2.0-{52 * 'x'}'."),
+        (b"SSH-2.0-" + b"x" * 53, f"an SSH server: it said 'SSH-2.0-{52 * 'x'}'."),
+    ],
+)
+def test_of_what_was_heard_as_much_is_shown_as_fits_a_line(heard: bytes, told: str) -> None:
+    error = no_welcome("p", 2.0, heard, naks=0, echoes=False, printed="")
+    assert told in error.message
 
 
 def test_a_stranger_that_never_stops_talking_is_told_in_time() -> None:
@@ -127,7 +147,7 @@ def test_a_known_greeting_is_named_and_4(greeting: bytes, who: str) -> None:
     error = error_of(saying(greeting))
     assert type(error) is LinkError
     assert error.exit_code == 4
-    assert f"is no boardprof agent but {who}: it said " in str(error)
+    assert f"is not a boardprof agent but {who}: it said " in str(error)
 
 
 def test_the_command_names_another_program_on_the_port() -> None:
@@ -135,7 +155,7 @@ def test_the_command_names_another_program_on_the_port() -> None:
         done = boardprof("info", "-b", "linux", "-p", port, "--timeout", "0.4")
     assert (done.code, done.out) == (4, "")
     assert done.err == (
-        f"error: What answers at {port} is no boardprof agent but an SSH server: it said "
+        f"error: {port} is not a boardprof agent but an SSH server: it said "
         "'SSH-2.0-OpenSSH_9.2p1'.\n"
         "Try: forward the agent's own port with ssh -L\n"
     )
@@ -149,7 +169,7 @@ def test_a_line_that_sends_everything_back_is_named_and_4() -> None:
     error = error_of(serve, waits=True)
     assert type(error) is LinkError
     assert error.exit_code == 4
-    assert "sends back what is sent to it, and nothing else came in 0.4 s.\n" in str(error)
+    assert "echoes what is sent to it, and sent nothing else in 0.4 s.\n" in str(error)
     assert "Try: look for a loop-back plug" in str(error)
 
 
@@ -160,7 +180,7 @@ def test_what_a_line_had_brought_before_it_closed_is_shown() -> None:
 
     error = error_of(serve)
     assert type(error) is LinkError
-    assert "is gone: " in str(error)
+    assert "is lost: " in str(error)
     assert "The board's console so far:\n  | panic: no agent here\nTry: " in str(error)
 
 
@@ -173,7 +193,7 @@ def test_a_board_that_hears_only_damage_is_4() -> None:
             return frame[:8] + b"\x01\x01" + frame[10:]
 
         line.change_request(damage)
-        with pytest.raises(LinkError, match="nothing that was sent to it arrived whole") as caught:
+        with pytest.raises(LinkError, match="every frame sent to it") as caught:
             connect("linux", line.port, timeout_s=0.6)
     assert caught.value.exit_code == 4
 
@@ -193,8 +213,8 @@ def test_a_board_that_can_read_no_call_says_so_in_the_message() -> None:
         board.session.timeout_s = 0.6
         with pytest.raises(BoardTimeoutError) as caught:
             board.functions.count_calls()
-    assert re.search(r"for 0\.6 s\. [\d,]+ times it could not read what came\.", str(caught.value))
-    assert "what rx_bytes and mtu of its board.toml say" in str(caught.value)
+    assert re.search(r"for 0\.6 s\. It received [\d,]+ damaged frames\.", str(caught.value))
+    assert "rx_bytes and mtu in board.toml say" in str(caught.value)
 
 
 # -- the line goes away -----------------------------------------------------------------------
@@ -242,7 +262,7 @@ def test_a_cable_that_is_pulled_within_a_call_is_4_at_once() -> None:
         timer = threading.Timer(0.2, unplug)
         timer.start()
         begin = time.monotonic()
-        with pytest.raises(LinkError, match=f"The line {device} is gone: ") as caught:
+        with pytest.raises(LinkError, match=f"The connection to {device} is lost: ") as caught:
             board.functions.b_endless()
         assert time.monotonic() - begin < 5
         assert caught.value.exit_code == 4

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import RpcError, UnknownNameError, UsageError
 from boardprof.firmware.builder import build
@@ -85,9 +85,16 @@ def test_functions_are_listed_and_others_refused_with_the_nearest(linux: Board) 
         _ = linux.functions.taek_u8
     with pytest.raises(UnknownNameError):
         linux.functions["sum_of"]
-    with pytest.raises(UsageError, match="is not a function's name") as caught:
+    with pytest.raises(UsageError, match="is not the name of a function") as caught:
         linux.profile(linux.functions.take_u8, 3)  # type: ignore[arg-type]
-    assert caught.value.hint == 'a text, "take_u8"'
+    assert caught.value.hint == 'give a string, such as "take_u8"'
+
+
+def test_a_function_of_the_agent_can_be_called_and_not_measured(linux: Board) -> None:
+    with pytest.raises(
+        UsageError, match=r"^bp\.describe of linux can be called but not measured\.$"
+    ):
+        linux.measure("bp.describe")
 
 
 def test_an_instance_in_this_process_begins_afresh_each_time() -> None:
@@ -122,17 +129,19 @@ def test_memory_gives_back_what_was_written_in_many_frames(board: Board, frames:
 def test_memory_outside_of_a_block_is_refused(linux: Board) -> None:
     block = linux.memory.alloc(16)
     for size, offset in ((None, 17), (-1, 0), (2, -1), (17, 0)):
-        with pytest.raises(UsageError, match=r"There are no -?\d+ bytes from offset -?\d+ of a"):
+        with pytest.raises(UsageError, match=r"-?\d+ bytes from offset -?\d+ exceed the"):
             linux.memory.read(block, size, offset)
     for offset in (-1, 16, 15):
-        with pytest.raises(UsageError, match=r"There are no 2 bytes from offset -?\d+ of a block"):
+        with pytest.raises(UsageError, match=r"2 bytes from offset -?\d+ exceed the block"):
             linux.memory.write(block, b"ab", offset=offset)
     linux.memory.free(block)
 
 
 def test_a_block_that_cannot_be_is_refused(linux: Board) -> None:
     for size in (0, -1, linux.memory.size + 1):
-        with pytest.raises(UsageError, match=r"does not fit: the board's arena has 8388608 bytes"):
+        with pytest.raises(
+            UsageError, match=r"does not fit into the board's arena of 8388608 bytes"
+        ):
             linux.memory.alloc(size)
 
 
@@ -181,7 +190,7 @@ def test_a_window_that_is_open_or_shut_already_is_told(linux: Board) -> None:
     with pytest.raises(UsageError, match="is not open"):
         window.stop()
     window.start()
-    with pytest.raises(UsageError, match="is open already"):
+    with pytest.raises(UsageError, match="is already open"):
         window.start()
     window.stop()
     with pytest.raises(UnknownNameError, match="no collector 'none'"):
@@ -205,6 +214,15 @@ def test_a_profiled_function_returns_the_metrics_of_one_call(rv32: Board) -> Non
     only = profile_function(rv32, None, ["ticks"], "count_calls")()
     assert "ticks" in only
     assert "instructions" not in only
+
+
+def test_what_the_system_refuses_to_count_has_its_reason_in_the_report(linux: Board) -> None:
+    """Of papi and perf, which come in this order; a machine may refuse nothing."""
+    refused: dict[str, str] = {}
+    for collector in linux.offer.programmable:
+        refused |= collector.by_itself().refused
+    measured = linux.measure("count_calls", warmup=0, repeat=1)
+    assert refused.items() <= measured.device.unsupported.items()
 
 
 def test_what_cannot_be_profiled_is_told(linux: Board, tmp_path: Path) -> None:

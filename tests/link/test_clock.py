@@ -12,10 +12,10 @@ import pytest
 
 from boardprof import connect
 from boardprof.board.board import Board
-from boardprof.board.correlate import ClockProbe
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
+from boardprof.measure.clock_probe import ClockProbe
 from tests.support import requires_tool
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
+from boardprof.doctor.link_test import try_link
 from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
 from boardprof.firmware.flash import check_flashable, flash
-from boardprof.run.link_test import try_link
 from tests.support import requires_compiler
 
 PORT = """
@@ -113,7 +113,7 @@ def test_what_is_built_opens_at_a_port_as_the_real_board(tmp_path: Path) -> None
 
 def test_a_board_that_is_started_has_no_baud_rate(tmp_path: Path) -> None:
     spec = copy_of_linux(tmp_path)
-    with pytest.raises(UsageError, match="linux is started here, and its line has no use for a b"):
+    with pytest.raises(UsageError, match="linux is started on this machine and does not use a b"):
         connect(spec, baud=57600)
 
 

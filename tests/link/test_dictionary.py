@@ -17,8 +17,8 @@ from typing import Any
 import msgpack
 import pytest
 
-from boardprof.board import describe
-from boardprof.board.describe import fetch_dictionary
+from boardprof.board import fetch_dictionary as describe
+from boardprof.board.fetch_dictionary import fetch_dictionary
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo, FunctionInfo, parse_dictionary
 from boardprof.errors import BoardTimeoutError, FrameError, LinkError, UnknownNameError
 from boardprof.link.session import Session, Welcome
@@ -109,6 +109,13 @@ def test_what_is_no_dictionary_is_told(content: bytes) -> None:
         parse_dictionary(content)
 
 
+@pytest.mark.parametrize(("bits", "is_read"), [(0, False), (1, True), (64, True), (65, False)])
+def test_a_counter_has_1_to_64_bits(bits: int, is_read: bool) -> None:
+    content = stored([FIRMWARE], [], [COLLECTORS[1]], [["ticks", "mtime", bits, 0, 0, False, 0, 0]])
+    with contextlib.nullcontext() if is_read else pytest.raises(LinkError, match=f"{bits} is not"):
+        assert parse_dictionary(content).collector("clock").counters[0].bits == bits
+
+
 # -- how it is fetched ------------------------------------------------------------------------
 
 
@@ -158,7 +165,7 @@ def test_another_hash_is_asked_again(
     kept.rename(kept.with_name(kept.name.replace(f"{old:08x}", f"{new:08x}")))
     asked = calls(line)
     with pytest.raises(
-        FrameError, match=r"does not match its hash: 0x[0-9a-f]{8}, WELCOME said 0x"
+        FrameError, match=r"does not match its hash: it is 0x[0-9a-f]{8}, WELCOME said 0x"
     ):
         fetch_dictionary(opened, tmp_path)
     assert calls(line) == 2 * asked
@@ -231,7 +238,7 @@ def test_a_dictionary_without_an_end_is_given_up_after_1_mib() -> None:
         asked.append(body)
         return [(FrameKind.RESULT, large)]
 
-    message = r"has no end: more than 1,048,576 bytes\."
+    message = r"is too long: more than 1,048,576 bytes\."
     with session_with(answer) as opened, pytest.raises(FrameError, match=message):
         fetch_dictionary(opened, None)
     assert len(asked) == 105
@@ -254,7 +261,7 @@ def test_a_dictionary_that_comes_slowly_for_ever_is_given_up(
 ) -> None:
     monkeypatch.setattr(describe, "_WHOLE_S", 0.5)
     began_s = time.monotonic()
-    message = "had not said within 0.5 s what it offers: "
+    message = "did not send its dictionary within 0.5 s: "
     with session_with(answer) as opened, pytest.raises(BoardTimeoutError, match=message):
         fetch_dictionary(opened, None)
     assert time.monotonic() - began_s < 10

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
-from boardprof.connection import attach
+from boardprof.board.open_board import attach
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import BusyError, LinkError
 from boardprof.transport.faults import (
     ALL_FAULTS,
@@ -208,7 +208,7 @@ def test_a_cut_line_is_gone_for_good(ends: tuple[socket.socket, socket.socket]) 
     host, board = ends
     line = FaultyTransport(stream_of(host, "here"), Faults([Planned(Way.TO_BOARD, 2, Cut(3))]))
     line.write(A, 1.0)
-    with pytest.raises(LinkError, match="The line here is gone: the plan of faults has cut it"):
+    with pytest.raises(LinkError, match="The connection to here is lost: the fault plan cut it"):
         line.write(B, 1.0)
     assert board.recv(5) + board.recv(100) == A + B[:3]
     assert board.recv(1) == b""
@@ -266,7 +266,7 @@ def test_why_a_session_is_lost_is_told_also_by_an_answer_that_is_late() -> None:
                 faults.add(Way.TO_HOST, Delay(0.5), kind=FrameKind.WELCOME, later=1 + number)
             begin = encode_frame(Frame(FrameKind.HELLO, other, 0, HELLO.struct.build(hello)))
             inner.write(begin, 5.0)
-            with pytest.raises(BusyError, match="Another host took the board"):
+            with pytest.raises(BusyError, match="Another host took over the board"):
                 board.functions.count_calls()
     assert len(faults.log) > 1
 

@@ -44,6 +44,6 @@ def test_a_forked_process_is_refused_and_leaves_the_board_to_its_parent(
     )
     told, parent = ran.stdout.splitlines()
     assert told.startswith(
-        "child: add was called in another process than the one that connected to "
+        "child: add was called in a different process from the one that connected to "
     )
     assert (parent, ran.stderr, ran.returncode) == ("parent: 3 7", "", 0)

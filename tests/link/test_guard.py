@@ -10,10 +10,12 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.board.info import board_info, info_text
-from boardprof.boards.board_file import BoardSpec, ClockSpec
-from boardprof.boards.finding import board_spec
+from boardprof.board.open_board import guard_calls
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
+from boardprof.boards.clock import ClockSpec
 from boardprof.boards.guard import GuardSpec
-from boardprof.connection import connect, guard_calls
+from boardprof.connection import connect
 from boardprof.errors import DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build
 from tests.cli.command import FIXTURES, agent
@@ -76,9 +78,7 @@ def test_a_board_without_guard_is_given_up_after_the_silence_that_was_asked_for(
     with connect(unguarded()) as board:
         assert board.session.timeout_s == 30.0
         facts = board_info(board)
-        assert {fault["not_caught"] for fault in facts["faults"]} == {
-            "its agent does not guard calls"
-        }
+        assert {fault["not_caught"] for fault in facts["faults"]} == {"its agent has no guard"}
     with connect(unguarded(), timeout_s=2.5) as board:
         assert board.session.timeout_s == 2.5
     with connect(unguarded(), timeout_s=2.5, wall_timeout_s=1.5) as board:
@@ -92,7 +92,7 @@ def test_an_agent_that_was_built_without_guard_is_not_said_to_have_one() -> None
         facts = board_info(board)
     assert facts["faults"][0] == {
         "cause": "bad-address",
-        "not_caught": "its agent does not guard calls",
+        "not_caught": "its agent has no guard",
     }
 
 
@@ -134,9 +134,14 @@ def test_a_limit_shorter_than_a_start_does_not_keep_a_board_from_starting() -> N
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0, float("nan"), float("inf"), 1e7])
 def test_a_time_out_that_is_none_is_a_mistake(timeout_s: float) -> None:
-    with pytest.raises(UsageError, match=r"timeout_s=.* is out of range: above 0, to 1,000,000\."):
+    with pytest.raises(
+        UsageError,
+        match=r"timeout_s=.* is out of range: it must be above 0 and at most 1,000,000\.",
+    ):
         connect("native", timeout_s=timeout_s)
-    with pytest.raises(UsageError, match=r"wall_timeout_s=.* is out of range: above 0, to 1,000"):
+    with pytest.raises(
+        UsageError, match=r"wall_timeout_s=.* is out of range: it must be above 0 and at most 1,000"
+    ):
         connect("native", wall_timeout_s=timeout_s)
 
 

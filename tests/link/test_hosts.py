@@ -13,14 +13,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import BoardError, BoardTimeoutError, BusyError, DeviceResetError
-from boardprof.link.claim import make_claim, owner_name
+from boardprof.firmware.builder import build
+from boardprof.link.handshake import make_claim, owner_name
 from boardprof.link.session import Session
 from boardprof.transport.tcp import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
@@ -36,8 +38,8 @@ from tests.cli.command import (
     offspring,
     wait_until,
 )
-from tests.link.peers import FaultyLine, altered_board, running_agent
-from tests.support import awake
+from tests.link.peers import FaultyLine, altered_board, running_agent, unprivileged
+from tests.support import awake, requires_tool
 
 HOSTS = Path(__file__).parent / "fixtures" / "hosts.c"
 RING = Path(__file__).parent / "fixtures" / "ring.c"
@@ -194,7 +196,7 @@ def test_a_takeover_ends_the_other_hosts_session_and_tells_it_by_whom(port: str)
                 old.functions.rest(0)
             assert caught.value.exit_code == 3
             assert str(caught.value) == (
-                f"Another host took the board at {port} over: {caught.value.owner}.\n"
+                f"Another host took over the board at {port}: {caught.value.owner}.\n"
                 "Try: connect again when it is free, or take it back with --takeover"
             )
             assert caught.value.owner.endswith(f" (pid {os.getpid()})")
@@ -251,7 +253,7 @@ def test_a_takeover_by_the_command(port: str) -> None:
     with connect("linux", port) as old:
         done = boardprof("info", "-b", "linux", "-p", port, "--takeover")
         assert done.code == 0, done.err
-        with pytest.raises(BusyError, match=r"took the board at .* over: .* \(pid \d+\)\."):
+        with pytest.raises(BusyError, match=r"took over the board at .*: .* \(pid \d+\)\."):
             old.functions.rest(0)
 
 
@@ -310,9 +312,9 @@ def test_a_killed_hosts_successor_on_a_serial_port_is_told_that_the_board_may_be
         assert f"The board at {port} did not answer HELLO for 0.5 s.\n" in str(caught.value)
         assert caught.value.hint is not None
         assert (
-            "If a host was ended within a call, the board may be at it still" in caught.value.hint
+            "If a host died during a call, the board may still be running it" in caught.value.hint
         )
-        assert caught.value.hint.endswith("after that host's --timeout, 10 s unless it gave one")
+        assert caught.value.hint.endswith("after that host's --timeout (10 s by default)")
         assert boardprof("info", "-b", "linux", "-p", port, "--timeout", "30").code == 0
 
 
@@ -428,6 +430,72 @@ def test_a_doorman_ends_with_its_agent_when_poll_fails_and_rests_until_then() ->
         wait_until(lambda: ended(doorman), "the doorman has ended", 5.0)
 
 
+def test_a_host_waits_while_a_doorman_has_no_descriptor_for_it_and_is_let_in_later() -> None:
+    # Descriptors 0 to 3 are in use: accept(2) fails with EMFILE and leaves the host in the queue.
+    with running_agent(HOSTS) as (process, port):
+        wait_until(lambda: offspring(process.pid) != [], "the doorman has begun")
+        (doorman,) = offspring(process.pid)
+        before = resource.prlimit(doorman, resource.RLIMIT_NOFILE)
+        resource.prlimit(doorman, resource.RLIMIT_NOFILE, (4, before[1]))
+        with raw(port) as line:
+            line.sendall(hello())
+            line.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                line.recv(1)
+            assert cpu_seconds(doorman) <= 0.05
+            resource.prlimit(doorman, resource.RLIMIT_NOFILE, before)
+            line.settimeout(10.0)
+            assert frames(line)[0].kind == FrameKind.WELCOME
+
+
+def test_hosts_that_no_busy_agent_can_be_told_of_are_hung_up_on_and_later_ones_are_served() -> None:
+    """Each takeover is a message to the agent; while it rests, they fill the socket's buffer."""
+    fields = {"magic": HELLO_MAGIC, "mtu": 65535, "nonce": 1, "version_min": 1, "version_max": 1}
+    claim = HELLO.struct.build(fields) + b"\1" + bytes(32)
+    with running_agent(HOSTS) as (process, port), ExitStack() as stack:
+        with connect("linux", port) as board:
+            assert board.functions.rest(0) == 0
+            process.send_signal(signal.SIGSTOP)
+            hung_up = 0
+            for session in range(100, 400):  # 212,992 bytes of buffer hold about 45
+                line = stack.enter_context(raw(port))
+                line.sendall(encode_frame(Frame(FrameKind.HELLO, session, 0, claim)) + b"x" * 4000)
+                line.settimeout(0.02)
+                with suppress(TimeoutError):
+                    assert line.recv(1) == b""
+                    hung_up += 1
+                    break
+            process.send_signal(signal.SIGCONT)
+            assert hung_up == 1
+        with connect("linux", port, takeover=True) as board:
+            assert board.functions.rest(1) == 1
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        # stdin, stdout, stderr and the listener are 4: the two ends of a pair are too many.
+        ("--nofile=4:", "Too many open files"),
+        ("--nproc=0", "Resource temporarily unavailable"),
+    ],
+)
+def test_an_agent_that_cannot_have_a_doorman_says_why_and_ends_with_3(
+    limit: str, reason: str
+) -> None:
+    prlimit = requires_tool("prlimit", "util-linux")
+    with unprivileged(build(board_spec("linux"), [HOSTS]).image) as (image, options):
+        done = subprocess.run(
+            [prlimit, limit, str(image), "--listen", "127.0.0.1:0"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+            **options,
+        )
+    assert done.returncode == 3
+    assert done.stderr == f"boardprof: cannot serve 127.0.0.1:0: {reason}\n"
+
+
 def test_the_agents_sockets_wait_so_that_a_round_trip_is_two_system_calls() -> None:
     """Else each wait for a host would be a recv that comes back empty, a poll and a recv."""
     with running_agent(HOSTS) as (process, own), connect("linux", own) as board:
@@ -459,7 +527,7 @@ def test_on_a_line_without_connections_the_host_that_was_ousted_is_told_so() -> 
         other = os.open(port, os.O_RDWR | os.O_NOCTTY)  # a program that heeds no lock
         os.write(other, hello(session=1 + board.session.client.session % 0xFFFF))
         os.close(other)
-        with pytest.raises(BusyError, match=rf"Another host took the board at {port} over\.\n"):
+        with pytest.raises(BusyError, match=rf"Another host took over the board at {port}\.\n"):
             board.functions.rest(0)
 
 
@@ -473,7 +541,7 @@ def test_a_board_that_was_reset_is_asked_why() -> None:
         board.session.client.rtt.floor_s = 5.0  # nothing is asked twice because it took its time
         first.kill()
         line.reconnect(other)  # whose process has just begun
-        with pytest.raises(DeviceResetError, match=r"was reset during rest \(power on\): it no"):
+        with pytest.raises(DeviceResetError, match=r"was reset during rest \(power on\), so this"):
             board.functions.rest(0)
         assert [frame.kind for frame in line.requests[-2:]] == [FrameKind.CALL, FrameKind.HELLO]
 

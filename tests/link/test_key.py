@@ -5,19 +5,23 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import select
+import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 from cffi import FFI
 
 from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.errors import (
     AuthenticationError,
@@ -27,14 +31,23 @@ from boardprof.errors import (
     UsageError,
 )
 from boardprof.firmware.builder import build
-from boardprof.transport.sealed import Opener, SealedTransport, Sealer, derive, read_key, seal
+from boardprof.transport.keyed import Opener, SealedTransport, Sealer, derive, read_key, seal
 from boardprof.transport.tcp import connect_socket, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
-from boardprof_protocol.handshake import HELLO
-from tests.cli.command import boardprof, offspring, wait_until
-from tests.link.peers import altered_board, peer, running_agent
-from tests.support import AGENT, WARNINGS, awake, requires_compiler, run, unhex, vectors
+from boardprof_protocol.handshake import HELLO, WELCOME
+from tests.cli.command import boardprof, ended, offspring, wait_until
+from tests.link.peers import altered_board, peer, running_agent, unprivileged
+from tests.support import (
+    AGENT,
+    WARNINGS,
+    awake,
+    requires_compiler,
+    requires_tool,
+    run,
+    unhex,
+    vectors,
+)
 
 HOSTS = Path(__file__).parent / "fixtures" / "hosts.c"
 KEY = b"a key of more than 16 bytes"
@@ -187,8 +200,16 @@ FAULTY_KEYS = [
     pytest.param(None, 0o600, "cannot be read: No such file", "No such file", id="missing"),
     pytest.param(KEY, 0o640, "can be read by others", "can be read by others", id="group"),
     pytest.param(KEY, 0o604, "can be read by others", "can be read by others", id="world"),
-    pytest.param(b"k" * 15 + b"\n", 0o600, "has 15 bytes; 16 to 1024", "is too short", id="short"),
-    pytest.param(b"k" * 1025, 0o600, "over 1024 bytes; 16 to 1024", "is too long", id="long"),
+    pytest.param(
+        b"k" * 15 + b"\n",
+        0o600,
+        "has 15 bytes; it must have 16 to 1024",
+        "is too short",
+        id="short",
+    ),
+    pytest.param(
+        b"k" * 1025, 0o600, "over 1024 bytes; it must have 16 to 1024", "is too long", id="long"
+    ),
 ]
 
 
@@ -231,7 +252,7 @@ def test_a_short_key_in_the_environment_is_2() -> None:
         for command in (["info", "-p", port], ["agent", "serve"]):
             done = boardprof(*command, "-b", "linux", environment=short)
             assert (done.code, done.out) == (2, "")
-            assert "The key in BOARDPROF_KEY has 5 bytes; 16 to 1024 are allowed." in done.err
+            assert "The key in BOARDPROF_KEY has 5 bytes; it must have 16 to 1024." in done.err
     own = run_agent(key="short")
     assert (own.returncode, own.stdout) == (3, "")
     assert own.stderr == "boardprof: the key in BOARDPROF_KEY is too short: 16 bytes at least\n"
@@ -288,7 +309,7 @@ def test_with_the_key_everything_goes_as_without(tmp_path: Path) -> None:
             with pytest.raises(BusyError, match="is in use by"):
                 connect("linux", port, key_file=key)
             with connect("linux", port, key_file=key, takeover=True) as other:
-                with pytest.raises(BusyError, match=r"took the board at .* over: "):
+                with pytest.raises(BusyError, match=r"took over the board at .*: "):
                     board.functions.rest(0)
                 assert other.functions.rest(1) == 1
         done = boardprof("info", "-b", "linux", "-p", port, "--key-file", key)
@@ -304,7 +325,7 @@ def test_a_host_without_the_key_is_told_that_there_is_one(tmp_path: Path) -> Non
         assert (done.code, done.out) == (3, "")
         assert done.err == (
             f"error: The agent at {port} asks for a key.\n"
-            "Try: --key-file PATH, or BOARDPROF_KEY in the environment\n"
+            "Try: give --key-file PATH, or set BOARDPROF_KEY in the environment\n"
         )
         assert said(process).endswith(" was cut off: it showed no key\n")
 
@@ -316,7 +337,7 @@ def test_a_host_with_another_key_is_refused(tmp_path: Path) -> None:
             connect("linux", port, key_file=key)
         assert caught.value.exit_code == 3
         assert str(caught.value) == (
-            f"The agent at {port} has another key.\n"
+            f"The agent at {port} has a different key.\n"
             "Try: give the key that the agent was started with"
         )
         assert said(process).endswith(" was cut off: its key is another one\n")
@@ -325,7 +346,9 @@ def test_a_host_with_another_key_is_refused(tmp_path: Path) -> None:
 def test_a_key_that_nobody_asks_for_is_told(tmp_path: Path) -> None:
     key = written(tmp_path / "key", KEY)
     with running_agent(HOSTS) as (_, port):
-        with pytest.raises(AuthenticationError, match=rf"The agent at {port} asks for no key: "):
+        with pytest.raises(
+            AuthenticationError, match=rf"The agent at {port} does not ask for a key: "
+        ):
             connect("linux", port, key_file=key, timeout_s=0.5)
         with connect("linux", port) as board:
             assert board.functions.rest(0) == 0
@@ -342,8 +365,8 @@ def test_an_agent_that_asks_for_the_key_and_then_hangs_is_5(tmp_path: Path) -> N
     with peer(hangs) as port, pytest.raises(BoardTimeoutError) as caught:
         connect("linux", port, key_file=key, timeout_s=0.3)
     assert str(caught.value) == (
-        f"The agent at {port} asked for the key, and said nothing more for 0.3 s.\n"
-        "Try: see whether the agent hangs, and connect again"
+        f"The agent at {port} asked for the key, then sent nothing more for 0.3 s.\n"
+        "Try: check whether the agent hangs, and connect again"
     )
 
 
@@ -357,7 +380,7 @@ def test_a_peer_that_speaks_otherwise_is_quoted(tmp_path: Path) -> None:
     with (
         peer(other) as port,
         pytest.raises(
-            LinkError, match=r"no boardprof agent that has a key: it said 'SSH-2\.0-Open"
+            LinkError, match=r"not a boardprof agent with a key: it said 'SSH-2\.0-Open"
         ) as caught,
     ):
         connect("linux", port, key_file=key)
@@ -377,7 +400,7 @@ def test_an_agent_that_does_not_know_the_key_is_found_out(tmp_path: Path, proof:
 
     with (
         peer(impostor) as port,
-        pytest.raises(AuthenticationError, match=rf"Whoever is at {port} does not know the key"),
+        pytest.raises(AuthenticationError, match=rf"The program at {port} does not know the key"),
     ):
         connect("linux", port, key_file=key)
 
@@ -490,7 +513,7 @@ def test_an_attack_ends_the_line_and_is_told_on_the_agents_side(
             connection.sendall(record)
             assert welcomed(line)
         connection.sendall(records[-1])
-        with pytest.raises(LinkError, match=r"The line .* is gone"):
+        with pytest.raises(LinkError, match=r"The connection to .* is lost"):
             emptied(line)
         address = connection.getsockname()
         assert said(process) == (
@@ -519,6 +542,14 @@ def test_what_was_said_to_one_agent_opens_no_other(tmp_path: Path) -> None:
         assert second.recv(4096) == b"boardprof-key-1 refused\n"
         second.close()
         assert said(process).endswith(" was cut off: its key is another one\n")
+
+
+def test_a_response_that_is_not_hexadecimal_shows_no_key(tmp_path: Path) -> None:
+    with keyed_agent(tmp_path) as (process, port), connect_socket(port, 10.0) as line:
+        assert len(line.recv(4096)) == 16 + 32 + 1
+        line.sendall(b"boardprof-key-1 " + b"0" * 31 + b"g " + b"0" * 64 + b"\n")
+        assert line.recv(4096) == b"boardprof-key-1 refused\n"
+        assert said(process).endswith(" was cut off: it showed no key\n")
 
 
 def test_hosts_that_show_no_key_have_no_more_processes_than_may_wait(tmp_path: Path) -> None:
@@ -551,6 +582,175 @@ def test_a_damaged_record_from_the_agent_is_told_by_the_host() -> None:
     with pytest.raises(LinkError) as caught:
         opener.open(bytes(record))
     assert caught.value.exit_code == 4
+
+
+def test_a_host_that_comes_while_the_line_of_the_one_before_is_ending_gets_the_board(
+    tmp_path: Path,
+) -> None:
+    """That end passes through a sealer, which may take 20 ms; this one is held up for 5 ms."""
+    with keyed_agent(tmp_path) as (process, port):
+        doorman = doorman_of(process)
+
+        def gets_the_board(session: int) -> bool:
+            with sealed_line(port) as (_, old):
+                old.write(hello(session), 10.0)
+                assert welcomed(old)
+                sealer = sealer_of(process, [doorman])
+                with sealed_line(port) as (_, new):
+                    os.kill(sealer, signal.SIGSTOP)
+                    old.close()
+                    new.write(hello(session + 1), 10.0)
+                    time.sleep(0.005)
+                    os.kill(sealer, signal.SIGCONT)
+                    found = list(FrameDecoder().feed(new.read(10.0)))
+            wait_until(lambda: offspring(process.pid) == [doorman], "both sealers have ended")
+            return [frame.kind for frame in found] == [FrameKind.WELCOME]
+
+        # On a busy machine a process may not run for 20 ms.
+        assert any(gets_the_board(session) for session in range(10, 30, 2))
+
+
+# -- few resources ----------------------------------------------------------------------------
+
+
+def doorman_of(process: subprocess.Popen[bytes]) -> int:
+    """Return the agent's doorman; nobody is connected yet."""
+    wait_until(lambda: offspring(process.pid) != [], "the doorman has begun")
+    (doorman,) = offspring(process.pid)
+    return doorman
+
+
+def limit(pid: int, what: str, most: int, **options: Any) -> None:
+    """Set a soft limit of a process, by a program that ``options`` may run as its user."""
+    command = [requires_tool("prlimit", "util-linux"), f"--pid={pid}", f"--{what}={most}:"]
+    subprocess.run(command, check=True, timeout=10, **options)
+
+
+def test_a_host_for_whom_no_sealer_can_start_is_hung_up_on_and_the_next_one_is_served() -> None:
+    """Descriptors 0 to 4 are enough for the connection, and not for two more; then no fork()."""
+    image = build(board_spec("linux"), [HOSTS]).image
+    environment = {**os.environ, "BOARDPROF_KEY": KEY.decode()}
+    with (
+        unprivileged(image) as (copy, options),
+        subprocess.Popen([copy], stdout=subprocess.PIPE, env=environment, **options) as process,
+    ):
+        try:
+            address = process.stdout.readline().decode().removeprefix("listening on ").strip()
+            doorman = doorman_of(process)
+            descriptors = os.listdir(f"/proc/{doorman}/fd")
+            for what, kind, most in (
+                ("nofile", resource.RLIMIT_NOFILE, 5),
+                ("nproc", resource.RLIMIT_NPROC, 0),
+            ):
+                limit(doorman, what, most, **options)
+                with connect_socket(f"socket://{address}", 10.0) as line:
+                    assert line.recv(1) == b""
+                assert os.listdir(f"/proc/{doorman}/fd") == descriptors
+                limit(doorman, what, resource.getrlimit(kind)[0], **options)
+                with sealed_line(f"socket://{address}") as (_, sealed):
+                    sealed.write(hello(most + 1), 10.0)
+                    assert welcomed(sealed)
+        finally:
+            process.kill()
+
+
+def sealer_of(process: subprocess.Popen[bytes], others: list[int]) -> int:
+    """Return the process of the newest line."""
+    (sealer,) = set(offspring(process.pid)) - set(others)
+    return sealer
+
+
+def test_a_sealer_whose_poll_fails_ends_with_its_line_and_no_other(tmp_path: Path) -> None:
+    """poll(2) takes no more entries than RLIMIT_NOFILE: two are too many then."""
+    with keyed_agent(tmp_path) as (process, port):
+        doorman = doorman_of(process)
+        with connect_socket(port, 10.0) as fresh:  # before the handshake
+            assert fresh.recv(16) == b"boardprof-key-1 "
+            fresh.settimeout(3.0)  # without a key it would be cut off after 10 s anyway
+            limit(sealer_of(process, [doorman]), "nofile", 1)
+            fresh.sendall(b"b")
+            while fresh.recv(64):
+                pass
+        with sealed_line(port) as (_, line):
+            line.write(hello(7), 10.0)
+            assert welcomed(line)
+            sealer = sealer_of(process, [doorman])
+            limit(sealer, "nofile", 1)
+            line.write(b"\0", 10.0)
+            with pytest.raises(LinkError, match=r"The connection to .* is lost"):
+                emptied(line)
+            wait_until(lambda: ended(sealer), "the sealer has ended")
+        with sealed_line(port) as (_, line):
+            line.write(hello(8), 10.0)
+            assert welcomed(line)
+
+
+def fill(line: SealedTransport, data: bytes) -> None:
+    """Write until nothing has moved for 0.2 s."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        line.write(data, 0.2)
+
+
+def test_a_sealer_ends_when_its_host_is_gone_though_the_board_takes_no_more(
+    tmp_path: Path,
+) -> None:
+    with keyed_agent(tmp_path) as (process, port):
+        doorman = doorman_of(process)
+        with sealed_line(port) as (connection, line):
+            line.write(hello(7), 10.0)
+            assert welcomed(line)
+            sealer = sealer_of(process, [doorman])
+            process.send_signal(signal.SIGSTOP)
+            with pytest.raises(BoardTimeoutError):
+                fill(line, bytes(16384))
+            # SO_LINGER with 0 s: the line is reset, and the board's end stays full.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        wait_until(lambda: ended(sealer), "the sealer has ended", 5.0)
+        process.send_signal(signal.SIGCONT)
+        with sealed_line(port) as (_, line):
+            line.write(hello(8), 10.0)
+            assert welcomed(line)
+
+
+def unread(agents: int, hosts: int) -> int:
+    """Return the bytes from the agent's port that the host's has no room for (proc_net_tcp)."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ends = f"0100007F:{agents:04X}", f"0100007F:{hosts:04X}"
+    (queues,) = (row[4] for row in rows if (row[1], row[2]) == ends)
+    return int(queues.partition(":")[0], 16)
+
+
+def test_a_sealer_gives_a_host_that_reads_nothing_one_second_after_the_board_has_gone(
+    tmp_path: Path,
+) -> None:
+    with keyed_agent(tmp_path) as (process, port):
+        doorman = doorman_of(process)
+        with sealed_line(port) as (connection, line):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            sealer = sealer_of(process, [doorman])
+            line.write(hello(7), 10.0)
+            (welcome,) = FrameDecoder().feed(line.read(10.0))
+            number = WELCOME.struct.parse(welcome.body).last_sequence + 1
+            body = msgpack.packb([2, 60_000])  # bp.alloc
+            line.write(encode_frame(Frame(FrameKind.CALL, 7, number, body)), 10.0)
+            (result,) = FrameDecoder().feed(line.read(10.0))
+            body = msgpack.packb([4, msgpack.unpackb(result.body), 0, 60_000])  # bp.read
+            # Each repetition is answered again, until nobody has room for more.
+            line.write(encode_frame(Frame(FrameKind.CALL, 7, number + 1, body)) * 200, 10.0)
+            ports = connection.getpeername()[1], connection.getsockname()[1]
+            counts = [-1, 0]
+            while len(set(counts[-6:])) > 1:
+                time.sleep(0.05)
+                counts.append(unread(*ports))
+            assert counts[-1] > 1_000_000
+            process.kill()
+            process.wait(10.0)
+            begin = time.monotonic()
+            wait_until(lambda: ended(doorman), "the doorman has ended", 5.0)
+            assert not ended(sealer)
+            wait_until(lambda: ended(sealer), "the sealer has ended", 5.0)
+            assert 0.5 < time.monotonic() - begin < 2.5
 
 
 # -- beyond loopback --------------------------------------------------------------------------

@@ -20,8 +20,8 @@ import pytest
 from boardprof.connection import connect
 from boardprof.errors import BusyError, UsageError
 from boardprof.link.locks import EmulatorLock, sweep
+from boardprof.processes import described, lock_holders, openers
 from boardprof.transport.child import ChildProcess
-from boardprof.transport.holders import described, lock_holders, openers
 from boardprof.transport.serial import connect_serial
 from tests.cli.command import agent, ended, wait_until
 from tests.support import requires_tool
@@ -66,7 +66,7 @@ def test_a_busy_port_names_the_program_that_holds_it() -> None:
         assert caught.value.owner == holder
         assert str(caught.value) == (
             f"{port} is busy: {holder} has it open.\n"
-            f"Try: close it; `fuser -v {port}` shows all that have it open"
+            f"Try: close it; `fuser -v {port}` shows every program that has it open"
         )
 
 
@@ -83,7 +83,7 @@ def test_a_port_that_this_very_program_has_is_told_apart() -> None:
     with (
         agent("-b", "linux", HOSTS, "--pty") as port,
         connect("linux", port),
-        pytest.raises(BusyError, match=rf"busy: this very program \(pid {os.getpid()}\) has it"),
+        pytest.raises(BusyError, match=rf"busy: this program \(pid {os.getpid()}\) has it"),
     ):
         connect("linux", port)
 
@@ -99,9 +99,9 @@ def test_who_has_a_device_open_is_found_with_and_without_a_lock() -> None:
 
 def test_holders_are_named_in_one_line() -> None:
     assert described([]) == ""
-    assert described([os.getpid()]) == f"this very program (pid {os.getpid()})"
+    assert described([os.getpid()]) == f"this program (pid {os.getpid()})"
     both = described([os.getpid(), 1 << 30])
-    assert both == f"this very program (pid {os.getpid()}) and a program (pid {1 << 30})"
+    assert both == f"this program (pid {os.getpid()}) and a program (pid {1 << 30})"
 
 
 def test_a_line_that_is_no_pseudo_terminal_is_refused_while_anyone_has_it_open(
@@ -202,7 +202,7 @@ def test_without_setpriv_the_user_is_told_what_that_means(
     sleep = requires_tool("sleep", "coreutils")
     (tmp_path / "sleep").symlink_to(sleep)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.warns(RuntimeWarning, match=r"setpriv was not found: if this process is killed, s"):
+    with pytest.warns(RuntimeWarning, match=r"setpriv was not found. If this process is killed, s"):
         child = ChildProcess(["sleep", "300"], None)
     assert child.running
     child.close()
@@ -276,6 +276,25 @@ def test_an_emulator_whose_host_is_gone_is_ended_and_its_file_removed(tmp_path: 
         sweep(tmp_path)
         assert process.wait(5) == -signal.SIGTERM
     assert not file.exists()
+
+
+def test_an_emulator_that_has_ended_already_gets_no_file(tmp_path: Path) -> None:
+    with subprocess.Popen(["/bin/true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+        EmulatorLock(tmp_path, "qemu").started(process.pid, ["/bin/true"], "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_emulator_may_remove_its_file_itself_when_it_is_ended(tmp_path: Path) -> None:
+    tidy = "trap 'rm \"$0\"/*; exit 3' TERM; echo; while :; do sleep 0.02; done"
+    command = ["/bin/sh", "-c", tidy, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        left_behind(tmp_path, process.pid, command=command)
+        sweep(tmp_path)
+        assert process.wait(5) == 3
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

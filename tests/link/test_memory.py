@@ -8,22 +8,30 @@ import shutil
 import struct
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from boardprof.arguments.block import Block
+from boardprof.arguments.passing import Block
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
-from boardprof.errors import BoardTimeoutError, DeviceResetError, RpcError, UsageError
+from boardprof.errors import (
+    BoardTimeoutError,
+    DeviceResetError,
+    FrameError,
+    RpcError,
+    UsageError,
+)
 from boardprof.firmware.builder import build
 from boardprof_protocol.codes import ErrorCode, FrameKind
-from boardprof_protocol.frame import BadFrame, decode_frame
+from boardprof_protocol.frame import BadFrame, cobs_encode, decode_frame
 from tests.link.peers import Change, FaultyLine, running_agent
+from tests.memory_board import CHANNELS
+from tests.memory_session import MemoryLine, altered, connected
 from tests.support import awake
 
 STREAM = Path(__file__).parent / "fixtures" / "stream.c"
@@ -85,6 +93,14 @@ def test_boards_with_small_frames_take_and_give_large_blocks(tmp_path: Path, mtu
         assert board.session.client.naks == 0, "no byte was lost"
 
 
+def test_the_first_transfer_of_a_session_brings_the_frames_codec_in_c() -> None:
+    with connect("native") as board:
+        assert board.session.client.cobs.encode is cobs_encode
+        block = board.memory.alloc(MIB)
+        board.memory.write(block, bytes(MIB))
+        assert board.session.client.cobs.encode is not cobs_encode
+
+
 def test_progress_is_told_in_bytes_and_ends_with_all(linux: Board) -> None:
     told: list[tuple[int, int]] = []
     block = linux.memory.alloc(MIB)
@@ -115,9 +131,9 @@ def test_what_lies_outside_of_the_block_is_refused_and_the_next_works(linux: Boa
 @pytest.mark.parametrize(
     ("offset", "message"),
     [
-        (95, "There are no 10 bytes from offset 95 of a block of 100 bytes."),
-        (2**40, "There are no 10 bytes from offset 1,099,511,627,776 of a block of 100 bytes."),
-        (-1, "There are no 10 bytes from offset -1 of a block of 100 bytes."),
+        (95, "10 bytes from offset 95 exceed the block of 100 bytes."),
+        (2**40, "10 bytes from offset 1,099,511,627,776 exceed the block of 100 bytes."),
+        (-1, "10 bytes from offset -1 exceed the block of 100 bytes."),
         (1.5, "offset=1.5 is not a whole number."),
         ("3", "offset='3' is not a whole number."),
     ],
@@ -144,11 +160,11 @@ def test_what_is_no_block_no_size_or_no_data_is_refused(linux: Board) -> None:
         lambda: memory.write(12345, b"x"),
         lambda: memory.free(12345),
     ):
-        with pytest.raises(UsageError, match=r"12345 is no block\."):
+        with pytest.raises(UsageError, match=r"12345 is not a block\."):
             refused()
-    with pytest.raises(UsageError, match="'text' cannot be written into a block"):
+    with pytest.raises(UsageError, match="'text' cannot be written to a block"):
         memory.write(block, "text")
-    with pytest.raises(UsageError, match="8 cannot be written into a block"):
+    with pytest.raises(UsageError, match="8 cannot be written to a block"):
         memory.write(block, 8)
     with pytest.raises(UsageError, match=r"size='8' is not a whole number\."):
         memory.read(block, "8")
@@ -379,9 +395,97 @@ def test_one_channel_at_a_time_and_memory_goes_on_by_calls(linux: Board) -> None
     block = linux.memory.alloc(MIB)
     content = noise(MIB)
     with linux.stream():
-        with pytest.raises(UsageError, match="A stream of the board is open"):
+        with pytest.raises(UsageError, match="A stream of the board is already open"):
             linux.stream()
         linux.memory.write(block, content)
         assert linux.memory.read(block) == content
     assert linux.memory.read(block) == content
     linux.memory.free(block)
+
+
+# -- in memory, where each frame is seen and only waiting takes time ---------------------------
+
+LONG = {**CHANNELS, "BP_CFG_MTU": 4096, "BP_CFG_BULK": 4096, "BP_CFG_ARENA": 32768}
+
+
+def acks(line: MemoryLine) -> list[tuple[int, int, int]]:
+    """Return offset, credit and flags of the host's ACKs."""
+    bodies = [frame.body for frame in line.sent if frame.kind == FrameKind.ACK]
+    return [struct.unpack("<IIB", body) for body in bodies]
+
+
+@pytest.mark.parametrize(("byte_time_s", "credit"), [(0.0, 1_048_576), (1e-5, 16_384)])
+def test_a_line_with_a_rate_has_less_on_its_way_and_neither_loses_time(
+    byte_time_s: float, credit: int
+) -> None:
+    board, _, line = connected(LONG, byte_time_s=byte_time_s)
+    block = board.memory.alloc(30_000)
+    line.sent.clear()
+    began_s = line.now_s
+    board.memory.write(block, noise(30_000))
+    assert board.memory.read(block) == noise(30_000)
+    assert line.now_s - began_s < 1.0
+    given = acks(line)
+    assert {each for _, each, _ in given} == {credit}
+    assert {flags for *_, flags in given} == {0}, "nothing was asked for twice"
+    offsets = [frame.body[:4] for frame in line.sent if frame.kind == FrameKind.DATA]
+    assert len(offsets) == len(set(offsets)), "nothing was sent twice"
+
+
+@pytest.mark.parametrize(("lost", "asked"), [(2, 0), (3, 1), (6, 2)])
+def test_the_board_is_asked_whether_it_knows_the_session_after_three_time_outs_and_six(
+    lost: int, asked: int
+) -> None:
+    board, _, line = connected(LONG, byte_time_s=1e-5)
+    block = board.memory.alloc(30_000)
+    board.memory.write(block, noise(30_000))
+    left = lost
+
+    def lossy(data: bytes) -> bytes:
+        nonlocal left
+        is_data = kind_of(data[: data.find(b"\0", 1) + 1]) == FrameKind.DATA
+        left -= is_data
+        return b"" if is_data and left >= 0 else data
+
+    line.sent.clear()
+    line.change = lossy
+    assert board.memory.read(block) == noise(30_000)
+    kinds = [frame.kind for frame in line.sent]
+    # Besides the calls that open the channel and close it.
+    assert kinds.count(FrameKind.CALL) == 2 + asked
+
+
+def replies_changed(right: bytes, wrong: bytes) -> Callable[[bytes], bytes]:
+    """Return a change of what a board sends: each reply of this body gets another one."""
+    return altered(lambda each: each._replace(body=wrong) if each.body == right else each)
+
+
+def test_a_stream_may_have_64_kib_on_its_way() -> None:
+    board, _, line = connected(LONG)
+    with board.stream(timeout_s=0.1) as stream:
+        board.session.invoke(board.dictionary.function("record").id, "record", b"abc")
+        assert stream.read() == b"abc"
+    assert stream.dropped == 0
+    assert {credit for _, credit, _ in acks(line)} == {65_536}
+
+
+def test_a_stream_that_did_not_come_as_it_was_sent_is_an_error_when_it_is_closed() -> None:
+    board, _, line = connected(LONG)
+    stream = board.stream(timeout_s=0.1)
+    board.session.invoke(board.dictionary.function("record").id, "record", b"abc")
+    assert stream.read() == b"abc"
+    # What bp.finish returns: three bytes, CRC-32 0x352441c2, none dropped.
+    line.change = replies_changed(b"\x93\x03\xce\x35\x24\x41\xc2\0", b"\x93\3\xce\0\0\0\1\0")
+    with pytest.raises(FrameError, match=r"^The stream's data differs from what the board sent"):
+        stream.close()
+
+
+@pytest.mark.parametrize("wrong", [b"\xc4\x02ab", b"\xc4\x04abcd", b"\xa3abc", b"\x93\1\2\3"])
+def test_what_is_not_as_many_bytes_as_were_asked_for_is_refused(wrong: bytes) -> None:
+    board, _, line = connected(LONG)
+    block = board.memory.alloc(16)
+    board.memory.write(block, b"xyzabc")
+    assert board.memory.read(block, 3, 3) == b"abc"
+    line.change = replies_changed(b"\xc5\0\3abc", wrong)
+    with pytest.raises(FrameError, match=r"^bp\.read returned .*, not 3 bytes\."):
+        board.memory.read(block, 3, 3)

@@ -169,7 +169,7 @@ def returning(line: FaultyLine, right: bytes, wrong: bytes) -> Change:
 def test_a_result_that_is_no_value_of_the_declared_type_is_an_error(
     body: bytes, shown: str
 ) -> None:
-    told = re.escape(f"take_u32(value: u32) -> u32 returned {shown}, which is no u32.")
+    told = re.escape(f"take_u32(value: u32) -> u32 returned {shown}, which is not of type u32.")
     with (
         running_agent(SCALARS) as (_, port),
         FaultyLine(port) as line,
@@ -196,7 +196,7 @@ def test_a_result_is_held_against_its_type_at_each_call_without_arguments() -> N
     ):
         assert board.functions.count_calls() == 1
         line.change_reply(returning(line, b"\2", b"\xff"))
-        with pytest.raises(FrameError, match="returned -1, which is no u32"):
+        with pytest.raises(FrameError, match="returned -1, which is not of type u32"):
             board.functions.count_calls()
 
 

@@ -9,9 +9,9 @@ import socket
 
 import pytest
 
-from boardprof.elf.locate import Location
+from boardprof.elf.address_to_line import Location
 from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
-from boardprof.link.overdue import Overdue
+from boardprof.link.lost_board import Overdue
 from boardprof.link.session import Session
 from boardprof.transport import qemu_clock
 from boardprof.transport.qemu_clock import QemuClock
@@ -68,7 +68,7 @@ class ClockedLine(PlayedLine):
 @pytest.mark.parametrize(
     ("pace", "after_s", "message"),
     [
-        (1.0, 4.0, "is lost: by its own clock the 1 s that f may take are over"),
+        (1.0, 4.0, "is lost: f exceeded 1 s of the board's clock"),
         (0.01, 100.0, "did not answer f for 100 s"),
     ],
 )
@@ -116,8 +116,8 @@ def test_a_hang_in_an_emulator_is_told_with_its_place_and_both_limits() -> None:
     with pytest.raises(DeviceTimeoutError) as caught:
         session.call(5, name="f")
     assert caught.value.message == (
-        "f did not end within 3 s of wall time (--wall-timeout); by then 1 s of its own clock's "
-        "10 s (--timeout) had passed; it hung at fir.c:12 (in fir)"
+        "f did not end within 3 s of wall time (--wall-timeout); by then 1 s of the "
+        "10 s on the board's clock (--timeout) had passed; it hung at fir.c:12 (in fir)"
     )
     assert (caught.value.exit_code, caught.value.pc) == (6, 0x100)
     assert session.is_closed
@@ -129,7 +129,7 @@ def test_an_emulator_that_is_only_in_its_agent_or_nowhere_is_lost(
 ) -> None:
     session = hung(EmulatedLine({FrameKind.CALL: NEVER}), surely_s=100.0, location=location)
     with pytest.raises(
-        BoardTimeoutError, match=r"the 3 s of wall time \(--wall-timeout\)"
+        BoardTimeoutError, match=r"f exceeded 3 s of wall time \(--wall-timeout\)"
     ) as caught:
         session.call(5, name="f")
     assert caught.value.exit_code == 5

@@ -16,7 +16,7 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.errors import BusyError, DeviceFaultError, UsageError
-from boardprof.firmware.firmware import build
+from boardprof.firmware.build import build
 from boardprof.metrics import Count, Duration, Metric, Ratio
 from boardprof.profiling import DeviceWrapper, MetricCollector, Report, profile_function
 from tests.link.peers import running_agent
@@ -247,7 +247,7 @@ def test_our_own_errors_keep_their_kind_and_say_where_they_were(native: Board) -
 
     with pytest.raises(BusyError, match=r"The meter is in use\.") as caught:
         profile_function(native, None, [Taken()], "tick")()
-    assert caught.value.__notes__ == ["This was in Start of the collector Taken."]
+    assert caught.value.__notes__ == ["This happened in Start of the collector Taken."]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +255,7 @@ def test_our_own_errors_keep_their_kind_and_say_where_they_were(native: Board) -
     [
         (None, "it returned None, not a dict of metrics"),
         ({"energy": 1.5}, r"energy: a float \(1.5\) has no unit"),
-        ({7: 1}, "a metric's name is a str, not 7"),
+        ({7: 1}, "a metric's name must be a str, not 7"),
     ],
 )
 def test_what_is_no_metric_is_refused(native: Board, found: Any, told: str) -> None:
@@ -279,9 +279,9 @@ def test_when_the_function_traps_that_is_the_error_and_collectors_are_stopped(
 
 
 def test_what_is_no_collector_is_told(native: Board) -> None:
-    with pytest.raises(UsageError, match=r"is no collector.*\nTry: .* Rising\(\)"):
+    with pytest.raises(UsageError, match=r"is not a collector.*\nTry: .* Rising\(\)"):
         profile_function(native, None, [Rising], "tick")  # type: ignore[list-item]
-    with pytest.raises(UsageError, match=r"3 is no collector.*\nTry: derive its class"):
+    with pytest.raises(UsageError, match=r"3 is not a collector.*\nTry: derive its class"):
         profile_function(native, None, [3], "tick")  # type: ignore[list-item]
     with pytest.raises(TypeError, match="abstract"):
         MetricCollector()  # type: ignore[abstract]
@@ -293,7 +293,7 @@ def test_a_device_is_the_board_its_name_or_a_wrapper_of_it(native: Board, rv32: 
     for device in (rv32, DeviceWrapper(rv32), "qemu-rv32"):
         with pytest.raises(UsageError, match=r"The board native has no device qemu-rv32\."):
             profile_function(native, device, func_name="tick")
-    with pytest.raises(UsageError, match="'cpu' is no device"):
+    with pytest.raises(UsageError, match="'cpu' is not a device"):
         DeviceWrapper("cpu")  # type: ignore[arg-type]
     assert (str(DeviceWrapper(native)), repr(DeviceWrapper(native))) == (
         "native",
@@ -319,7 +319,7 @@ def test_a_connected_board_stays_so(native: Board) -> None:
 
 
 def test_a_function_is_no_module(native: Board) -> None:
-    with pytest.raises(UsageError, match=r"is no module.*\nTry: pass the board"):
+    with pytest.raises(UsageError, match=r"is not a module.*\nTry: pass the board"):
         profile_function(native.functions.tick)  # type: ignore[arg-type]
 
 

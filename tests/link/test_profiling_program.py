@@ -19,9 +19,9 @@ import pytest
 from boardprof.arguments.passing import Keep, Out
 from boardprof.board.board import Board
 from boardprof.boards.board_file import load_board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import DeviceFaultError, LinkError, UnknownNameError, UsageError
-from boardprof.firmware.firmware import build
+from boardprof.firmware.build import build
 from boardprof.metrics import Count, Duration, Metric, Percent
 from boardprof.profiling import (
     DeviceWrapper,
@@ -363,18 +363,18 @@ def test_a_board_that_is_closed_is_refused_at_once() -> None:
 
 
 def test_what_is_no_board_no_dict_or_no_collector_is_refused(native: Board) -> None:
-    with pytest.raises(UsageError, match="5 is no board"):
+    with pytest.raises(UsageError, match="5 is not a connected board"):
         Program(5)  # type: ignore[arg-type]
     program = Program(native)
-    with pytest.raises(UsageError, match="named=5 is no dict"):
+    with pytest.raises(UsageError, match="named=5 is not a dict"):
         program.add("tick", named=5)  # type: ignore[arg-type]
     program.add("tick")
-    with pytest.raises(UsageError, match="5 is no collector"):
+    with pytest.raises(UsageError, match="5 is not a collector"):
         program.profile(5)  # type: ignore[arg-type]
 
 
 def test_a_label_that_is_no_text_is_refused(native: Board) -> None:
-    with pytest.raises(UsageError, match="label=5 is no text"):
+    with pytest.raises(UsageError, match="label=5 is not a string"):
         Program(native).add("tick", label=5)  # type: ignore[arg-type]
 
 

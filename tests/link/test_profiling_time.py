@@ -13,7 +13,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.firmware.firmware import build
+from boardprof.firmware.build import build
 from boardprof.profiling import BenchmarkResult, time_evaluator
 from tests.link.profiling_boards import LAYERS, native, rv32
 
@@ -85,8 +85,8 @@ def test_arrays_begin_each_repeat_with_the_callers_values(native: Board) -> None
 def test_a_simulated_clock_is_refused_with_what_to_use_instead(rv32: Board) -> None:
     with pytest.raises(
         UsageError,
-        match=r"qemu-rv32 cannot be timed: its clock is simulated, and says nothing of seconds\."
-        r"\nTry: profile_function counts what there is on it: instructions, ticks",
+        match=r"qemu-rv32 cannot be timed: its clock is simulated and does not measure "
+        r"seconds\.\nTry: use profile_function, which can count: instructions, ticks",
     ):
         time_evaluator(rv32, "work")
 
@@ -97,7 +97,7 @@ def test_what_is_out_of_range_or_unknown_is_told(native: Board) -> None:
             time_evaluator(native, "work", **{name: 0})
     for name in ("min_repeat_ms", "cooldown_interval_ms"):
         for value in (-1, "1", float("nan"), True):
-            with pytest.raises(UsageError, match=f"{name}=.* is no time in milliseconds"):
+            with pytest.raises(UsageError, match=f"{name}=.* is not a time in milliseconds"):
                 time_evaluator(native, "work", **{name: value})
     with pytest.raises(UsageError, match="the agent does not flush caches"):
         time_evaluator(native, "work", cache_flush_bytes=1024)

@@ -15,7 +15,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.boards.board_file import load_board
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from tests.link.peers import running_agent
 from tests.support import requires_tool

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.describe import fetch_dictionary
+from boardprof.board.fetch_dictionary import fetch_dictionary
+from boardprof.board.open_board import open_line
 from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.connection import connect, open_line
+from boardprof.connection import connect
 from boardprof.decode.schemas import layouts_for
 from boardprof.firmware.builder import build
 from boardprof.link.session import Session

@@ -71,15 +71,15 @@ def test_what_a_peer_prints_instead_of_answering_is_shown() -> None:
         "The board's console so far:",
         "  | boot: clock at 48 MHz",
         "  | boot: waiting for the \\x1b[1mbootloader",
-        "Try: check port and baud rate, see that no other host has the board, or reset it. If a "
-        "host was ended within a call, the board may be at it still: a board that guards its calls "
-        "ends it after that host's --timeout, 10 s unless it gave one",
+        "Try: check the port and the baud rate, check that no other host uses the board, "
+        "or reset it. If a host died during a call, the board may still be running it: a board "
+        "with a guard ends it after that host's --timeout (10 s by default)",
     ]
 
 
 def test_a_peer_that_hangs_up_is_told_at_once() -> None:
     with peer(lambda connection: None) as port, awake() as elapsed_s:
-        with pytest.raises(LinkError, match=r"The line socket://.* is gone: "):
+        with pytest.raises(LinkError, match=r"The connection to socket://.* is lost: "):
             connect("linux", port, timeout_s=10)
         assert elapsed_s() < 1
 
@@ -99,7 +99,7 @@ def test_a_peer_that_takes_no_bytes_is_given_up_when_the_time_is_over() -> None:
         begin = time.monotonic()
         with (
             awake() as elapsed_s,
-            pytest.raises(BoardTimeoutError, match=r"took no bytes for 0\.5 s: nobody reads"),
+            pytest.raises(BoardTimeoutError, match=r"accepted no bytes for 0\.5 s: nothing reads"),
         ):
             line.write(bytes(1 << 26), 0.5)
         assert time.monotonic() - begin >= 0.5
@@ -148,7 +148,7 @@ def test_a_stopped_agent_is_given_up_and_one_that_goes_on_is_right_again() -> No
             board.functions.count_calls()
         assert time.monotonic() - begin >= 1.0
         assert elapsed_s() < 2
-        assert "see whether count_calls crashes or never ends" in str(caught.value)
+        assert "check whether count_calls crashes or never ends" in str(caught.value)
         process.send_signal(signal.SIGCONT)
         # The agent took the call that nobody waits for any more; its late reply is no answer to
         # the next one.
@@ -259,7 +259,7 @@ def test_an_agent_that_dies_in_a_call_is_told_at_once() -> None:
     with running_agent(ENDLESS) as (process, port), connect("linux", port) as board:
         threading.Timer(0.3, process.kill).start()
         with awake() as elapsed_s:
-            with pytest.raises(LinkError, match=f"The line {port} is gone: "):
+            with pytest.raises(LinkError, match=f"The connection to {port} is lost: "):
                 board.functions.b_endless()
             assert elapsed_s() < 5
 
@@ -275,7 +275,7 @@ def test_a_child_that_dies_in_a_call_is_told_with_how_it_ended(tmp_path: Path) -
     ended, printed, hint = done.err.splitlines()  # and not where it had listened
     assert ended == "error: The board ended during crash: linux.elf ended by signal 9 (Killed)."
     assert printed == "out of coffee"
-    assert hint.startswith("Try: look in crash for a stack that grows too large")
+    assert hint.startswith("Try: check crash for stack overflow")
 
 
 def test_a_board_that_was_reset_says_so_and_runs_nothing() -> None:
@@ -336,8 +336,9 @@ def test_an_agent_of_another_board_is_named() -> None:
     with running_agent() as (_, port):
         done = boardprof("info", "-b", "native", "-p", port)
     assert (done.code, done.out) == (3, "")
-    assert f"The agent at {port} is of the board 'linux', not 'native'.\nTry: give -b linux" in (
-        done.err
+    assert (
+        f"The agent at {port} belongs to the board 'linux', not 'native'.\nTry: give -b linux"
+        in (done.err)
     )
 
 

@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
 from boardprof.metrics import Count
 from tests.support import ROOT, requires_tool

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from boardprof.boards.finding import BoardSpec
+from boardprof.boards.board_file import BoardSpec
 from boardprof.connection import connect
 from boardprof.firmware.builder import build
 from tests.cli.command import boardprof, rows
@@ -122,7 +122,7 @@ def test_an_image_and_a_source_are_one_too_many(project: Project) -> None:
     source = f"{EXAMPLE}/app/control.c:isqrt"
     done = boardprof("run", "-b", project.spec.name, "--image", project.image, source, "x=1")
     assert done.code == 2
-    assert "has its functions already" in done.err
+    assert "already has its functions" in done.err
     assert "measure 'isqrt' without the PATH" in done.err
 
 

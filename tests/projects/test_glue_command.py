@@ -134,7 +134,7 @@ def test_functions_of_c_plus_plus_are_registered_if_they_have_names_of_c(tmp_pat
     (tmp_path / "table.c").unlink()
     other = compiled(tmp_path, "b.cpp", "int g(int x) { return x; }\nBP_FUNCTION(g);\n")
     text = refused(tmp_path, made, other)
-    assert "7 error: BP_FUNCTION(g): there is no function g in a.o, b.o." in text
+    assert "7 error: BP_FUNCTION(g): no function g is defined in a.o, b.o." in text
     assert 'declare it as extern "C"' in text
 
 
@@ -151,7 +151,7 @@ def test_the_mark_leaves_nothing_in_an_image_that_is_cleaned_up(tmp_path: Path) 
 def test_a_static_function_is_refused(tmp_path: Path) -> None:
     made = compiled(tmp_path, "a.c", "static int f(int x) { return x; }\nBP_FUNCTION(f);\n")
     text = refused(tmp_path, made)
-    assert "a.c: the linker cannot see f, which is static, or inline." in text
+    assert "a.c: the linker cannot see f, because it is static or inline." in text
 
 
 def test_objects_without_a_registration_are_refused(tmp_path: Path) -> None:
@@ -177,11 +177,11 @@ def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["-DBP_CFG_MTV=300"], "'BP_CFG_MTV' is no option of the agent."),
+        (["-DBP_CFG_MTV=300"], "'BP_CFG_MTV' is not an option of the agent."),
         (["-DBP_CFG_MTU=many"], "'BP_CFG_MTU=many' has no number."),
-        (["--collectors=a-b"], "'a-b' is no name of a collector."),
-        (["--collectors=a,b,c,d,e,f,g,h,i"], "9 collectors are too many: 8 at most."),
-        (["-b", "my board"], "'my board' is no name of a board."),
+        (["--collectors=a-b"], "'a-b' is not a valid collector name."),
+        (["--collectors=a,b,c,d,e,f,g,h,i"], "9 collectors are too many: at most 8 are allowed."),
+        (["-b", "my board"], "'my board' is not a valid board name."),
     ],
 )
 def test_a_wrong_option_is_told(tmp_path: Path, options: list[str], told: str) -> None:

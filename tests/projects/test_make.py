@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import select
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.errors import BoardError
+from boardprof.transport.port_programs import commands_behind
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
 
@@ -75,12 +78,17 @@ def test_the_first_rule_of_the_project_stays_its_default(project: Path) -> None:
 
 
 def test_a_function_that_is_registered_later_comes_into_the_table(project: Path) -> None:
-    with (project / "source/app/measured.c").open("a") as file:
-        file.write("uint32_t twice(uint32_t x);\nuint32_t twice(uint32_t x) { return 2 * x; }\n")
-        file.write("BP_FUNCTION(twice);\n")
-    assert "twice(x: u32) -> u32\n" in make(project)
-    with connect("qemu-rv32", image=project / "thermostat.elf") as board:
-        assert board.functions.twice(21) == 42
+    source = project / "source/app/measured.c"
+    before = source.read_text()
+    twice = "uint32_t twice(uint32_t x);\nuint32_t twice(uint32_t x) { return 2 * x; }\n"
+    try:
+        source.write_text(f"{before}{twice}BP_FUNCTION(twice);\n")
+        assert "twice(x: u32) -> u32\n" in make(project)
+        with connect("qemu-rv32", image=project / "thermostat.elf") as board:
+            assert board.functions.twice(21) == 42
+    finally:  # the other tests have the same project
+        source.write_text(before)
+        make(project)
 
 
 def connected(port: str, board: str | None = None) -> Board:
@@ -90,7 +98,7 @@ def connected(port: str, board: str | None = None) -> Board:
         try:
             return connect(board, port)
         except BoardError as error:
-            if "is of the board" in str(error) or time.monotonic() > deadline:
+            if "belongs to the board" in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
@@ -112,8 +120,8 @@ def test_a_board_that_boardprof_does_not_know_says_itself_what_it_is(tmp_path: P
         assert (done.code, done.out) == (2, "")
         assert "without -icount, QEMU's counters show the host's time" in done.err
         done = boardprof("info", "-p", port)
-        assert done.out.startswith("my-board: a board that boardprof has no description of\n")
-        with pytest.raises(BoardError, match="is of the board 'my-board', not 'qemu-rv32'"):
+        assert done.out.startswith("my-board: a board without a description\n")
+        with pytest.raises(BoardError, match="belongs to the board 'my-board', not 'qemu-rv32'"):
             connected(port, "qemu-rv32")
 
 
@@ -129,9 +137,62 @@ def test_the_clock_of_a_board_that_an_emulator_plays_is_simulated_and_there_is_n
         assert {"Duration (us)", "cycles"}.isdisjoint(found.calls[0])
         assert found.configuration["my-board clock"] == (
             "simulated, 10,000,000 ticks a second of the emulator's own time; there is no "
-            "Duration: qemu-system-riscv32 is behind its port"
+            "Duration: qemu-system-riscv32 runs at its port"
         )
         assert "no cycle model" in str(found.configuration["my-board unsupported"])
+
+
+@contextmanager
+def relayed(port: str) -> Iterator[str]:
+    """Pass on what goes to a port, as from another machine: its emulator is not to be seen."""
+    host, number = port.removeprefix("socket://").split(":")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_relay, args=(listener, (host, int(number))))
+        thread.start()
+        try:
+            yield f"socket://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(timeout=30)
+            assert not thread.is_alive()
+
+
+def _relay(listener: socket.socket, to: tuple[str, int]) -> None:
+    while True:
+        try:
+            ours, _ = listener.accept()
+        except OSError:
+            return
+        with ours, socket.create_connection(to) as theirs:
+            ends = {ours: theirs, theirs: ours}
+            for end in ends:
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while True:
+                ready, _, _ = select.select([*ends], [], [])
+                passed = [(end, end.recv(65536)) for end in ready]
+                if not all(data for _, data in passed):
+                    break
+                for end, data in passed:
+                    ends[end].sendall(data)
+
+
+def test_an_emulator_on_another_machine_is_found_out_by_what_it_counts(tmp_path: Path) -> None:
+    made(tmp_path, "BOARDPROF_BOARD=my-board")
+    icount = ("-icount", "shift=0,sleep=off")
+    with running(tmp_path / "thermostat.elf", *icount) as port, relayed(port) as elsewhere:
+        assert commands_behind(elsewhere) == []
+        run = ("run", "-p", elsewhere, "isqrt", "x=1000000", "--number", "100", "--repeat", "3")
+        with connected(elsewhere):
+            pass
+        found = boardprof(*run)
+        assert found.code == 0, found.err
+        assert "there is no Duration: each instruction takes one cycle, as on" in found.out
+        assert "cycles/call" not in found.out
+        # fewer instructions than it takes to tell
+        assert "my-board clock: declared" in boardprof(*run, "--number", "1").out
+        real = boardprof(*run, "--clock", "measured").out
+        assert "my-board clock: measured" in real
+        assert "cycles/call" in real
 
 
 def test_a_known_board_at_a_port_needs_no_name(project: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from boardprof import __version__
-from boardprof.boards.board_file import agent_options
+from boardprof.boards.build import agent_options
 from tests.projects.firmware import command, shell
 from tests.support import AGENT, requires_compiler, requires_tool
 
@@ -27,6 +27,7 @@ CONFIG = {
     "BOARDPROF_ARENA": "4096",
     "BOARDPROF_BOARD": "my-board",
     "BOARDPROF_COLLECTORS": "ticks cycles32",
+    "BOARDPROF_INTERRUPTS": "1",
     "BOARDPROF_MTU": "300",
     "BOARDPROF_SLOT_BYTES": "72",
     "BOARDPROF_STACK": "0",
@@ -63,7 +64,7 @@ def test_every_option_of_zephyrs_module_is_used_and_described() -> None:
 
 def test_the_defaults_of_zephyrs_module_are_the_agents() -> None:
     kconfig = (AGENT / "zephyr" / "Kconfig").read_text(encoding="utf-8")
-    for option in ("mtu", "slot_bytes", "stack"):
+    for option in ("mtu", "slot_bytes", "stack", "interrupts"):
         (text,) = re.findall(rf"config BOARDPROF_{option.upper()}\n.*\n\tdefault (\d+)", kconfig)
         assert int(text) == agent_options()[option]
 

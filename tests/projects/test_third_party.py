@@ -145,8 +145,8 @@ def test_without_the_package_nothing_of_it_is_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("export", "message"),
     [
-        ("csv", "'csv' is no export."),
-        ("=file", "'=file' is no export."),
+        ("csv", "'csv' is not a valid --export."),
+        ("=file", "'=file' is not a valid --export."),
         ("csv=no/such/file", "no/such/file cannot be written: there is no folder no/such."),
     ],
 )

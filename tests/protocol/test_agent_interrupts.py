@@ -8,7 +8,7 @@ guarded call.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -93,11 +93,13 @@ EMPTY_INTERRUPT = MeasureFlag.EMPTY | MeasureFlag.INTERRUPT
 
 
 @pytest.fixture
-def hooked(boards: Boards) -> MemoryBoard:
+def hooked(boards: Boards) -> Iterator[MemoryBoard]:
     made = boards({"BP_CFG_INTERRUPTS": 2, "BP_CFG_GUARD": 1})
     made.hello()
     made.lib.test_ticks_step = 0
-    return made
+    made.lib.test_strays = made.lib.test_switches_within = made.lib.test_schedules = False
+    yield made
+    made.lib.bp_task_switched(made.ffi.NULL)
 
 
 def windows(board: MemoryBoard, mask: int, number: int = 1) -> list[list[int]]:
@@ -124,6 +126,25 @@ def test_what_runs_between_hooks_is_not_in_the_window_and_nested_interrupts_coun
     assert sample == [0, 1, 1, 1110]
     assert total[1:] == [1, 1, 1110]
     assert windows(hooked, TICKS | HOOKS, number=3)[0] == [0, 3, 3, 3330]
+
+
+def test_an_exit_without_its_entry_is_ignored(hooked: MemoryBoard) -> None:
+    hooked.lib.test_strays = True
+    assert windows(hooked, TICKS | HOOKS, number=3)[0] == [0, 3, 3, 3330]
+
+
+def test_a_task_may_be_switched_by_an_interrupt_between_its_hooks(hooked: MemoryBoard) -> None:
+    hooked.lib.test_switches_within = True
+    # the interrupt's 1000 ticks, the other task's 10, and 100 of the interrupt that switches back
+    assert windows(hooked, TICKS | HOOKS, number=2)[0] == [0, 2, 2, 2220]
+
+
+def test_what_the_scheduler_takes_to_choose_a_task_is_left_out_and_no_switch_of_its_own(
+    hooked: MemoryBoard,
+) -> None:
+    hooked.lib.bp_task_switched(hooked.ffi.addressof(hooked.lib, "test_ticks"))
+    hooked.lib.test_schedules = True
+    assert windows(hooked, TICKS | HOOKS, number=2)[0] == [0, 0, 2, 40]
 
 
 def test_the_totals_have_everything(hooked: MemoryBoard) -> None:

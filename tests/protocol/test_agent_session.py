@@ -65,6 +65,22 @@ def test_hello_of_any_version_and_with_a_longer_body_is_understood(boards: Board
     assert board.call(COUNT) == 1
 
 
+@pytest.mark.parametrize(
+    ("session", "body"),
+    [
+        (5, b"BPRG" + bytes((1, 1, 255, 255, 0, 0, 0, 0))),
+        (5, b"BPRF" + bytes((1, 1, 255, 255))),
+        (0, b"BPRF" + bytes((1, 1, 255, 255, 0, 0, 0, 0))),
+    ],
+    ids=["another magic", "too short", "no session"],
+)
+def test_what_is_not_a_whole_hello_gets_no_answer(
+    boards: Boards, session: int, body: bytes
+) -> None:
+    board = boards(SMALLEST)
+    assert board.exchange(Frame(FrameKind.HELLO, session, 7, body)) == []
+
+
 @pytest.mark.parametrize("versions", [(2, 9), (0, 0)])
 def test_a_host_of_other_versions_is_told_so_and_gets_no_session(
     boards: Boards, versions: tuple[int, int]

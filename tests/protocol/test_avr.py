@@ -63,7 +63,7 @@ class QemuBoard(AgentBoard):
 @pytest.fixture(scope="module")
 def image() -> Path:
     cc = requires_tool("avr-gcc", "gcc-avr and avr-libc")
-    sources = [*agent_sources(), AGENT / "src" / "bp_serve.c", AGENT / "arch" / "avr" / "bp_rom.c"]
+    sources = [*agent_sources(), AGENT / "arch" / "avr" / "bp_rom.c"]
     sources += [AGENT / "collectors" / f"bp_{name}.c" for name in ("ticks", "cycles_instret")]
     sources += [C_TESTS / name for name in ("avr_board.c", "firmware.c")]
     includes = [f"-I{AGENT / 'include'}", f"-I{AGENT / 'src'}", f"-I{C_TESTS / 'arch'}"]

@@ -35,7 +35,7 @@ def labels(suite: Suite) -> list[str]:
 def test_a_session_writes_it_and_later_ones_are_held_against_it(suite: Suite) -> None:
     missing = suite.run(*BOARD)
     assert missing.code == 4
-    assert "there is no base.json: --bp-update-baseline writes it" in missing.out
+    assert "base.json does not exist: --bp-update-baseline writes it" in missing.out
     made = suite.run(*BOARD, "--bp-update-baseline", *RULE)
     assert made.code == 0, made.out
     assert "note: base.json was written" in made.out
@@ -72,9 +72,9 @@ def test_a_session_that_failed_leaves_it_as_it_was(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--bp-update-baseline"], "--bp-update-baseline writes a file: --bp-baseline FILE names"),
-        (["--bp-fail-if", "stack>0"], "--bp-fail-if is about a change: --bp-baseline FILE or --bp"),
-        ([*BOARD, "--bp-compare", "last"], "--bp-compare and --bp-baseline both say what to"),
+        (["--bp-update-baseline"], "--bp-update-baseline needs a file to write: add --bp-baseline"),
+        (["--bp-fail-if", "stack>0"], "--bp-fail-if needs something to compare with: add --bp"),
+        ([*BOARD, "--bp-compare", "last"], "--bp-compare and --bp-baseline cannot be combined"),
     ],
 )
 def test_options_that_do_not_go_together_are_told_first(

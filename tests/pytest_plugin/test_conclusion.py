@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from boardprof.metrics import Count
-from boardprof.pytest_plugin.conclusion import Conclusion, conclude
 from boardprof.pytest_plugin.gate import Gate
+from boardprof.pytest_plugin.session_comparison import Conclusion, conclude
 from boardprof.report.report import Report, Row
 
 RULE = ("instructions:max>0",)
@@ -50,12 +50,12 @@ def test_a_session_with_nothing_to_compare_fails_and_says_what_there_is() -> Non
     found = concluded([one("a.py::test_f")], [one("tests/a.py::test_f")])
     assert found == Conclusion(
         errors=(
-            "nothing could be compared with main: no change can fail.\n"
+            "nothing could be compared with main, so no change can fail a test.\n"
             "main has: f [a.py::test_f](n=1) on rv.\n"
             "Now: f [tests/a.py::test_f](n=1) on rv.\n"
-            "Try: the same root folder (--rootdir), at which labels begin, or measure the baseline "
-            "anew with these tests (--bp-save, --bp-json); where only new tests run, leave "
-            "--bp-compare out",
+            "Try: use the same root folder (--rootdir), because labels start there, or measure the "
+            "baseline again with these tests (--bp-save, --bp-json); if only new tests run, leave "
+            "out --bp-compare",
         )
     )
 
@@ -68,12 +68,12 @@ def test_where_nothing_is_a_rule_nothing_to_compare_is_a_note() -> None:
 
 def test_another_board_is_what_is_told_first() -> None:
     found = concluded([one("a.py::test_f")], [one("a.py::test_f", Device="arm")])
-    assert "\nTry: the same --bp-board, or --bp-allow board, or measure" in found.errors[0]
+    assert "\nTry: use the same --bp-board, or --bp-allow board, or measure" in found.errors[0]
 
 
 def test_of_new_tests_alone_the_root_folder_is_not_suspected() -> None:
     found = concluded([one("a.py::test_f")], [one("a.py::test_g")])
-    assert "\nTry: measure the baseline anew" in found.errors[0]
+    assert "\nTry: measure the baseline again" in found.errors[0]
 
 
 def test_a_rule_on_a_metric_that_no_test_had_counted_fails_the_session() -> None:
@@ -86,7 +86,7 @@ def test_a_rule_on_a_metric_that_no_test_had_counted_fails_the_session() -> None
 
 def test_one_new_test_beside_others_is_a_note() -> None:
     found = concluded([one("a.py::test_f")], [one("a.py::test_f"), one("a.py::test_g")])
-    assert found == Conclusion(notes=("1 of 2 not compared: main lacks them",))
+    assert found == Conclusion(notes=("1 of 2 not compared: they are missing from main",))
 
 
 def test_tests_that_were_not_run_are_counted_and_three_are_named() -> None:
@@ -94,7 +94,7 @@ def test_tests_that_were_not_run_are_counted_and_three_are_named() -> None:
     found = concluded(tests, tests[:1])
     assert found == Conclusion(
         notes=(
-            "4 measurements of main were not made now: a.py::test_g, a.py::test_h, a.py::test_i "
+            "4 measurements of main were not repeated: a.py::test_g, a.py::test_h, a.py::test_i "
             "and 1 more",
         )
     )
@@ -104,7 +104,7 @@ def test_a_test_that_was_asked_for_and_is_gone_is_an_error() -> None:
     tests = [one("a.py::test_f"), one("b.py::test_f")]
     found = concluded(tests, tests[:1], is_asked_for=lambda label: label.startswith("b.py"))
     assert found.errors == (
-        "1 measurement of main was not made now: b.py::test_f (--bp-require-baseline)",
+        "1 measurement of main was not repeated: b.py::test_f (--bp-require-baseline)",
     )
 
 
@@ -112,8 +112,8 @@ def test_what_was_not_asked_for_is_not_counted_in_the_error() -> None:
     tests = [one(f"{file}.py::test_{letter}") for file in "ab" for letter in "fg"]
     found = concluded(tests, tests[1:2], is_asked_for=lambda label: label.startswith("a.py"))
     assert found == Conclusion(
-        errors=("1 measurement of main was not made now: a.py::test_f (--bp-require-baseline)",),
-        notes=("2 measurements of main were not made now: b.py::test_f, b.py::test_g",),
+        errors=("1 measurement of main was not repeated: a.py::test_f (--bp-require-baseline)",),
+        notes=("2 measurements of main were not repeated: b.py::test_f, b.py::test_g",),
     )
 
 
@@ -121,7 +121,7 @@ def test_that_nothing_was_measured_is_a_note_where_nothing_was_asked_for_or_is_a
     tests = [one("a.py::test_f"), one("b.py::test_f")]
     told = (
         "nothing was measured, so nothing is compared with main",
-        "2 measurements of main were not made now: a.py::test_f, b.py::test_f",
+        "2 measurements of main were not repeated: a.py::test_f, b.py::test_f",
     )
     assert concluded(tests, []) == Conclusion(notes=told)
     found = concluded(tests, [], rules=(), is_asked_for=lambda label: True, is_required=False)
@@ -139,20 +139,22 @@ def test_that_nothing_was_measured_of_what_was_asked_for_is_an_error_with_the_re
     )
     assert found == Conclusion(
         errors=(
-            "nothing was measured, so nothing could be compared with main: no change can fail.\n"
+            "nothing was measured, so nothing could be compared with main and no test can fail.\n"
             "main has: f [a.py::test_f](n=1) on rv, f [a.py::test_g](n=1) on rv, "
             "f [a.py::test_g #2](n=1) on rv.\n"
-            "Now of these tests: 1 of 2 skipped: no emulator; 1 of 2 gone, or without a "
-            "measurement.\n"
-            "Try: see to what skips them, or measure the baseline anew without them (--bp-save, "
-            "--bp-json); where nothing is to be measured, leave --bp-compare out",
+            "These tests now: 1 of 2 skipped: no emulator; 1 of 2 are gone or measured nothing.\n"
+            "Try: check why they are skipped, or measure the baseline again without them "
+            "(--bp-save, --bp-json); if nothing should be measured, leave out --bp-compare",
         )
     )
 
 
 def test_of_tests_that_are_gone_no_skip_is_suspected() -> None:
     found = concluded([one("a.py::test_f")], [], is_asked_for=lambda label: True)
-    assert "tests: 1 of 1 gone, or without a measurement.\nTry: bring these" in found.errors[0]
+    assert (
+        "These tests now: 1 of 1 are gone or measured nothing.\nTry: restore these"
+        in found.errors[0]
+    )
 
 
 def test_a_baseline_of_no_tests_misses_none() -> None:
@@ -164,7 +166,7 @@ def test_a_test_on_fewer_boards_is_a_note_that_names_the_board() -> None:
     tests = [one("a.py::test_f"), one("a.py::test_f", Device="arm")]
     found = concluded(tests, tests[:1], is_asked_for=lambda label: True)
     assert found == Conclusion(
-        notes=("1 measurement of main was not made now: f [a.py::test_f](n=1) on arm",)
+        notes=("1 measurement of main was not repeated: f [a.py::test_f](n=1) on arm",)
     )
 
 
@@ -180,9 +182,9 @@ def test_a_test_that_measures_something_less_often_is_told() -> None:
     tests = [one("a.py::test_f"), one("a.py::test_f #2")]
     found = concluded(tests, tests[:1])
     assert found.notes == (
-        "1 measurement of main was not made now: a.py::test_f #2",
-        "a.py::test_f: measurements of f(n=1): 2 in main, 1 now; the n-th is compared with the "
-        "n-th, which may be another call",
+        "1 measurement of main was not repeated: a.py::test_f #2",
+        "a.py::test_f: main has 2 measurements of f(n=1), this session has 1. The n-th is compared "
+        "with the n-th, which may be a different call",
     )
 
 
@@ -196,5 +198,5 @@ def test_without_a_rule_what_has_changed_is_shown_and_what_would_make_a_gate() -
         "Verdict\n"
         "f     a.py::test_g  n=1        rv      instructions       5      6  +20.00 %      exact  "
         "worse\n"
-        "None of it can fail: --bp-fail-if RULE, or fail_if= of the marker boardprof, is a gate."
+        "No change can fail a test. To set rules: --bp-fail-if RULE, or fail_if= in the marker."
     )

@@ -47,7 +47,7 @@ def test_labels_of_another_root_folder_fail_the_session_of_several_workers(suite
     ran = suite.run(*GATE, "-n", "2", "--rootdir", str(suite.folder.parent))
     assert ran.code == 1, ran.out
     assert "2 passed" in ran.out
-    assert "ERROR: nothing could be compared with old.json: no change can fail." in ran.out
+    assert "ERROR: nothing could be compared with old.json" in ran.out
     assert "the same root folder (--rootdir)" in ran.out
 
 
@@ -55,7 +55,7 @@ def test_without_a_rule_the_comparison_is_shown(suite: Suite) -> None:
     ran = suite.run("--bp-compare", "old.json", "-n", "2")
     assert ran.code == 0, ran.out
     assert "Compared with old.json without a rule: 8 metrics: " in ran.out
-    assert "None of it can fail: --bp-fail-if RULE" in ran.out
+    assert "No change can fail a test. To set rules: --bp-fail-if RULE" in ran.out
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_a_test_that_is_gone_fails_a_session_of_all_tests_that_requires_the_base
     ran = suite.run("--bp-compare", "old.json", "--bp-require-baseline", *chosen)
     assert ran.code == code, ran.out
     who = "ERROR" if code else "note"
-    text = f"{who}: 1 measurement of old.json was not made now: test_two.py::test_two"
+    text = f"{who}: 1 measurement of old.json was not repeated: test_two.py::test_two"
     assert text in ran.out
 
 
 def is_nothing_measured(ran: Ran) -> bool:
-    told = "ERROR: nothing was measured, so nothing could be compared with old.json: no change can"
+    told = "ERROR: nothing was measured, so nothing could be compared with old.json and no test can"
     return (ran.code, told in ran.out) == (1, True)
 
 
@@ -84,7 +84,7 @@ def test_a_session_whose_tests_are_all_skipped_fails_with_the_reason(
     ran = suite.run(*GATE, "--bp-port", "/dev/ttyNothing", *workers)
     assert is_nothing_measured(ran), ran.out
     assert "2 skipped" in ran.out
-    assert "Now of these tests: 2 of 2 skipped: There is no port /dev/ttyNothing" in ran.out
+    assert "These tests now: 2 of 2 skipped: Port /dev/ttyNothing does not exist" in ran.out
     assert "(--bp-require-board makes this a failure)" in ran.out
 
 
@@ -93,7 +93,7 @@ def test_a_session_in_which_the_measuring_tests_are_gone_fails(suite: Suite) -> 
     suite.write("test_one.py", "def test_one():\n    pass\n")
     ran = suite.run(*GATE)
     assert is_nothing_measured(ran), ran.out
-    assert "Now of these tests: 2 of 2 gone, or without a measurement." in ran.out
+    assert "These tests now: 2 of 2 are gone or measured nothing." in ran.out
 
 
 def test_the_rule_of_a_skipped_tests_marker_is_a_rule_too(suite: Suite) -> None:
@@ -119,7 +119,9 @@ def test_the_rule_of_a_test_that_is_skipped_before_our_fixture_is_a_rule_too(
     (suite.folder / "test_two.py").unlink()
     ran = suite.run("--bp-compare", "old.json", *workers)
     assert is_nothing_measured(ran), ran.out
-    assert "tests: 1 of 2 skipped: not now; 1 of 2 gone, or without a measurement." in ran.out
+    assert (
+        "These tests now: 1 of 2 skipped: not now; 1 of 2 are gone or measured nothing." in ran.out
+    )
 
 
 LEAVING_OUT = """\

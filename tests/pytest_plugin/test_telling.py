@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from boardprof.pytest_plugin.error_format import in_pytest
 from boardprof.pytest_plugin.row_label import unlabelled
-from boardprof.pytest_plugin.telling import in_pytest
 
 
 @pytest.mark.parametrize(
@@ -15,10 +15,10 @@ from boardprof.pytest_plugin.telling import in_pytest
         ("give --timeout more seconds", "give --bp-timeout more seconds"),
         ("or --allow clock", "or --bp-allow clock"),
         ("Take more with --repeat.", "Take more with repeat=."),
-        ("take --number 1000, or", "take number=1000, or"),
+        ("use --number 1000, or", "use number=1000, or"),
         ("give --wall-timeout more seconds", "give --bp-wall-timeout more seconds"),
         ("--timeout-ms sets less", "--timeout-ms sets less"),
-        ("--bp-wait SECONDS waits longer", "--bp-wait SECONDS waits longer"),
+        ("wait longer with --bp-wait SECONDS", "wait longer with --bp-wait SECONDS"),
         ("a file written by `boardprof run --json FILE`",) * 2,
     ],
 )

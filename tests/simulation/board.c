@@ -12,6 +12,7 @@
 #include "boardprof/bp.h"
 #include "boardprof/bp_le.h"
 #include "boardprof/bp_port.h"
+#include "bp_internal.h"
 
 /* Not in .bss, which a reset wipes. */
 #define SIM_KEPT __attribute__((section("sim_kept")))
@@ -51,7 +52,7 @@ static size_t sim_rx_begin SIM_KEPT = 0;
 static size_t sim_rx_end SIM_KEPT = 0;
 static uint8_t sim_tx[SIM_TX] SIM_KEPT = {0};
 static size_t sim_tx_end SIM_KEPT = 0;
-static bp_agent_t *sim_agent_now SIM_KEPT = NULL;
+static bool sim_is_up SIM_KEPT = false; /* since bp_init */
 
 /// Time ///
 
@@ -74,11 +75,10 @@ extern char sim_bss_begin[] __asm__("__bss_start") __attribute__((visibility("hi
 extern char sim_bss_end[] __asm__("_end") __attribute__((visibility("hidden")));
 
 static void sim_serve(void) {
-    static bp_agent_t agent;
-    sim_agent_now = &agent;
-    bp_init(&agent, &bp_firmware);
+    bp_init();
+    sim_is_up = true;
     for (;;) {
-        if (bp_poll(&agent) == 0) {
+        if (bp_poll() == 0) {
             sim_yield(SIM_NEVER);
         }
     }
@@ -93,7 +93,7 @@ void sim_reset(uint32_t entropy) {
     }
     memset(sim_bss_begin, 0, (size_t)(sim_bss_end - sim_bss_begin));
     sim_boots++;
-    sim_agent_now = NULL;
+    sim_is_up = false;
     sim_entropy = entropy;
     sim_rx_begin = sim_rx_end = 0;
     getcontext(&sim_board);
@@ -146,13 +146,13 @@ size_t sim_take(uint8_t *out) {
 /* The session that the board is in, 0: none. */
 uint32_t sim_session(void);
 uint32_t sim_session(void) {
-    return sim_agent_now != NULL ? sim_agent_now->session : 0;
+    return sim_is_up ? bp_agent.session : 0;
 }
 
 /* The boot id that it told, 0: none yet. */
 uint32_t sim_boot_id(void);
 uint32_t sim_boot_id(void) {
-    return sim_agent_now != NULL ? sim_agent_now->boot_id : 0;
+    return sim_is_up ? bp_agent.boot_id : 0;
 }
 
 /// bp_port.h ///

@@ -27,14 +27,18 @@ NO_REPLY_CACHE = (
 NO_SESSION_CHECK = (
     Patch(
         AGENT,
-        "(session != agent->session || session == 0 || ahead >> 16 != 0)",
+        "(session != bp_agent.session || session == 0 || ahead >> 16 != 0)",
         "(session == 0)",
     ),
 )
 
 FIXED_SEQUENCE = (
     # Each session begins at 0, so that one that a late HELLO begins again is like the first.
-    Patch(AGENT, "agent->last_sequence += agent->boot_id << 16;", "agent->last_sequence = 0;"),
+    Patch(
+        AGENT,
+        "bp_agent.last_sequence += bp_agent.boot_id << 16;",
+        "bp_agent.last_sequence = 0;",
+    ),
 )
 
 

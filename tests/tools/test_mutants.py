@@ -10,9 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from scripts.mutants import MutantsError, lost, made_copies, stages, table
-from scripts.mutants_c import c_edits
-from scripts.mutants_python import ROOMS, Mutant, chosen, named, python_edits
+from scripts.mutants import Judge, MutantsError, lost, made_copies, stages, table
+from scripts.mutants_c import c_edits, c_mutants
+from scripts.mutants_python import (
+    EQUIVALENT,
+    ROOMS,
+    Mutant,
+    chosen,
+    named,
+    python_edits,
+    python_mutants,
+)
 from tests.support import ROOT
 
 
@@ -71,9 +79,22 @@ def test_c_mutants_are_in_code_about_lengths_and_not_in_comments_or_strings() ->
     assert kinds == ["eq", "and", "and", "plus_one", "le", "return_false"]
 
 
-def test_the_first_stage_names_files_that_exist() -> None:
-    files = [word for room in (*ROOMS, "agent") for word in stages(room)[0] if "tests/" in word]
+def test_the_closest_tests_are_files_that_exist() -> None:
+    rooms = (*ROOMS, "agent")
+    files = [word for room in rooms for word in stages(ROOT, room, "?")[0] if "tests/" in word]
     assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_the_first_stage_has_the_unit_tests_that_import_the_module() -> None:
+    first, second, *_ = stages(ROOT, "report", "report.baseline")
+    assert first[:2] == ("tests/unit/test_baseline.py", "-m")
+    assert second[0] == "tests/unit/test_report.py"
+
+
+def test_the_first_stage_of_a_c_file_has_the_tests_that_are_named_after_it() -> None:
+    first, second, *_ = stages(ROOT, "agent", "bp_call.c")
+    assert first[:2] == ("tests/protocol/test_agent_calls.py", "-m")
+    assert second[0] == "tests/protocol/test_agent_arena.py"
 
 
 def test_only_what_was_killed_before_and_survives_now_is_lost() -> None:
@@ -81,8 +102,18 @@ def test_only_what_was_killed_before_and_survives_now_is_lost() -> None:
     killed, survived = mutant | {"verdict": "killed"}, mutant | {"verdict": "survived"}
     assert lost([killed], [survived]) == [survived]
     assert lost([survived], [survived, killed]) == []
-    row = "link               2       1          0         1    50 %"
+    assert lost([mutant | {"verdict": "equivalent"}], [survived]) == []
+    row = "link               2       1          0         1           0    50 %"
     assert table([killed, survived]).splitlines()[1] == row
+
+
+def test_equivalent_mutants_are_counted_apart_and_exist() -> None:
+    rows = [{"room": "link", "verdict": verdict} for verdict in ("killed", "equivalent")]
+    row = "link               2       1          0         0           1   100 %"
+    assert table(rows).splitlines()[1] == row
+    mutants = [each for room in ROOMS for each in python_mutants(ROOT, room)]
+    known = {each.identity for each in (*mutants, *c_mutants(ROOT))}
+    assert set(EQUIVALENT) <= known
 
 
 @pytest.fixture
@@ -118,3 +149,36 @@ def test_after_the_deadline_no_session_is_left(project: Path, tmp_path: Path) ->
     assert copy.run(["-c", f"{code}; print(p.pid, flush=True); p.wait()"], 5.0) is None
     process = Path("/proc", copy.output().strip(), "cmdline")
     assert not process.exists() or process.read_bytes() == b""  # a zombie has none
+
+
+def test_what_a_stage_leaves_goes_to_the_next_and_no_verdict_is_found_twice(
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    module = project / "host/boardprof/__init__.py"
+    module.write_text("LIMIT = 4\nWIDTH = 2\n")
+    (project / "tests/test_nothing.py").write_text("def test_nothing():\n    pass\n")
+    files = [("tests/test_limit.py",), ("tests/test_nothing.py",)]
+    monkeypatch.setattr("scripts.mutants.stages", lambda *_: files)
+    changes = python_edits(module.read_bytes())
+    both = list(named(changes, "boardprof", "report", "host/boardprof/__init__.py"))
+    copies = made_copies(project, tmp_path / "work", Path(sys.executable), 1)
+    found = []
+    for _ in range(2):
+        rows = list(Judge(copies, tmp_path / "work").verdicts(both))
+        found.append({row["change"]: (row["stage"], row["verdict"], row["by"]) for row in rows})
+    assert found[0] == {
+        "LIMIT = 4  =>  LIMIT = 5": (1, "killed", "tests/test_limit.py::test_limit"),
+        "WIDTH = 2  =>  WIDTH = 3": (2, "survived", ""),
+    }
+    assert found[1] == found[0]
+    monkeypatch.setattr("scripts.mutants.EQUIVALENT", {"boardprof:<module>:integer:1": "why"})
+    rows = list(Judge(copies, tmp_path / "work").verdicts(both))
+    assert [row["verdict"] for row in rows] == ["killed", "equivalent"]
+    assert capsys.readouterr().out.splitlines() == [
+        "Running once without a mutant: tests/test_limit.py",
+        "left for stage 2: boardprof:<module>:integer:1",
+        "Running once without a mutant: tests/test_nothing.py",
+    ]

@@ -11,14 +11,14 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.boards.finding import BoardSpec
-from boardprof.dwarf.object_functions import signature
+from boardprof.boards.board_file import BoardSpec
+from boardprof.cfunction import signature
 from boardprof.firmware import builder
+from boardprof.firmware.agent_sources import find_libc
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.firmware import Firmware
-from boardprof.firmware.libc import find_libc
 from boardprof.toolchain.cache import Cache
-from boardprof.toolchain.toolchain import Compiler
+from boardprof.toolchain.compiler import Compiler
 from tests.support import requires_tool
 
 __all__ = ["FIR", "build", "changed", "folder_of", "requires_library", "runs", "shown", "sizes"]

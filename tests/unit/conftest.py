@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.firmware.builder import build
 from tests.support import ROOT
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.dwarf.object_functions import functions, hidden_functions, signature
+from boardprof.cfunction import signature
 from boardprof.elf.archive import members
+from boardprof.elf.functions import functions, hidden_functions
 from boardprof.errors import UsageError
 from tests.unit.objects import MACHINES, RISCV, X86_64, compiled
 
@@ -39,7 +40,7 @@ def test_members_without_debug_information_are_named_with_their_library(tmp_path
     [fn] = functions([ar(tmp_path, "libx.a", made)])
     assert (fn.source, fn.reason) == (
         f"libx.a({LONG}.o)",
-        "there is no debug information on its type",
+        "it has no debug information about its type",
     )
 
 
@@ -86,19 +87,19 @@ def test_a_thin_archive_is_refused_with_what_to_do(tmp_path: Path) -> None:
     library = ar(tmp_path, "libx.a", compiled(tmp_path, "int f;"), flags="rcsT")
     with pytest.raises(UsageError) as caught:
         functions([library])
-    assert "libx.a is a thin archive: it has the names of objects" in str(caught.value)
+    assert "libx.a is a thin archive: it contains the names of objects" in str(caught.value)
     assert "Try: give the objects themselves" in str(caught.value)
 
 
 def test_a_library_without_objects_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("text")
     library = ar(tmp_path, "libx.a", tmp_path / "notes.txt")
-    with pytest.raises(UsageError, match=r"libx\.a is a library without any ELF object"):
+    with pytest.raises(UsageError, match=r"libx\.a is a library that contains no ELF object"):
         functions([library])
 
 
 @pytest.mark.parametrize(
-    ("at", "message"), [(30, "is cut short"), (-80, "does not begin|is cut short|cannot be read")]
+    ("at", "message"), [(30, "is truncated"), (-80, "does not begin|is truncated|cannot be read")]
 )
 def test_a_damaged_library_is_refused(tmp_path: Path, at: int, message: str) -> None:
     whole = ar(tmp_path, "libx.a", compiled(tmp_path, "int f(int n) { return n; }")).read_bytes()
@@ -112,5 +113,5 @@ def test_a_library_whose_sizes_are_no_numbers_is_refused(tmp_path: Path) -> None
     header = b"x.o/".ljust(48) + b"\xff\xfe\xfd".ljust(10) + b"`\n"
     library = tmp_path / "libx.a"
     library.write_bytes(b"!<arch>\n" + header)
-    with pytest.raises(UsageError, match="is no size of a member of a library"):
+    with pytest.raises(UsageError, match="is not the size of a member"):
         functions([library])

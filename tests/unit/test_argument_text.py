@@ -125,29 +125,30 @@ def test_a_bin_file_is_the_parameter_s_own_elements(tmp_path: Path) -> None:
 
 def test_null_is_no_address() -> None:
     assert value("NULL", "i16*") is None
-    assert "is an array, and the parameter is none" in refusal("NULL", "i32")
+    assert "is an array, but the parameter is a number" in refusal("NULL", "i32")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("int16[4]:randm", "'randm' is no content; did you mean 'random'?"),
-        ("[4]:one", "'one' is no content; did you mean 'ones'?"),
-        ("flaot32[4]", "'flaot32'; the parameter's type is i16*; did you mean 'float32'?"),
-        ("int16[4]:random(x)", "'random(x)' is no content"),
-        ("int16[4]:ones:zeros", "says more than one content"),
-        ("int16[4]:out:keep", "'out' is no content"),
-        ("int16[4", "is no argument that is known"),
-        ("int16:ones", "is no argument that is known"),
-        ("int16[-4]", "is no argument that is known"),
-        ("int16[4,]", "[4,] is no shape"),
-        ("int16[]:random", "[] is no shape"),
-        ("int[4]", "there is no element type 'int'"),
-        ("float16[4]", "there is no element type 'float16'"),
+        ("int16[4]:randm", "'randm' is not a content; did you mean 'random'?"),
+        ("[4]:one", "'one' is not a content; did you mean 'ones'?"),
+        ("flaot32[4]", "'flaot32' is not known; the parameter's type is i16*"),
+        ("flaot32[4]", "; did you mean 'float32'?"),
+        ("int16[4]:random(x)", "'random(x)' is not a content"),
+        ("int16[4]:ones:zeros", "has more than one content"),
+        ("int16[4]:out:keep", "'out' is not a content"),
+        ("int16[4", "is not a known form of argument"),
+        ("int16:ones", "is not a known form of argument"),
+        ("int16[-4]", "is not a known form of argument"),
+        ("int16[4,]", "[4,] is not a shape"),
+        ("int16[]:random", "[] is not a shape"),
+        ("int[4]", "the element type 'int' is not known"),
+        ("float16[4]", "the element type 'float16' is not known"),
         ("int64[999999999999999]", "cannot be made"),
         ("@nowhere.npy", "nowhere.npy cannot be read: No such file or directory."),
         ("@nowhere.bin", "nowhere.bin cannot be read: No such file or directory."),
-        ("5", "x=5 is no array; the parameter's type is i16*."),
+        ("5", "x=5 is not an array; the parameter's type is i16*."),
     ],
 )
 def test_what_has_no_known_form_is_refused(text: str, message: str) -> None:
@@ -156,25 +157,25 @@ def test_what_has_no_known_form_is_refused(text: str, message: str) -> None:
 
 def test_an_array_for_a_scalar_is_refused() -> None:
     assert refusal("int16[4]:ones", "i16") == (
-        "x=int16[4]:ones is an array, and the parameter is none.\nTry: x=NUMBER"
+        "x=int16[4]:ones is an array, but the parameter is a number.\nTry: x=NUMBER"
     )
 
 
 def test_files_that_hold_no_array_of_numbers_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "text.npy"
     text.write_text("1 2 3\n")
-    assert "text.npy is no .npy file of numbers: it is text.\nTry: numpy" in refusal(f"@{text}")
+    assert "text.npy is not a .npy file of numbers: it is text.\nTry: numpy" in refusal(f"@{text}")
     objects = tmp_path / "objects.npy"
     np.save(objects, np.array([None]), allow_pickle=True)
-    assert "is no .npy file of numbers: it holds Python objects.\n" in refusal(f"@{objects}")
+    assert "is not a .npy file of numbers: it holds Python objects.\n" in refusal(f"@{objects}")
     picture = tmp_path / "picture.npy"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n")
-    begins = "is no .npy file of numbers: it begins with the bytes 89 50 4e 47 0d 0a 1a 0a.\n"
+    begins = "is not a .npy file of numbers: it begins with the bytes 89 50 4e 47 0d 0a 1a 0a.\n"
     assert begins in refusal(f"@{picture}")
     cut = tmp_path / "cut.npy"
     np.save(cut, np.zeros(10, np.int32))
     cut.write_bytes(cut.read_bytes()[:-4])
-    assert "is no .npy file of numbers: " in refusal(f"@{cut}")
+    assert "is not a .npy file of numbers: " in refusal(f"@{cut}")
     assert "could only read 9 elements" in refusal(f"@{cut}")
     several = tmp_path / "several.npy"
     with several.open("wb") as file:
@@ -182,4 +183,4 @@ def test_files_that_hold_no_array_of_numbers_are_refused(tmp_path: Path) -> None
     assert "holds several arrays" in refusal(f"@{several}")
     empty = tmp_path / "empty.npy"
     empty.touch()
-    assert "is no .npy file of numbers: it is empty.\n" in refusal(f"@{empty}")
+    assert "is not a .npy file of numbers: it is empty.\n" in refusal(f"@{empty}")

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from boardprof.arguments.arguments import check_overlap
 from boardprof.arguments.array_argument import ArrayArgument, array_argument
-from boardprof.arguments.array_overlap import check_overlap
-from boardprof.arguments.block import Block
-from boardprof.arguments.passing import Keep, Out, Passing
+from boardprof.arguments.passing import Block, Keep, Out, Passing
 from boardprof.arguments.signature import parse_signature
 from boardprof.cfunction import CHAR, Field, Pointer, Scalar, Struct
 from boardprof.errors import UsageError
@@ -97,18 +96,16 @@ def test_null_and_a_block_send_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "sent", "returned", "passing"),
+    ("value", "passing"),
     [
-        (np.zeros(2, np.int16), True, True, Passing.IN_OUT),
-        (Out(np.zeros(2, np.int16)), False, True, Passing.OUT),
-        (Keep(np.zeros(2, np.int16)), True, True, Passing.KEEP),
+        (np.zeros(2, np.int16), Passing.IN_OUT),
+        (Out(np.zeros(2, np.int16)), Passing.OUT),
+        (Keep(np.zeros(2, np.int16)), Passing.KEEP),
     ],
 )
-def test_out_is_not_sent_and_keep_is(
-    value: object, sent: bool, returned: bool, passing: Passing
-) -> None:
+def test_what_a_function_may_write_is_returned(value: object, passing: Passing) -> None:
     made = argument("i16*", value)
-    assert (made.is_sent, made.is_returned, made.passing) == (sent, returned, passing)
+    assert (made.is_returned, made.passing) == (True, passing)
 
 
 # -- and back ---------------------------------------------------------------------------------
@@ -208,10 +205,10 @@ def test_a_list_that_may_be_written_is_refused() -> None:
         ("const i8*", [1, 128], "x[1]=128 of f is out of range: i8 is -128 to 127."),
         ("const i8*", [1.5], "x[0]=1.5 of f is not an integer"),
         ("const f32*", [1e39], "x[0]=1e+39 of f is out of range of its type f32."),
-        ("const i8*", ["1"], "'1' in it is no number"),
-        ("const i8*", [[1, 2], [3]], "x of f: its rows differ."),
-        ("const void*", [1, 2], "does not say of what type the numbers are"),
-        ("const s{4}*", [1, 2], "does not say of what type the numbers are"),
+        ("const i8*", ["1"], "'1' in it is not a number"),
+        ("const i8*", [[1, 2], [3]], "x of f: its rows have different lengths."),
+        ("const void*", [1, 2], "does not say which type the numbers have"),
+        ("const s{4}*", [1, 2], "does not say which type the numbers have"),
         ("const i16*", 5, "x of f is the number 5; the parameter's type is const i16*."),
         ("const i16*", np.int16(5), "x of f is the number 5"),
         ("const i16*", "abc", "x of f is the text 'abc'"),
@@ -221,8 +218,8 @@ def test_a_list_that_may_be_written_is_refused() -> None:
         ("const s{4}*", bytes(6), "x of f has 6 bytes; the parameter's type is const s{4}*"),
         ("const s{4}*", np.zeros(2, np.float32), "x of f is float32[2]"),
         ("i32*", Block(1, 10), "is a block of 10 bytes; an element of i32* has 4."),
-        ("const i16*", Out(np.zeros(2, np.int16)), "there is nothing in it to return"),
-        ("const i16*", Keep(np.zeros(2, np.int16)), "there is nothing in it to keep"),
+        ("const i16*", Out(np.zeros(2, np.int16)), "there is nothing to return"),
+        ("const i16*", Keep(np.zeros(2, np.int16)), "there is nothing to keep"),
         ("i16*", Out(None), "Out is for arrays, not for None"),
         ("i16*", Keep(Block(1, 8)), "Keep is for arrays, not for a Block"),
         ("i16*", Out(Keep(np.zeros(2, np.int16))), "Out is for arrays, not for a Keep"),
@@ -308,9 +305,9 @@ def test_members_elsewhere_or_of_other_types_are_refused(fields: Any, why: str) 
     with pytest.raises(UsageError) as caught:
         of_pair(*fields)
     assert str(caught.value) == (
-        f"The members of p of sum are not those of const pair{{8}}*: {why}.\n"
-        "Try: p = numpy.zeros(1, dtype=board.dtypes['pair']), which is {'names': ['a', 'b'], "
-        "'formats': ['<i2', '<i4'], 'offsets': [0, 4], 'itemsize': 8}"
+        f"p of sum has different members from const pair{{8}}*: {why}.\nTry: p = numpy.zeros(1, "
+        "dtype=board.dtypes['pair']), which is {'names': ['a', 'b'], 'formats': ['<i2', '<i4'], "
+        "'offsets': [0, 4], 'itemsize': 8}"
     )
 
 
@@ -329,6 +326,35 @@ def test_of_members_that_overlap_one_is_enough() -> None:
         assert array_argument("f", "x", pointer, np.zeros(1, dtype)).size == 8
     with pytest.raises(UsageError, match="f1 is int32 at byte 4, where tagged has u32 or f32"):
         array_argument("f", "x", pointer, np.zeros(1, "S4, i4"))
+
+
+def test_each_element_of_a_member_that_is_an_array_is_checked() -> None:
+    # struct row { int32_t n; int16_t taps[3]; };
+    taps = Field("taps", 4, Scalar("i16", "int16_t", 2), (3,))
+    pointer = Pointer(Struct("row", 12, (Field("n", 0, I32), taps)), False, 0)
+
+    def refusal_of(*fields: tuple[str, str] | tuple[str, str, int]) -> str:
+        with pytest.raises(UsageError) as caught:
+            array_argument("f", "x", pointer, np.zeros(1, list(fields)))
+        return str(caught.value)
+
+    right = np.dtype([("n", "<i4"), ("taps", "<i2", 3), ("", "V2")])
+    assert array_argument("f", "x", pointer, np.zeros(1, right)).size == 12
+    assert "last is uint16 at byte 8, where row has i16." in refusal_of(
+        ("n", "<i4"), ("taps", "<i2", 2), ("last", "<u2"), ("", "V2")
+    )
+    assert "both is int32 at byte 6, where row has i16." in refusal_of(
+        ("n", "<i4"), ("taps", "<i2"), ("both", "<i4"), ("", "V2")
+    )
+
+
+def test_padding_may_hold_anything() -> None:
+    # struct stamped { int8_t kind; double at; }; with 7 bytes of padding
+    kind = Field("kind", 0, Scalar("i8", "int8_t", 1))
+    fields = (kind, Field("at", 8, Scalar("f64", "double", 8)))
+    pointer = Pointer(Struct("stamped", 16, fields), False, 0)
+    for padding in ("V3, V4", "V3, u4", "S3, f4", "u1, 3u2"):
+        assert array_argument("f", "x", pointer, np.zeros(1, f"i1, {padding}, f8")).size == 16
 
 
 def test_bytes_that_end_within_a_struct_are_told_what_to_pad_them_to() -> None:

@@ -3,16 +3,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from types import FrameType
 
+import pytest
+
 from boardprof.decode.clock import ClockFit
+from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import Reading, Sample
 from boardprof.formula import parse_formula
 from boardprof.metrics import Count, Duration, Percent, Ratio
 from boardprof.report.assemble import assemble
+from boardprof.report.interrupts import Interrupts
 from boardprof.report.measurement import Device, Measurement, Windows
+from boardprof_protocol.codes import CounterStatus
 
 DEVICE = Device("m4", "measured", False, "/dev/ttyACM0", "0.1.0", "00" * 8, 1, {})
 
@@ -85,13 +91,86 @@ def test_of_two_clocks_one_gives_the_duration_of_rows_and_total() -> None:
     assert report.calls[0]["Percent"] == Percent(50.0)
 
 
+def test_each_sample_is_corrected_once_a_counter(monkeypatch: pytest.MonkeyPatch) -> None:
+    corrected: list[str] = []
+    net = Measurement.net
+
+    def counted(self: Measurement, one: Sample, counter: str) -> int:
+        corrected.append(counter)
+        return net(self, one, counter)
+
+    monkeypatch.setattr(Measurement, "net", counted)
+    assemble([measurement()])
+    assert sorted(corrected) == ["instructions"] * 2 + ["ticks"] * 2
+
+
+def test_what_stands_beside_the_rows_is_what_json_gives_back() -> None:
+    info = CounterInfo("ticks", "TIM2", 32, 25_000_000, 0, False, CounterStatus.STUCK, 0)
+    usual = measurement()
+    report = assemble(
+        [
+            replace(
+                usual,
+                device=replace(
+                    DEVICE,
+                    collectors=(CollectorInfo(0, "ticks", 3, 1, 7, (info,)),),
+                    cflags=("-g",),
+                ),
+                interrupts=Interrupts(masked=True, kept_by=("ticks",)),
+            )
+        ]
+    )
+    assert report.extra is not None
+    again = json.loads(report.json())["boardprof"]
+    assert repr(report.extra) == repr(again)  # no tuple is a list, and no member of an enum an int
+    assert again["devices"]["m4"]["collectors"][0]["counters"][0]["status"] == 2
+    assert again["measurements"][0]["interrupts"]["kept_by"] == ["ticks"]
+
+
+def test_the_rounds_of_all_measurements_are_a_number_or_a_list_of_those_that_differ() -> None:
+    usual = measurement(number=4)
+    alone = assemble([usual]).configuration
+    assert [alone[name] for name in ("Warm-up", "Repeat", "Number")] == [
+        Count(0),
+        Count(2),
+        Count(4),
+    ]
+    others = [replace(usual, warmup=10), replace(usual, warmup=2)]
+    assert assemble([usual, *others, usual]).configuration["Warm-up"] == "0, 2, 10"
+
+
+@pytest.mark.parametrize(
+    ("counts", "line"),
+    [
+        ((0, 0), None),
+        ((3, 3), "3 in a sample, left out of its counts"),
+        ((1200, 0), "0 to 1,200 in a sample, left out of its counts"),
+    ],
+)
+def test_the_report_says_how_many_interrupts_were_left_out(
+    counts: tuple[int, int], line: str | None
+) -> None:
+    windows = Windows(
+        tuple(sample(ticks=500, interrupts=count) for count in counts),
+        (sample(ticks=50, interrupts=0),),
+        (sample(ticks=1000, interrupts=sum(counts)),),
+    )
+    report = assemble([replace(measurement(), windows=(windows,))])
+    assert report.configuration.get("m4 interrupts") == line
+
+
+def test_a_result_that_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(TypeError, match=r'extra\["result"\]: JSON cannot hold bytes'):
+        assemble([replace(measurement(), result=b"x")])
+
+
 def test_what_is_ambiguous_or_below_zero_is_a_warning() -> None:
     odd = {"ticks": Reading(10, "ticks", 25_000_000, ambiguous=True, wrapped=2)}
     usual = measurement()
     windows = replace(usual.windows[0], samples=(Sample(odd, b""),))
     report = assemble([replace(usual, windows=(windows,))])
     assert report.configuration["m4 warning"] == (
-        "ticks of fir is below what can be resolved (net < 0); ticks of fir may have wrapped unseen"
+        "ticks of fir is too small to be resolved (net < 0); ticks of fir may have wrapped unseen"
     )
     assert report.extra is not None
     assert report.calls[0]["ticks"] == Count(-40)  # 10 less 50; TVM would write -1
@@ -111,7 +190,7 @@ def test_a_warning_names_the_column_and_not_the_counter() -> None:
         ),
     )
     assert assemble([below]).configuration["m4 warning"] == (
-        "Duration (us) of fir is below what can be resolved (net < 0)"
+        "Duration (us) of fir is too small to be resolved (net < 0)"
     )
 
 
@@ -165,7 +244,10 @@ def test_flags_stand_in_the_configuration_and_with_each_measurement() -> None:
 def test_whose_memcpy_is_in_the_image_is_told() -> None:
     none, linked = replace(measurement(), libc="none"), replace(measurement(), libc="newlib")
     assert "m4 libc" not in assemble([measurement()]).configuration
-    agents = "none; memcpy and its like are the agent's, byte by byte, unless the code has its own"
+    agents = (
+        "none; memcpy and similar functions come from the agent and copy byte by byte, unless "
+        "the code has its own"
+    )
     assert assemble([none]).configuration["m4 libc"] == agents
     assert assemble([linked]).configuration["m4 libc"] == "newlib"
     assert assemble([linked, none]).configuration["m4 libc"] == f"newlib | {agents}"
@@ -309,7 +391,7 @@ def test_an_estimate_is_named_and_marked() -> None:
     second = Windows((shared, shared), (sample(loads=0),), (sample(loads=128),))
     report = assemble([replace(two_passes(), windows=(whole, second))])
     assert report.configuration["m4 estimated"] == (
-        "loads: counted for a part of the time, scaled to the whole"
+        "loads: counted for part of the time, scaled to the whole"
     )
     (found,) = (report.extra or {})["measurements"]
     assert found["further_passes"][0]["samples"][0]["estimated"] == ["loads"]
@@ -340,7 +422,7 @@ def test_the_cpu_stands_before_its_parts_in_the_totals() -> None:
 
 def test_a_formula_of_counters_of_different_runs_says_so() -> None:
     assert assemble([two_passes()]).configuration["m4 of several runs"] == (
-        "Stalled (%): of counters of different runs"
+        "Stalled (%): computed from counters of different runs"
     )
 
 

@@ -85,7 +85,7 @@ def test_outputs_are_stored_by_shape_type_and_crc() -> None:
 
 def test_what_was_kept_or_sent_again_is_told() -> None:
     report = assemble([replace(measurement(), kept=("s", "t"), sent_again="no room")])
-    assert report.configuration["m4 kept"] == "s of fir, t of fir: not put back between calls"
+    assert report.configuration["m4 kept"] == "s of fir, t of fir: not restored between calls"
     assert report.configuration["m4 sent again"] == (
         "in/out arrays of fir, before each round, which begins cold: no room"
     )

@@ -17,7 +17,7 @@ from boardprof.render.baseline import render_baseline, updated_baseline
 from boardprof.report.baseline import baseline_content, report_of_baseline
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
-from boardprof.run.baseline import write_baseline
+from boardprof.run.saving import write_baseline
 from tests.unit.reports import HARDWARE, report_of
 
 WINDOWS = {
@@ -194,7 +194,7 @@ def test_what_was_not_measured_now_stays_where_that_is_asked_for() -> None:
         ('"version": 1', '"version": 2', "this is a baseline of version 2, and this boardprof"),
         ('"samples": 1', '"samples": "1"', "measurements[0].samples: a whole number is needed."),
         ('"samples": 1', '"samples": -1', "measurements[0].samples: -1 is out of range."),
-        ('"calls": 1', '"calls": [1, 1]', "measurements[0].calls: there are 2 values of 1 sample"),
+        ('"calls": 1', '"calls": [1, 1]', "measurements[0].calls: there are 2 values for 1 sample"),
         ('"instructions": 5', '"instructions": "5"', "measurements[0].count.instructions: "),
         ('"measurements": [', '"measurement": [', "measurements: an array is needed."),
         ("]\n}", "", "this is not JSON"),

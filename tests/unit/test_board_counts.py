@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.doctor import KnownWork
+from boardprof.boards.events_and_formulas import KnownWork
 from tests.unit.test_board_keys import BOARD, refused, spec_of
 from tests.unit.test_boards import folder_of
 
@@ -33,34 +33,32 @@ def test_what_is_unsupported_may_be_a_counter_an_event_or_a_derived_metric(tmp_p
     [
         (
             COUNTS.replace("cycles =", "cycle ="),
-            "13: [unsupported] cycle: there is no such count of this board; "
+            "13: [unsupported] cycle: is not a count of this board; "
             f"did you mean 'cycles'? {KNOWN}.",
         ),
         (
             COUNTS.replace("cycles =", "colour ="),
-            f"13: [unsupported] colour: there is no such count of this board; {KNOWN}.",
+            f"13: [unsupported] colour: is not a count of this board; {KNOWN}.",
         ),
         (
             COUNTS + '[port]\nclock = "declared"\n[port.unsupported]\nticks = "no"\n',
-            f"19: [port.unsupported] ticks: there is no such count of this board; {KNOWN}.",
+            f"19: [port.unsupported] ticks: is not a count of this board; {KNOWN}.",
         ),
         (
             COUNTS + '[derived]\nIPC = { kind = "Ratio", formula = "2 * instrucions / cycles" }\n',
-            '17: [derived.IPC] formula: "instrucions" is no count of this board; '
+            '17: [derived.IPC] formula: "instrucions" is not a count of this board; '
             f"did you mean 'instructions'? {KNOWN}.\n"
             "  2 * instrucions / cycles\n"
             "      ^^^^^^^^^^^",
         ),
         (
             COUNTS + '[derived]\nIPC = { kind = "Ratio", formula = "cycles /* 2" }\n',
-            '17: [derived.IPC] formula: "cycles /* 2": a number, a name or a bracket is needed '
-            'where "* 2" stands.\n'
-            "  cycles /* 2\n"
-            "          ^",
+            '17: [derived.IPC] formula: "cycles /* 2": a number, a name or a bracket is '
+            'expected, but "* 2" was found.\n  cycles /* 2\n          ^',
         ),
         (
             COUNTS + '[doctor.work]\nloads = { function = "f", per_round = 1 }\n',
-            f"17: [doctor.work] loads: there is no such count of this board; {KNOWN}.",
+            f"17: [doctor.work] loads: is not a count of this board; {KNOWN}.",
         ),
     ],
 )
@@ -97,18 +95,18 @@ def test_the_boards_own_counters_are_known_by_its_schema(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("arena = -5", "arena: 0..0x7fffffff is needed, not -5."),
-        ("mtu = 16", "mtu: 64..65535 is needed, not 16."),
-        ("mtu = 65536", "mtu: 64..65535 is needed, not 65536."),
-        ("handles = 0", "handles: 1..255 is needed, not 0."),
-        ("slot_bytes = 0", "slot_bytes: 1 or more is needed, not 0."),
-        ("crc_table = 2", "crc_table: 0, 1, 8 is needed, not 2."),
-        ("guard = 2", "guard: 0, 1 is needed, not 2."),
-        ("arena = 64, mtu = 128, bulk = 256", "bulk: 0, 64..mtu is needed, not 256."),
+        ("arena = -5", "arena: must be 0..0x7fffffff, not -5."),
+        ("mtu = 16", "mtu: must be 64..65535, not 16."),
+        ("mtu = 65536", "mtu: must be 64..65535, not 65536."),
+        ("handles = 0", "handles: must be 1..255, not 0."),
+        ("slot_bytes = 0", "slot_bytes: must be 1 or more, not 0."),
+        ("crc_table = 2", "crc_table: must be 0, 1, 8, not 2."),
+        ("guard = 2", "guard: must be 0, 1, not 2."),
+        ("arena = 64, mtu = 128, bulk = 256", "bulk: must be 0, 64..mtu, not 256."),
         ("bulk = 64", "bulk: bulk needs arena: what channels carry stands there."),
         (
             "arena = 64, bulk = 64, stream = 100",
-            "stream: 0, powers of two up to 0x40000000 is needed, not 100.",
+            "stream: must be 0, powers of two up to 0x40000000, not 100.",
         ),
     ],
 )
@@ -147,18 +145,18 @@ def test_a_board_brings_work_for_its_counters(tmp_path: Path) -> None:
     [
         ('[doctor]\nsources = ["no.c"]\n', "17: [doctor] sources: there is no file 'no.c' in th"),
         ("[doctor]\nsource = []\n", "17: [doctor] source: unknown key; did you mean 'sources'?"),
-        (DOCTOR + "TLB = 3\n", "19: [doctor.work] TLB: a table is needed, not an integer (3)."),
+        (DOCTOR + "TLB = 3\n", "19: [doctor.work] TLB: must be a table, not an integer (3)."),
         (
             DOCTOR + 'TLB = { function = "f" }\n',
-            "19: [doctor.work.TLB] per_round: an integer is needed, but the key is missing.",
+            "19: [doctor.work.TLB] per_round: the key is missing; it must be an integer.",
         ),
         (
             DOCTOR + 'TLB = { function = "f", per_round = 0 }\n',
-            "19: [doctor.work.TLB] per_round: a count of 1 or more is needed, not 0.",
+            "19: [doctor.work.TLB] per_round: must be a count of 1 or more, not 0.",
         ),
         (
             DOCTOR + 'TLB = { function = "f()", per_round = 1 }\n',
-            "19: [doctor.work.TLB] function: the name of a C function is needed, not 'f()'.",
+            "19: [doctor.work.TLB] function: must be the name of a C function, not 'f()'.",
         ),
     ],
 )

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, PortSpec, SimulatorSpec, load_board
+from boardprof.boards.board_file import BoardSpec, load_board
 from boardprof.boards.clock import ClockSpec
-from boardprof.boards.counts import read_derived
-from boardprof.boards.launch import LaunchSpec
+from boardprof.boards.events_and_formulas import read_derived
+from boardprof.boards.launch import LaunchSpec, PortSpec, SimulatorSpec
 from boardprof.errors import UsageError
 from boardprof.toml_table import TomlTable
 from tests.unit.test_boards import folder_of
@@ -57,11 +57,15 @@ def refused(tmp_path: Path, text: str) -> str:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('cc = "some-gcc"', "cc = 3", "3: [build] cc: a text is needed, not an integer (3)."),
-        ('cc = "some-gcc"\n', "", "2: [build] cc: a text is needed, but the key is missing."),
-        ('["hpm"]', '[\n"hpm",\n7]', "5: [build] collectors: a text is needed, not an integer"),
-        ("[clock]", "[clocks]", " clock: a table is needed, but the key is missing."),
-        ("cycles", "guarded = true\n[unsupported.x]\ncycles", "13: [unsupported] guarded: a text"),
+        ('cc = "some-gcc"', "cc = 3", "3: [build] cc: must be a string, not an integer (3)."),
+        ('cc = "some-gcc"\n', "", "2: [build] cc: the key is missing; it must be a string."),
+        ('["hpm"]', '[\n"hpm",\n7]', "5: [build] collectors: must be a string, not an integer"),
+        ("[clock]", "[clocks]", " clock: the key is missing; it must be a table."),
+        (
+            "cycles",
+            "guarded = true\n[unsupported.x]\ncycles",
+            "13: [unsupported] guarded: must be a string",
+        ),
     ],
 )
 def test_an_error_names_the_line_of_the_key_or_of_its_table(
@@ -104,14 +108,14 @@ def test_a_board_with_a_port_may_be_flashed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (BOARD + "[port]\nbaud = 9600\n", "14: [port] clock: a text is needed, but the key is m"),
+        (BOARD + "[port]\nbaud = 9600\n", "14: [port] clock: the key is missing; it must be a s"),
         (
             BOARD + '[port]\nclock = "simulated"\n',
-            '15: [port] clock: one of "measured", "declared" is needed, not "simulated"',
+            '15: [port] clock: must be one of "measured", "declared", not "simulated"',
         ),
         (
             BOARD + '[port]\nclock = "measured"\nbaud = 0\n',
-            "16: [port] baud: bits a second, above 0, are needed, not 0",
+            "16: [port] baud: must be a baud rate above 0, not 0",
         ),
         (
             BOARD + '[port]\nclock = "measured"\nspeed = 9600\n',
@@ -120,12 +124,12 @@ def test_a_board_with_a_port_may_be_flashed(tmp_path: Path) -> None:
         (
             BOARD.replace('"process"', '"library"').replace("command", "#").replace("listen", "#")
             + DESK,
-            '16: [port] clock: [port] is for boards of launch.kind = "process", not of "library"',
+            '16: [port] clock: [port] is for boards with launch.kind = "process", not "library"',
         ),
         (
             BOARD + '[flash]\ncommand = ["tool", "{image}"]\n',
-            '15: [flash] command: a board of launch.kind = "process" is not flashed, but for one '
-            "that has [port]",
+            '15: [flash] command: a board with launch.kind = "process" can only be flashed if it '
+            "has [port]",
         ),
     ],
 )
@@ -166,16 +170,20 @@ def test_a_simulator_is_read_as_it_is_written(tmp_path: Path) -> None:
         (', "port.c"]', ', "no.c"]', "11: [launch.simulator] sources: there is no file 'no.c'"),
         ("sim/*.c", "sim/*.v", "11: [launch.simulator] sources: there is no file 'sim/*.v'"),
         ("sim/*.c", "{home}/*.c", '11: [launch.simulator] sources: "{home}" is not known; {ru'),
-        ("{output}", "{scratch}", '12: [launch.simulator] command: "{output}" is needed'),
+        ("{output}", "{scratch}", '12: [launch.simulator] command: must contain "{output}"'),
         (
             '"{output}"',
             '"{output}", "{python_package}"',
             '12: [launch.simulator] command: "{python_package}" is not known; {output}, {runtime}, '
             "{scratch} are",
         ),
-        ('program = "cc"\n', "", "10: [launch.simulator] program: a text is needed, but the key"),
-        ('package = "gcc"\n', "", "10: [launch.simulator] package: a text is needed, but the key"),
-        ('"{simulator}"', '"sim"', '8: [launch] command: "{image}" is needed, "{port}" if listen'),
+        ('program = "cc"\n', "", "10: [launch.simulator] program: the key is missing; it must be"),
+        ('package = "gcc"\n', "", "10: [launch.simulator] package: the key is missing; it must be"),
+        (
+            '"{simulator}"',
+            '"sim"',
+            '8: [launch] command: must contain "{image}", and "{port}" if listen',
+        ),
     ],
 )
 def test_a_wrong_simulator_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -203,7 +211,7 @@ def test_a_simulated_clock_is_emulated_without_saying_so(tmp_path: Path) -> None
 
 def test_a_measured_clock_is_of_no_simulator(tmp_path: Path) -> None:
     text = refused(tmp_path, BOARD.replace('"simulated"', '"measured"\nemulated = true'))
-    assert text.startswith('12: [clock] emulated: it tells simulators of kind = "declared" apart')
+    assert text.startswith('12: [clock] emulated: it is for simulators with kind = "declared"')
 
 
 # -- an emulator without determinism ----------------------------------------------------------
@@ -237,6 +245,22 @@ def test_qemu_with_a_fixed_shift_counts_them(tmp_path: Path, icount: str, option
     assert spec_of(tmp_path, text).unsupported == {"cycles": "the emulator has none"}
 
 
+def test_qemus_risc_v_counts_them_with_a_shift_of_0(tmp_path: Path) -> None:
+    text = BOARD.replace('"emulator"', '"qemu-system-riscv64", "-icount", "shift=0,sleep=off"')
+    assert spec_of(tmp_path, text).unsupported == {"cycles": "the emulator has none"}
+
+
+@pytest.mark.parametrize(("icount", "each"), [("shift=3,sleep=off", 8), ("10", "1,024")])
+def test_with_another_shift_it_counts_several_for_each_instruction(
+    tmp_path: Path, icount: str, each: object
+) -> None:
+    text = BOARD.replace('"emulator"', f'"qemu-system-riscv64", "-icount", "{icount}"')
+    assert spec_of(tmp_path, text).unsupported == {
+        "instructions": f"with -icount {icount}, QEMU counts {each} for each; it needs shift=0",
+        "cycles": "the emulator has none",
+    }
+
+
 # -- status, events, derived metrics ----------------------------------------------------------
 
 
@@ -251,7 +275,7 @@ def test_a_boards_status_is_none_unless_it_says_more(
 
 def test_another_status_is_refused(tmp_path: Path) -> None:
     message = refused(tmp_path, f'status = "tried"\n{BOARD}')
-    assert message.startswith('1: status: one of "run", "built", "none" is needed, not "tried"')
+    assert message.startswith('1: status: must be one of "run", "built", "none", not "tried"')
 
 
 def test_events_are_codes_of_a_programmable_collector(tmp_path: Path) -> None:
@@ -265,21 +289,27 @@ def test_events_are_codes_of_a_programmable_collector(tmp_path: Path) -> None:
     [
         (
             "[events.pmu]\nx = 1",
-            "14: [events] pmu: the board has no such collector; build.collectors: hpm",
+            "14: [events] pmu: the board does not have this collector; build.collectors: hpm",
         ),
-        ('[events.hpm]\nx = "1"', "15: [events.hpm] x: an integer is needed, not a text ('1')"),
-        ("[events.hpm]\nx = -1", "15: [events.hpm] x: a code is 0 or more, in 64 bits, not -1"),
-        ('[events.hpm]\n"a b" = 1', "15: [events.hpm] a b: an event's name is of letters, digits"),
-        ("[events]\nhpm = 3", "15: [events] hpm: a table is needed, not an integer (3)"),
-        ("[derived]\nIPC = 3", "15: [derived] IPC: a table is needed, not an integer (3)"),
+        ('[events.hpm]\nx = "1"', "15: [events.hpm] x: must be an integer, not a string ('1')"),
+        (
+            "[events.hpm]\nx = -1",
+            "15: [events.hpm] x: must be a code of 0 or more that fits in 64 bits, not -1",
+        ),
+        (
+            '[events.hpm]\n"a b" = 1',
+            "15: [events.hpm] a b: must be a name of letters, digits",
+        ),
+        ("[events]\nhpm = 3", "15: [events] hpm: must be a table, not an integer (3)"),
+        ("[derived]\nIPC = 3", "15: [derived] IPC: must be a table, not an integer (3)"),
         (
             '[derived.IPC]\nkind = "Duration"',
-            '15: [derived.IPC] kind: one of "Count", "Percent", "Ratio" is needed',
+            '15: [derived.IPC] kind: must be one of "Count", "Percent", "Ratio"',
         ),
-        ('[derived.IPC]\nkind = "Ratio"', "14: [derived.IPC] formula: a text is needed, but the"),
+        ('[derived.IPC]\nkind = "Ratio"', "14: [derived.IPC] formula: the key is missing; it"),
         (
             '[derived]\nIPC = { kind = "Ratio", formula = "a / " }',
-            '15: [derived.IPC] formula: "a / ": a number, a name or a bracket is needed where it',
+            '15: [derived.IPC] formula: "a / ": a number, a name or a bracket is expected, but it',
         ),
         (
             '[derived]\nIPC = { kind = "Ratio", formula = "a", unit = "x" }',
@@ -308,7 +338,7 @@ def test_a_derived_metric_has_a_kind_and_a_formula(tmp_path: Path) -> None:
 )
 def test_a_derived_metric_has_no_name_that_a_report_needs(tmp_path: Path, name: str) -> None:
     text = f'[derived]\n"{name}" = {{ kind = "Count", formula = "instructions" }}\n'
-    message = "a Report has a column, or boardprof a meaning, of that name"
+    message = "boardprof already uses this name"
     assert refused(tmp_path, BOARD + text).startswith(f"15: [derived] {name}: {message}")
 
 
@@ -316,5 +346,5 @@ def test_a_derived_metric_hides_no_event(tmp_path: Path) -> None:
     file = tmp_path / "board.toml"
     file.write_text('[derived]\nloads = { kind = "Count", formula = "1" }\n')
     table = TomlTable({"loads": {"kind": "Count", "formula": "1"}}, file, "derived")
-    with pytest.raises(UsageError, match=r"loads: an event of \[events\] has that name"):
+    with pytest.raises(UsageError, match=r"loads: an event in \[events\] already has this name"):
         read_derived(table, {"loads"})

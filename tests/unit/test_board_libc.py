@@ -46,14 +46,17 @@ def test_the_keys_are_read_as_they_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        (['libc = "musl"', 'libc_package = "musl"'], "there is newlib and picolibc, not 'musl'"),
+        (
+            ['libc = "musl"', 'libc_package = "musl"'],
+            "'musl' is not known; known: newlib, picolibc",
+        ),
         (['libc = "newlib"'], "libc and libc_package go together"),
         (['libc_package = "libnewlib-some"'], "libc and libc_package go together"),
         (
             ['libc = "picolibc"', 'libc_package = "picolibc-some"', 'main = "port"'],
-            'libc: picolibc is set up before main, which is not with main = "port"',
+            'libc: picolibc needs a set-up that main = "port" does not do',
         ),
-        (["libc_heap = -1"], "libc_heap: bytes, 0 or more, are needed, not -1"),
+        (["libc_heap = -1"], "libc_heap: must be 0 bytes or more, not -1"),
     ],
 )
 def test_what_is_no_library_is_refused(tmp_path: Path, keys: list[str], message: str) -> None:

@@ -9,17 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import agent_options
-from boardprof.boards.finding import (
-    BoardSpec,
-    BuildSpec,
-    ClockSpec,
-    LaunchSpec,
-    board_spec,
-    default_board,
-    find_boards,
-    load_board,
-)
+from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.boards.board_lookup import board_spec, default_board, find_boards
+from boardprof.boards.build import BuildSpec, agent_options
+from boardprof.boards.clock import ClockSpec
+from boardprof.boards.launch import LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.firmware.agent_sources import agent_units
 from tests.support import ROOT
@@ -150,9 +144,9 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
-        ('summary = "a board"', "", ["summary: a text is needed, but the key is missing"]),
-        ('summary = "a board"', "summary = 3", ["summary: a text is needed, not an integer (3)"]),
-        ("[clock]", "[clocks]", ["clock: a table is needed, but the key is missing"]),
+        ('summary = "a board"', "", ["summary: the key is missing; it must be a string"]),
+        ('summary = "a board"', "summary = 3", ["summary: must be a string, not an integer (3)"]),
+        ("[clock]", "[clocks]", ["clock: the key is missing; it must be a table"]),
         (
             'cc = "some-gcc"',
             'cc = "some-gcc"\ncflag = []',
@@ -166,22 +160,22 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
         (
             "[launch]",
             'cflags = "-O2"\n[launch]',
-            ["[build] cflags: a list is needed, not a text ('-O2')"],
+            ["[build] cflags: must be a list, not a string ('-O2')"],
         ),
         (
             "[launch]",
             "cflags = [1]\n[launch]",
-            ["[build] cflags: a text is needed, not an integer"],
+            ["[build] cflags: must be a string, not an integer"],
         ),
         (
             "[launch]",
             'freestanding = "yes"\n[launch]',
-            ["[build] freestanding: true or false is needed, not a text ('yes')"],
+            ["[build] freestanding: must be true or false, not a string ('yes')"],
         ),
         (
             "[launch]",
             'output = "hex"\n[launch]',
-            ['[build] output: one of "elf", "shared" is needed, not "hex"'],
+            ['[build] output: must be one of "elf", "shared", not "hex"'],
         ),
         (
             "[launch]",
@@ -191,7 +185,7 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
         (
             "[launch]",
             "config = { crc_table = true }\n[launch]",
-            ["[build.config] crc_table: an integer is needed, not true or false (True)"],
+            ["[build.config] crc_table: must be an integer, not true or false (True)"],
         ),
         (
             "[launch]",
@@ -206,7 +200,7 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
         (
             'kind = "library"',
             'kind = "libary"',
-            ['[launch] kind: one of "library", "process", "serial" is needed, not "libary"'],
+            ['[launch] kind: must be one of "library", "process", "serial", not "libary"'],
         ),
         (
             'kind = "library"',
@@ -216,7 +210,7 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
         (
             'kind = "library"',
             'kind = "process"\nlisten = "host"',
-            ["[launch] command: a list is needed, but the key is missing"],
+            ["[launch] command: the key is missing; it must be a list"],
         ),
         (
             'kind = "library"',
@@ -226,17 +220,17 @@ def test_a_serial_board_runs_at_115200_baud_unless_told(tmp_path: Path) -> None:
         (
             'kind = "library"',
             'kind = "process"\ncommand = ["x", "{image}"]\nlisten = "host"',
-            ['[launch] command: "{image}" is needed, "{port}" if listen = "host"'],
+            ['[launch] command: must contain "{image}", and "{port}" if listen = "host"'],
         ),
         (
             'kind = "library"',
             'kind = "process"\ncommand = ["x", "{image}", "{elf}"]\nlisten = "board"',
-            ["[launch] command:", "no others are known"],
+            ["[launch] command:", "no other placeholder is known"],
         ),
         (
             'kind = "library"',
             'kind = "process"\ncommand = ["x", "{image}", "{"]\nlisten = "board"',
-            ["[launch] command:", "write a plain brace twice"],
+            ["[launch] command:", "write a literal brace twice"],
         ),
         ("[clock]", "a = " + 9999 * "[", ["is not valid TOML: maximum recursion depth exceeded"]),
         ("[clock]", "[clock", ["is not valid TOML", "line 7"]),
@@ -260,7 +254,7 @@ def test_a_folder_without_board_toml_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_whose_name_is_no_board_name_is_refused(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, SMALLEST, name="my board")
-    with pytest.raises(UsageError, match="a board's name is its folder's, of letters, digits"):
+    with pytest.raises(UsageError, match="a folder's name is the board's name: letters, digits"):
         load_board(folder)
 
 
@@ -311,7 +305,7 @@ def test_a_boards_folder_without_a_slash_is_answered_with_its_path(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UnknownNameError, match="There is no board 'mycore'") as caught:
         board_spec("mycore")
-    assert caught.value.hint == "-b ./mycore: a folder is a path, with a /"
+    assert caught.value.hint == "give -b ./mycore: the path of a folder needs a /"
     assert board_spec("./mycore").name == "mycore"
 
 
@@ -382,6 +376,6 @@ def test_another_package_cannot_take_the_name_of_a_board_of_the_tree(
 ) -> None:
     folder = folder_of(tmp_path, SMALLEST, name="native")
     install(tmp_path, monkeypatch, "lab_namesake", f"board = {str(folder)!r}\n")
-    with pytest.warns(UserWarning, match="'native' of lab_namesake:board is left out"):
+    with pytest.warns(UserWarning, match="'native' in lab_namesake:board is ignored"):
         boards = find_boards()
     assert boards["native"] != folder

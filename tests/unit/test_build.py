@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import BuildError, MissingToolError, UnknownNameError, UsageError
 from boardprof.toolchain.tools import ToolFailure
 from tests.support import requires_compiler
@@ -40,9 +41,9 @@ def test_a_file_named_twice_is_taken_once(tmp_path: Path, native: BoardSpec) -> 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nowhere.c", "There is no file or folder {}."),
+        ("nowhere.c", "The file or folder {} does not exist."),
         ("empty", "The folder {} has no C, C++ or assembler files."),
-        ("code.py", "{} is neither source nor object."),
+        ("code.py", "{} is neither a source nor an object."),
     ],
 )
 def test_a_source_that_is_none_is_named(
@@ -189,11 +190,11 @@ def test_a_function_with_more_than_the_agent_can_call_is_listed_with_the_reason(
     tight = changed(native, config={**native.build.config, "slot_bytes": 64})
     assert shown(build(tight, [tmp_path])) == {
         "few": "(n: i32) -> void",
-        "nine": "it has 9 parameters, a measured call carries 8 at most",
-        "eight": "its arguments and result take 72 bytes, the board's agent has 64 "
+        "nine": "it has 9 parameters; a measured call takes at most 8",
+        "eight": "its arguments and result take 72 bytes; the board's agent has 64 "
         "(option slot_bytes)",
         "gaps": "(c0: i8, d0: f64, c1: i8, d1: f64, c2: i8, d2: f64, c3: i8, d3: f64) -> void",
-        "more": "its arguments and result take 72 bytes, the board's agent has 64 "
+        "more": "its arguments and result take 72 bytes; the board's agent has 64 "
         "(option slot_bytes)",
     }
     assert native.build.config["slot_bytes"] == 72

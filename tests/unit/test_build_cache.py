@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from boardprof import resources
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.toolchain.compile_unit import parse_depfile
 from tests.unit.building import FIR, build, changed, folder_of, runs, shown
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("shared_cache")]
 BUILD_IN_A_CHILD = """
 import sys
 from pathlib import Path
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.firmware.builder import build
 firmware = build(board_spec("native"), [Path(sys.argv[1])])
 print(firmware.build_id.hex())

@@ -95,6 +95,16 @@ def test_bytes_in_order_are_acknowledged_when_half_of_the_credit_is_used() -> No
     assert channel.crc_at(401) is None
 
 
+@pytest.mark.parametrize(("credit", "expected"), [(464, [(200, 464, 0)]), (466, [])])
+def test_a_frame_uses_its_content_and_32_bytes_of_the_credit(
+    credit: int, expected: list[tuple[int, int, int]]
+) -> None:
+    client, channel = receiver(credit=credit)
+    channel.begin(0.0)
+    client.outgoing(0.0)
+    assert acks(feed(client, data(0, CONTENT[:200]))) == expected
+
+
 def test_a_gap_is_asked_for_once_and_what_is_behind_it_discarded() -> None:
     client, channel = receiver()
     channel.begin(0.0)
@@ -167,8 +177,7 @@ def test_a_silent_board_at_work_on_a_call_is_not_asked() -> None:
     client, channel = receiver()
     channel.begin(0.0)
     client.outgoing(0.0)
-    client.request(FrameKind.CALL, 9, b"\x91\x05")
-    client.outgoing(0.1)
+    client.request(FrameKind.CALL, 9, client.encode(FrameKind.CALL, 9, b"\x91\x05"), 0.1)
     assert client.next_at_s == pytest.approx(0.35), "the call's own time-out"
     wire = client.outgoing(0.34)
     assert wire == b""
@@ -197,6 +206,15 @@ def test_a_streams_offsets_wrap() -> None:
 
 
 # -- giving -----------------------------------------------------------------------------------
+
+
+def test_beginning_again_does_not_put_off_the_timeout_and_an_empty_block_has_none() -> None:
+    client, channel = upload()
+    channel.begin(0.1)
+    assert client.next_at_s == 0.25
+    empty = Upload(client, CHANNEL, b"", frame_bytes=200, window=1000)
+    empty.begin(0.0)
+    assert empty.next_at_s == float("inf")
 
 
 def test_nothing_is_sent_before_there_is_credit() -> None:
@@ -230,6 +248,7 @@ def test_resend_goes_back_once_for_each_gap() -> None:
     assert pieces(feed(client, ack(0, 600, 1))) == [(0, 182)]
     assert feed(client, ack(0, 600, 1)) == b"", "the same gap"
     assert pieces(feed(client, ack(182, 600))) == [(182, 182), (364, 182), (546, 182)]
+    assert pieces(feed(client, ack(182, 600, 1))) == [(182, 182)], "another gap"
 
 
 def test_nak_sends_again_at_once() -> None:

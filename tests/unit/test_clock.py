@@ -29,6 +29,12 @@ def test_even_delays_give_the_offset_and_the_rate() -> None:
     assert fit.span_s == 5.0
 
 
+def test_a_clock_may_count_whole_seconds() -> None:
+    fit = fit_clock([exchange(10.0 + i, 500 + i, 0.25, 0.25) for i in range(60)], 1)
+    assert fit.hz == 1
+    assert fit.to_host_s(530) == pytest.approx(40.0, abs=1.0)
+
+
 def test_a_clock_that_runs_a_hundred_millionths_fast_is_seen_to() -> None:
     fit = fit_clock([exchange(float(i), i * 1_000_100, 0.001, 0.001) for i in range(11)], HZ)
     assert fit.drift_ppm == pytest.approx(100.0, abs=0.2)
@@ -88,7 +94,7 @@ def test_nanoseconds_since_a_year_keep_their_precision() -> None:
 
 @pytest.mark.parametrize(("count", "hz"), [(0, HZ), (1, HZ), (2, 0)])
 def test_too_few_exchanges_or_no_rate_give_no_fit(count: int, hz: int) -> None:
-    with pytest.raises(ValueError, match="two exchanges, and a rate"):
+    with pytest.raises(ValueError, match="two exchanges and a clock rate"):
         fit_clock([exchange(float(i), i, 0.1, 0.1) for i in range(count)], hz)
 
 

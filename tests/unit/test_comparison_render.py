@@ -11,7 +11,7 @@ import pytest
 from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import Comparison
 from boardprof.metrics import Count, Duration, Kind, Percent
-from boardprof.render.comparison_cells import number_text
+from boardprof.render.cells import number_text
 from boardprof.report.report import Report
 from tests.unit.reports import HARDWARE, report_of
 
@@ -38,12 +38,19 @@ def test_the_table_has_a_row_a_metric_then_both_sides_notes_and_the_result() -> 
         "fir   n=64       board   branches           5                             removed\n"
         "fir   n=64       board   stores                    2                      added\n"
         "\n"
-        "Before: main (boardprof 1; board clock simulated, emulated; board flags -O2)\n"
-        "After:  pr (boardprof 1; board clock simulated, emulated; board flags -O2)\n"
+        "Before: main\n"
+        "After:  pr\n"
         "Note: Only before: branches of fir.\n"
         "Note: Only after: stores of fir.\n"
         "Result: 1 regression; 4 metrics: 1 worse, 1 same, 1 added, 1 removed.\n"
     )
+
+
+def test_of_what_identifies_the_sides_only_the_difference_is_told() -> None:
+    before, after = (report_of({"cycles": [5]}, flags=flags) for flags in ("-O2", "-O3"))
+    lines = compare(before, after, allow=["compiler"]).table().splitlines()
+    assert "Before: before (board flags -O2)" in lines
+    assert "After:  after (board flags -O3)" in lines
 
 
 def test_what_is_the_same_can_be_left_out() -> None:
@@ -57,6 +64,21 @@ def test_markdown_shows_what_changed_first_and_folds_up_the_rest() -> None:
     assert "| 1,200 | 1,260 | +5.00 % | exact | **regression** " in text
     assert text.index("1,260") < text.index("<summary>3 metrics without") < text.index("`loads`")
     assert "`main` → `pr`" in text
+
+
+def test_the_geometric_mean_comes_before_the_rows_in_markdown_and_after_them_in_the_table() -> None:
+    def both(fir: int, iir: int) -> Report:
+        sides = [report_of({"loads": [n]}, name=name) for name, n in (("fir", fir), ("iir", iir))]
+        return Report([row for side in sides for row in side.calls], {}, {}, sides[0].extra)
+
+    comparison = compare(both(100, 100), both(25, 144))
+    text = comparison.markdown()
+    # The root of 0.25 times 1.44 is 0.6.
+    mean = "Geometric mean: `loads` **-40.00 %** over 2 functions.\n"
+    assert mean in text
+    places = [text.index(part) for part in (mean, "| Function ", "`iir(", "`fir(")]
+    assert places == sorted(places)
+    assert "\nGeometric mean: loads -40.00 % over 2 functions.\nBefore: " in comparison.table()
 
 
 def test_markdown_approves_only_where_a_rule_was_judged_and_holds() -> None:
@@ -173,7 +195,7 @@ def test_what_a_rule_could_not_judge_stands_in_the_result_of_each_form() -> None
         "1 row not judged (loads of iir); no regression in what was judged; 2 metrics: 1 same, "
         "1 removed."
     )
-    why = "Not judged by loads>0: loads of iir(n=64) on board; it is gone."
+    why = "Not judged by loads>0: loads of iir(n=64) on board; it is no longer there."
     assert found.table().endswith(f"{why}\nResult: {words}\n")
     assert found.table().splitlines()[2].endswith("  NOT JUDGED (loads>0)")
     suite = xml.fromstring(found.junit())[0]
@@ -182,7 +204,7 @@ def test_what_a_rule_could_not_judge_stands_in_the_result_of_each_form() -> None
     assert lines[0].startswith("### ⚠️ boardprof: ")
     assert words in lines[0]
     assert json.loads(found.json())["unjudged"] == [
-        {"rule": "loads>0", "what": "loads of iir", "why": "it is gone"}
+        {"rule": "loads>0", "what": "loads of iir", "why": "it is no longer there"}
     ]
 
 
@@ -207,7 +229,7 @@ def test_what_no_rule_could_judge_is_skipped_in_junit_and_a_failure_where_it_is_
         cases[fails] = {each.get("name"): each[0] for each in suite.iter("testcase") if len(each)}
     name = "iir() on board: loads"
     assert (cases[False][name].tag, cases[True][name].tag) == ("skipped", "failure")
-    assert cases[True][name].get("message") == "not judged by loads>0: it is gone"
+    assert cases[True][name].get("message") == "not judged by loads>0: it is no longer there"
     name = "fft\\x00() on board: time (us)"  # it has no row: there is nothing to compare
     assert cases[True][name].get("message", "").startswith("not judged by time (us)>5%: 1 of 1 sam")
     assert cases[True]["fir(n=64) on board: loads"].get("type") == "regression"
@@ -232,8 +254,11 @@ def test_markdown_shows_what_was_not_judged_ahead_of_what_is_folded_up() -> None
         "**regression** <code>loads&#62;0</code> |",
         "**not judged** <code>loads&#62;0</code> |",
     ]
-    assert "Not judged by loads&#62;0&#58; loads of iir&#40;&#41; on board&#59; it is gone" in shown
-    assert "1 of 1 samples is infinite or no number" in shown
+    assert (
+        "Not judged by loads&#62;0&#58; loads of iir&#40;&#41; on board&#59; it is no longer there"
+        in shown
+    )
+    assert "1 of 1 samples is infinite or not a number" in shown
     assert folded.startswith("<summary>1 metric without a change that counts</summary>")
     assert "iir" not in folded.split("</details>")[0]
 

@@ -69,8 +69,8 @@ def test_the_beginning_of_a_frame_is_never_text(length: int) -> None:
     body = b"\n\n\n"
     frame = encode_frame(Frame(FrameKind.RESULT, 0x0A0A, 0x0A0A0A0A, body))
     client = RpcClient(0x0A0A)
-    client.request(FrameKind.CALL, 0x0A0A0A0A, b"\x91\x05")
-    client.outgoing(0.0)
+    encoded = client.encode(FrameKind.CALL, 0x0A0A0A0A, b"\x91\x05")
+    client.request(FrameKind.CALL, 0x0A0A0A0A, encoded, 0.0)
     assert client.receive(frame[:length], 0.0) == []
     assert client.console(lines=True) == b""
     (reply,) = client.receive(frame[length:], 0.0)

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from boardprof.board.correlate import ClockProbe
 from boardprof.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.errors import FrameError, UsageError
 from boardprof.link.session import CallResult, Session
+from boardprof.measure.clock_probe import ClockProbe
 
 CLOCK = FunctionInfo(7, "bp.clock", "", measurable=False)
 
@@ -58,6 +58,13 @@ def test_two_exchanges_longer_apart_than_a_wrap_allow_no_fit() -> None:
     asked = probe(Answers((1.0, ticks(1000), 1), (67.0, ticks(1464), 1)))
     asked.ask(2)
     assert asked.fit() is None
+
+
+@pytest.mark.parametrize(("last_s", "has_fit"), [(65.535, True), (65.536, False)])
+def test_exchanges_just_a_wrap_apart_allow_no_fit(last_s: float, has_fit: bool) -> None:
+    asked = probe(Answers((1.0, ticks(0), 1), (last_s, ticks(64_800), 1)))
+    asked.ask(2)
+    assert (asked.fit() is not None) is has_fit
 
 
 def test_what_was_sent_again_does_not_count() -> None:

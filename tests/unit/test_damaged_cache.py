@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.firmware.firmware import Firmware
 from boardprof.link.codec import _found, load_codec
 from boardprof.toolchain.cache import Cache

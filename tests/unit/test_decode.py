@@ -167,6 +167,22 @@ def test_without_a_slower_clock_a_long_window_is_ambiguous() -> None:
     assert only(pair(0, 5), known, 43.0).ambiguous
 
 
+def test_a_window_as_long_as_the_counters_period_is_ambiguous() -> None:
+    # 2**32 counts take 4096 s at 2**20 Hz: a count of 0 may be none or all of them.
+    slow = replace(PAIR_INFO, counters=(counter("cycles", 32, hz=1_048_576),))
+    assert not only(pair(0, 5), slow, 4095.999).ambiguous
+    assert only(pair(0, 5), slow, 4096.0).ambiguous
+
+
+@pytest.mark.parametrize("time", ["enabled", "running"])
+def test_a_counter_with_one_of_the_two_times_alone_is_no_estimate(time: str) -> None:
+    one = replace(PAIR.counters[0], **{time: "start"})
+    (found,) = decode_samples(
+        pair(2, 7), [PAIR_INFO], {10001: replace(PAIR, counters=(one,))}, longest_s=0.001
+    )
+    assert found.readings["cycles"] == Reading(5, "count", own_return=1)
+
+
 def test_where_no_clock_bounds_the_window_it_is_ambiguous() -> None:
     assert only(pair(0, 5), PAIR_INFO, None).ambiguous
 
@@ -243,6 +259,16 @@ def test_a_counter_that_may_itself_have_wrapped_or_stands_still_bounds_no_other(
     info = replace(SHORT, counters=(stuck, *SHORT.counters[1:]))
     (sample,) = decode_samples(data, [info], {11: DWT}, longest_s=0.5)
     assert sample.readings["cpi"].ambiguous
+
+
+@pytest.mark.parametrize(("microseconds", "ambiguous"), [(999, False), (9_999_999, True)])
+def test_a_64_bit_clock_beside_a_counter_tells_whether_it_may_have_wrapped(
+    microseconds: int, ambiguous: bool
+) -> None:
+    wide = replace(CLOCK_INFO, counters=(counter("ticks", 64, 1_000_000),))
+    data = pair(5, 12) + clock(1, 1 + microseconds)
+    (sample,) = decode_samples(data, [PAIR_INFO, wide], LAYOUTS, longest_s=None)
+    assert sample.readings["cycles"].ambiguous is ambiguous
 
 
 def test_a_64_bit_counter_that_steps_back_is_an_error_and_no_huge_number() -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from boardprof.cfunction import CFunction, Pointer, Struct
-from boardprof.dwarf.object_functions import functions, hidden_functions, signature
+from boardprof.cfunction import CFunction, Pointer, Struct, signature
+from boardprof.elf.functions import functions, hidden_functions
 from tests.support import requires_tool
 from tests.unit.objects import compiled, fields, run_compiler
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_called_in_cpp_has_its_reason(tmp_path: Path, command: li
     fns = cpp(tmp_path, command)
     reasons = {name: fn.reason for name, fn in fns.items() if fn.reason is not None}
     assert reasons["_ZN3dsp7mangledEi"] == (
-        'its name is not one of C: declare mangled as extern "C"'
+        'its name is not a C name: declare mangled as extern "C"'
     )
     assert reasons["many"] == "it takes a variable number of arguments"
     assert reasons["member"] == "its parameter 'm' is a pointer to a member"
@@ -201,7 +201,7 @@ def test_what_cannot_be_called_in_rust_has_its_reason(tmp_path: Path) -> None:
     assert reasons["wide"] == "its parameter 'a' is 'i128' of 16 bytes"
     assert reasons["call"] == "its parameter 'f' is a pointer to a function"
     own = next(reason for name, reason in reasons.items() if "own" in name)
-    assert own == 'its name is not one of C: declare own as #[no_mangle] pub extern "C"'
+    assert own == 'its name is not a C name: declare own as #[no_mangle] pub extern "C"'
 
 
 def test_an_enum_of_rust_with_data_is_bytes(tmp_path: Path) -> None:

@@ -142,8 +142,8 @@ def test_a_pointer_has_the_size_of_the_machines(tmp_path: Path, cc: list[str], s
         ("__int128 *x", "a pointer to '__int128' of 16 bytes"),
         ("_Complex double *x", "a pointer to 'complex double' of 16 bytes"),
         ("const v4 *x", "a pointer to a vector"),
-        ("struct hidden *x", "a pointer to struct hidden, whose members are not known here"),
-        ("union hide *x", "a pointer to union hide, whose members are not known here"),
+        ("struct hidden *x", "a pointer to struct hidden, whose members are unknown"),
+        ("union hide *x", "a pointer to union hide, whose members are unknown"),
         ("struct node *x", "a pointer to struct node, which holds a pointer"),
         ("list *x", "a pointer to struct list, which holds a pointer"),
         ("struct table *x", "a pointer to struct table, which holds a pointer"),
@@ -181,7 +181,7 @@ def test_a_pointer_is_no_result(tmp_path: Path, result: str) -> None:
 
 def test_a_pointer_to_flash_is_no_pointer_to_memory(tmp_path: Path) -> None:
     text = "int f(const __flash int *x) { return *x; }"
-    expected = "its parameter 'x' is a pointer into a memory of its own, such as flash"
+    expected = "its parameter 'x' is a pointer to a separate memory, such as flash"
     assert reason(tmp_path, text, AVR) == expected
 
 
@@ -210,11 +210,11 @@ def test_what_is_aligned_to_more_than_blocks_are_is_not_callable(
 ) -> None:
     functions = found(tmp_path, ALIGNED, cc, *EACH)
     assert signature(functions["a"]) == "(p: v4{16}*, q: const f32*) -> void"
-    more = "more than the 16 of the arena"
+    more = "the arena is aligned to 16"
     assert {name: fn.reason for name, fn in functions.items() if name != "a"} == {
-        "b": f"its parameter 'p' is a pointer to line{{64}}, aligned to 64 bytes, {more}",
-        "d": f"its parameter 'p' is a pointer to wide{{64}}, aligned to 32 bytes, {more}",
-        "e": f"its parameter 'p' is a pointer to holder{{128}}, aligned to 32 bytes, {more}",
+        "b": f"its parameter 'p' is a pointer to line{{64}}, aligned to 64 bytes; {more}",
+        "d": f"its parameter 'p' is a pointer to wide{{64}}, aligned to 32 bytes; {more}",
+        "e": f"its parameter 'p' is a pointer to holder{{128}}, aligned to 32 bytes; {more}",
     }
 
 
@@ -222,5 +222,5 @@ def test_what_is_aligned_to_more_than_blocks_are_is_not_callable(
 def test_a_number_may_be_aligned_by_its_typedef(tmp_path: Path, cc: list[str]) -> None:
     text = "typedef unsigned char dma __attribute__((aligned(32))); void f(const dma *p) {}"
     assert reason(tmp_path, text, cc) == (
-        "its parameter 'p' is a pointer to u8, aligned to 32 bytes, more than the 16 of the arena"
+        "its parameter 'p' is a pointer to u8, aligned to 32 bytes; the arena is aligned to 16"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.arguments.struct_dtype import struct_dtype
+from boardprof.arguments.dtypes import struct_dtype
 from boardprof.cfunction import Struct, function_from_json, function_to_json
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, fields, found, layout, signatures
 

@@ -10,15 +10,9 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from boardprof.dwarf.object_functions import (
-    CFunction,
-    Parameter,
-    Scalar,
-    functions,
-    hidden_functions,
-    signature,
-)
-from boardprof.elf.symbols import global_names
+from boardprof.cfunction import CFunction, Parameter, Scalar, signature
+from boardprof.elf.functions import functions, hidden_functions
+from boardprof.elf.object_file import global_names
 from boardprof.errors import BuildError, UsageError
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, compiled, found, signatures
 
@@ -123,14 +117,14 @@ def test_a_function_carries_its_parts(tmp_path: Path) -> None:
         ("int f(int n, ...) { return n; }", "it takes a variable number of arguments"),
         (
             "int f(x) float x; { return 0; }",
-            "it is defined in the style of before C89, without a prototype",
+            "it has no prototype: it is defined in the style used before C89",
         ),
         (
             "int g(int n) { return n; } int f(int) __attribute__((alias(\"g\")));",
-            "there is no debug information on its type: it is another name of g",
+            "it has no debug information about its type: it is an alias of g",
         ),
         ("int f(int n) __asm__(\"f\"); __asm__(\".globl f\\n.type f,@function\\nf: ret\");",
-         "there is no debug information on its type"),
+         "it has no debug information about its type"),
     ],
 )  # fmt: skip
 def test_a_function_of_which_no_call_can_be_made_is_listed_with_the_reason(
@@ -284,7 +278,7 @@ def test_a_damaged_object_is_refused_wherever_it_was_damaged(tmp_path: Path) -> 
 
 def test_an_object_of_link_time_optimisation_alone_is_refused(tmp_path: Path) -> None:
     made = compiled(tmp_path, "int f(int n) { return n; }", X86_64, "-flto", "-fno-fat-lto-objects")
-    with pytest.raises(UsageError, match="has no code, only what -flto makes of it"):
+    with pytest.raises(UsageError, match="has only intermediate code for -flto, no machine code"):
         functions([made])
 
 
@@ -300,7 +294,7 @@ def test_an_object_of_clangs_link_time_optimisation_is_refused(tmp_path: Path) -
 @pytest.mark.parametrize("cc", [X86_64, RISCV, AVR], ids=lambda cc: cc[0])
 def test_a_function_without_debug_information_is_listed(tmp_path: Path, cc: list[str]) -> None:
     fns = found(tmp_path, "int f(int n) { return n; }", cc, "-g0")
-    assert fns["f"].reason == "there is no debug information on its type"
+    assert fns["f"].reason == "it has no debug information about its type"
 
 
 @pytest.mark.parametrize("cc", [X86_64, RISCV], ids=lambda cc: cc[0])
@@ -329,7 +323,7 @@ def test_what_an_assembler_says_of_a_function_is_no_type(tmp_path: Path) -> None
     (tmp_path / "f.s").write_text(".text\n.globl f\n.type f,@function\nf: ret\n.size f, .-f\n")
     subprocess.run(["gcc", "-g", "-c", "f.s"], cwd=tmp_path, check=True, timeout=60)
     [fn] = functions([tmp_path / "f.o"])
-    assert fn.reason == "there is no debug information on its type"
+    assert fn.reason == "it has no debug information about its type"
 
 
 # -- what is hidden ---------------------------------------------------------------------------
@@ -362,7 +356,7 @@ def test_a_function_that_the_linker_left_out_is_named(tmp_path: Path) -> None:
     subprocess.run(link, check=True, timeout=60)
     assert [fn.name for fn in functions([image])] == ["used"]
     assert hidden_functions([image]) == [
-        ("unused", "code.c", "left out by the linker: nothing refers to it")
+        ("unused", "code.c", "removed by the linker: nothing refers to it")
     ]
 
 

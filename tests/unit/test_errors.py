@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from boardprof import errors
-from boardprof.elf.locate import Location
+from boardprof.elf.address_to_line import Location
 from boardprof.errors import (
     AuthenticationError,
     BoardError,
@@ -35,6 +35,7 @@ from boardprof.errors import (
     StorageError,
     UnknownNameError,
     UsageError,
+    still_answers,
 )
 
 TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
@@ -221,3 +222,23 @@ def test_a_name_that_is_the_beginning_of_a_known_one_is_answered_with_that_one()
 def test_a_beginning_of_several_names_proposes_none() -> None:
     error = UnknownNameError("metric", "LLC", ["LLC-load-misses", "LLC-store-misses"])
     assert str(error) == ("There is no metric 'LLC'. Known: LLC-load-misses, LLC-store-misses")
+
+
+@pytest.mark.parametrize(
+    ("error", "answers"),
+    [
+        (RpcError("refused", code=-3), True),
+        (UsageError("a mistake of the caller"), True),
+        (KeyError("a mistake of the caller"), True),
+        (BoardTimeoutError("silent"), False),
+        (FrameError("garbled"), False),
+        (DeviceResetError("again"), False),
+        (DeviceEndedError("gone"), False),
+        (KeyboardInterrupt(), False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
+)
+def test_a_board_is_asked_to_clean_up_only_where_it_still_answers(
+    error: BaseException, answers: bool
+) -> None:
+    assert still_answers(error) is answers

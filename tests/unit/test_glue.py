@@ -14,9 +14,10 @@ import cffi
 import msgpack
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.cfunction import CFunction, CType, Parameter, Pointer, Scalar, Struct
-from boardprof.firmware.builder import Firmware, build
+from boardprof.firmware.builder import build
+from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.glue import fit, table_source
 from boardprof.resources import runtime_dir
 from tests.support import requires_compiler
@@ -81,7 +82,7 @@ bool is_null(const int16_t *p) { return p == 0; }
 
 # Only what bp.h promises: the types of a table's rows and of a call.
 BP_H = """
-typedef struct { void *agent; const uint8_t *in, *in_end; uint8_t *out, *out_end;
+typedef struct { const uint8_t *in, *in_end; uint8_t *out, *out_end;
                  uint32_t detail; int err; uint8_t argc; } bp_call_t;
 typedef struct { void *fn; void (*thunk)(void *, void *); int (*unpack)(bp_call_t *, void *);
                  void (*pack)(bp_call_t *, const void *); void (*setup)(void);
@@ -309,7 +310,7 @@ def test_a_pointer_takes_the_room_of_the_boards_pointers() -> None:
     fits = function("f", eight, SCALARS[3])
     assert fit(fits, slot_bytes=72, mtu=1024, arena=64) is fits
     assert fit(fits, slot_bytes=71, mtu=1024, arena=64).reason == (
-        "its arguments and result take 72 bytes, the board's agent has 71 (option slot_bytes)"
+        "its arguments and result take 72 bytes; the board's agent has 71 (option slot_bytes)"
     )
     short = function("f", [Pointer(None, False, 4)] * 8, SCALARS[3])
     assert fit(short, slot_bytes=40, mtu=1024, arena=64) is short
@@ -318,7 +319,7 @@ def test_a_pointer_takes_the_room_of_the_boards_pointers() -> None:
 def test_without_an_arena_a_function_of_pointers_is_out_of_reach() -> None:
     pointer = function("f", [SCALARS[0], Pointer(STRUCT, True, 4)], None)
     assert fit(pointer, slot_bytes=64, mtu=1024, arena=0).reason == (
-        "it takes pointers, and the board's agent has no memory for what they point to "
+        "it takes pointers, but the board's agent has no memory for what they point to "
         "(option arena)"
     )
     plain = function("f", [SCALARS[0]], None)

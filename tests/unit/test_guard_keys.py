@@ -72,15 +72,14 @@ def test_a_board_that_does_not_guard_catches_nothing_and_says_why(tmp_path: Path
     assert guard == GuardSpec()
     assert guard.catches == ()
     assert guard.facts() == [
-        {"cause": cause, "not_caught": "its agent does not guard calls"} for cause in CAUSES
+        {"cause": cause, "not_caught": "its agent has no guard"} for cause in CAUSES
     ]
 
 
 def test_a_cause_that_is_told_nowhere_is_refused(tmp_path: Path) -> None:
     message = refused(tmp_path, GUARDED.replace('abort = "no libc"\n', ""))
     assert message == (
-        '[guard] catches: "abort" must stand once, here or with a reason in [guard.not]; it stands '
-        "nowhere."
+        '[guard] catches: "abort" is missing: give it here, or with a reason in [guard.not].'
     )
 
 
@@ -89,19 +88,19 @@ def test_a_cause_that_is_told_nowhere_is_refused(tmp_path: Path) -> None:
     [('"breakpoint"]', '"breakpoint", "abort"]'), ('"breakpoint"]', '"breakpoint", "breakpoint"]')],
 )
 def test_a_cause_that_is_told_twice_is_refused(tmp_path: Path, old: str, new: str) -> None:
-    assert refused(tmp_path, GUARDED.replace(old, new)).endswith("it stands twice.")
+    assert "is given twice: give it here, or" in refused(tmp_path, GUARDED.replace(old, new))
 
 
 def test_a_cause_that_is_none_is_refused_with_those_that_are(tmp_path: Path) -> None:
     message = refused(tmp_path, GUARDED.replace('"breakpoint"]', '"break-point"]'))
-    assert message.startswith('[guard] catches: "break-point" is no cause; known: bad-address, ')
+    assert message.startswith('[guard] catches: "break-point" is not a cause; known: bad-address, ')
     message = refused(tmp_path / "2", GUARDED.replace("divide =", "divison ="))
     assert message.startswith("[guard.not] divison: unknown key; did you mean 'divide'?")
 
 
 def test_a_reason_is_a_text(tmp_path: Path) -> None:
     message = refused(tmp_path, GUARDED.replace('"no libc"', "true"))
-    assert message == "[guard.not] abort: a text is needed, not true or false (True)."
+    assert message == "[guard.not] abort: must be a string, not true or false (True)."
 
 
 def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
@@ -114,7 +113,7 @@ def test_the_table_and_the_agents_option_go_together(tmp_path: Path) -> None:
         "[guard] catches: nothing is caught without guard = 1 in build.config."
     )
     assert refused(tmp_path / "2", GUARDED.removesuffix(GUARD)) == (
-        "[build] config: guard = 1 needs a table [guard] that says what it catches."
+        "[build] config: guard = 1 needs a table [guard] that lists what it catches."
     )
 
 
@@ -133,5 +132,5 @@ def test_a_time_scale_that_is_no_number_above_0_is_refused(
     tmp_path: Path, value: str, shown: str
 ) -> None:
     assert refused(tmp_path, SMALLEST + f"time_scale = {value}\n") == (
-        f"[clock] time_scale: a number above 0 is needed, not {shown}."
+        f"[clock] time_scale: must be a number above 0, not {shown}."
     )

@@ -23,7 +23,7 @@ import pytest
 
 from boardprof.errors import ReportFileError, StorageError, UnknownNameError, UsageError
 from boardprof.history import database
-from boardprof.history.finding import find_report, find_run, history_path
+from boardprof.history.report_lookup import find_report, find_run, history_path
 from boardprof.history.run import GitState, HistoryError
 from boardprof.history.store import History
 from boardprof.report.report import Report
@@ -246,7 +246,7 @@ def test_a_word_that_is_no_utf8_is_no_run(filled: History) -> None:
 
 @pytest.mark.parametrize("reference", ["", "#", "#x", "~1", " ", -1, 1.0, None, True])
 def test_what_is_no_reference_is_refused(filled: History, reference: Any) -> None:
-    with pytest.raises(UsageError, match="names no run"):
+    with pytest.raises(UsageError, match="does not name a run"):
         filled.run(reference)
 
 
@@ -268,13 +268,13 @@ def test_a_name_by_which_a_run_could_not_be_found_is_refused(history: History, n
 
 @pytest.mark.parametrize("run", [5, "last", None])
 def test_only_a_run_is_loaded(filled: History, run: Any) -> None:
-    with pytest.raises(UsageError, match=r"is no Run\.") as caught:
+    with pytest.raises(UsageError, match=r"is not a Run\.") as caught:
         filled.load(run)
     assert caught.value.hint == "find() takes a number or a name"
 
 
 def test_what_is_no_report_is_not_kept(history: History) -> None:
-    with pytest.raises(UsageError, match=r"'r\.json' is no Report"):
+    with pytest.raises(UsageError, match=r"'r\.json' is not a Report"):
         history.save("r.json")  # type: ignore[arg-type]
     assert not history.path.exists()
 
@@ -354,7 +354,7 @@ def test_a_locked_history_is_given_up_in_time_and_names_who_has_it(history: Hist
         quick = History(history.path, timeout_s=0.2)
         with pytest.raises(HistoryError, match=r"was locked for 0\.2 s") as caught:
             quick.save(report(2))
-        assert f"process {pid} (" in caught.value.message
+        assert f" (pid {pid}) has it" in caught.value.message
         assert quick.find("last") == report(1)
 
 
@@ -382,7 +382,7 @@ def test_a_full_disk_is_told_and_what_was_kept_stays(history: History) -> None:
 def test_a_disk_without_any_room_is_told() -> None:
     with pytest.raises(HistoryError, match="cannot be written"):
         History("/dev/full/history.sqlite").save(report())
-    with pytest.raises(HistoryError, match="is no regular file"):
+    with pytest.raises(HistoryError, match="is not a regular file"):
         History("/dev/full").save(report())
 
 
@@ -439,7 +439,7 @@ def test_what_is_no_database_is_told_and_left_alone(history: History) -> None:
     text = "Not a database, but somebody's notes. " * 50
     history.path.write_text(text)
     for action in (history.runs, lambda: history.save(report())):
-        with pytest.raises(HistoryError, match="is no SQLite database") as caught:
+        with pytest.raises(HistoryError, match="is not a SQLite database") as caught:
             action()
         assert "BOARDPROF_HISTORY" in str(caught.value.hint)
     assert history.path.read_text() == text
@@ -666,7 +666,7 @@ def test_without_git_a_run_is_kept_all_the_same(
     assert keep_run(report(3), name="x", command=["boardprof", "run"], on_note=notes.append) == 1
     run = History(here / "h.sqlite").run("x")
     assert (run.git, run.command) == (None, "boardprof run")
-    assert notes == [f"{here}/h.sqlite was not there: a new history begins with this run"]
+    assert notes == [f"{here}/h.sqlite did not exist: a new history starts with this run"]
 
 
 def test_a_git_that_does_not_answer_is_not_waited_for(
@@ -679,7 +679,7 @@ def test_a_git_that_does_not_answer_is_not_waited_for(
     monkeypatch.setattr("boardprof.history.repository._TIMEOUT_S", 0.1)
     assert git_state([], here) is None
     assert keep_run(report(), name="x", on_note=[].append) == 1
-    with pytest.raises(HistoryError, match=r"git has not answered in \. within 0\.1 s"):
+    with pytest.raises(HistoryError, match=r"git did not answer in \. within 0\.1 s"):
         find_run("x")
     assert find_run("#1").report == report()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.errors import UnknownNameError
-from boardprof.history.finding import history_path
+from boardprof.history.report_lookup import history_path
 from boardprof.history.run import GitState, kept_contents
 from boardprof.history.store import History
 from boardprof.run.saving import keep_run
@@ -95,7 +95,7 @@ def test_a_run_that_failed_is_kept_without_its_name(
         keep_run(
             report_of({"cycles": [1]}), name="base", has_failed=has_failed, on_note=notes.append
         )
-    assert notes == [f"{history.path} was not there: a new history begins with this run"]
+    assert notes == [f"{history.path} did not exist: a new history starts with this run"]
     failed, whole = history.runs()
     assert (whole.name, whole.has_failed) == ("base", False)
     assert (failed.name, failed.has_failed) == (None, True)

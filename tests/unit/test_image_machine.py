@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
-from boardprof.elf.image_machine import check_image
+from boardprof.elf.identity import check_image
 from boardprof.errors import UsageError
 
 # e_ident, e_type and e_machine: System V ABI, chapter 4, and the processors' supplements.
@@ -36,8 +36,8 @@ def test_an_image_of_the_board_s_machine_is_taken(tmp_path: Path) -> None:
         (ARM, "qemu-rv32", "is for Arm; qemu-rv32 is RISC-V"),
         (RISCV, "native", "is for RISC-V; native is "),
         (POWERPC, "qemu-rv32", "is for PowerPC; qemu-rv32 is RISC-V"),
-        (b"\x7fEL", "qemu-rv32", "is no firmware image"),
-        (b":10000000", "qemu-rv32", "is no firmware image"),
+        (b"\x7fEL", "qemu-rv32", "is not a firmware image"),
+        (b":10000000", "qemu-rv32", "is not a firmware image"),
     ],
 )
 def test_any_other_is_refused_and_not_started(

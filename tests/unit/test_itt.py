@@ -75,7 +75,7 @@ def test_a_range_counts_for_the_depth_of_those_in_it() -> None:
 
 @pytest.mark.parametrize("begin", [itt.mark, itt.range_push, itt.range])
 def test_a_name_that_is_no_text_is_refused(begin: Callable[[object], object]) -> None:
-    with pytest.raises(UsageError, match="5 is no name of a range or a mark"):
+    with pytest.raises(UsageError, match="5 is not the name of a range or a mark"):
         begin(5)
     with pytest.raises(UsageError, match="range_pop without a range"):
         itt.range_pop()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import BuildError
 from tests.cli.command import boardprof
 from tests.support import requires_compiler
@@ -76,7 +76,7 @@ def test_what_is_left_runs_and_asking_for_the_rest_is_a_build_error(tmp_path: Pa
     assert "give the file that defines it with --source" in done.err
     every = boardprof("run", f"{folder}:all", "n=1", "--repeat", "2")
     assert every.code == 0
-    assert "note: far is left out: it needs nowhere, which is not defined" in every.err
+    assert "note: far is skipped: it needs nowhere, which is not defined" in every.err
 
 
 def test_where_nothing_would_be_left_the_linker_s_words_are_shown(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ def test_what_the_c_library_asks_of_a_system_may_be_given_in_a_file(tmp_path: Pa
     with pytest.raises(BuildError, match="times is not defined; clock in clock") as caught:
         build(spec, [folder])
     assert caught.value.hint == (
-        "this is what the C library asks of an operating system, and the board has none: leave out "
-        "what calls it, or define it in a file of your own and give that with --source"
+        "the C library needs this from an operating system, but the board has none. Leave out "
+        "what calls it, or define it in a file of your own and give that file with --source"
     )
     stub = "#include <sys/times.h>\n#include <time.h>\n"
     stub += "clock_t times(struct tms *t) { *t = (struct tms){0}; return 0; }"

@@ -26,13 +26,14 @@ ANSWERS = {
 
 
 class PlayedLine:
-    """Answers what it is asked, but not the first ``deaf`` frames of a kind."""
+    """Answers what it is asked, but not the first ``deaf`` frames of a kind: NAK to some calls."""
 
     name = "played"
     byte_time_s = 0.0
 
-    def __init__(self, deaf: dict[FrameKind, int]) -> None:
+    def __init__(self, deaf: dict[FrameKind, int], naks: int = 0) -> None:
         self.now_s = 0.0
+        self.naks = naks
         self.asked: list[int] = []
         self.deaf = dict(deaf)
         self._decoder = FrameDecoder()
@@ -43,7 +44,10 @@ class PlayedLine:
             kind = FrameKind(frame.kind)
             self.asked.append(kind)
             self.deaf[kind] = self.deaf.get(kind, 0) - 1
-            if self.deaf[kind] < 0:
+            if kind is FrameKind.CALL and self.naks > 0:
+                self.naks -= 1
+                self.waiting += encode_frame(Frame(FrameKind.NAK, frame.session, 0, b""))
+            elif self.deaf[kind] < 0:
                 reply, body = ANSWERS[kind]
                 self.waiting += encode_frame(Frame(reply, frame.session, frame.sequence, body))
 
@@ -106,3 +110,19 @@ def test_a_reply_that_comes_after_its_call_was_given_up_answers_no_other() -> No
     line.deaf.clear()
     line.waiting = late
     assert session.call(5).value == 5
+
+
+@pytest.mark.parametrize(
+    ("naks", "hint"),
+    [(9, "check whether f crashes or never ends"), (10, "check the wire to the board's receiver")],
+)
+def test_ten_frames_that_the_board_could_not_read_say_to_check_the_wire(
+    naks: int, hint: str
+) -> None:
+    line = PlayedLine({FrameKind.CALL: NEVER}, naks)
+    session = session_over(line)
+    session.open()
+    with pytest.raises(BoardTimeoutError, match="did not answer f for 2 s") as caught:
+        session.value(1, b"", 0, "f")
+    assert (caught.value.hint or "").startswith(hint)
+    assert ("It received 10 damaged frames." in str(caught.value)) is (naks == 10)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import load_board
-from boardprof.boards.finding import BoardSpec, board_spec
+from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import BuildError
-from boardprof.firmware.link_errors import explain, undefined_symbols
+from boardprof.firmware.build_errors import explain, undefined_symbols
 from tests.support import requires_compiler
 from tests.unit.building import build, changed, folder_of, requires_library
 
@@ -100,7 +100,7 @@ def test_other_complaints_have_their_sentences_or_none(rv32: BoardSpec) -> None:
         "n is defined twice, the first time in a.o."
     )
     assert explain("ld: cannot find -lfoo: No such file or directory", rv32) == (
-        "There is no library for -lfoo: give its folder with -L."
+        "The library for -lfoo was not found: give its folder with -L."
     )
     assert explain("/usr/bin/ld: too little is left for the stack", rv32) == (
         "The program leaves too little of the memory of qemu-rv32 for the stack."
@@ -156,7 +156,7 @@ def test_a_header_of_a_library_that_is_not_installed_names_its_package(
     folder_of(tmp_path, {"f.c": "#include <string.h>\nint f(void) { return 1; }"})
     requires_compiler(rv32.build.cc)
     without = changed(rv32, libc_cflags=(), libc_package="picolibc-of-the-board")
-    with pytest.raises(BuildError, match=r"string\.h is of the C library, which is not") as caught:
+    with pytest.raises(BuildError, match=r"string\.h belongs to the C library, which is") as caught:
         build(without, [tmp_path])
     assert "apt install picolibc-of-the-board" in str(caught.value)
     assert caught.value.exit_code == 7
@@ -171,14 +171,14 @@ def test_a_function_of_a_library_that_is_not_installed_names_its_package(
     without = changed(rv32, libc_cflags=(), libc_package="picolibc-of-the-board")
     with pytest.raises(BuildError, match=r"strcmp is not defined; f in f\.c:2 uses it") as caught:
         build(without, [tmp_path], optimize="-O0")
-    assert "comes with the package picolibc-of-the-board" in str(caught.value)
+    assert "install the package picolibc-of-the-board" in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("header", "hint"),
     [
-        ("cstdint", "include <stdint.h> in its place, and write no std:: before its names; or "),
-        ("array", "do without <array>; or build for a board whose toolchain has it"),
+        ("cstdint", "include <stdint.h> instead, and use its names without std::; or "),
+        ("array", "avoid <array>; or build for a board whose toolchain has it"),
     ],
 )
 def test_a_cpp_header_that_the_toolchain_does_not_have_is_said_to_be_of_the_cpp_library(
@@ -187,9 +187,9 @@ def test_a_cpp_header_that_the_toolchain_does_not_have_is_said_to_be_of_the_cpp_
     requires_library(rv32)
     folder_of(tmp_path, {"f.cpp": f"#include <{header}>\n"})
     without = changed(rv32, cflags=(*rv32.build.cflags, "-nostdinc++"))  # as if it were not there
-    with pytest.raises(BuildError, match=f"<{header}> is of the C\\+\\+ library") as caught:
+    with pytest.raises(BuildError, match=f"<{header}> belongs to the C\\+\\+ library") as caught:
         build(without, [tmp_path])
-    assert "qemu-rv32 has none" in str(caught.value)
+    assert "toolchain of qemu-rv32 lacks" in str(caught.value)
     assert hint in str(caught.value.hint)
     assert f"f.cpp:1:10: fatal error: {header}: No such file" in str(caught.value)
     folder_of(tmp_path, {"f.cpp": '#include "vectors"\n'})

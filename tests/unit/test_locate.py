@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.elf.locate import Location, Locator, locate
+from boardprof.elf.address_to_line import Location, Locator, locate
 from tests.support import requires_tool, run
 
 pytestmark = pytest.mark.slow
@@ -129,3 +129,12 @@ def test_a_damaged_image_gives_a_place_or_none_and_never_an_error(tmp_path: Path
 def test_a_place_is_shown_without_its_folder() -> None:
     assert str(Location("/a/b/crash.c", 12, "crash")) == "crash.c:12 (in crash)"
     assert str(Location("crash.c", 12, None)) == "crash.c:12"
+
+
+def test_without_addr2line_the_function_is_found_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = built(tmp_path, "gcc")
+    pc = address(image, "here")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert locate(image, pc) == Location("", 0, "first")

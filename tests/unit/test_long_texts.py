@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pytest
 
 from boardprof.comparison.compare import compare
+from boardprof.exporters import find_exporter
 from boardprof.metrics import Count, Metric
 from boardprof.printable import bounded, escaped
-from boardprof.render.finding import find_exporter
 from boardprof.report.report import Report
 
 LONG = "x" * 3_000_000

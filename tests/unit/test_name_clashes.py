@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
-from boardprof.dwarf.object_functions import functions, signature
+from boardprof.boards.board_lookup import board_spec
+from boardprof.cfunction import signature
+from boardprof.elf.functions import functions
 from boardprof.errors import BuildError, UsageError
 from boardprof.firmware.glue import table_source
 from tests.support import requires_compiler
@@ -68,7 +69,7 @@ def test_a_static_function_s_type_is_not_that_of_a_global_one_without_any(tmp_pa
     other = compiled(tmp_path, STATIC, name="other.c")
     found = {fn.name: fn.reason for fn in functions([joined(tmp_path, one, other)])}
     assert found == {
-        "f": "there are several functions of that name, and no telling which type is this one's",
+        "f": "several functions have that name, and it is unknown which type belongs to this one",
         "g": None,
     }
 
@@ -96,7 +97,7 @@ def test_a_function_named_like_what_the_agent_calls_is_only_the_user_s(
         assert board.functions.poll(4) == 5
         assert board.functions.read(4) == 10
         assert board.functions.close(4) == 4
-    with pytest.raises(BuildError, match="also what the agent calls"):
+    with pytest.raises(BuildError, match="also a function that the agent calls"):
         build(board_spec(name), [tmp_path], optimize=flags + " -flto")
 
 
@@ -177,7 +178,7 @@ def test_of_static_functions_of_one_name_that_of_the_file_named_is_kept(tmp_path
             assert board.functions.f(5) == expected
             assert board.functions.one(5) == 60
             assert board.functions.two(5) == 70
-    with pytest.raises(UsageError, match=r"f cannot be kept of three\.c: no source is called so"):
+    with pytest.raises(UsageError, match=r"f of three\.c cannot be kept: three\.c is not among"):
         build(native, sources, keep=["three.c:f"])
 
 
@@ -206,5 +207,5 @@ def test_a_library_that_cannot_be_edited_and_has_what_the_agent_calls_is_refused
     command = ["gcc", "-shared", made, "-o", out] if kind == "shared" else ["ar", "rcsT", out, made]
     subprocess.run(command, check=True, timeout=60)
     folder_of(tmp_path, {"src/u.c": "int other(int); int f(int x) { return other(x); }"})
-    with pytest.raises(BuildError, match="defines poll, which is also what the agent calls"):
+    with pytest.raises(BuildError, match="defines poll, which the agent also calls"):
         build(board_spec("linux"), [tmp_path / "src"], ldflags=f"-L{tmp_path} -lown")

@@ -3,8 +3,21 @@
 
 from __future__ import annotations
 
-from boardprof.board.passes import Pass, split_into_passes
-from boardprof.board.selection import Selection
+import msgpack
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.board.metric_list import board_metrics, metrics_text
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.measure.counted_pass import PackedCall
+from boardprof.measure.passes import Pass, PassQueue, split_into_passes
+from boardprof.measure.programmable import Event, shown_name
+from boardprof.measure.selection import Selection
+from boardprof.report.measurement import Windows
+from boardprof_protocol.codes import CounterStatus, FrameKind
+from boardprof_protocol.frame import Frame
+from tests.memory_board import FULL
+from tests.memory_session import altered, connected
 
 FIXED = Selection((), frozenset({"ticks"}))
 NOTHING = Selection((), frozenset())
@@ -40,3 +53,210 @@ def test_what_a_collector_counts_by_itself_is_one_pass() -> None:
         Pass(FIXED, {"perf": None, "hpm": ("a",)}),
         Pass(NOTHING, {"hpm": ("b",)}),
     )
+
+
+# -- on the real agent: `slots` has two slots, which count calls of `work` times an event's code ---
+
+EVENTS = {"slots": {"once": 1, "twice": 2, "thrice": 3, "stuck": 13}}
+
+
+@pytest.fixture
+def board() -> Board:
+    """A board whose file knows four events; the control register does not take code 13."""
+    return connected({**FULL, "TEST_PROGRAMMABLE": 1}, events=EVENTS)[0]
+
+
+def counted(windows: tuple[Windows, ...]) -> list[dict[str, int]]:
+    """Return what the first sample of each pass has counted."""
+    first = [each.samples[0].readings for each in windows]
+    return [{name: reading.value for name, reading in each.items()} for each in first]
+
+
+def test_events_that_do_not_fit_side_by_side_are_counted_in_two_passes(board: Board) -> None:
+    events = ["once", "twice", "thrice"]
+    measured = board.measure("work", metrics=events, warmup=1, repeat=2, number=3)
+    assert counted(measured.windows) == [{"once": 3, "twice": 6}, {"thrice": 9}]
+    assert [each.events for each in measured.windows] == [
+        {"slots": ("once", "twice")},
+        {"slots": ("thrice",)},
+    ]
+    # Two passes of one warm-up call and two samples of three calls, and the call for the result.
+    assert (measured.calls_before, board.calls) == (0, 2 * (1 + 2 * 3) + 1)
+    board.functions.work()
+    assert board.calls == 16
+
+
+def test_progress_knows_the_rounds_of_all_passes_from_the_beginning(board: Board) -> None:
+    seen: list[tuple[int, int]] = []
+    board.measure(
+        "work",
+        metrics=["once", "twice", "thrice"],
+        warmup=1,
+        repeat=2,
+        on_progress=lambda done, total: seen.append((done, total)),
+    )
+    # A pass has 1 + 9 rounds of the empty function, and 1 + 2 of this one.
+    assert {total for _, total in seen} == {26}
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[-1] == (26, 26)
+
+
+def test_an_event_that_the_board_refuses_is_left_out_of_all_with_the_reason(board: Board) -> None:
+    measured = board.measure("work", metrics="all", warmup=1, repeat=1)
+    names = {name for each in counted(measured.windows) for name in each}
+    assert {"once", "twice", "thrice", "calls", "cycles", "ticks"} <= names
+    assert measured.device.unsupported == {"stuck": "stuck does not advance"}
+
+
+def test_an_event_that_the_board_refuses_is_an_error_if_it_was_asked_for(board: Board) -> None:
+    for metrics in ("stuck", ["stuck", "once"], ["once", "twice", "thrice", "stuck"]):
+        with pytest.raises(
+            UsageError, match=r"^memory does not count stuck: stuck does not advance\.$"
+        ):
+            board.measure("work", metrics=metrics)
+
+
+def test_without_metrics_no_event_is_counted_that_has_to_be_chosen(board: Board) -> None:
+    measured = board.measure("work", warmup=1, repeat=1)
+    assert {name for each in counted(measured.windows) for name in each} == {
+        "calls",
+        "probe_b.calls",
+        "cycles",
+        "instructions",
+        "ticks",
+    }
+    assert measured.device.unsupported == {}
+
+
+def test_a_clock_that_never_wraps_runs_beside_counters_that_may(board: Board) -> None:
+    passes = board.offer.passes(["once"])
+    assert [each.name for each in passes[0].fixed.collectors] == ["ticks"]
+    assert passes[0].fixed.counters == frozenset()
+    measured = board.measure("work", metrics=["once"], warmup=0, repeat=1)
+    assert counted(measured.windows) == [{"once": 1}]
+    # Collector 2, and the clock, which is collector 4.
+    assert measured.windows[0].mask == 0b10100
+    measured = board.measure("work", metrics=["cycles"], warmup=0, repeat=1)
+    assert measured.windows[0].mask == 0b1000
+
+
+def test_an_event_that_is_misspelt_is_told_with_all_that_there_is(board: Board) -> None:
+    with pytest.raises(UnknownNameError) as caught:
+        board.measure("work", metrics=["twic"])
+    assert str(caught.value) == (
+        "memory has no metric 'twic'; did you mean 'twice'? Known: calls, probe_b.calls, cycles, "
+        "instructions, ticks, once, twice, thrice, stuck"
+    )
+
+
+def test_events_are_listed_with_the_reason_of_each_that_is_not_available(board: Board) -> None:
+    text = metrics_text(board, board_metrics(board))
+    assert text[text.index("probe_b: ") :] == (
+        "probe_b: 1 available\n"
+        "  probe_b.calls  test_worked\n"
+        "\n"
+        "cycles: 2 available\n"
+        "  cycles        test_cycles\n"
+        "  instructions  test_instructions\n"
+        "\n"
+        "ticks: 1 available\n"
+        "  ticks  test_ticks\n"
+        "\n"
+        "slots: 3 available, 2 in one pass\n"
+        "  once    event 0x1\n"
+        "  twice   event 0x2\n"
+        "  thrice  event 0x3\n"
+        "  not available: stuck does not advance\n"
+        "    stuck"
+    )
+
+
+def test_what_one_board_lacks_of_the_metrics_of_several_is_told_by_name(board: Board) -> None:
+    found, lacking = board.offer.split(["twice", "joules", "ticks"])
+    assert found == ("twice", "ticks")
+    assert [(name, type(error)) for name, error in lacking.items()] == [
+        ("joules", UnknownNameError)
+    ]
+
+
+def test_slots_that_count_nothing_by_themselves_say_why(board: Board) -> None:
+    (slots,) = board.offer.programmable
+    assert slots.select(["twice"]).events == ("twice",)
+    found = slots.counting()
+    assert (found.events, found.refused) == (("twice",), {})
+    found = slots.by_itself()
+    assert found.events == ()
+    assert found.refused == {"test_worked": "this core has no test_worked"}
+
+
+def test_a_window_counts_what_the_slots_were_told_last(board: Board) -> None:
+    (slots,) = board.offer.programmable
+    with board.collectors["slots"] as window:
+        board.functions.work()
+    assert list(window.metrics) == []
+    slots.select(["thrice"])
+    with board.collectors["slots"] as window:
+        board.functions.work()
+    assert {name: metric.value for name, metric in window.metrics.items()} == {"thrice": 3}
+
+
+def test_slots_that_were_told_something_else_are_programmed_again(board: Board) -> None:
+    (slots,) = board.offer.programmable
+    queue = PassQueue(board.link, board.offer.passes(["twice"]), may_drop=False)
+    call = PackedCall(board.functions["work"].info, b"", 0)
+    counted = queue.next(lambda each: each.try_out(call))
+    assert counted is not None
+    assert counted.is_programmed
+    slots.select(["once"])
+    assert not counted.is_programmed
+    (sample,) = counted.take(call, 0, 1).samples
+    assert sample.readings["twice"].value == 2
+
+
+# -- where the board knows its events by name --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entry", "event"),
+    [
+        (["loads", "all loads"], Event("loads", "all loads", None)),
+        (["loads", "all loads", 0], Event("loads", "all loads", None)),
+        (["loads", "all loads", 3, 13], Event("loads", "all loads", "it cannot be selected")),
+        (["loads", "all loads", 3, 13, ""], Event("loads", "all loads", "it cannot be selected")),
+        (["loads", "all loads", 3, 13, "not here"], Event("loads", "all loads", "not here")),
+    ],
+)
+def test_an_agent_may_say_less_or_more_of_an_event(entry: list[object], event: Event) -> None:
+    board, _, line = connected({**FULL, "TEST_PROGRAMMABLE": 1})
+    (slots,) = board.offer.programmable
+    said = bytes(msgpack.packb(entry))
+    line.change = altered(lambda each: each._replace(body=said) if b"twice" in each.body else each)
+    assert list(slots.listed()) == [event]
+
+
+def test_a_board_is_asked_once_why_an_event_of_its_own_does_not_count() -> None:
+    board, _, line = connected({**FULL, "TEST_PROGRAMMABLE": 1})
+    (slots,) = board.offer.programmable
+    asked = 0
+
+    def answered(frame: Frame) -> Frame:
+        """Let the agent, which knows no event of this name, say so in an answer of its own."""
+        nonlocal asked
+        if frame.kind != FrameKind.ERROR:
+            return frame
+        asked += 1
+        body = bytes(msgpack.packb([[CounterStatus.REFUSED, 1, 0, 0, "not in this machine"]]))
+        return frame._replace(kind=FrameKind.RESULT, body=body)
+
+    line.change = altered(answered)
+    for _ in range(2):
+        assert slots.by_itself().refused == {"test_worked": "not in this machine"}
+    assert asked == 1
+    measured = board.measure("work", warmup=0, repeat=1)
+    assert measured.device.unsupported == {"test_worked": "not in this machine"}
+
+
+def test_an_event_has_a_name_outside_with_its_collector_only_if_it_is_taken(board: Board) -> None:
+    collectors = board.offer.programmable
+    names = ("slots.twice", "slots.ticks", "ticks")
+    assert [shown_name(collectors, name) for name in names] == ["twice", "slots.ticks", "ticks"]

@@ -12,7 +12,7 @@ from boardprof import profiling
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration
 from boardprof.profiling.benchmark import BenchmarkResult, next_number, time_long_enough
-from boardprof.profiling.collecting import columns_for
+from boardprof.profiling.host_collectors import columns_for
 
 
 def test_a_name_that_nobody_has_stays_as_it_is() -> None:
@@ -144,7 +144,7 @@ def test_the_figures_are_in_seconds_and_the_deviation_is_of_the_results_as_a_who
 
 
 def test_of_no_results_there_are_no_figures() -> None:
-    with pytest.raises(UsageError, match="one result or more"):
+    with pytest.raises(UsageError, match="at least one result"):
         BenchmarkResult(())
 
 

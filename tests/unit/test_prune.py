@@ -7,8 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from boardprof.toolchain.cache import Cache
-from boardprof.toolchain.prune import prune
+from boardprof.toolchain.cache import Cache, prune
 
 DAY_S = 86400
 

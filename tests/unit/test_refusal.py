@@ -6,9 +6,9 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from boardprof.elf.locate import Location
+from boardprof.elf.address_to_line import Location
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError, RpcError
-from boardprof.link.refusal import Locate, refusal
+from boardprof.link.error_replies import Locate, refusal
 from boardprof_protocol.codes import ErrorCode
 
 PLACE = Location("/src/crash.c", 12, "crash")
@@ -39,7 +39,7 @@ def test_a_fault_is_told_with_its_address_and_its_line() -> None:
     assert asked == [0x8000_0010]
     assert error.message == "crash trapped on the board: bad address 0x0 at crash.c:12 (in crash)"
     assert error.hint == (
-        "debug crash; the board goes on, but what crash had changed by then stays changed"
+        "debug crash. The board keeps running, but anything crash has already changed stays changed"
     )
     assert (error.cause, error.pc, error.address) == ("bad-address", 0x8000_0010, 0)
     assert error.location == PLACE
@@ -71,8 +71,14 @@ def test_a_pc_that_is_not_known_is_not_told_and_not_looked_up() -> None:
 @pytest.mark.parametrize(
     ("place", "shown"),
     [
-        (Location("/agent/bp_mem.c", 14, "memset"), "in memset, which crash or what it calls has"),
-        (Location("/libc/memset.S", 21, "memset"), "at memset.S:21 (in memset), which crash or "),
+        (
+            Location("/agent/bp_mem.c", 14, "memset"),
+            "in memset, called by crash or by a function that",
+        ),
+        (
+            Location("/libc/memset.S", 21, "memset"),
+            "at memset.S:21 (in memset), called by crash or ",
+        ),
         (Location("/src/mine.c", 3, "memsets"), "at mine.c:3 (in memsets)"),
     ],
 )
@@ -122,12 +128,12 @@ def test_each_refusal_says_what_to_try(code: ErrorCode) -> None:
 def test_a_void_handle_and_an_offset_past_the_end_are_told_apart() -> None:
     assert str(refusal("bp.read", msgpack.packb([8, 513]))) == (
         "The board refused bp.read: no such handle in this session (detail 513).\n"
-        "Try: reserve or open it again: what is freed or closed, or belongs to another session, "
-        "is void"
+        "Try: reserve or open it again: a handle is invalid once it is freed or closed, and "
+        "in any other session"
     )
     assert str(refusal("bp.read", msgpack.packb([9, 100]))) == (
         "The board refused bp.read: outside the block (detail 100).\n"
-        "Try: stay within the block: the detail is its length in bytes"
+        "Try: stay within the block; the detail is the length of the block in bytes"
     )
 
 

@@ -184,7 +184,7 @@ def test_widths_are_those_on_a_terminal_and_unprintable_text_is_escaped() -> Non
 
 
 def test_an_empty_report_has_headers_and_no_legend() -> None:
-    assert Report([], {}, {}).table(by_board=True) == "\nName\n\nConfiguration\n-------------\n"
+    assert Report([], {}, {}).table(by_board=True) == "Name\n\nConfiguration\n-------------\n"
 
 
 def test_the_separator_is_a_parameter(two_boards: Report) -> None:
@@ -194,7 +194,7 @@ def test_the_separator_is_a_parameter(two_boards: Report) -> None:
 
 def test_single_samples_and_tvms_layout_are_refused(two_boards: Report) -> None:
     for refused in ({"aggregate": False}, {"compat": "tvm"}):
-        with pytest.raises(UsageError, match="A table by board is of all samples together"):
+        with pytest.raises(UsageError, match="A table by board merges all samples"):
             two_boards.table(by_board=True, **refused)
 
 

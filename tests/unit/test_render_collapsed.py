@@ -111,7 +111,7 @@ def test_an_unknown_metric_is_refused_by_name() -> None:
 
 def test_values_below_zero_are_left_out_and_nothing_at_all_is_refused() -> None:
     rows: list[dict[str, Metric | int]] = [{"Name": "f", "Device": "b", "ticks": -1}]
-    with pytest.raises(UsageError, match="No sample has ticks above or at 0"):
+    with pytest.raises(UsageError, match="No value of ticks is 0 or more"):
         render_collapsed(report(*rows))
     rows.append({"Name": "g", "Device": "b", "ticks": 2})
     assert render_collapsed(report(*rows)) == "b;g 2\n"

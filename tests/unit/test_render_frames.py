@@ -7,7 +7,6 @@ import math
 import subprocess
 import sys
 
-import pandas
 import pytest
 
 from boardprof.errors import UsageError
@@ -38,6 +37,8 @@ def test_a_row_is_a_sample_and_columns_have_their_names_and_kinds() -> None:
 
 
 def test_what_a_row_does_not_have_is_missing_and_not_zero() -> None:
+    import pandas  # takes longer than all other imports of these tests
+
     frame = to_pandas(Report(ROWS, {}, {}))
     assert frame["cycles"][0] == 40
     assert frame["cycles"][1] is pandas.NA

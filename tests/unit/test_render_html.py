@@ -242,7 +242,93 @@ def test_what_the_script_draws_is_per_call_and_kept_once_where_all_are_alike() -
     assert (ticks["median"], ticks["values"]) == (6, [5, 6, 6.5])
     assert ipc["median"] == 0.5
     assert view["totals"][0]["metrics"] == {"0": "1,152,921,504,606,846,976"}
-    assert view["first"] == 1  # ticks, since there is neither time nor instructions
+    assert view["first"] == 0  # cycles, since there is neither time nor instructions
+
+
+def view_of(*calls: dict[str, Metric | int], **options: Any) -> dict[str, Any]:
+    return Page(render_html(Report(calls, {}, {}), **options)).view()
+
+
+def first_of(*calls: dict[str, Metric | int]) -> str:
+    view = view_of(*calls)
+    return "own" if view["first"] == -1 else str(view["metrics"][view["first"]]["name"])
+
+
+def test_the_page_begins_with_a_metric_that_all_boards_have_or_with_the_own_of_each() -> None:
+    timed = sample(device="a", cycles=5, **{"Duration (us)": Duration(1.0)})
+    assert first_of(timed, timed) == "Duration (us)"
+    assert first_of(timed, sample(device="c", cycles=5)) == "cycles"
+    assert first_of(timed, sample(device="c", ticks=5)) == "own"
+    # Ticks of two clocks are not one metric; of boards that have nothing else they are shown.
+    both = sample(device="a", instructions=5, ticks=1)
+    assert first_of(both, sample(device="c", ticks=5)) == "own"
+    assert first_of(sample(device="a", ticks=1), sample(device="c", ticks=5)) == "ticks"
+
+
+def test_a_sweep_is_relative_to_its_first_setting_and_grouped_by_function() -> None:
+    flags = {"-O2": {"f": 100, "g": 7}, "-O3": {"f": 40, "g": 7}, "-Os": {"f": 120, "g": 0}}
+    calls = [sample(n, cycles=v, Flags=k) for k, each in flags.items() for n, v in each.items()]
+    groups = view_of(*calls)["groups"]
+    assert [(g["name"], g["flags"]) for g in groups[:4]] == [
+        ("f", "-O2"),
+        ("f", "-O3"),
+        ("f", "-Os"),
+        ("g", "-O2"),
+    ]
+    told = [(g["metrics"]["0"]["ratio"], g["metrics"]["0"]["best"]) for g in groups]
+    assert told == [(1, False), (0.4, True), (1.2, False), (1, False), (1, False), (0, True)]
+
+
+def test_what_is_no_sweep_has_no_relations() -> None:
+    (group,) = view_of(sample(cycles=4, Flags="-O2"))["groups"]
+    assert "function" not in group
+    assert "ratio" not in group["metrics"]["0"]
+
+
+def test_of_samples_in_two_modes_the_view_names_both_and_no_outliers() -> None:
+    values = [100.0, 101.0] * 16 + [160.0, 161.0] * 9
+    calls = [sample(**{"Duration (us)": Duration(v)}) for v in values]
+    series = view_of(*calls)["groups"][0]["metrics"]["0"]
+    assert (series["modes"], series["outliers"]) == ("32 near 100.50 and 18 near 160.50", [])
+
+
+def earlier_run(name: str, cycles: int, **more: Any) -> tuple[str, Report]:
+    return name, report_of(sample(cycles=cycles), **more)
+
+
+def test_earlier_runs_give_each_row_its_medians_and_those_of_another_clock_none() -> None:
+    earlier = [
+        earlier_run("#2", 420),
+        ("#3", report_of(sample("other", cycles=1))),
+        earlier_run("#5", 77, clock_kind="simulated"),
+        earlier_run("#6", 410),
+    ]
+    view = Page(render_html(PLAIN, earlier=earlier)).view()
+    assert view["groups"][0]["metrics"]["0"]["history"] == {
+        "from": "#2",
+        "medians": [420, 410, 401],
+    }
+
+
+def test_the_page_has_results_first_then_warnings_then_provenance_folded() -> None:
+    calls = [sample(**{"Duration (us)": Duration(v)}) for v in (1.0, 2.0)]
+    text = render_html(Report(calls, {}, {"Missing": "g: it does not compile"}))
+    order = ['id="changes"', 'id="samples"', ">Warnings<", "<bdi>Missing: g: it", 'id="metrics"']
+    order += ['<details>\n<summary><h2 id="trust-title">', '<article class="card">']
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+
+
+def test_which_boards_have_no_wall_time_is_said_on_the_first_screen() -> None:
+    devices = {
+        "a": {"clock_kind": "simulated", "emulated": True},
+        "b": {"clock_kind": "simulated", "emulated": True},
+        "c": {"clock_kind": "measured"},
+    }
+    calls = [sample(device=name, ticks=1) for name in devices]
+    text = render_html(Report(calls, {}, {}, {"schema_version": 1, "devices": devices}))
+    assert text.count('<p class="clocks">') == 1
+    assert '<p class="clocks"><bdi>a</bdi>, <bdi>b</bdi> <span class="tag caution">' in text
 
 
 def test_a_simulated_clock_an_emulator_and_what_is_unsupported_are_said_plainly() -> None:

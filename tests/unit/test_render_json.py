@@ -290,7 +290,7 @@ class TestFaults:
             ),
             (
                 '{"calls":[{},{"Name":{"string":"a\\ud800b"}}]}',
-                'calls[1]["Name"]["string"]: half of a UTF-16 pair, a lone surrogate, is no text',
+                'calls[1]["Name"]["string"]: half of a UTF-16 pair, a lone surrogate, is not text',
             ),
             ('{"calls":[{"a\\uDFFF":{"count":1}}]}', 'calls[0]["a\\udfff"]: half of a UTF-16 '),
             ('{"calls":[],"device_metrics":{"\\ud800":{}}}', 'device_metrics["\\ud800"]: half of'),
@@ -326,6 +326,11 @@ class TestFaults:
             (
                 '"measurements":[{"samples":[{},{"blobs":"zz"}]}]',
                 '["measurements"][0]["samples"][1]["blobs"]: zz is not hexadecimal, two digits a '
+                "byte",
+            ),
+            (
+                '"measurements":[{"samples":[{"blobs":"00ff"},{"blobs":"00 f"},{"blobs":"f"}]}]',
+                '["measurements"][0]["samples"][1]["blobs"]: 00 f is not hexadecimal, two digits a '
                 "byte",
             ),
             (

@@ -22,23 +22,23 @@ EXTRA = {
 }
 
 
-def test_a_table_a_device_with_the_medians_per_call_and_the_largest_first() -> None:
+def test_the_answer_comes_first_and_a_table_a_device_with_all_metrics_is_folded_up() -> None:
     rows = [
         {"Name": "crc", "Device": "q", "Count": 2, "instructions": 20, "Percent": Percent(10.0)},
         {"Name": "fir", "Device": "q", "Count": 2, "instructions": 80, "Percent": Percent(40.0)},
         {"Name": "fir", "Device": "q", "Count": 2, "instructions": 81, "Percent": Percent(40.0)},
     ]
     assert render_markdown(Report(rows, {}, {"Number": 2}, EXTRA)) == (
-        "**`q`** (simulated clock, no wall time, emulated)\n\n"
-        "| Name | `Percent` | `instructions` | Samples |\n"
-        "| :-- | --: | --: | --: |\n"
-        "| `fir` | 88.95 | 40.25 | 2 |\n"
-        "| `crc` | 11.05 | 10 | 1 |\n"
-        "\nCounts and times are medians per call.\n"
-        "\n"
-        "<details><summary>Configuration</summary>\n\n"
-        "| Key | Value |\n| :-- | :-- |\n| `Number` | `2` |\n"
-        "\n</details>\n"
+        "### 2 functions on `q` (simulated clock, no wall time, emulated)\n\n| Name | "
+        "instructions | Spread |\n| :-- | --: | --: |\n| `crc` | 10 | exact |\n| `fir` | 40.25 | "
+        "± 0.12 |\n\nMedians per call of 2 samples on q.\n\n- ⚠️ `fir` on `q`, `instructions`: 2 "
+        "samples are too few: with this many in each of two runs, the rank test cannot give a p "
+        "below 0.33. Take at least 10: --repeat 10.\n\n<details><summary>All "
+        "metrics</summary>\n\n**`q`** (simulated clock, no wall time, emulated)\n\n| Name | "
+        "`Percent` | `instructions` | Samples |\n| :-- | --: | --: | --: |\n| `fir` | 88.95 | "
+        "40.25 | 2 |\n| `crc` | 11.05 | 10 | 1 |\n\nCounts and times are medians per "
+        "call.\n\n</details>\n\n<details><summary>Configuration</summary>\n\n| Key | Value |\n| "
+        ":-- | :-- |\n| `Number` | `2` |\n\n</details>\n"
     )
 
 
@@ -47,8 +47,8 @@ def test_devices_have_tables_of_their_own_and_only_their_columns() -> None:
         {"Name": "f", "Device": "m", "Count": Count(1), "Duration (us)": Duration(1.5)},
         {"Name": "f", "Device": "q", "Count": Count(1), "ticks": Count(3)},
     ]
-    first, second = render_markdown(Report(rows, {}, {}, EXTRA)).split("**`q`**")
-    assert first.startswith("**`m`** (measured clock)\n")
+    _, first, second = re.split(r"\*\*`[mq]`\*\*", render_markdown(Report(rows, {}, {}, EXTRA)))
+    assert first.startswith(" (measured clock)\n")
     assert "| Name | `Duration (us)` | Samples |" in first
     assert "| Name | `ticks` | Samples |" in second
 
@@ -56,6 +56,7 @@ def test_devices_have_tables_of_their_own_and_only_their_columns() -> None:
 def test_flags_and_arguments_are_columns_where_there_are_any() -> None:
     row = {"Name": "f", "Device": "q", "Flags": "-O2", "Argument Shapes": "n=8, x=int8[4]"}
     text = render_markdown(Report([row], {}, {}))
+    assert text.startswith("### `f` on `q`\n\n<details>")  # it has no number: there is no answer
     assert "| Name | Flags | Argument Shapes | Samples |\n| :-- | :-- | :-- | --: |\n" in text
     assert "| `f` | `-O2` | `n=8, x=int8[4]` | 1 |" in text
 
@@ -78,9 +79,13 @@ def test_calls_of_other_labels_names_and_hashes_have_a_row_each() -> None:
 
 def test_a_column_that_cannot_be_merged_is_named() -> None:
     rows = [{"Name": "f", "Count": 1, "t": value} for value in (Count(3), Duration(3.0))]
-    assert render_markdown(Report(rows, {}, {})).endswith(
-        "\nLeft empty where rows that are one have several kinds of metric: `t` (Count and "
-        "Duration). CSV and JSON have each.\n"
+    assert (
+        render_markdown(Report(rows, {}, {}))
+        .removesuffix("\n</details>\n")
+        .endswith(
+            "\nCells are empty where merged rows have several kinds of metric: `t` (Count and "
+            "Duration). CSV and JSON have each row.\n"
+        )
     )
 
 
@@ -112,8 +117,56 @@ def test_a_name_is_code_whatever_it_holds(name: str, shown: str) -> None:
 @given(st.text(), st.text())
 def test_no_name_breaks_a_table(name: str, device: str) -> None:
     text = render_markdown(Report([{"Name": name, "Device": device, "n": 1, "Count": 1}], {}, {}))
-    _, _, header, rule, row, _, note, *_ = text.split("\n")
+    for line in text.split("\n"):
+        assert not line or line.startswith(
+            ("###", "| ", "**", "<", "`", "Median of ", "Counts ", "- ⚠️ ")
+        )
+    _, _, header, rule, row, _, note, *_ = text.partition("All metrics</summary>\n\n")[2].split(
+        "\n"
+    )
     assert (header, rule) == ("| Name | `n` | Samples |", "| :-- | --: | --: |")
     assert row.count("|") == 4
     assert note.startswith("Counts")
-    assert not re.search(r"<(?!/?code>)", row)
+    assert not re.search(r"<(?!/?(code|details|summary)>)", text)
+
+
+def timed(name: str, values: list[float], **more: str) -> list[dict[str, object]]:
+    row = {"Name": name, "Device": "m", "Count": Count(1), **more}
+    return [row | {"Duration (us)": Duration(value)} for value in values]
+
+
+def test_a_sweep_has_a_row_a_function_and_a_column_a_setting() -> None:
+    rows = [
+        *timed("fir", [8.0], Flags="-O2"),
+        *timed("crc", [3.0], Flags="-O2"),
+        *timed("fir", [2.0], Flags="-O3"),
+    ]
+    text = render_markdown(Report(rows, {}, {}, EXTRA))
+    assert (
+        "| Name | Metric | `-O2` | `-O3` |\n| :-- | :-- | --: | --: |\n"
+        "| `fir` | `Time (us)` | 8 (1.00) | **2 (0.25 best)** |\n"
+        "| `crc` | `Time (us)` | 3 |  |\n"
+    ) in text
+
+
+def test_warnings_and_what_is_missing_stand_between_the_answer_and_what_is_folded_up() -> None:
+    rows = [*timed("fir", [1.0, 2.0]), *timed("crc_32", [1.0, 2.0])]
+    text = render_markdown(Report(rows, {}, {"Missing": "iir does not compile"}, EXTRA))
+    lines = text.partition("<details>")[0].splitlines()
+    assert lines[9:] == [
+        "- Missing: iir does not compile",
+        "- ⚠️ `fir` on `m`, `Duration (us)`: 2 samples are too few: with this many in each of "
+        "two runs, the rank test cannot give a p below 0.33. 1 more like it. Take at least 10: "
+        "--repeat 10.",
+        "- ⚠️ `fir` on `m`, `Duration (us)`: the samples vary by 47.1 % of their mean: other "
+        "programs use this machine. 1 more like it. Stop other programs. Take longer samples "
+        "with --number and more of them with --repeat. Count instructions where you can.",
+        "",
+    ]
+
+
+def test_boards_without_a_metric_in_common_stand_in_one_table() -> None:
+    rows = [*timed("f", [1.5]), {"Name": "f", "Device": "q", "Count": Count(1), "ticks": Count(3)}]
+    text = render_markdown(Report(rows, {}, {}, EXTRA))
+    assert text.startswith("### `f` on `m` and `q`\n")
+    assert "| `f` | `m` | 1.5 |  | one sample |\n| `f` | `q` |  | 3 | exact |\n" in text

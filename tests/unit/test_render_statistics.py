@@ -50,7 +50,7 @@ def test_counts_of_a_deterministic_board_that_are_alike_are_exact() -> None:
     report = report_of({"instructions": [205, 205, 205]})
     [row] = rows(report)
     assert (row["Stddev"], row["CV"]) == ("0", "exact")
-    assert "\nexact: without noise" in report.statistics()
+    assert "\nexact: no noise" in report.statistics()
 
 
 def test_the_cold_call_stands_apart_from_the_warm_ones() -> None:
@@ -58,7 +58,7 @@ def test_the_cold_call_stands_apart_from_the_warm_ones() -> None:
     report = report_of({"cycles": [100, 101, 103]}, facts=HARDWARE, measurement=measurement)
     [row] = rows(report)
     assert (row["Max"], row["Cold"]) == ("103", "900")
-    assert "\nCold: the first call of all" in report.statistics()
+    assert "\nCold: the very first call" in report.statistics()
     assert "Cold" not in report_of({"cycles": [100, 101, 103]}).statistics()
 
 
@@ -101,5 +101,5 @@ def test_what_has_no_statistics_is_named_with_the_reason() -> None:
     lines = Report([*mixed, *odd], {}, {}).statistics().splitlines()
     assert lines[-2:] == [
         told.removesuffix("\n"),
-        "Left out: time (us) of g: 1 of 2 samples is infinite or no number.",
+        "Left out: time (us) of g: 1 of 2 samples is infinite or not a number.",
     ]

@@ -228,8 +228,8 @@ MIXED: list[dict[str, Metric]] = [
     {"Name": "f", "Count": Count(1), "Device": "a", "odd": Duration(3.0), "loads": Count(5)},
 ]
 MIXED_NOTE = (
-    "Left empty where rows that are one have several kinds of metric: odd (Count and Duration). "
-    "CSV and JSON have each."
+    "Cells are empty where merged rows have several kinds of metric: odd (Count and Duration). "
+    "CSV and JSON have each row."
 )
 
 

@@ -47,7 +47,7 @@ def test_a_bare_float_is_refused_with_its_place_and_what_to_use(
     [
         ([{"x": True}], r'calls\[0\]\["x"\]: a bool \(True\) is not a Count'),
         ([{"x": None}], r'calls\[0\]\["x"\]: a Count is an integer, not NoneType None'),
-        ([{1: "x"}], r"calls\[0\]: a column name is a str, not 1"),
+        ([{1: "x"}], r"calls\[0\]: a column name must be a str, not 1"),
         ([["x"]], r"calls\[0\]: a dict of metrics is needed, not \['x'\]"),
     ],
 )
@@ -138,8 +138,8 @@ class TestExtra:
         ("value", "message"),
         [
             ({"a": [b"blob"]}, r'extra\["x"\]\["a"\]\[0\]: JSON cannot hold bytes'),
-            ({"a": {1: "b"}}, r'extra\["x"\]\["a"\]: a key is a str, not 1'),
-            ({None: 1}, r'extra\["x"\]: a key is a str, not None'),
+            ({"a": {1: "b"}}, r'extra\["x"\]\["a"\]: a key must be a str, not 1'),
+            ({None: 1}, r'extra\["x"\]: a key must be a str, not None'),
             ([Count(1)], r'extra\["x"\]\[0\]: JSON cannot hold Count'),
         ],
     )

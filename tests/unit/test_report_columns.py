@@ -161,6 +161,8 @@ class TestColumn:
             return Calls([{"x": metric} for metric in metrics]).column("x")
 
         assert column(Duration(math.nan)) == column(Duration(math.nan))
+        assert column(Duration(math.nan)) != column(Duration(1.0))
+        assert column(Duration(1.0)) != column(Duration(math.nan))
         assert column(Duration(1.0)) != column(Duration(2.0))
         assert column(Duration(1.0)) != column(Percent(1.0))
         assert column(Count(2**64)) == column(Count(2**64))

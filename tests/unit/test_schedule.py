@@ -93,14 +93,14 @@ def test_a_schedule_is_what_its_cycles_spell(
 @pytest.mark.parametrize(
     ("numbers", "message"),
     [
-        ({"wait": -1}, "wait=-1 is no whole number from 0 on"),
-        ({"warmup": -2}, "warmup=-2 is no whole number from 0 on"),
-        ({"active": 0}, "active=0 is no whole number from 1 on"),
-        ({"repeat": -1}, "repeat=-1 is no whole number from 0 on"),
-        ({"skip_first": 1.5}, "skip_first=1.5 is no whole number from 0 on"),
-        ({"active": True}, "active=True is no whole number from 1 on"),
-        ({"skip_first_wait": "yes"}, "skip_first_wait='yes' is no whole number from 0 on"),
-        ({"skip_first_wait": -1}, "skip_first_wait=-1 is no whole number from 0 on"),
+        ({"wait": -1}, "wait=-1 is not a whole number of 0 or more"),
+        ({"warmup": -2}, "warmup=-2 is not a whole number of 0 or more"),
+        ({"active": 0}, "active=0 is not a whole number of 1 or more"),
+        ({"repeat": -1}, "repeat=-1 is not a whole number of 0 or more"),
+        ({"skip_first": 1.5}, "skip_first=1.5 is not a whole number of 0 or more"),
+        ({"active": True}, "active=True is not a whole number of 1 or more"),
+        ({"skip_first_wait": "yes"}, "skip_first_wait='yes' is not a whole number of 0 or more"),
+        ({"skip_first_wait": -1}, "skip_first_wait=-1 is not a whole number of 0 or more"),
     ],
 )
 def test_numbers_out_of_range_are_refused(numbers: dict[str, int], message: str) -> None:

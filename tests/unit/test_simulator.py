@@ -14,7 +14,7 @@ import pytest
 
 from boardprof.boards.board_file import BoardSpec, load_board
 from boardprof.errors import BuildError, MissingToolError, UsageError
-from boardprof.firmware.simulator import build_simulator
+from boardprof.toolchain.simulator import build_simulator
 from tests.cli.command import ended, wait_until
 from tests.support import requires_compiler
 from tests.unit.test_board_keys import BOARD
@@ -141,7 +141,7 @@ def test_what_changes_while_it_is_built_is_built_once_more(tmp_path: Path) -> No
 
 def test_what_never_stops_changing_is_not_built(tmp_path: Path) -> None:
     spec = board(tmp_path, BUILD + "echo more >> sim.txt\n")
-    with pytest.raises(BuildError, match="its sources changed meanwhile, 2 times"):
+    with pytest.raises(BuildError, match="its sources changed during the build, 2 times"):
         built(spec)
 
 
@@ -169,7 +169,7 @@ def test_two_processes_at_once_build_it_once(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from boardprof.boards.board_file import load_board\n"
-        "from boardprof.firmware.simulator import build_simulator\n"
+        "from boardprof.toolchain.simulator import build_simulator\n"
         "spec = load_board(Path(sys.argv[1]))\n"
         "print(build_simulator(spec, spec.launch.simulator).read_text())\n"
     )
@@ -196,7 +196,7 @@ def test_who_waits_for_another_process_is_told_and_gives_up_in_time(
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(BuildError) as caught:
             built(spec, notes, timeout_s=0.3)
-    assert notes == ["another process builds the simulator of lab-board; waiting for it"]
+    assert notes == ["waiting for another process that builds the simulator of lab-board"]
     assert "Another process has been building the simulator of lab-board for 0.3 s" in str(
         caught.value
     )
@@ -229,7 +229,7 @@ def test_what_the_compiler_wrote_is_told_as_it_wrote_it(tmp_path: Path) -> None:
     with pytest.raises(BuildError) as caught:
         built(spec)
     text = str(caught.value)
-    assert text.startswith("The simulator of lab-board is not built (exit code 1):\nsim.txt: In f")
+    assert text.startswith("The simulator of lab-board was not built (exit code 1):\nsim.txt: In f")
     assert "sim.txt:1:25: error: " in text
     assert f"The command was:\ncd {spec.folder} && gcc -xc sim.txt -o " in text
 
@@ -244,7 +244,7 @@ def test_of_a_long_error_the_beginning_is_told(tmp_path: Path) -> None:
 
 
 def test_a_build_that_writes_no_program_has_failed(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match=r"is not built \(no program was written\):\nsaid"):
+    with pytest.raises(BuildError, match=r"was not built \(no program was written\):\nsaid"):
         built(board(tmp_path, "echo said\n"))
 
 
@@ -253,7 +253,9 @@ def test_a_build_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: P
     child = spec.folder / "child"
     for limit_s in (0.5, 5.0, 50.0):  # on a machine that stood still it may not have begun in time
         began = time.monotonic()
-        with pytest.raises(BuildError, match=rf"is not built: no end after {limit_s:g} s"):
+        with pytest.raises(
+            BuildError, match=rf"was not built: the build did not end within {limit_s:g} s"
+        ):
             built(spec, timeout_s=limit_s)
         assert time.monotonic() - began < limit_s + 20
         if child.is_file() and child.read_text().endswith("\n"):
@@ -279,7 +281,7 @@ def test_a_missing_library_is_named_with_its_package(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError) as caught:
         built(spec)
     assert (caught.value.tool, caught.value.package) == ("sim_lab.h", "libsim-lab-dev")
-    assert "The simulator of lab-board is not built: there is no sim_lab.h." in str(caught.value)
+    assert "The simulator of lab-board was not built: sim_lab.h was not found." in str(caught.value)
 
 
 def test_a_missing_python_package_is_named_with_the_python_that_needs_it(tmp_path: Path) -> None:

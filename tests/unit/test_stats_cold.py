@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from boardprof.firmware.firmware import Firmware, build
+from boardprof.firmware.build import build
+from boardprof.firmware.firmware import Firmware
 from boardprof.metrics import Count
 from boardprof.report.report import Report
 from boardprof.stats.groups import summaries

@@ -87,7 +87,7 @@ def test_what_is_left_out_is_told() -> None:
     assert found.key == GroupKey("fir", "n=64", "", "board")
     assert (found.metric, found.why) == (
         "Duration (us)",
-        "2 of 3 samples are infinite or no number",
+        "2 of 3 samples are infinite or not a number",
     )
     [mixed] = left_out(report_of({"x": [1, Duration(2.0)]}))
     assert (mixed.key, mixed.why) == (None, "it is Count and Duration in one Report")

@@ -60,6 +60,13 @@ def test_where_most_samples_are_alike_the_mean_distance_judges() -> None:
     assert summarize([5, 5, 5, 5, 15, 15, 15]).outliers == ()
 
 
+def test_of_sixty_thousand_samples_the_same_ones_are_outliers_as_of_sixty() -> None:
+    apart = [*[10, 11, 12] * 20_000, 1000, -7]
+    assert summarize(apart).outliers == (60_000, 60_001)
+    # The mean distance, 990 / 60,001, is all that a sample among equal ones is measured by.
+    assert summarize([*[10] * 60_000, 1000]).outliers == (60_000,)
+
+
 def test_the_median_of_large_counts_is_not_rounded() -> None:
     large = 1 << 60
     assert exact_percentile([large, large + 1], 50) == Fraction(2 * large + 1, 2)

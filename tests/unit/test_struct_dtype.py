@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 
-from boardprof.arguments.struct_dtype import element_dtype, struct_dtype
+from boardprof.arguments.dtypes import element_dtype, struct_dtype
 from boardprof.cfunction import Field, Scalar, Struct
 
 I8, I16, I32 = (Scalar(f"i{8 * n}", f"int{8 * n}_t", n) for n in (1, 2, 4))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from boardprof.errors import UsageError
-from boardprof.firmware.sweep import effective_flags, settings_of
+from boardprof.firmware.build_options import effective_flags, settings_of
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_each_setting_stands_behind_the_base(
 @pytest.mark.parametrize(
     ("sweep", "message"),
     [
-        ("", "The sweep names no setting."),
-        ("  ", "The sweep names no setting."),
+        ("", "The sweep has no settings."),
+        ("  ", "The sweep has no settings."),
         ("-O3|-O3", "The sweep has -O3 twice."),
         ("|-O2", "The sweep has -O2 twice."),
         ("-O3|-O1 -O3", "The sweep has -O3 twice."),

@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.toolchain.tools import ToolFailure, Tools, ended
 from tests.cli.command import ended as has_ended
 from tests.cli.command import wait_until
@@ -39,21 +40,14 @@ def test_a_compiler_that_takes_too_long_is_ended_with_its_children(tmp_path: Pat
 
 
 def test_a_compiler_that_is_interrupted_is_ended_with_its_children(tmp_path: Path) -> None:
-    waits = tmp_path / "waits"
     code = f"""
-import os, subprocess
+import os
 from pathlib import Path
 from boardprof.toolchain.tools import ended
-communicate = subprocess.Popen.communicate
-def told(*args, **options):
-    Path({str(waits)!r}).touch()
-    return communicate(*args, **options)
-subprocess.Popen.communicate = told
 ended(['sh', '-c', {_DRIVER!r}], Path({str(tmp_path)!r}), os.environ, 100.0)
 """
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:
         child = _child(tmp_path)
-        wait_until(waits.exists, "it waits for the compiler, and no longer starts it")
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert b"KeyboardInterrupt" in said
@@ -87,3 +81,23 @@ def test_what_a_compiler_says_is_english_under_any_language(
     asked = (tmp_path / "asked").read_text().split()
     assert ",C,C" in asked  # a compilation: the rest of the locale stays, for names of files
     assert any(line.startswith("C,") for line in asked)  # the link
+
+
+def test_an_interrupt_while_a_program_is_started_leaves_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C may come when the program runs, and before `Popen` has returned."""
+    started: list[subprocess.Popen[str]] = []
+
+    class Interrupted(subprocess.Popen[str]):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self)
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ended(["sh", "-c", "sleep 1000"], tmp_path, dict(os.environ), 60.0)
+    (process,) = started
+    assert process.returncode == -signal.SIGTERM
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -268,7 +268,7 @@ def test_the_spread_of_an_average_is_that_of_its_events() -> None:
     assert (f.cpu_time, f.cpu_time_min, f.cpu_time_p50, f.cpu_time_max) == (4.0, 1.0, 4.0, 7.0)
     assert f.cpu_time_p10 == pytest.approx(1.9)  # a third and a bit less on the way from 1 to 4
     assert f.cpu_time_p90 == pytest.approx(6.1)
-    with pytest.raises(UsageError, match="no percentile 101"):
+    with pytest.raises(UsageError, match="101 is not a percentile"):
         f.cpu_time_percentile(101)
 
 
@@ -469,8 +469,8 @@ def test_boards_time_and_counters_have_columns_where_they_are_known() -> None:
         ["--", "--", "--", "--", "~7", "1"],
         ["--", "--", "--", "--", "--", "1"],
     ]
-    assert lines[-2] == "Self BOARD time total: --, not known of all calls"
-    assert lines[-1].startswith("~ raw: the agent")
+    assert lines[-2] == "Self BOARD time total: --, not known for all calls"
+    assert lines[-1].startswith("~ raw: includes the agent")
 
 
 def test_a_table_says_of_which_calls_the_boards_time_is_not_known_and_why() -> None:
@@ -482,8 +482,8 @@ def test_a_table_says_of_which_calls_the_boards_time_is_not_known_and_why() -> N
     )
     lines = average(events).table().splitlines()
     assert lines[-2:] == [
-        "No BOARD time of 2 calls on m4: its clock was not read.",
-        "No BOARD time of 20 calls on m4: it stood.",
+        "No BOARD time for 2 calls on m4: its clock was not read.",
+        "No BOARD time for 20 calls on m4: it stood.",
     ]
 
 
@@ -540,7 +540,7 @@ def test_all_events_have_a_total() -> None:
         assert total.self_cpu_time_total == 10.0
         assert total.self_device_time_total == 6.0
     assert EventList(events).self_cpu_time_total == 10.0
-    with pytest.raises(UsageError, match="no total of no events"):
+    with pytest.raises(UsageError, match="Cannot total an empty list"):
         EventList([]).total_average()
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
 
-from boardprof.board.observing import OBSERVERS
+from boardprof.board.call_observers import OBSERVERS
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.trace.profiler import profile
 from boardprof.trace.ranges import record_function
@@ -21,6 +21,7 @@ from boardprof.trace.records import RECORDINGS
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
 from boardprof.trace.tensorboard import tensorboard_trace_handler
 from boardprof.trace.unsupported import NotSupportedByAgentError
+from tests.memory_session import connected
 
 N, W, R, S = ProfilerAction
 
@@ -101,7 +102,7 @@ def test_a_trace_is_ready_behind_the_step_that_saves_and_at_the_end(
 def test_a_cycle_that_is_not_finished_is_thrown_away_with_a_warning(
     actions: tuple[ProfilerAction, ...], message: str, traces: list[tuple[int, list[str]]]
 ) -> None:
-    with pytest.warns(UserWarning, match=f"{message}.*thrown away"):
+    with pytest.warns(UserWarning, match=f"{message}.*discarded"):
         ready, _ = play(actions)
     assert ready.traces == traces
 
@@ -109,7 +110,7 @@ def test_a_cycle_that_is_not_finished_is_thrown_away_with_a_warning(
 def test_a_warning_stands_at_the_line_of_the_program() -> None:
     prof = profile(schedule=listed(R, N))
     prof.start()
-    with pytest.warns(UserWarning, match="thrown away") as warned:
+    with pytest.warns(UserWarning, match="discarded") as warned:
         prof.step()
     prof.stop()
     assert [each.filename for each in warned] == [__file__]
@@ -120,7 +121,7 @@ def test_a_warning_of_a_profile_in_an_exit_stack_stands_where_the_stack_ends() -
     stack = contextlib.ExitStack()
     prof = stack.enter_context(profile(schedule=listed(R, N)))
     stack.callback(prof.step)
-    with pytest.warns(UserWarning, match="thrown away") as warned:
+    with pytest.warns(UserWarning, match="discarded") as warned:
         stack.close()
     assert [each.filename for each in warned] == [__file__]
 
@@ -338,7 +339,7 @@ def test_an_error_that_ends_a_range_is_named() -> None:
 
 
 def test_a_range_that_cannot_be_is_refused() -> None:
-    with pytest.raises(UsageError, match="5 is no name of a range"):
+    with pytest.raises(UsageError, match="5 is not the name of a range"):
         record_function(5)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="'x' cannot end: it has not begun"):
         record_function("x").__exit__(None, None, None)
@@ -373,14 +374,14 @@ def test_a_memory_timeline_and_ranges_of_the_board_are_refused() -> None:
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(UsageError, match="no activity to record"):
         profile(activities=[])
-    with pytest.raises(UsageError, match="'cpu' is no activity"):
+    with pytest.raises(UsageError, match="'cpu' is not an activity"):
         profile(activities=["cpu"])  # type: ignore[list-item]
     with pytest.raises(UnknownNameError, match="'metric'; did you mean 'metrics'"):
         profile(experimental_config={"metric": ["ticks"]})
     with pytest.raises(UnknownNameError, match="setting of experimental_config") as unknown:
         profile(experimental_config={"verbose": True})
     assert "device_ranges" not in f"{unknown.value} {unknown.value.hint}"
-    with pytest.raises(UsageError, match="one of both"):
+    with pytest.raises(UsageError, match="given twice"):
         profile(experimental_config={"metrics": ["ticks"]}, metrics="ticks")
     with pytest.raises(UsageError, match="No metric is named"):
         profile(metrics=[])
@@ -389,22 +390,22 @@ def test_settings_that_cannot_be_are_refused() -> None:
     for name in ("schedule", "on_trace_ready", "custom_trace_id_callback"):
         with pytest.raises(UsageError, match=f"{name}=3 cannot be called"):
             profile(**{name: 3})  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="gave 'record' for step 0, no ProfilerAction"):
+    with pytest.raises(UsageError, match="gave 'record' for step 0, which is not a ProfilerAction"):
         profile(schedule=lambda step: "record")  # type: ignore[arg-type,return-value]
 
 
 def test_what_is_no_text_or_no_function_is_refused_at_once() -> None:
     with profile() as prof, record_function("a"):
         pass
-    with pytest.raises(UsageError, match="'key' is no text: 6"):
+    with pytest.raises(UsageError, match="'key' is not a string: 6"):
         prof.add_metadata("key", 6)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="5 is no key of metadata"):
+    with pytest.raises(UsageError, match="5 is not a key of metadata"):
         prof.add_metadata(5, "value")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="dir_name=5"):
         tensorboard_trace_handler(5)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="5 is no function"):
+    with pytest.raises(UsageError, match="5 is not a function"):
         record_function("a")(5)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="no percentile 'half'"):
+    with pytest.raises(UsageError, match="'half' is not a percentile"):
         prof.key_averages()[0].cpu_time_percentile("half")  # type: ignore[arg-type]
     assert prof.key_averages().table(header=5).startswith("5\n")  # type: ignore[arg-type]
 
@@ -414,9 +415,9 @@ def test_results_are_refused_while_there_are_none() -> None:
     for ask in (prof.events, prof.key_averages, lambda: prof.diagnostics):
         with pytest.raises(UsageError, match="No trace is ready"):
             ask()
-    with pytest.raises(UsageError, match="does not run"):
+    with pytest.raises(UsageError, match="is not running"):
         prof.step()
-    with prof, pytest.raises(UsageError, match="runs already"):
+    with prof, pytest.raises(UsageError, match="already running"):
         prof.start()
     for grouped in (prof.key_averages, prof.events().key_averages, prof.events()[:1].key_averages):
         with pytest.raises(UsageError, match="no shapes were recorded"):
@@ -435,3 +436,17 @@ def test_with_boards_alone_the_host_has_no_ranges() -> None:
     with profile(activities=[ProfilerActivity.BOARD]) as prof, record_function("a"):
         pass
     assert list(prof.events()) == []
+
+
+# -- calls of a board, whose agent is in memory ------------------------------------------------
+
+
+def test_what_is_called_and_measured_within_a_trace_returns_the_same_and_is_in_it() -> None:
+    board, *_ = connected()
+    assert board.functions.add(2, 3) == 5
+    with profile() as prof:
+        assert board.functions.add(2, 3) == 5
+        measured = board.measure("work", metrics=["calls"], warmup=0, repeat=2)
+    assert [each.readings["calls"].value for each in measured.samples] == [1, 1]
+    kinds = [(event.name, event.kind) for event in prof.events()]
+    assert kinds == [("add", "call"), ("profile(work)", "measurement")]

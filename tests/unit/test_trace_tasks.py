@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from boardprof import itt
 from boardprof.errors import UsageError
 from boardprof.trace.events import FunctionEvent
-from boardprof.trace.lanes import lanes_of
+from boardprof.trace.export import lanes_of
 from boardprof.trace.open_ranges import open_here
 from boardprof.trace.profiler import profile
 from boardprof.trace.ranges import record_function
@@ -258,7 +258,7 @@ def test_pushed_ranges_are_those_of_their_task() -> None:
             found.append(itt.range_pop())
         found.append(itt.range_pop())
         # What is open in the task that made this one is not for it to end.
-        with pytest.raises(UsageError, match="this thread or task has pushed none"):
+        with pytest.raises(UsageError, match="this thread or task has no open range"):
             itt.range_pop()
 
     async def main() -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.finding import board_spec
+from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import UsageError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.user_flags import user_flags
+from boardprof.firmware.build_options import BuildOptions, user_flags
 from tests.unit.building import build, folder_of, runs
 
 pytestmark = pytest.mark.slow
@@ -78,7 +77,7 @@ def test_response_files_are_read(folder: Path) -> None:
         "-DA=1",
         "-DB=2 3",
     )
-    with pytest.raises(UsageError, match="round reads itself"):
+    with pytest.raises(UsageError, match="round includes itself"):
         user_flags(BuildOptions(cflags="@round"))
 
 

@@ -24,7 +24,7 @@ def test_a_disk_without_room_is_no_mistake_of_the_user(number: int) -> None:
     error = unwritable("a.json", OSError(number, "no room"))
     assert type(error) is StorageError
     assert str(error) == (
-        "a.json cannot be written: no room.\nTry: make room, or write to another disk"
+        "a.json cannot be written: no room.\nTry: free some space, or write to another disk"
     )
 
 

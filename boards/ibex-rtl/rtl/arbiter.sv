@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of two masters has the port in this cycle: if both want it, the one that did not have it
-// the last time; but master 1 keeps it for bursts of four reads.
+// Decides which of two masters has the port in this cycle. If both want it, the one that did not
+// have it the last time gets it. But master 1 keeps it for bursts of four reads.
 
 module arbiter (
     input  logic       clk_i,

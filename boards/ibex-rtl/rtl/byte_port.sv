@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The byte port: 0x0 DATA, read: takes the byte that waits; written: sends one. 0x4 STATUS, bit 0: a
-// byte waits, and so does an interrupt. Sending never waits.
+// The byte port. 0x0 DATA: a read takes the waiting byte, a write sends one. 0x4 STATUS, bit 0: a
+// byte is waiting, and an interrupt is pending. Sending never waits.
 
 module byte_port (
     input  logic        clk_i,

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dot-product engine: out[r] = sum of matrix[r][i] * vector[i], int8 times int8 into int32.
 //
-// It keeps the vector, streams the matrix past it by DMA, four products a word, and writes a word a
-// row. Registers (engine.h has them for C):
+// It keeps the vector, streams the matrix past it by DMA, four products for each word, and writes a
+// word for each row. Registers (engine.h has them for C):
 //
-//   0x00 CONTROL  written: starts a job         0x14 LENGTH  bytes of a row: 4..1024, by fours
+//   0x00 CONTROL  written: starts a job         0x14 LENGTH  bytes of a row, 4..1024 (*)
 //   0x04 STATUS   bit 0: busy, 1: failed         0x18 ROWS    1 or more
-//   0x08 VECTOR   address, by fours              0x1c STRIDE  bytes from row to row, by fours
-//   0x0c MATRIX   address, by fours
-//   0x10 OUT      address, by fours
+//   0x08 VECTOR   address (*)                    0x1c STRIDE  bytes from row to row (*)
+//   0x0c MATRIX   address (*)
+//   0x10 OUT      address (*)                    (*) a multiple of 4
 //
 // and its counters, 64 bits each, low half first:
 //
 //   0x40 JOBS          jobs that have ended
 //   0x48 BUSY          cycles
-//   0x50 READ_STALLS   cycles that a read was not granted
-//   0x58 WRITE_STALLS  cycles that a write was not granted
-//   0x60 MACS          multiplications with addition
+//   0x50 READ_STALLS   cycles in which a read was not granted
+//   0x58 WRITE_STALLS  cycles in which a write was not granted
+//   0x60 MACS          multiply-accumulate operations
 //
-// BUSY begins with the cycle after the start and ends with the
-// cycle of the last write. While it is busy, writes are lost. It fails at an address that is no RAM,
-// and at once with a LENGTH or ROWS that is out of range.
+// BUSY begins with the cycle after the start and ends with the cycle of the last write. While the
+// engine is busy, writes are lost. It fails at an address that is not RAM, and at once if LENGTH or
+// ROWS is out of range.
 
 module engine (
     input logic clk_i,
@@ -39,7 +39,7 @@ module engine (
     output logic        dma_we_o,
     output logic [31:0] dma_addr_o,
     output logic [31:0] dma_wdata_o,
-    output logic        dma_rvalid_o, // a word that was read is there
+    output logic        dma_rvalid_o, // the word that was read is valid
     input  logic [31:0] dma_rdata_i
 );
   localparam int unsigned VectorWords = 256;
@@ -59,7 +59,7 @@ module engine (
 
   logic [31:0] vector_q[VectorWords];
   logic [31:0] row_addr_q, word_addr_q, write_addr_q, rows_left_q, sum_q, products;
-  logic [8:0] asked_q, got_q;  // words of this row, or of the vector
+  logic [8:0] asked_q, got_q;  // words of this row or of the vector
   logic start, possible, reading, last_word, ended;
 
   assign start       = req_i & we_i & (addr_i == 5'd0) & (state_q == Idle);

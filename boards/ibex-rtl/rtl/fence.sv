@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stretch of RAM that the core's loads and stores may not touch: 0x0 START, 0x4 END, addresses by
-// fours, half open; written once after a reset. It stands for the core's physical memory
-// protection, which would take half of the simulator's time.
+// A range of RAM that the core's loads and stores may not access: 0x0 START, 0x4 END, multiples of
+// 4, half-open; written once after a reset. It replaces the core's physical memory protection,
+// which would take half of the simulator's time.
 
 module fence (
     input  logic        clk_i,

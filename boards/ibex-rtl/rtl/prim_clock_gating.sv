@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cell that gates a clock, which each technology brings (Ibex reference guide, "Core
-// Integration"): here it gates nothing, so that the simulator has a single clock. While the core
-// sleeps, its mcycle then goes on.
+// The cell that gates a clock, which each technology provides (Ibex reference guide, "Core
+// Integration"). Here it gates nothing, so that the simulator has a single clock. As a result,
+// mcycle continues while the core sleeps.
 
 module prim_clock_gating #(
     parameter bit NoFpgaGate     = 1'b0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RAM of 32-bit words with two ports, a to read, b to read or write bytes of a word. What is read
-// stands there in the next cycle.
+// RAM of 32-bit words with two ports: a reads, b reads words or writes bytes of a word. Data that
+// are read are valid in the next cycle.
 
 module ram #(
     parameter int unsigned Words = 262144
@@ -18,7 +18,7 @@ module ram #(
     input  logic [             31:0] b_wdata_i,
     output logic [             31:0] b_rdata_o
 );
-  // The simulator puts the program there before the first cycle.
+  // The simulator puts the program here before the first cycle.
   logic [31:0] words[Words]  /* verilator public_flat_rw */;
 
   always_ff @(posedge clk_i) begin

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small system around the Ibex core: RAM, a byte port, a timer, a fence and the dot-product engine.
 //
-// What an address reaches: 0x00100000 RAM, 1 MiB; 0x80000000 byte port; 0x80001000 timer;
+// Addresses: 0x00100000 RAM, 1 MiB; 0x80000000 byte port; 0x80001000 timer;
 // 0x80002000 engine; 0x80003000 fence. Everything else answers with an error. RAM has two ports:
-// the core fetches instructions by one, and shares the other with the engine (arbiter.sv).
+// the core fetches instructions through one, and shares the other with the engine (arbiter.sv).
 //
-// The core's buses: Ibex reference guide, "Load-Store Unit", protocol; the same for fetches.
+// The core's buses: Ibex reference guide, "Load-Store Unit", protocol; also valid for fetches.
 
 module soc #(
     parameter int unsigned RamWords = 262144
@@ -13,8 +13,8 @@ module soc #(
     input logic clk_i,
     input logic rst_ni,
 
-    // The byte port's far side. A byte is taken when valid and ready meet. `rx_look_o`: the program
-    // has asked whether one waits.
+    // The other side of the byte port. A byte is taken when valid and ready are both 1.
+    // `rx_look_o`: the program has asked whether one is waiting.
     input  logic       rx_valid_i,
     input  logic [7:0] rx_data_i,
     output logic       rx_ready_o,
@@ -23,11 +23,11 @@ module soc #(
     output logic [7:0] tx_data_o,
 
     // Nothing will happen until a byte comes: the core waits for an interrupt, the engine has
-    // nothing to do, and no time-out has been set.
+    // nothing to do, and no timeout is set.
     output logic asleep_o,
 
-    // For whoever counts on the outside what is counted on the inside: the signals of the core's
-    // data bus and of the engine's, and which instruction stands in the core's ID stage.
+    // For counting from outside what is counted inside: the signals of the data buses of the core
+    // and of the engine, and the instruction in the core's ID stage.
     output logic        cpu_req_o,
     output logic        cpu_gnt_o,
     output logic        cpu_we_o,
@@ -37,7 +37,7 @@ module soc #(
     output logic        engine_req_o,
     output logic        engine_gnt_o,
     output logic        engine_we_o,
-    output logic        engine_err_o,    // it asks for what is no RAM, which ends its job
+    output logic        engine_err_o,    // it accessed an address outside RAM, which ends its job
     output logic        engine_rvalid_o,
     output logic        id_valid_o,
     output logic        id_ready_o,
@@ -114,7 +114,7 @@ module soc #(
   assign id_insn_o       = u_ibex.u_ibex_core.instr_rdata_id;
   assign id_pc_o         = u_ibex.u_ibex_core.pc_id;
 
-  // ---- The core's data bus: who answers ----
+  // ---- The core's data bus: which device answers ----
 
   logic [31:0] ram_rdata, port_rdata_q, timer_rdata_q, engine_rdata_q;
   logic ram_gnt_cpu, fenced;

@@ -2,9 +2,9 @@
 // mtime and mtimecmp (RISC-V privileged manual, version 20211203, 3.2.1): 0x0 mtime, 0x8 mtimecmp,
 // low half first. mtime counts the cycles of the whole system, also while the core sleeps.
 //
-// A program that has turned interrupts off does not see the timer's. So, when one has been left
-// waiting for 2048 cycles, `overdue_o` is high for 16, and again after every 4096: the core's
-// non-maskable interrupt, whose handler may turn the others on again (vectors.S).
+// A program that has turned interrupts off does not see the timer's interrupt. So when one has been
+// pending for 2048 cycles, `overdue_o` is high for 16 cycles, and again after every 4096. It is the
+// core's non-maskable interrupt, whose handler may turn the others on again (vectors.S).
 
 module timer (
     input  logic        clk_i,

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t kEngine = 0x80002000u;
 constexpr uint32_t kEngineCounters = kEngine + 0x40u;
 constexpr uint32_t kEngineEnd = kEngine + 0x68u;
-constexpr uint32_t kEngineWords = 256; /* of a row, at most; else no job starts */
+constexpr uint32_t kEngineWords = 256; /* of a row, at most; otherwise no job starts */
 
 constexpr const char *kNames =
     "# what address cycles instructions data-waits instruction-waits "
@@ -42,7 +42,7 @@ Counts::Counts(const std::string &path, std::vector<uint32_t> entries,
     if (file_ == nullptr) {
         throw std::runtime_error(path + " cannot be written");
     }
-    std::setvbuf(file_, nullptr, _IOLBF, 0); /* whoever ends the simulator finds whole lines */
+    std::setvbuf(file_, nullptr, _IOLBF, 0); /* whole lines, even if the simulator is killed */
     std::fputs(kNames, file_);
 }
 
@@ -58,7 +58,7 @@ void Counts::write(const char *what, uint32_t address, const uint64_t *before) c
     std::fputc('\n', file_);
 }
 
-/* An instruction has come to the ID stage: there it tells where the branch before it went. */
+/* An instruction has arrived in the ID stage. It shows where the branch before it went. */
 void Counts::arrived(uint32_t pc) {
     if (after_branch_ && pc != fall_through_) {
         count_[BRANCHES_TAKEN]++;
@@ -106,7 +106,7 @@ void Counts::core(const Vsoc &soc) {
     }
     count_[INSTRUCTIONS]++;
     count_[COMPRESSED] += soc.id_compressed_o;
-    count_[LOADS] += opcode(insn) == 0x03u; /* one that is misaligned, too: the bus has two of it */
+    count_[LOADS] += opcode(insn) == 0x03u; /* once for a misaligned one, too: the bus has two */
     count_[STORES] += opcode(insn) == 0x23u;
     count_[JUMPS] += opcode(insn) == 0x6fu || opcode(insn) == 0x67u;
     if (opcode(insn) == 0x63u) {
@@ -116,8 +116,8 @@ void Counts::core(const Vsoc &soc) {
     }
 }
 
-/* The core waits from its request on, until the answer has come. A request together with an answer
- * is the second half of a misaligned access, which has no answer yet. */
+/* The core waits from its request until the answer. A request together with an answer is the second
+ * half of a misaligned access, whose answer has not come yet. */
 void Counts::data_bus(const Vsoc &soc) {
     bool answered = soc.cpu_rvalid_o && !soc.cpu_req_o;
     count_[DATA_WAITS] += (soc.cpu_req_o || outstanding_) && !answered;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts made from the signals of the buses and of the core's ID stage, as a truth that owes
- * nothing to the counters of the core and of the engine.
+/* Counts made from the signals of the buses and of the core's ID stage. They are a reference that
+ * is independent of the counters of the core and of the engine.
  *
  * They are written to a file of marks, one a line: what, an address, and the counts in the order of
  * the first line, which names them.
  *   csr      the core reads a machine counter: its number, and all counts before this cycle
- *   engine   the core reads a counter of the engine: its address, and the same
+ *   engine   the core reads a counter of the engine: its address, and the same counts
  *   call     a function has run, from its first instruction to the first one within a `stop` range:
  *            its address, and what was counted meanwhile */
 
@@ -29,7 +29,7 @@ class Counts {
     Counts(const Counts &) = delete;
     Counts &operator=(const Counts &) = delete;
 
-    /* Look at the signals as they stand before a rising edge. */
+    /* Look at the signals as they are before a rising edge. */
     void cycle(const Vsoc &soc);
 
   private:
@@ -68,13 +68,13 @@ class Counts {
     bool in_id_ = false; /* the instruction in ID has been seen there before */
     bool after_branch_ = false;
     uint32_t fall_through_ = 0;        /* of that branch */
-    bool outstanding_ = false;         /* the core has asked for data that has not come */
-    const uint32_t *active_ = nullptr; /* entry of the call that is being counted */
+    bool outstanding_ = false;         /* the core has requested data that has not arrived */
+    const uint32_t *active_ = nullptr; /* entry of the call being counted */
     uint64_t at_entry_[EVENTS] = {};
-    /* The engine's job, as the core has written it. */
+    /* The engine's job, as written by the core. */
     uint32_t length_ = 4;
     uint32_t rows_ = 1;
-    uint32_t words_ = 0; /* words that have come */
+    uint32_t words_ = 0; /* words that have arrived */
     uint32_t rows_left_ = 0;
 };
 

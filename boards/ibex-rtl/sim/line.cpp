@@ -37,7 +37,7 @@ Line::Line(const std::string &where) : socket_(socket(AF_INET, SOCK_STREAM | SOC
         connect(socket_, reinterpret_cast<sockaddr *>(&address), sizeof address) != 0) {
         throw std::runtime_error("cannot connect to " + where + ": " + std::strerror(errno));
     }
-    int on = 1; /* replies are short, and the host waits for each */
+    int on = 1; /* replies are short, and the host waits for each one */
     setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
@@ -59,7 +59,7 @@ void Line::look() {
         receive(false);
         return;
     }
-    pollfd ready{socket_, POLLRDHUP, 0}; /* a core that reads no more shall end, too */
+    pollfd ready{socket_, POLLRDHUP, 0}; /* also end if the core does not read any more */
     closed_ = poll(&ready, 1, 0) > 0;
 }
 

@@ -30,9 +30,9 @@ class Line {
         head_++;
     }
 
-    /* Fetch what has come, if nothing waits. Does not block. */
+    /* Fetch what has arrived, if nothing is waiting. Does not block. */
     void look();
-    /* The same, but sleep until something comes or the host closes the line. */
+    /* The same, but sleep until something arrives or the host closes the line. */
     void wait();
 
     void put(uint8_t byte) {
@@ -46,7 +46,7 @@ class Line {
 
     int socket_;
     bool closed_ = false;
-    size_t head_ = 0; /* received_[head_..] waits */
+    size_t head_ = 0; /* received_[head_..] is waiting */
     std::vector<uint8_t> received_;
     std::vector<uint8_t> to_send_;
 };

@@ -3,8 +3,8 @@
  *
  *   simulator PROGRAM.elf ADDRESS:PORT [--marks FILE [--entry ADDRESS]... [--stop LOW:HIGH]...]
  *
- * It ends when the host closes the connection, and says then where the core was. While the core
- * sleeps and nothing but a byte can wake it, it stops the clock and waits for one. */
+ * It ends when the host closes the connection, and then says where the core was. While the core
+ * sleeps and only a byte can wake it, it stops the clock and waits for one. */
 
 #include <cstdio>
 #include <exception>
@@ -20,7 +20,7 @@
 #include "line.h"
 #include "verilated.h"
 
-double sc_time_stamp() { /* Verilator asks for it where SystemC is not */
+double sc_time_stamp() { /* Verilator needs it without SystemC */
     return 0;
 }
 
@@ -98,7 +98,7 @@ void edge(Vsoc &soc, Counts *counts) {
     soc.clk_i = 1;
 }
 
-/* Its falling edge is what resets the core, whose clock is gated. */
+/* Only the falling edge resets the core, since its clock is gated. */
 void reset(Vsoc &soc) {
     soc.rst_ni = 1;
     soc.eval();

@@ -19,7 +19,7 @@ std::vector<char> read_file(const std::string &path) {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/* A structure of the file; throws where the file ends before it does. */
+/* A structure of the file. Throws if the file ends before it does. */
 template <typename T> T at(const std::vector<char> &file, size_t offset) {
     if (offset > file.size() || file.size() - offset < sizeof(T)) {
         throw std::runtime_error("the file is cut short");

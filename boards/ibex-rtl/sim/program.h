@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program: a 32-bit little-endian RISC-V ELF file, put into RAM as its program headers say. */
+/* The program: a 32-bit little-endian RISC-V ELF file, put into RAM according to its program
+ * headers. */
 
 #ifndef SIM_PROGRAM_H
 #define SIM_PROGRAM_H
@@ -8,14 +9,14 @@
 #include <string>
 #include <vector>
 
-/* RAM as the system has it: words from address `base` on. */
+/* The system's RAM: words from address `base` on. */
 struct Ram {
     uint32_t base;
     std::vector<uint32_t> words;
 };
 
-/* Put the program at `path` into `ram`. Returns its entry point.
- * Throws std::runtime_error, which says what is wrong with the file. */
+/* Put the program at `path` into `ram`. Returns its entry point. Throws std::runtime_error, which
+ * says what is wrong with the file. */
 uint32_t load_elf(const std::string &path, Ram &ram);
 
 #endif

@@ -2,9 +2,9 @@
 /* The counters of AArch64 at EL1: the generic timer, and those of the performance monitors (PMUv3)
  * that count cycles and instructions.
  *
- * Arm Architecture Reference Manual for A-profile (DDI 0487), whose chapters have other numbers in
- * each issue: "The Generic Timer in AArch64 state", "The Performance Monitors Extension", and the
- * registers by their names in "AArch64 System Register Descriptions". Tried on QEMU alone. */
+ * Arm Architecture Reference Manual for A-profile (DDI 0487), whose chapter numbers differ in each
+ * issue: "The Generic Timer in AArch64 state", "The Performance Monitors Extension", and the
+ * registers by name in "AArch64 System Register Descriptions". Tested only on QEMU. */
 
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
@@ -17,7 +17,7 @@
 #define BP_ARCH_CYCLES_SOURCE "PMCCNTR_EL0"
 #define BP_ARCH_INSTRUCTIONS_SOURCE "PMEVCNTR0_EL0, event INST_RETIRED"
 
-/* What stands before a read has been executed when the counter is read. */
+/* The barrier makes sure that everything before the read has been executed. */
 #define BP_ARCH_READ(name)                                          \
     (__extension__({                                                \
         uint64_t bp_value;                                          \
@@ -35,32 +35,31 @@ static inline uint64_t bp_arch_ticks(void) {
 
 /// PMUv3 ///
 
-/* PMCR_EL0; bit 31 of PMCNTENSET_EL0 is PMCCNTR_EL0's. */
+/* PMCR_EL0. Bit 31 of PMCNTENSET_EL0 is for PMCCNTR_EL0. */
 #define BP_ARCH_PMCR_E (1u << 0)  /* count */
-#define BP_ARCH_PMCR_D (1u << 3)  /* count each 64th cycle only */
+#define BP_ARCH_PMCR_D (1u << 3)  /* count only every 64th cycle */
 #define BP_ARCH_PMCR_LC (1u << 6) /* all 64 bits of the cycle counter */
 #define BP_ARCH_PMU_CYCLES (1u << 31)
 
 /* "The Performance Monitors Extension", common event numbers. */
 enum {
     BP_ARCH_EVENT_INST_RETIRED = 0x08,
-    BP_ARCH_EVENT_CHAIN = 0x1e, /* the counter before this one has wrapped */
+    BP_ARCH_EVENT_CHAIN = 0x1e, /* the previous counter has wrapped */
 };
 
-/* The event counters that the core has; -1: it has no PMUv3, and its registers trap. */
+/* How many event counters the core has. -1: it has no PMUv3, and accessing its registers traps. */
 static inline int bp_arch_pmu_counters(void) {
     unsigned version = BP_ARCH_READ(id_aa64dfr0_el1) >> 8 & 15; /* PMUVer */
     return version == 0 || version == 15 ? -1 : (int)(BP_ARCH_READ(pmcr_el0) >> 11 & 31);
 }
 
-/* Let the cycle counter run, and event counters 0 and 1 as one of 64 bits that counts instructions.
- * Returns whether there are such counters. */
+/* Start the cycle counter, and event counters 0 and 1 as one 64-bit counter of instructions.
+ * Returns whether these counters exist. */
 static inline bool bp_arch_cycles_init(void) {
     if (bp_arch_pmu_counters() < 2) {
         return false;
     }
-    BP_ARCH_WRITE(pmccfiltr_el0,
-                  0); /* at every exception level there is here; and the same below */
+    BP_ARCH_WRITE(pmccfiltr_el0, 0); /* at every exception level that exists here; the same below */
     BP_ARCH_WRITE(pmevtyper0_el0, BP_ARCH_EVENT_INST_RETIRED);
     BP_ARCH_WRITE(pmevtyper1_el0, BP_ARCH_EVENT_CHAIN);
     BP_ARCH_WRITE(pmcntenset_el0, BP_ARCH_PMU_CYCLES | 3u);
@@ -73,8 +72,8 @@ static inline uint64_t bp_arch_cycles(void) {
     return BP_ARCH_READ(pmccntr_el0);
 }
 
-/* Inline always, as what stands in measured windows must be. The low half may wrap in between, but
- * not twice. */
+/* Always inlined, like everything in measured windows. The low half may wrap in between, but not
+ * twice. */
 __attribute__((always_inline)) static inline uint64_t bp_arch_instructions(void) {
     uint64_t high = BP_ARCH_READ(pmevcntr1_el0);
     uint64_t low = BP_ARCH_READ(pmevcntr0_el0);
@@ -85,8 +84,8 @@ __attribute__((always_inline)) static inline uint64_t bp_arch_instructions(void)
     return high_after << 32 | (uint32_t)low;
 }
 
-/* How many bits of bp_arch_instructions() count: 64 if the second counter was seen to take over the
- * first one's carry. Starts both anew. */
+/* How many bits of bp_arch_instructions() count: 64 if the second counter was seen to take the
+ * carry of the first. Resets both. */
 static inline uint8_t bp_arch_instructions_bits(void) {
     BP_ARCH_WRITE(pmevcntr1_el0, 0);
     BP_ARCH_WRITE(pmevcntr0_el0, UINT32_MAX);

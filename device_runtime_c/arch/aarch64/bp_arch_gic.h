@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of the virtual timer's interrupt to the core: a GICv2 (Arm Generic Interrupt Controller
- * Architecture Specification, IHI 0048, 4.3 and 4.4), of which nothing else is used. */
+/* Enable the virtual timer's interrupt, and no other, in a GICv2 (Arm Generic Interrupt Controller
+ * Architecture Specification, IHI 0048, 4.3 and 4.4). */
 
 #ifndef BP_ARCH_GIC_H
 #define BP_ARCH_GIC_H
 
 #include <stdint.h>
 
-/* The interrupt is the core's own, 27 by rule (Server Base System Architecture, DEN 0029). It is
- * there for as long as the timer asks for it, so that nobody has to acknowledge it. */
+/* It is a private interrupt of the core, by convention number 27 (Server Base System Architecture,
+ * DEN 0029). The timer drives it by level, so it needs no acknowledgement. */
 static inline void bp_arch_gic_init(uintptr_t distributor, uintptr_t cpu_interface) {
     enum { VIRTUAL_TIMER = 27, CTLR = 0x000, ISENABLER0 = 0x100, PMR = 0x004 };
     *(volatile uint32_t *)(distributor + ISENABLER0) = 1u << VIRTUAL_TIMER;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded calls: registers are saved, and the handler brings them back, as longjmp does; what
- * happened is told in the terms of the wire.
+/* Guarded calls: registers are saved, and the handler restores them, like longjmp. This file also
+ * translates the exception to the fault that the host is sent.
  *
  * Arm Architecture Reference Manual for A-profile (DDI 0487), "AArch64 System Register
- * Descriptions": ESR_EL1 (its field EC, and of data aborts DFSC), ELR_EL1, FAR_EL1. */
+ * Descriptions": ESR_EL1 (its field EC, and DFSC for data aborts), ELR_EL1, FAR_EL1. */
 
 #include "bp_arch_guard.h"
 
@@ -13,11 +13,11 @@
 
 #include <stdbool.h>
 
-/* What a guarded call comes back with; bp_arch_guard_enter.S goes by the places of its members. */
+/* What a guarded call needs to return. bp_arch_guard_enter.S uses the offsets of its members. */
 typedef struct {
-    uint64_t saved[14]; /* x19..x30, sp, and none */
+    uint64_t saved[14]; /* x19..x30, sp, and padding */
     uint64_t kind;      /* of the exception that ended it: 0 synchronous, 1 IRQ, 2 FIQ, 3 SError */
-    uint64_t esr;       /* and of that one too */
+    uint64_t esr;       /* of the same exception */
     uint64_t elr;
     uint64_t far;
     uint64_t lr; /* x30 */
@@ -32,8 +32,9 @@ static bool bp_within(uint64_t address, const char *start, const char *end) {
     return address >= (uintptr_t)start && address < (uintptr_t)end;
 }
 
-/* An address below the stack is not enough: an index that is far too large leads there too. A
- * prologue may store and move sp at once (STP, by 1024 bytes at most), which is not moved then. */
+/* An address below the stack is not enough, since an index that is far too large leads there, too.
+ * A prologue may store and move sp in one instruction (STP, by 1024 bytes at most); if it faults,
+ * sp has not moved. */
 static uint8_t bp_bad_address(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     enum { PUSHED = 1024 };
     bool below = bp_within(trap->far, board->stack_guard_start, board->stack_guard_end);
@@ -41,7 +42,7 @@ static uint8_t bp_bad_address(const bp_arch_guard_t *board, const bp_frame_t *tr
     return below && at_end ? BP_FAULT_STACK_OVERFLOW : BP_FAULT_BAD_ADDRESS;
 }
 
-/* The names of ESR_EL1.EC. */
+/* The values of ESR_EL1.EC. */
 static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     enum { ALIGNMENT = 0x21 }; /* DFSC, in the low six bits of a data abort's ISS */
     if (trap->kind != 0) {
@@ -51,12 +52,12 @@ static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap)
     case 0x00: /* undefined */
     case 0x07: /* floating point is off */
     case 0x0e: /* illegal execution state */
-    case 0x18: /* a system register that is out of reach */
+    case 0x18: /* a system register that cannot be accessed */
         return BP_FAULT_ILLEGAL_INSTRUCTION;
-    case 0x20: /* instruction abort, from below and from here */
+    case 0x20: /* instruction abort, from a lower level and from this one */
     case 0x21:
         return BP_FAULT_BAD_ADDRESS;
-    case 0x22: /* PC alignment, which is also what comes of a jump to anywhere */
+    case 0x22: /* PC alignment; a jump to a wild address causes this, too */
         return bp_within(trap->elr, board->text_start, board->text_end) ? BP_FAULT_MISALIGNED
                                                                         : BP_FAULT_BAD_ADDRESS;
     case 0x24: /* data abort, likewise */
@@ -66,7 +67,7 @@ static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap)
         return BP_FAULT_MISALIGNED;
     case 0x3c: /* BRK */
         return BP_FAULT_BREAKPOINT;
-    default: /* an SVC, which nobody answers */
+    default: /* an SVC, which nobody handles */
         return BP_FAULT_UNKNOWN;
     }
 }
@@ -97,7 +98,7 @@ void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), vo
         BP_ARCH_WRITE(cntv_ctl_el0, 1); /* ENABLE */
     }
     bool trapped = bp_arch_guard_enter(&frame, body, context);
-    BP_ARCH_WRITE(cntv_ctl_el0, 0); /* which takes its interrupt back, too */
+    BP_ARCH_WRITE(cntv_ctl_el0, 0); /* this also clears its interrupt */
     BP_ARCH_WRITE(daif, daif);
     *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
     if (trapped) {

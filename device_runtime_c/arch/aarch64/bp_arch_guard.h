@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded calls at EL1: what bp_port_guard of an AArch64 board needs beside its addresses.
+/* Guarded calls at EL1, for bp_port_guard of an AArch64 board.
  *
- * An exception within a guarded call ends that call; every other one parks as without (crt0.S).
- * TPIDR_EL1 tells the two apart: it is 0 unless a call is guarded. The handler needs no stack, so
- * that an overflow of the only one there is ends the call too.
+ * An exception within a guarded call ends that call; any other one stops the board (crt0.S).
+ * TPIDR_EL1 tells them apart: it is 0 outside of guarded calls. The handler needs no stack, so that
+ * an overflow of the only stack ends the call, too.
  *
- * What it does not end: a function that masks IRQ and hangs, or that changes VBAR_EL1, TPIDR_EL1 or
- * the MMU's tables. */
+ * It cannot end a function that masks IRQ and hangs, or one that changes VBAR_EL1, TPIDR_EL1 or the
+ * MMU's tables. */
 
 #ifndef BP_ARCH_GUARD_H
 #define BP_ARCH_GUARD_H
@@ -18,7 +18,7 @@
 
 #if BP_CFG_GUARD
 
-/* Where things stand on the board. The two ranges are half-open. */
+/* Addresses of the board. Both ranges are half-open. */
 typedef struct {
     const char *text_start; /* all code */
     const char *text_end;
@@ -26,14 +26,13 @@ typedef struct {
     const char *stack_guard_end;
 } bp_arch_guard_t;
 
-/* Call body(context) and come back whatever happens in it; what happened is in `fault`.
+/* Call body(context) and return whatever happens in it; `fault` says what happened.
  *
- * `limit` is in ticks of the virtual timer, 0 for none. The port has let its interrupt, and no
- * other, through to the core (bp_arch_gic.h); it comes when the limit is over, never before.
+ * `limit` is in ticks of the virtual timer; 0: no limit. The port has enabled only its interrupt
+ * (bp_arch_gic.h), which comes when the limit is over, never before.
  *
- * pc is ELR_EL1. Behind a jump to what is no code (a call of a NULL pointer) that would tell
- * nothing: then it is x30 - 4, the instruction that called. If that is not within the code either,
- * it is ELR_EL1 after all. */
+ * fault->pc is ELR_EL1. After a jump to something that is not code (a call of a NULL pointer) it is
+ * x30 - 4, the calling instruction; if that is not in the code either, it is ELR_EL1. */
 void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
                    uint64_t limit, bp_fault_t *fault);
 

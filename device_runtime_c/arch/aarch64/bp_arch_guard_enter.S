@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way into a guarded call, and the two ways out of it; bp_arch_guard.h tells more.
+/* The entry to a guarded call, and the two exits from it; see bp_arch_guard.h.
  *
- * Registers: Arm Architecture Reference Manual for A-profile (DDI 0487); which ones a function must
- * leave as they were: Procedure Call Standard for the Arm 64-bit Architecture (IHI 0055). */
+ * Registers: Arm Architecture Reference Manual for A-profile (DDI 0487). Those that a function must
+ * preserve: Procedure Call Standard for the Arm 64-bit Architecture (IHI 0055). */
 
 #include "boardprof/bp_config.h"
 
 #if BP_CFG_GUARD
 
-/* All of those, to or from bp_frame_t at x0: 14 words, 6 for the exception, 8 of floating point. */
+/* All registers that a function must preserve, to or from bp_frame_t at x0: 14 words, 6 for the
+ * exception, 8 of floating point. */
     .macro bp_callee_saved op
     \op     x19, x20, [x0, #0]
     \op     x21, x22, [x0, #16]
@@ -25,7 +26,8 @@
     .text
 
 /* bool bp_arch_guard_enter(bp_frame_t *frame, void (*body)(void *context), void *context): call
- * body(context), guarded. Returns whether an exception ended it, which is then in the frame. */
+ * body(context), guarded. Returns whether an exception ended it; the exception is then in the
+ * frame. */
     .globl bp_arch_guard_enter
 bp_arch_guard_enter:
     bp_callee_saved stp
@@ -43,8 +45,8 @@ bp_arch_guard_enter:
     mov     w0, #0
     ret
 
-/* Instead of crt0.S's, which is weak. It goes back without eret: it stays at EL1, and whoever called
- * bp_arch_guard_enter writes DAIF. x9 says which kind of exception it is. */
+/* Overrides the weak handler of crt0.S. It returns without eret: it stays at EL1, and the caller of
+ * bp_arch_guard_enter restores DAIF. x9 is the kind of exception. */
     .globl bp_trap
 bp_trap:
     mrs     x0, tpidr_el1

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interrupts masked by DAIF.I (Arm ARM, DDI 0487, C5.2.3). One
- * file of a program includes it once, its port most often. */
+/* Mask interrupts with DAIF.I (Arm ARM, DDI 0487, C5.2.3). One file of a program includes this
+ * header, usually port.c. */
 
 #ifndef BP_ARCH_MASK_H
 #define BP_ARCH_MASK_H

@@ -10,10 +10,10 @@
 
 #include "bp_arch.h"
 
-/* The root, two of 1 GiB, and a page table each for some 2 MiB of memory and of devices. */
+/* The root, two tables of 1 GiB each, and page tables of 2 MiB each for memory and devices. */
 enum { BP_TABLES = 10, BP_ENTRIES = 512 };
 
-#define BP_IS_TABLE 3u /* and in the last level: is a page */
+#define BP_IS_TABLE 3u /* in the last level: is a page */
 #define BP_ADDRESS (UINT64_C(0xfffffffff) << 12)
 #define BP_ACCESSED (1u << 10)
 #define BP_SHARED (3u << 8)
@@ -55,7 +55,8 @@ void bp_arch_mmu_map(uintptr_t start, uintptr_t end, enum bp_arch_mmu_use use) {
 void bp_arch_mmu_enable(void) {
     enum { M = 1 << 0, C = 1 << 2, SA = 1 << 3, I = 1 << 12, RES1 = 0x30d00800 };
     BP_ARCH_WRITE(mair_el1, BP_MAIR);
-    /* EPD1: nothing above; SH0, ORGN0, IRGN0: the tables are in normal memory; T0SZ: 32 bits. */
+    /* EPD1: nothing in the upper range; SH0, ORGN0, IRGN0: the tables are in normal memory; T0SZ:
+     * 32 bits. */
     BP_ARCH_WRITE(tcr_el1, 1u << 23 | 3u << 12 | 1u << 10 | 1u << 8 | 32u);
     BP_ARCH_WRITE(ttbr0_el1, (uintptr_t)bp_tables[0]);
     __asm__ volatile("dsb sy\n\ttlbi vmalle1\n\tic iallu\n\tdsb sy\n\tisb" ::: "memory");

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ports of boards at EL1 have alike, whose clock is the generic timer. port.c includes it
- * once, and defines before:
+/* Common to the ports of boards at EL1 whose clock is the generic timer. port.c includes it once,
+ * and before that defines:
  *
- *   BP_TICKS_HZ    the generic timer's rate, as CNTFRQ_EL0 has it
+ *   BP_TICKS_HZ    the rate of the generic timer, as in CNTFRQ_EL0
  *
- * link.ld places .noinit where nothing clears it, and defines bp_text_start, bp_text_end (both at
- * multiples of 4 KiB), bp_stack_guard_start, bp_stack_guard_end and bp_stack_top. */
+ * link.ld places .noinit where start-up code does not clear it, and defines bp_text_start,
+ * bp_text_end (both at multiples of 4 KiB), bp_stack_guard_start, bp_stack_guard_end and
+ * bp_stack_top. */
 
 #ifndef BP_ARCH_PORT_H
 #define BP_ARCH_PORT_H
@@ -25,7 +26,7 @@ extern const char bp_stack_top[];
 
 static uint32_t bp_boots __attribute__((section(".noinit")));
 
-/* Nothing below the stack, nothing at NULL; the port has mapped its devices. */
+/* Do not map the range below the stack, or NULL. The port has already mapped its devices. */
 static void bp_arch_port_init(void) {
     bp_arch_mmu_map((uintptr_t)bp_text_start, (uintptr_t)bp_text_end, BP_ARCH_MMU_CODE);
     bp_arch_mmu_map((uintptr_t)bp_text_end, (uintptr_t)bp_stack_guard_start, BP_ARCH_MMU_DATA);
@@ -36,7 +37,7 @@ static void bp_arch_port_init(void) {
 
 #if BP_CFG_STACK
 
-/* All above what is not mapped is stack. */
+/* The stack begins above the range that is not mapped. */
 uint8_t *bp_port_stack_limit(void) {
     return (uint8_t *)(uintptr_t)bp_stack_guard_end;
 }
@@ -62,8 +63,8 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = true};
 #endif
 
-/* No wfi: while the core sleeps, an emulator moves its clock on to the next timer, and counters
- * that follow that clock would count instructions that nobody executed. */
+/* No wfi: while the core sleeps, an emulator advances its clock to the next timer event. Counters
+ * that follow this clock would count instructions that were never executed. */
 void bp_port_idle(void) {
 }
 
@@ -80,7 +81,7 @@ uint64_t bp_port_ticks(void) {
     return bp_arch_ticks();
 }
 
-/* The tick counter has 64 bits: it needs no other to tell how often it wrapped. */
+/* The tick counter has 64 bits and never wraps: no second clock is needed. */
 uint32_t bp_port_coarse(void) {
     return 0;
 }
@@ -89,7 +90,7 @@ uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
 }
 
-/* The factor (2^32 / golden ratio) spreads the count over the word. */
+/* The factor, 2^32 / golden ratio, spreads the count over all bits. */
 uint32_t bp_port_boot_id(void) {
     return bp_boots * 0x9e3779b1u ^ (uint32_t)bp_arch_ticks();
 }

@@ -2,8 +2,9 @@
 /* Start of an AArch64 program that runs at EL1 and has the core to itself.
  *
  * The board's link.ld places .init first and defines, all aligned to 16 bytes: bp_stack_top,
- * bp_bss_start, bp_bss_end. The image is loaded where it runs. Until the port has switched the MMU
- * on (bp_arch_mmu.h) all memory is as a device's, which takes aligned accesses only.
+ * bp_bss_start, bp_bss_end. The image is loaded where it runs. Until the port has enabled the MMU
+ * (bp_arch_mmu.h), all memory is device memory, which allows only aligned accesses.
+ *
  * Arm Architecture Reference Manual for A-profile (DDI 0487), "The AArch64 System Level
  * Programmers' Model" (the vector table), and VBAR_EL1, MPIDR_EL1, CPACR_EL1 in "AArch64 System
  * Register Descriptions". */
@@ -15,9 +16,9 @@ _start:
     adrp    x0, bp_vectors
     add     x0, x0, :lo12:bp_vectors
     msr     vbar_el1, x0
-    msr     tpidr_el1, xzr              /* nothing is guarded (bp_arch_guard.h) */
+    msr     tpidr_el1, xzr              /* no guarded call (bp_arch_guard.h) */
 
-    /* One core serves, by rule the one whose lowest affinity is 0. */
+    /* Only one core runs the agent: by convention the one whose lowest affinity is 0. */
     mrs     x0, mpidr_el1
     tst     x0, #0xff
     b.ne    bp_park
@@ -43,9 +44,9 @@ bp_park:
     wfi
     b       bp_park
 
-/* Every exception parks here, and ESR_EL1, ELR_EL1 and FAR_EL1 still say what happened. Weak, so
- * that a program may bring a handler of its own; x9 is 0 for a synchronous exception, 1 for IRQ, 2
- * for FIQ, 3 for SError. */
+/* Every exception stops here; ESR_EL1, ELR_EL1 and FAR_EL1 still say what happened. Weak, so that a
+ * program can define a handler of its own. x9 is 0 for a synchronous exception, 1 for IRQ, 2 for
+ * FIQ, 3 for SError. */
     .weak   bp_trap
 bp_trap:
     b       bp_park

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TIMER1 as a counter of cycles: what collectors/bp_timer16.c asks of an architecture. */
+/* TIMER1 as a cycle counter, for collectors/bp_timer16.c. */
 
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
@@ -14,22 +14,23 @@
 
 #define BP_ARCH_TIMER16_SOURCE "TIMER1"
 
-/* RET, and with it the empty function of a calibration (AVR Instruction Set Manual, DS40002198). */
+/* Cycles of RET, and so of the empty function of a calibration (AVR Instruction Set Manual,
+ * DS40002198). */
 #if defined(__AVR_3_BYTE_PC__)
 #define BP_ARCH_RETURN_CYCLES 5
 #else
 #define BP_ARCH_RETURN_CYCLES 4
 #endif
 
-/* The timer at one instant. */
+/* A reading of the timer. */
 typedef struct {
     uint32_t interrupts; /* how often its interrupt had run */
     uint16_t count;
     uint8_t flags; /* TIFR1, read after `count` */
 } bp_arch_timer16_t;
 
-/* Interrupts are off for the four reads, so that they are of one instant; whatever comes meanwhile
- * runs behind them. Inline always: a call would stand in measured windows. */
+/* Interrupts are masked during the four reads, so that they belong together; those that come run
+ * afterwards. Always inlined: a call would be part of measured windows. */
 __attribute__((always_inline)) static inline void bp_arch_timer16_read(bp_arch_timer16_t *out) {
     uint8_t status = BP_AVR_SREG;
     __asm__ volatile("cli" ::: "memory");
@@ -40,17 +41,15 @@ __attribute__((always_inline)) static inline void bp_arch_timer16_read(bp_arch_t
     __asm__ volatile("" ::: "memory");
 }
 
-/* How often the timer had wrapped. A wrap whose interrupt has not run yet stands in the flag, which
- * was read later than the count: it may be of a wrap that came in between, and then the count is a
- * great one. */
+/* How often the timer had wrapped. The flag shows a wrap whose interrupt has not run yet. It was
+ * read after the count, so the wrap may have come in between, and then the count is large. */
 static inline uint32_t bp_arch_timer16_wraps(const bp_arch_timer16_t *at) {
     bool pending = (at->flags & BP_AVR_TOV1) != 0 && at->count < 0x8000u;
     return at->interrupts + (pending ? 1u : 0u);
 }
 
-/* Find out what one interrupt of the timer takes, in cycles, from the core's response to its
- * return: the same code once with a wrap in it and once without. 0: the timer stands still, or its
- * interrupt does not run. */
+/* Measure the cycles of one timer interrupt, from the core's response to the return: run the same
+ * code with a wrap in it and without. Returns 0 if the timer or its interrupt does not run. */
 uint16_t bp_arch_timer16_interrupt_cycles(void);
 
 #endif

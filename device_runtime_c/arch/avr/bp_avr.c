@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* USART0 with a receive ring, sleep, and why the board has started. */
+/* USART0 with a receive ring, sleep, and the reset cause. */
 
 #include "bp_avr.h"
 #include "bp_avr_timer.h"
 
-/* A test that wants to see overruns defines BP_AVR_OVERRUNS. */
+/* A test that provokes overruns defines BP_AVR_OVERRUNS. */
 #if BP_CFG_RX_BYTES > BP_AVR_RING && !defined(BP_AVR_OVERRUNS)
 #error "BP_CFG_RX_BYTES must not be more than BP_AVR_RING: the host sends as many bytes"
 #endif
@@ -17,11 +17,12 @@ static uint8_t bp_cause;
 
 #define BP_MCUSR BP_AVR_BYTE(0x54)
 #define BP_SMCR BP_AVR_BYTE(0x53)
-#define BP_SMCR_SE 1u /* and mode 0: idle, in which timers and USART go on */
+#define BP_SMCR_SE 1u /* and mode 0: idle, in which timers and USART continue */
 
-#define BP_UDRE0 0x20u /* the transmitter takes another one */
+#define BP_UDRE0 0x20u /* the transmitter accepts another byte */
 
-/* MCUSR (DS40002061, 11.9.1), and what each bit says; of several, the first. */
+/* MCUSR (DS40002061, 11.9.1) and the cause for each bit. If several are set, the first match wins.
+ */
 static uint8_t bp_cause_of(uint8_t mcusr) {
     if ((mcusr & 1u) != 0) {
         return BP_RESET_POWER_ON;
@@ -35,8 +36,8 @@ static uint8_t bp_cause_of(uint8_t mcusr) {
     return (mcusr & 2u) != 0 ? BP_RESET_PIN : BP_RESET_UNKNOWN; /* a bootloader clears it */
 }
 
-/* A bootloader's, or the one that has just reset the board, would do it again. WDE can be cleared
- * once WDRF is, within four cycles of WDCE (11.9.2); interrupts are off. */
+/* A watchdog that a bootloader started, or that has just reset the board, would reset it again. WDE
+ * can be cleared only after WDRF, and within four cycles of WDCE (11.9.2). Interrupts are off. */
 static void bp_watchdog_off(void) {
     uint8_t change = 0x18; /* WDCE, WDE; WDTCSR is at 0x60 */
     __asm__ volatile("wdr\n\tsts 0x60, %0\n\tsts 0x60, __zero_reg__" : : "r"(change) : "memory");
@@ -72,8 +73,8 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
     }
 }
 
-/* Until the next byte, or wrap of TIMER1. The instruction behind SEI runs before any interrupt
- * (Instruction Set Manual, SEI), so that a byte that comes now still ends the sleep. */
+/* Sleep until the next byte, or wrap of TIMER1. The instruction after SEI runs before any interrupt
+ * (Instruction Set Manual, SEI), so a byte that arrives now still ends the sleep. */
 void bp_port_idle(void) {
     __asm__ volatile("cli" ::: "memory");
     if (bp_avr_ring.head == bp_avr_ring.tail) {
@@ -101,10 +102,11 @@ void bp_port_unmask(uintptr_t before) {
     BP_AVR_SREG = (uint8_t)before;
 }
 
-/* TIMER1's interrupt counts its wraps and the guard's limit. In a masked window it waits, and
- * bp_arch_timer16_wraps knows of one wrap for half a lap, at the 20 MHz of the fastest of these. */
-const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.longest_us = 0x8000u / 20u,
-                                                        .masks_guard = true};
+/* TIMER1's interrupt counts its wraps and the guard's limit. In a masked window it stays pending,
+ * and bp_arch_timer16_wraps accounts for one wrap during half a lap. Weak: a port with another
+ * timer or with bp_port_interrupt defines its own. */
+__attribute__((weak)) const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
+    .longest_us = BP_AVR_LONGEST_US, .masks_guard = true};
 
 #endif
 
@@ -122,25 +124,25 @@ uint8_t *bp_port_stack_limit(void) {
     return bp_avr_bottom() + BP_AVR_CANARY;
 }
 
-/* To the cycle: a core wakes up in a fixed time (data sheet, 7.7 "Interrupt Response Time"), but a
- * loop that looks at the timer sees its wrap sooner or later. */
+/* Sleeping is exact to the cycle: a core wakes up in a fixed time (data sheet, 7.7 "Interrupt
+ * Response Time"). A loop that polls the timer would see the wrap sooner or later. */
 void bp_port_stack_quiet(void) {
     const volatile uint8_t *wraps = (const volatile uint8_t *)&bp_avr_overflows;
     uint8_t before = *wraps;
     BP_SMCR = BP_SMCR_SE;
     while (*wraps == before) {
-        __asm__ volatile("sleep" ::: "memory"); /* a wrap ahead of it costs one lap more */
+        __asm__ volatile("sleep" ::: "memory"); /* a wrap just before it only costs one more lap */
     }
     BP_SMCR = 0;
 }
 #endif
 
-/* What bp_stack.ld leaves to the stack at the least, where a board links with it. */
+/* The least stack that bp_stack.ld leaves, if a board links with it. */
 #define BP_TEXT(number) #number
 #define BP_SYMBOL(name, number) __asm__(".global " name "\n" name " = " BP_TEXT(number))
 BP_SYMBOL("bp_stack_least", BP_CFG_STACK);
 
-/* The count stands where a boot has no ticks yet. */
+/* The count goes into the top bits, which the ticks do not reach at the start of a boot. */
 uint32_t bp_port_boot_id(void) {
     return bp_boots << 24 ^ (uint32_t)bp_port_ticks();
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a board with a megaAVR has in common with every other: USART0 with a receive ring, and
- * TIMER1, undivided, as cycle counter, clock and time limit of guarded calls.
+/* What all boards with a megaAVR share: USART0 with a receive ring, and TIMER1, undivided, as cycle
+ * counter, clock and time limit of guarded calls.
  *
- * The registers stand at the same addresses on ATmega48..328 (Microchip DS40002061, section 30) and
- * ATmega640..2561 (DS40002211, section 33); vectors do not, so a port names its own:
+ * The registers have the same addresses on ATmega48..328 (Microchip DS40002061, section 30) and
+ * ATmega640..2561 (DS40002211, section 33). The vectors differ, so a port names its own:
  *
  *     BP_AVR_OVERFLOW(__vector_13)
  *     BP_AVR_RECEIVE(__vector_18)
  *
- * Interrupts: both of the above. The receiver's is off within guarded calls, so that in a measured
- * window there is none but TIMER1's, every 65,536 cycles; what it takes of the window is known
- * (bp_arch.h). */
+ * These are the only two interrupts. The receiver's is off within guarded calls. So the only
+ * interrupt in a measured window is TIMER1's, every 65,536 cycles, and the cycles that it takes are
+ * known (bp_arch.h). */
 
 #ifndef BP_AVR_H
 #define BP_AVR_H
@@ -22,8 +22,8 @@
 #include "boardprof/bp_config.h"
 #include "boardprof/bp_port.h"
 
-/* One byte of data memory, and a 16-bit register of a timer, whose halves the compiler reads and
- * writes in the order that it needs (DS40002061, 16.3). */
+/* One byte of data memory, and a 16-bit register of a timer. The compiler accesses the halves of
+ * such a register in the order that it needs (DS40002061, 16.3). */
 #define BP_AVR_BYTE(address) (*(volatile uint8_t *)(address))
 #define BP_AVR_WORD(address) (*(volatile uint16_t *)(address))
 
@@ -39,8 +39,8 @@
 #define BP_AVR_UDR0 BP_AVR_BYTE(0xc6)
 #define BP_AVR_DOR0 0x08u /* in UCSR0A: a byte was lost before the one that is read next */
 
-/* Make a vector, which has the name that avr-libc's start-up code gives it, TIMER1's overflow or
- * USART0's receiver. */
+/* Define the vector of TIMER1's overflow or of USART0's receiver. Its name is the one in avr-libc's
+ * start-up code. */
 #define BP_AVR_OVERFLOW(vector)                       \
     void vector(void) __attribute__((naked, used));   \
     void vector(void) {                               \
@@ -52,10 +52,10 @@
         bp_avr_receive();                            \
     }
 
-/* The first one's handler: no function to call. */
+/* The handler of TIMER1's overflow; not a function to call. */
 void bp_avr_overflow(void);
 
-/* Bytes of the receive ring, a power of two up to 128: its indices are bytes. */
+/* Bytes of the receive ring, a power of two up to 128, since its indices are bytes. */
 #ifndef BP_AVR_RING
 #define BP_AVR_RING 64
 #endif
@@ -65,22 +65,22 @@ _Static_assert(BP_AVR_RING <= 128 && (BP_AVR_RING & (BP_AVR_RING - 1)) == 0,
 
 typedef struct {
     uint8_t bytes[BP_AVR_RING];
-    volatile uint8_t head; /* of the next byte to come, modulo 256 */
-    volatile uint8_t tail; /* of the next one to be taken */
+    volatile uint8_t head; /* of the next byte to be stored, modulo 256 */
+    volatile uint8_t tail; /* of the next byte to be taken */
 } bp_avr_ring_t;
 
 extern bp_avr_ring_t bp_avr_ring;
 
-/* Bytes that came while the ring, and then the USART's own two, were full. */
+/* Bytes that arrived while the ring, and then the USART's own two bytes, were full. */
 extern volatile uint16_t bp_avr_dropped;
 
-/* A byte has come. Inline, so that the vector saves no more registers than this takes. */
+/* Store a received byte. Inline, so that the vector saves only the registers that this needs. */
 __attribute__((always_inline)) static inline void bp_avr_receive(void) {
     uint8_t head = bp_avr_ring.head;
     uint8_t lost = BP_AVR_UCSR0A & BP_AVR_DOR0;
     uint8_t byte = BP_AVR_UDR0;
     if (lost != 0) {
-        bp_avr_dropped++; /* one at least */
+        bp_avr_dropped++; /* at least one */
     }
     if ((uint8_t)(head - bp_avr_ring.tail) == BP_AVR_RING) {
         bp_avr_dropped++;
@@ -94,10 +94,13 @@ __attribute__((always_inline)) static inline void bp_avr_receive(void) {
  */
 enum { BP_AVR_CANARY = 16 };
 
-/* bp_port_init: USART0 at 8N1 with a divisor for double speed (UBRR0, "U2X0 = 1"), TIMER1, and
- * interrupts on. Notes why the board has started, and takes it out of MCUSR. All else that a board
- * owes is in this folder, but for bp_port_clock. */
+/* bp_port_init of the board: USART0 at 8N1 with a divisor for double speed (UBRR0, "U2X0 = 1"),
+ * TIMER1, and interrupts on. Saves the reset cause and clears it in MCUSR. This folder defines
+ * everything else that a port must define, except bp_port_clock. */
 void bp_avr_init(uint16_t baud_divisor);
+
+/* For bp_port_interrupts.longest_us: half a lap of TIMER1 at 20 MHz, the fastest of these chips. */
+#define BP_AVR_LONGEST_US (0x8000u / 20u)
 
 /* For bp_port_clock: cycles of the core's clock. */
 #define BP_AVR_TICKS_BITS 48

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TIMER1's interrupt, which counts wraps and ends guarded calls whose time is over.
  *
- * It takes the same number of cycles each time, so that it can be subtracted from what is measured,
- * and nothing of the stack but the return address, so that painted stacks stay as they are: the
- * register that it needs and SREG are kept in variables. It does not nest. */
+ * It always takes the same number of cycles, so that they can be subtracted from the measurement.
+ * Of the stack it uses only the return address, so that painted stacks stay intact: the register
+ * that it needs and SREG are saved in variables. It does not nest. */
 
 #include "bp_avr.h"
 #include "bp_avr_timer.h"
 
-/* As a negative number, wraps until the guarded call is over; 1 where that is never. */
+/* Wraps until the limit of the guarded call, as a negative number; 1 if there is no limit. */
 __attribute__((used)) static volatile uint32_t bp_guard_left;
 __attribute__((used)) static volatile uint8_t bp_guard_on;
 __attribute__((used)) static volatile uint8_t bp_guard_over;    /* enum bp_fault_cause */
@@ -16,7 +16,7 @@ __attribute__((used)) static volatile uint8_t bp_guard_kept[2]; /* R24, SREG */
 __attribute__((used)) static volatile uint16_t bp_guard_stack; /* stack pointer of bp_guard_enter */
 __attribute__((used)) static volatile uint8_t bp_guard_pc[3];  /* words, most significant first */
 
-/* Keep the return address on top of the stack. */
+/* Save the return address on top of the stack. */
 #if defined(__AVR_3_BYTE_PC__)
 #define BP_GUARD_PC              \
     "ldd r24, Y+1\n\t"           \
@@ -33,8 +33,8 @@ __attribute__((used)) static volatile uint8_t bp_guard_pc[3];  /* words, most si
     "sts bp_guard_pc+2, r24\n\t"
 #endif
 
-/* Add 1 to two bytes of `name`, from the carry on: SUBI and SBCI subtract -1, and borrow unless the
- * byte wraps. */
+/* Add 1 to two bytes of `name`, starting from the carry: SUBI and SBCI subtract -1, and borrow
+ * unless the byte wraps. */
 #define BP_ADD(name, at, first)                            \
     "lds r24, " name "+" #at "\n\t" first " r24, 0xff\n\t" \
     "sts " name "+" #at ", r24\n\t"
@@ -54,7 +54,7 @@ __attribute__((naked, used)) void bp_avr_overflow(void) {
                      "out 0x3f, r24\n\t"
                      "lds r24, bp_guard_kept\n\t"
                      "reti\n"
-                     "2:\n\t" /* the limit, or one that nobody has set, is over */
+                     "2:\n\t" /* the limit is over, or there was none and the count wrapped */
                      "lds r24, bp_guard_on\n\t"
                      "cpi r24, 0\n\t"
                      "breq 1b\n\t"
@@ -76,8 +76,8 @@ __attribute__((naked, used)) void bp_avr_overflow(void) {
 #define BP_CALL_Z "icall\n\t"
 #endif
 
-/* Call body(context), and come back when it has returned or from the interrupt. Whatever became of
- * the registers and of the stack pointer, they are as they were. */
+/* Call body(context). It comes back when the body has returned, or from the interrupt. In both
+ * cases registers and stack pointer are restored. */
 __attribute__((naked, noinline)) static void bp_guard_enter(void (*body)(void *context),
                                                             void *context) {
     (void)body, (void)context;
@@ -96,7 +96,7 @@ __attribute__((naked, noinline)) static void bp_guard_enter(void (*body)(void *c
                      "\n"
                      "bp_guard_leave:\n\t"
                      "cli\n\t"
-                     "eor r1, r1\n\t" /* C code takes it for 0, and the body may have changed it */
+                     "eor r1, r1\n\t" /* C code expects 0 here, and the body may have changed it */
                      "sts bp_guard_on, r1\n\t"
                      "lds r30, bp_guard_stack\n\t"
                      "lds r31, bp_guard_stack+1\n\t"
@@ -111,7 +111,7 @@ __attribute__((naked, noinline)) static void bp_guard_enter(void (*body)(void *c
     /* clang-format on */
 }
 
-/* Set the limit; 0: none. The first wrap may come at once. */
+/* Set the limit; 0: no limit. The first wrap may come at once. */
 static void bp_guard_limit(uint32_t timeout_ms) {
     uint32_t ticks_a_ms = BP_ROM_GET(bp_port_clock.ticks_hz) / 1000u;
     uint32_t wraps = (uint32_t)(((uint64_t)timeout_ms * ticks_a_ms) >> 16) + 2;
@@ -125,7 +125,7 @@ static void bp_guard_limit(uint32_t timeout_ms) {
 #define BP_CANARY 0x8bu
 #define BP_STACK_POINTER BP_AVR_WORD(0x5d)
 
-/* Returns NULL where the stack has come too close already: a heap has taken the room. */
+/* Returns NULL if the stack is already too close: a heap has taken the room. */
 static volatile uint8_t *bp_canary_paint(void) {
     volatile uint8_t *bottom = bp_avr_bottom();
     if ((uintptr_t)bottom + 4u * BP_AVR_CANARY > BP_STACK_POINTER) {
@@ -137,7 +137,7 @@ static volatile uint8_t *bp_canary_paint(void) {
     return bottom;
 }
 
-/* Whether the call's stack has grown through `bottom`; not known if a heap now ends elsewhere. */
+/* Whether the call's stack has grown through `bottom`. Not known if the heap's end has moved. */
 static bool bp_canary_is_gone(const volatile uint8_t *bottom) {
     bool gone = false;
     for (uint8_t i = 0; bottom == bp_avr_bottom() && i < BP_AVR_CANARY; i++) {
@@ -148,10 +148,11 @@ static bool bp_canary_is_gone(const volatile uint8_t *bottom) {
 
 /// Guarded calls ///
 
-/* Catches BP_FAULT_TIME_OUT and BP_FAULT_ABORT: the core has no traps. The limit is looked at where
- * TIMER1 wraps: a call ends up to two wraps after it, and one that turns interrupts off never. The
- * receiver's interrupt is off meanwhile. BP_FAULT_STACK_OVERFLOW is told when the call is over,
- * whatever has ended it, if the agent has outlived it: of the variables the arena is hit first. */
+/* Catches BP_FAULT_TIME_OUT and BP_FAULT_ABORT only: the core has no traps. The limit is checked
+ * when TIMER1 wraps, so a call ends up to two wraps after it. A call that turns interrupts off
+ * never ends. The receiver's interrupt is off meanwhile. BP_FAULT_STACK_OVERFLOW is reported when
+ * the call is over, however it ended, if the agent has survived it: the arena is the first variable
+ * that such a stack hits. */
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
                    bp_fault_t *fault) {
     *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
@@ -166,7 +167,8 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     if (bp_guard_over != BP_FAULT_NONE) {
         uint32_t words = (uint32_t)bp_guard_pc[0] << 16 | (uint32_t)bp_guard_pc[1] << 8;
         fault->cause = bp_guard_over;
-        /* Behind a call that does not return there may be another function: look at the call. */
+        /* Another function may follow a call that does not return, so use the address of the call
+         * itself. */
         fault->pc = (words | bp_guard_pc[2]) * 2u - (fault->cause == BP_FAULT_ABORT ? 2u : 0u);
     }
     if (canary != NULL && bp_canary_is_gone(canary)) {
@@ -175,8 +177,8 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     BP_AVR_UCSR0B = receiver;
 }
 
-/* What the C library has for a program that wants to end, and GCC for __builtin_trap(): it ends the
- * guarded call. Outside of one the core stops, as with the library's own. */
+/* The C library's way to end a program, and GCC's for __builtin_trap(): it ends the guarded call.
+ * Outside of one the core stops, as with the library's own abort. */
 _Noreturn void abort(void);
 _Noreturn void exit(int status) __attribute__((alias("abort")));
 _Noreturn void _exit(int status) __attribute__((alias("abort")));
@@ -195,7 +197,7 @@ __attribute__((naked, used)) _Noreturn void abort(void) {
 
 #else
 
-/* Nothing sets bp_guard_on. */
+/* Never reached: nothing sets bp_guard_on. */
 __attribute__((naked, used)) static void bp_guard_leave(void) {
     __asm__ volatile("reti");
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TIMER1: cycles, undivided, and how often they have wrapped. */
+/* TIMER1: counts cycles, undivided, and how often it has wrapped. */
 
 #include "bp_arch.h"
 #include "bp_avr.h"
@@ -26,7 +26,7 @@ uint32_t bp_port_coarse(void) {
     return 0;
 }
 
-/* Cycles of a stretch of code that is always the same. */
+/* Cycles of a fixed piece of code. */
 __attribute__((noinline)) static uint16_t bp_stretch(void) {
     uint16_t before = BP_AVR_TCNT1;
     for (uint8_t i = 0; i < 100; i++) {
@@ -37,7 +37,7 @@ __attribute__((noinline)) static uint16_t bp_stretch(void) {
 
 uint16_t bp_arch_timer16_interrupt_cycles(void) {
     uint16_t tries = 0;
-    while (BP_AVR_TCNT1 < 0xff00u && --tries != 0) { /* a lap takes a tenth of so many */
+    while (BP_AVR_TCNT1 < 0xff00u && --tries != 0) { /* a lap takes a tenth of these tries */
     }
     uint8_t receiver = BP_AVR_UCSR0B;
     BP_AVR_UCSR0B = receiver & (uint8_t)~BP_AVR_RXCIE0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading constant tables from flash: program memory is no part of AVR's data memory.
+/* Read constant tables from flash: program memory is not part of AVR's data memory.
  *
- * LPM reaches the lowest 64 KiB, and linker scripts put .progmem first behind the vectors, so that
- * tables stay within it on devices with more (AVR Instruction Set Manual, DS40002198, LPM). */
+ * LPM reaches the lowest 64 KiB. Linker scripts put .progmem right after the vectors, so tables
+ * stay within that on devices with more (AVR Instruction Set Manual, DS40002198, LPM). */
 
 #include <stdint.h>
 

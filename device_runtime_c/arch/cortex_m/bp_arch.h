@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cycle counter of Cortex-M: DWT CYCCNT, 32 bits.
  *
- * ARMv7-M and ARMv8-M mainline may have one. ARMv6-M (M0, M0+) and ARMv8-M baseline (M23) have none
- * (ARMv6-M ARM, DDI 0419, C1.7: its DWT has no CYCCNT); BP_ARCH_HAS_CYCLES32 is 0 there and the two
- * functions do not exist.
+ * ARMv7-M and ARMv8-M mainline cores may have one. ARMv6-M (M0, M0+) and ARMv8-M baseline (M23) do
+ * not (ARMv6-M ARM, DDI 0419, C1.7: its DWT has no CYCCNT). There BP_ARCH_HAS_CYCLES32 is 0 and the
+ * two functions do not exist.
  *
- * No ID bit is asked whether CYCCNT is really there: an emulator's DWT_CTRL reads "present" while
- * the counter stands still. Whoever uses it must see it advance. */
+ * No ID bit is used to find out whether CYCCNT exists: an emulator's DWT_CTRL can say "present"
+ * while the counter does not move. Users of the counter must see it advance. */
 
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
@@ -29,12 +29,12 @@
 #define BP_ARCH_DWT_CYCCNT (*(volatile uint32_t *)0xe0001004u)
 #define BP_ARCH_DWT_LAR (*(volatile uint32_t *)0xe0001fb0u)
 
-/* Let the counter run, from wherever it stands: others may be reading it. */
+/* Start the counter. Its value is kept, since others may be reading it. */
 static inline bool bp_arch_cycles32_init(void) {
-    /* TRCENA first: with it clear, the DWT's registers may ignore writes (C1.6.5). */
+    /* TRCENA first: while it is clear, the DWT's registers may ignore writes (C1.6.5). */
     BP_ARCH_DEMCR |= BP_ARCH_DEMCR_TRCENA;
-    /* Some Cortex-M7 lock the DWT against software after reset; this key opens it (LAR, CoreSight
-     * architecture specification, IHI 0029). Where there is no lock, the write is ignored. */
+    /* Some Cortex-M7 lock the DWT against software after a reset; this key unlocks it (LAR,
+     * CoreSight architecture specification, IHI 0029). Without a lock, the write is ignored. */
     BP_ARCH_DWT_LAR = 0xc5acce55u;
     BP_ARCH_DWT_CTRL |= BP_ARCH_DWT_CTRL_CYCCNTENA;
     return true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded calls: the handler, and what happened in the terms of the wire.
+/* Guarded calls: the exception handler, and what it reports to the host.
  *
  * ARMv7-M Architecture Reference Manual (DDI 0403): exceptions B1.5, special registers B1.4, system
- * control B3.2. ARMv6-M (DDI 0419) has the same at the same places, less the fault status. */
+ * control B3.2. ARMv6-M (DDI 0419) has the same at the same addresses, except the fault status. */
 
 #include "bp_arch_guard.h"
 #include "bp_arch_guard_enter.h"
@@ -48,10 +48,10 @@
 #define BP_BASIC_FRAME 0x10u /* without floating-point registers */
 #define BP_SYSTICK 15u       /* exception number (B1.5.2) */
 
-/* The board: that of the first guarded call, for ever. */
+/* The board, as given by the first guarded call; it never changes. */
 static const bp_arch_guard_t *bp_guard_board;
 
-/* Of the call that is guarded; NULL while none is. */
+/* Where to report the fault of the current guarded call; NULL outside of one. */
 static bp_fault_t *volatile bp_guard_fault;
 
 /// Special registers ///
@@ -62,7 +62,7 @@ static bp_fault_t *volatile bp_guard_fault;
         __asm__ volatile("mrs %0, " #name : "=r"(value)); \
         return value;                                     \
     }
-/* One that a guarded call must leave as it was. */
+/* The same for a register that a guarded call must restore. */
 #define BP_SPECIAL(name)                                      \
     BP_GET(name)                                              \
     static void bp_set_##name(uint32_t value) {               \
@@ -71,14 +71,14 @@ static bp_fault_t *volatile bp_guard_fault;
 
 BP_GET(ipsr)
 
-/// What happened ///
+/// The cause of a fault ///
 
 static bool bp_within(uint32_t address, const char *start, const char *end) {
     return address >= (uintptr_t)start && address < (uintptr_t)end;
 }
 
-/* Behind a call, LR holds the address of the next instruction with bit 0 set. Returns whether
- * `word` can be one: within the code, behind a BL or a BLX (A7.7.18, A7.7.19). */
+/* After a call, LR holds the address of the next instruction with bit 0 set. Returns whether `word`
+ * can be such an address: in the code, after a BL or a BLX (A7.7.18, A7.7.19). */
 static bool bp_is_return_address(const bp_arch_guard_t *board, uint32_t word) {
     if ((word & 1u) == 0 || !bp_within(word - 5, board->text_start, board->text_end)) {
         return false;
@@ -89,7 +89,8 @@ static bool bp_is_return_address(const bp_arch_guard_t *board, uint32_t word) {
     return bl || blx;
 }
 
-/* The innermost call that can still be found on the stack, which the body filled up from `top`. */
+/* The innermost call that can still be found on the stack, which the body filled from `top` down.
+ */
 static uint32_t bp_innermost_call(const bp_arch_guard_t *board, const void *top) {
     const uint32_t *word = (const uint32_t *)(uintptr_t)board->stack_guard_end;
     while ((const void *)word < top && !bp_is_return_address(board, *word)) {
@@ -103,7 +104,7 @@ static bool bp_is_abort(const bp_arch_guard_t *board, const bp_stacked_t *stacke
            *(const uint16_t *)(uintptr_t)stacked->pc == BP_ABORT_THUMB;
 }
 
-/* See bp_arch_guard.h. `stacked` is NULL when the core could not store it. */
+/* See bp_arch_guard.h. `stacked` is NULL if the core could not store it. */
 static uint32_t bp_pc_of(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
                          const void *top) {
     if (stacked == NULL) {
@@ -120,8 +121,8 @@ typedef struct {
     uint32_t cfsr, mmfar, bfar;
 } bp_status_t;
 
-/* Read what there is and make room for the next. The addresses first: they may change once their
- * valid bits are cleared. */
+/* Read the fault status and clear it for the next fault. The addresses come first: they may change
+ * once their valid bits are cleared. */
 static bp_status_t bp_take_status(void) {
     bp_status_t status = {.mmfar = BP_MMFAR, .bfar = BP_BFAR, .cfsr = BP_CFSR};
     BP_CFSR = status.cfsr;
@@ -134,7 +135,7 @@ static uint8_t bp_cause_of(uint32_t cfsr, bool is_overflow, bool in_code) {
     if ((cfsr & BP_CFSR_STACK) != 0 || is_overflow) {
         return BP_FAULT_STACK_OVERFLOW;
     }
-    /* INVSTATE is also what comes of a jump to an even address. */
+    /* A jump to an even address also sets INVSTATE. */
     if ((cfsr & (BP_CFSR_FETCH | BP_CFSR_DATA)) != 0 || ((cfsr & BP_CFSR_INVSTATE) && !in_code)) {
         return BP_FAULT_BAD_ADDRESS;
     }
@@ -150,9 +151,9 @@ static uint8_t bp_cause_of(uint32_t cfsr, bool is_overflow, bool in_code) {
     return BP_FAULT_UNKNOWN;
 }
 
-/* An address below the stack is not enough: an index that is far too large leads there too. A push
- * that failed has not moved sp (by 128 bytes at most, VPUSH), below which `stacked` is, or is NULL.
- */
+/* An address below the stack is not enough, since an index that is far too large leads there, too.
+ * A push that failed has not moved sp. It pushes 128 bytes at most (VPUSH), so sp must be near the
+ * stack's end. `stacked` is below sp, or NULL. */
 static bool bp_is_overflow(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
                            uint32_t address) {
     enum { PUSHED = 128 };
@@ -160,7 +161,7 @@ static bool bp_is_overflow(const bp_arch_guard_t *board, const bp_stacked_t *sta
     return below && (uintptr_t)stacked <= (uintptr_t)board->stack_guard_end + PUSHED;
 }
 
-/* Returns the cause, and in *address what was touched. */
+/* Returns the cause, and the address that was accessed in *address. */
 static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
                           const uint32_t *main_stack, uint64_t *address) {
     (void)main_stack;
@@ -178,7 +179,7 @@ static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stac
 
 #else
 
-/* bp_fault_handler has kept r4 to r7 right below the main stack, and LR between. */
+/* bp_fault_handler has saved r4 to r7 right below the main stack, and LR between them. */
 static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stacked,
                           const uint32_t *main_stack, uint64_t *address) {
     uint32_t low[8] = {0, 0, 0, 0, main_stack[-5], main_stack[-4], main_stack[-3], main_stack[-2]};
@@ -191,7 +192,7 @@ static uint8_t bp_explain(const bp_arch_guard_t *board, const bp_stacked_t *stac
 
 #endif
 
-/* A BKPT without a debugger is a HardFault; emulators leave out that HFSR tells so. */
+/* A BKPT without a debugger is a HardFault. Emulators do not report this in HFSR. */
 static bool bp_is_breakpoint(const bp_arch_guard_t *board, const bp_stacked_t *stacked) {
     return stacked != NULL && bp_within(stacked->pc, board->text_start, board->text_end) &&
            *(const uint16_t *)(uintptr_t)stacked->pc >> 8 == 0xbe; /* A7.7.17 */
@@ -199,20 +200,20 @@ static bool bp_is_breakpoint(const bp_arch_guard_t *board, const bp_stacked_t *s
 
 /// The handler ///
 
-/* Stands here so that a debugger shows it. */
+/* A separate function, so that a debugger shows its name. */
 static __attribute__((noinline, noreturn)) void bp_guard_park(void) {
     for (;;) {
     }
 }
 
-/* Make the core go on at bp_guard_leave. There is room below `top` for what it takes from the stack
- * then: it is where the body's stack began. */
+/* Make the core continue at bp_guard_leave. It takes a stack frame from below `top`: there is room,
+ * since the body's stack began there. */
 static uint32_t bp_go_back(void *top, uint32_t exc_return) {
     bp_stacked_t *back = (bp_stacked_t *)top - 1;
     back->pc = (uint32_t)(uintptr_t)bp_guard_leave & ~1u;
     back->xpsr = 1u << 24; /* T: Thumb */
     __asm__ volatile("msr psp, %0\n"
-                     "msr control, %1\n" /* SPSEL; and the body may have given up its privilege */
+                     "msr control, %1\n" /* SPSEL. The body may also have dropped its privilege. */
                      "isb\n"
                      :
                      : "r"(back), "r"(2)
@@ -239,8 +240,8 @@ __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, u
     }
     char *top = main_stack - BP_HANDLER_STACK;
     bool stored = (const char *)stacked >= board->stack_guard_end && (const char *)stacked < top;
-    /* Of two at one time, the first counts: a fault may still be pending when the timer's is over,
-     * and comes once more then, at bp_guard_leave. */
+    /* If a fault and the time limit come together, the first one counts. A fault may still be
+     * pending when the limit is over; it then comes once more, at bp_guard_leave. */
     if (fault->cause == BP_FAULT_NONE) {
         const bp_stacked_t *known = stored ? stacked : NULL;
         fault->pc = bp_pc_of(board, known, top);
@@ -280,7 +281,7 @@ void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), vo
                    bp_fault_t *fault) {
     uint32_t primask = bp_get_primask(), faultmask = bp_get_faultmask(), basepri = bp_get_basepri();
     uint32_t shcsr = BP_SHCSR, ccr = BP_CCR;
-    (void)bp_take_status(); /* what is in there is of before */
+    (void)bp_take_status(); /* discard what an earlier fault left there */
     BP_SHCSR = shcsr | BP_SHCSR_FAULTS;
     BP_CCR = ccr | BP_CCR_DIV_0_TRP;
     bp_call_guarded(board, body, context, fault);

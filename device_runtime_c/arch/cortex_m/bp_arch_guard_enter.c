@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way into a guarded call, the way out of it, and the vectors' way to bp_guard_exception. All
- * of it is in the instruction set of ARMv6-M.
+/* The entry to a guarded call, the exit from it, and the path from the vectors to
+ * bp_guard_exception. All of it uses only ARMv6-M instructions.
  *
  * ARMv7-M Architecture Reference Manual (DDI 0403): stack pointers B1.4.1, exceptions B1.5. */
 
@@ -24,13 +24,13 @@ void bp_nmi_handler(void);
 #define BP_POP_FLOATS
 #endif
 
-/* Call body(context) on the process stack. At bp_guard_leave it comes back, from the body or from
- * the handler; the main stack has not changed meanwhile. */
+/* Call body(context) on the process stack. Both the body and the handler come back to
+ * bp_guard_leave. The main stack does not change meanwhile. */
 __attribute__((naked)) void bp_guard_enter(void (*body)(void *context), void *context) {
     (void)body, (void)context;
     /* clang-format off */
     __asm__ volatile(".syntax unified\n"
-                     "push {r3-r7, lr}\n" /* r3 is there so that the stack stays aligned to 8 */
+                     "push {r3-r7, lr}\n" /* r3 keeps the stack aligned to 8 */
                      "mov  r4, r8\n"
                      "mov  r5, r9\n"
                      "mov  r6, r10\n"
@@ -68,8 +68,8 @@ __attribute__((naked)) void bp_guard_enter(void (*body)(void *context), void *co
     /* clang-format on */
 }
 
-/* All faults, and what else is no interrupt. LR is EXC_RETURN; what bp_guard_exception returns
- * takes its place. Replaces startup.c's, which is weak. */
+/* All faults, and other exceptions that are not interrupts. LR is EXC_RETURN, and is replaced by
+ * what bp_guard_exception returns. Overrides the weak handler of startup.c. */
 __attribute__((naked)) void bp_fault_handler(void) {
     __asm__ volatile(".syntax unified\n"
                      "movs r3, #0\n"
@@ -79,7 +79,7 @@ __attribute__((naked)) void bp_fault_handler(void) {
                      "mov  r2, sp\n"
                      "push {r3-r7, lr}\n"
                      "bl   bp_guard_exception\n"
-                     "add  sp, #24\n" /* the callee has r4 to r7 as they were */
+                     "add  sp, #24\n" /* the callee has preserved r4 to r7 */
                      "bx   r0\n");
 }
 
@@ -89,7 +89,7 @@ __attribute__((naked)) void bp_guard_timer_handler(void) {
                      "b    bp_guard_handle\n");
 }
 
-/* Replaces startup.c's, which is weak. */
+/* Overrides the weak handler of startup.c. */
 void bp_nmi_handler(void) __attribute__((alias("bp_guard_timer_handler")));
 
 #endif

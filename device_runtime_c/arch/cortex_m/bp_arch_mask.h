@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interrupts masked by PRIMASK (ARMv7-M ARM, DDI 0403, B1.4.3): all but NMI and faults. One
- * file of a program includes it once, its port most often. */
+/* Mask interrupts with PRIMASK (ARMv7-M ARM, DDI 0403, B1.4.3): all but NMI and faults. One file of
+ * a program includes this header, usually port.c. */
 
 #ifndef BP_ARCH_MASK_H
 #define BP_ARCH_MASK_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The port of Arm's MPS2 and MPS3 FPGA boards, as QEMU has them: CMSDK UART, FPGAIO counters, CMSDK
- * watchdog. port.c includes it once, and defines before what differs from the first of them. */
+/* The port of Arm's MPS2 and MPS3 FPGA boards, as emulated by QEMU: CMSDK UART, FPGAIO counters,
+ * CMSDK watchdog. port.c includes it once. Before that, port.c defines whatever differs from the
+ * first of these boards. */
 
 #ifndef BP_ARCH_MPS2_H
 #define BP_ARCH_MPS2_H
@@ -8,7 +9,7 @@
 #include "bp_arch_mpu.h"
 #include "bp_arch_port.h"
 
-/* Where things are in application notes AN385 (DAI 0385), AN386 and AN500: all of it at 25 MHz. */
+/* Addresses from application notes AN385 (DAI 0385), AN386 and AN500. Everything runs at 25 MHz. */
 #ifndef BP_MPS2_HZ
 #define BP_MPS2_HZ 25000000u
 #define BP_MPS2_UART 0x40004000u
@@ -33,19 +34,20 @@
 #define BP_FPGAIO_CLK100HZ BP_MPS2_REG(BP_MPS2_FPGAIO, 0x14)
 #define BP_FPGAIO_COUNTER BP_MPS2_REG(BP_MPS2_FPGAIO, 0x18)
 
-/* DDI 0479 again, APB watchdog, whose interrupt is NMI on these boards. It counts down. */
+/* Also from DDI 0479: APB watchdog. Its interrupt is NMI on these boards. It counts down. */
 #define BP_WDOG_LOAD BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x00)
 #define BP_WDOG_CONTROL BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x08)
 #define BP_WDOG_INTCLR BP_MPS2_REG(BP_MPS2_WATCHDOG, 0x0c)
-/* In CONTROL: count, and interrupt at 0; without RESEN, no reset follows. */
+/* In CONTROL: count, and raise an interrupt at 0. Without RESEN no reset follows. */
 #define BP_WDOG_INTEN 1u
 
 /// The line to the host ///
 
 static void bp_uart_init(void) {
-    BP_UART_BAUDDIV = 16; /* the least that it takes; QEMU sends at once anyway */
+    BP_UART_BAUDDIV = 16; /* the smallest value allowed; QEMU sends at once anyway */
     BP_UART_CTRL = BP_UART_TX | BP_UART_RX;
-    /* Only a read makes QEMU look at the line again; else the host's first frame waits a second. */
+    /* QEMU polls the line only after a read. Without this one, the host's first frame waits a
+     * second. */
     (void)BP_UART_DATA;
 }
 
@@ -67,9 +69,8 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
 
 /// Clocks ///
 
-/* COUNTER wraps every 172 s at 25 MHz. The CMSDK timers would do as well, but QEMU's clock jumps to
- * the next time that a running timer ends whenever the core sleeps, and an up-counter has no end.
- */
+/* COUNTER wraps every 172 s at 25 MHz. The CMSDK timers are not used: whenever the core sleeps,
+ * QEMU's clock jumps to the end of the next running timer. An up-counter has no end. */
 static const char bp_clock_source[] BP_ROM = "FPGAIO COUNTER";
 
 const bp_port_clock_t bp_port_clock BP_ROM = {
@@ -96,9 +97,9 @@ uint8_t bp_port_reset_cause(void) {
 
 #if BP_CFG_GUARD
 
-static uint32_t bp_rounds; /* of 2^32 counts, 172 s, each: how many the limit still has */
+static uint32_t bp_rounds; /* of 2^32 counts (172 s) each, left until the limit */
 
-/* A limit of 172 s or more is the one case where an interrupt comes before it is over. */
+/* Only with a limit of 172 s or more does an interrupt come before the limit is over. */
 static bool bp_is_over(void) {
     BP_WDOG_INTCLR = 1;
     if (bp_rounds != 0) {
@@ -110,18 +111,18 @@ static bool bp_is_over(void) {
 static void bp_timer_start(uint32_t timeout_ms) {
     uint64_t limit = (uint64_t)timeout_ms * (BP_MPS2_WATCHDOG_HZ / 1000u);
     if (timeout_ms == 0) {
-        return; /* it is off already */
+        return; /* it is already off */
     }
     bp_rounds = (uint32_t)(limit >> 32);
-    BP_WDOG_INTCLR = 1; /* QEMU's goes on without INTEN too, and remembers that it was at 0 */
-    BP_WDOG_LOAD = (uint32_t)limit | 1u; /* 0 would be no time at all */
+    BP_WDOG_INTCLR = 1; /* QEMU's keeps counting without INTEN, and remembers that it was at 0 */
+    BP_WDOG_LOAD = (uint32_t)limit | 1u; /* 0 would mean no time at all */
     BP_WDOG_CONTROL = BP_WDOG_INTEN;
 }
 
 static void bp_timer_stop(void) {
     BP_WDOG_CONTROL = 0;
     BP_WDOG_INTCLR = 1;
-    BP_WDOG_LOAD = UINT32_MAX; /* so that QEMU has as little as can be to do for it */
+    BP_WDOG_LOAD = UINT32_MAX; /* gives QEMU as few events as possible */
 }
 
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
@@ -135,11 +136,11 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 #endif
 
 #if BP_CFG_INTERRUPTS
-/* The watchdog is NMI. */
+/* The watchdog is NMI, which cannot be masked. */
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
 #endif
 
-/* Without guarded calls nobody could tell of what is denied. */
+/* Without guarded calls nobody could report an access to denied memory. */
 void bp_port_init(void) {
 #if BP_CFG_GUARD
     bp_arch_protect(BP_MPS2_ROM, BP_MPS2_ROM_BYTES);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory protection: code that cannot be written, nothing at NULL, nothing below the stack.
+/* Memory protection: code cannot be written, NULL and the memory below the stack cannot be
+ * accessed.
  *
- * PMSAv7 (ARMv7-M ARM, DDI 0403, B3.5; ARMv6-M, DDI 0419, has it alike) denies; PMSAv8 (ARMv8-M
- * ARM, DDI 0553, B9.3) has no way to say "no access" and allows instead: there all is denied that
- * no region has. The port of a core that has neither does not call bp_arch_protect. What runs at
- * the priority of HardFault or NMI is above the law, and so are the core's own reads of vectors. */
+ * In PMSAv7 (ARMv7-M ARM, DDI 0403, B3.5; the same in ARMv6-M, DDI 0419) a region can deny access.
+ * In PMSAv8 (ARMv8-M ARM, DDI 0553, B9.3) it cannot: there the regions list what is allowed, and
+ * everything else is denied. The port of a core without an MPU does not call bp_arch_protect. Code
+ * at the priority of HardFault or NMI is not restricted, and neither are the core's reads of
+ * vectors. */
 
 #ifndef BP_ARCH_MPU_H
 #define BP_ARCH_MPU_H
@@ -13,11 +15,12 @@
 
 #define BP_MPU_CTRL (*(volatile uint32_t *)0xe000ed94u)
 #define BP_MPU_CTRL_ENABLE (1u << 0)
-#define BP_MPU_CTRL_PRIVDEFENA (1u << 2) /* what lies in no region stays as by default */
+#define BP_MPU_CTRL_PRIVDEFENA (1u << 2) /* outside of all regions: the default memory map */
 #define BP_MPU_RNR (*(volatile uint32_t *)0xe000ed98u)
 #define BP_MPU_RBAR (*(volatile uint32_t *)0xe000ed9cu)
 
-/* link.ld: the stack grows down to a denied piece, a power of two at a multiple of itself. */
+/* Defined by link.ld: a denied range below the stack, whose size is a power of two and which is
+ * aligned to its size. */
 extern const char bp_text_start[], bp_text_end[], bp_data_start[];
 extern const char bp_stack_guard_start[], bp_stack_guard_end[], bp_stack_top[];
 
@@ -40,7 +43,7 @@ static inline void bp_mpu_allow(uint32_t number, uintptr_t start, uintptr_t end,
     BP_MPU_RLAR = (uint32_t)((end - 1) & ~(uintptr_t)31) | kind;
 }
 
-/* Devices are where the architecture's default map has them, the half that is the SoC's own. */
+/* Devices are in the half of the default memory map that belongs to the SoC. */
 static inline void bp_arch_protect(uintptr_t rom, uint32_t rom_bytes) {
     (void)rom, (void)rom_bytes;
     BP_MPU_MAIR0 = 0xaau; /* 0: normal, write-through; 1: device, nGnRnE */
@@ -62,11 +65,11 @@ static inline void bp_arch_protect(uintptr_t rom, uint32_t rom_bytes) {
 #define BP_MPU_NOTHING (1u << 28)              /* XN, and AP 0: no access */
 #define BP_MPU_READ_ONLY (6u << 24 | 1u << 17) /* AP 6, and C */
 
-/* `bytes` is a power of two, `base` a multiple of it. Where regions overlap, the greatest number
- * counts. */
+/* `bytes` is a power of two, and `base` a multiple of it. Where regions overlap, the highest number
+ * wins. */
 __attribute__((noinline, unused)) static void bp_mpu_region(uint32_t number, uintptr_t base,
                                                             uint32_t bytes, uint32_t access) {
-    uint32_t size = 4; /* 2^(size + 1) bytes: 32 are the least */
+    uint32_t size = 4; /* 2^(size + 1) bytes, at least 32 */
     while (2u << size < bytes) {
         size++;
     }
@@ -75,8 +78,8 @@ __attribute__((noinline, unused)) static void bp_mpu_region(uint32_t number, uin
     BP_MPU_RASR = access | size << 1 | 1u; /* ENABLE */
 }
 
-/* The first page, where NULL points, holds the vectors or nothing (bp_sections.ld). `rom_bytes` 0:
- * the code is in RAM, and can be written. */
+/* The first page, which contains NULL, has only the vectors or nothing (bp_sections.ld). If
+ * `rom_bytes` is 0, the code is in RAM and stays writable. */
 static inline void bp_arch_protect(uintptr_t rom, uint32_t rom_bytes) {
     if (rom_bytes != 0) {
         bp_mpu_region(0, rom, rom_bytes, BP_MPU_READ_ONLY);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The port of boards with an nRF51 or nRF52: UART0, and TIMER0 at 16 MHz for ticks and time-outs.
- * port.c includes it once, and defines its pins before, of P0; and BP_NRF5_ROM_BYTES where there is
- * a memory protection unit.
+/* The port of boards with an nRF51 or nRF52: UART0, and TIMER0 at 16 MHz for ticks and timeouts.
+ * port.c includes it once. Before that, port.c defines its pins of P0, and BP_NRF5_ROM_BYTES if
+ * there is a memory protection unit.
  *
  * nRF51 Series Reference Manual (v3.0): CLOCK 13, GPIO 14, TIMER 19, UART 28. The nRF52840 Product
- * Specification (v1.7) has the same registers at the same places: 5.4, 6.9, 6.30, 6.33. */
+ * Specification (v1.7) has the same registers at the same addresses: 5.4, 6.9, 6.30, 6.33. */
 
 #ifndef BP_ARCH_NRF5_H
 #define BP_ARCH_NRF5_H
@@ -49,15 +49,15 @@
 #define BP_TIMER_CC(n) BP_NRF5_REG(0x40008540u + 4u * (n))
 #define BP_TIMER_HZ 16000000u
 
-/* CC[0] is what bp_port_ticks captures. */
+/* CC[0] captures the count for bp_port_ticks. */
 enum { BP_LIMIT = 1, BP_WRAP = 2 };
 #define BP_TIMER_INTS (1u << (16 + BP_LIMIT) | 1u << (16 + BP_WRAP))
 
 /// Clocks ///
 
-static volatile uint32_t bp_wraps; /* of TIMER0, one each 268 s */
+static volatile uint32_t bp_wraps; /* of TIMER0, one every 268 s */
 
-/* In a guarded call the timer's interrupt counts wraps, else whoever looks for bytes. */
+/* In a guarded call the timer's interrupt counts wraps; otherwise bp_port_read does. */
 static void bp_count_wrap(void) {
     if (BP_TIMER_COMPARE(BP_WRAP) != 0) {
         BP_TIMER_COMPARE(BP_WRAP) = 0;
@@ -83,7 +83,7 @@ uint64_t bp_port_ticks(void) {
         low = BP_TIMER_CC(0);
         wrapped = BP_TIMER_COMPARE(BP_WRAP) != 0;
     } while (wraps != bp_wraps);
-    /* A wrap that is not counted yet was just now, if it was before the capture. */
+    /* A pending wrap has just happened. Add it if it came before the capture. */
     return (uint64_t)(wraps + (wrapped && low < 1u << 31)) << 32 | low;
 }
 
@@ -92,7 +92,7 @@ uint32_t bp_port_coarse(void) {
 }
 
 #if BP_CFG_INTERRUPTS
-/* A wrap that waits is known of for half a lap. */
+/* A pending wrap is accounted for during half a lap. */
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
     .longest_us = (1u << 31) / (BP_TIMER_HZ / 1000000u), .masks_guard = true};
 #endif
@@ -108,7 +108,7 @@ size_t bp_port_read(uint8_t *buffer, size_t capacity) {
     size_t length = 0;
     bp_count_wrap();
     while (length < capacity && BP_UART_RXDRDY != 0) {
-        BP_UART_RXDRDY = 0; /* before the byte is taken: the next one sets it again */
+        BP_UART_RXDRDY = 0; /* before taking the byte: the next one sets it again */
         buffer[length++] = (uint8_t)BP_UART_RXD;
     }
     return length;
@@ -138,7 +138,7 @@ static void bp_uart_init(void) {
 
 #if BP_CFG_GUARD
 
-static uint32_t bp_rounds; /* of 2^32 ticks each: how many the limit still has */
+static uint32_t bp_rounds; /* of 2^32 ticks each, left until the limit */
 
 static bool bp_is_over(void) {
     bp_count_wrap();
@@ -153,7 +153,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
                    bp_fault_t *fault) {
     static const bp_arch_guard_t board = {BP_ARCH_PLACES, .is_over = bp_is_over};
     uint64_t limit = (uint64_t)timeout_ms * (BP_TIMER_HZ / 1000u);
-    bp_rounds = timeout_ms != 0 ? (uint32_t)(limit >> 32) : UINT32_MAX; /* none */
+    bp_rounds = timeout_ms != 0 ? (uint32_t)(limit >> 32) : UINT32_MAX; /* no limit */
     BP_TIMER_CC(BP_LIMIT) = (uint32_t)(bp_port_ticks() + limit);
     BP_TIMER_COMPARE(BP_LIMIT) = 0;
     BP_TIMER_INTENSET = timeout_ms != 0 ? BP_TIMER_INTS : 1u << (16 + BP_WRAP);
@@ -163,8 +163,8 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 
 #endif
 
-/* The crystal is for the UART's rate; without one (the wait ends) it is the chip's own oscillator.
- */
+/* The UART's rate needs the crystal. If there is none, the wait ends and the chip uses its own
+ * oscillator. */
 void bp_port_init(void) {
     BP_CLOCK_HFCLKSTART = 1;
     for (uint32_t turns = 0; turns < 100000 && BP_CLOCK_HFCLKSTARTED == 0; turns++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interrupt that ends a guarded call, where no timer can raise NMI: a function that turns
- * interrupts off and hangs is not caught then. port.c includes it once, and defines BP_TIMER_IRQ
- * before, the number of the interrupt. */
+/* The interrupt that ends a guarded call, for boards whose timers cannot raise NMI. It does not
+ * catch a function that masks interrupts and hangs. port.c includes this header once, and before
+ * that defines BP_TIMER_IRQ, the number of the interrupt. */
 
 #ifndef BP_ARCH_NVIC_H
 #define BP_ARCH_NVIC_H
@@ -16,12 +16,12 @@
 #define BP_TIMER_IRQ 0
 #endif
 
-/* Interrupt Set-Enable Registers (ARMv7-M ARM, DDI 0403, B3.4.4; ARMv6-M has the first alone). */
+/* Interrupt Set-Enable Registers (ARMv7-M ARM, DDI 0403, B3.4.4; ARMv6-M has only the first). */
 static inline void bp_arch_nvic_init(void) {
     ((volatile uint32_t *)0xe000e100u)[BP_TIMER_IRQ / 32] = 1u << BP_TIMER_IRQ % 32;
 }
 
-/* Right behind the core's own vectors (startup.c); nothing else is enabled. */
+/* Its vector follows those of the core (startup.c). No other interrupt is enabled. */
 typedef void bp_vector_t(void);
 extern bp_vector_t *const bp_board_vectors[BP_TIMER_IRQ + 1];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers of the core, by their address: for collectors, which a test gives a model of them. */
+/* Core registers by address. Tests of collectors replace this header with a model. */
 
 #ifndef BP_ARCH_REG_H
 #define BP_ARCH_REG_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The port of boards with an RP2040 and a crystal of 12 MHz: UART0 on GPIO 0 and 1, and the timer
- * of 1 MHz for ticks and time-outs. port.c includes it once; its image is in RAM.
+ * of 1 MHz for ticks and timeouts. port.c includes it once. The image is in RAM.
  *
  * RP2040 data sheet: bus 2.1.2 (addresses 2.2), RESETS 2.14, CLOCKS 2.15, XOSC 2.16, PLL 2.18, GPIO
  * 2.19, UART 4.2, TIMER 4.6, WATCHDOG 4.7. */
@@ -50,13 +50,13 @@
 
 /// Clocks ///
 
-/* The core at 12 MHz * 125 / 6 / 2. Every wait is for hardware that each RP2040 has. */
+/* Run the core at 12 MHz * 125 / 6 / 2. All waits are for hardware that every RP2040 has. */
 static void bp_clock_init(void) {
     BP_XOSC_STARTUP = 47; /* 1 ms, in 256 periods */
     BP_XOSC_CTRL = 0xfabu << 12 | 0xaa0u;
     while ((BP_XOSC_STATUS & 1u << 31) == 0) {
     }
-    BP_CLK_SYS_CTRL &= ~1u; /* off the PLL, which the boot ROM may have set up */
+    BP_CLK_SYS_CTRL &= ~1u; /* leave the PLL, which the boot ROM may have set up */
     while (BP_CLK_SYS_SELECTED != 1u) {
     }
     BP_CLK_REF_CTRL = 2; /* XOSC */
@@ -76,7 +76,7 @@ static void bp_clock_init(void) {
     BP_CLK_SYS_CTRL = 1;              /* SRC: AUXSRC */
     while (BP_CLK_SYS_SELECTED != 1u << 1) {
     }
-    BP_CLK_PERI_CTRL = 1u << 11 | 4u << 5; /* on, by XOSC */
+    BP_CLK_PERI_CTRL = 1u << 11 | 4u << 5; /* on, from XOSC */
     BP_WATCHDOG_TICK = 1u << 9 | 12u;      /* the timer's 1 MHz */
 }
 
@@ -141,12 +141,12 @@ static void bp_uart_init(void) {
 
 #if BP_CFG_GUARD
 
-static uint32_t bp_rounds; /* of 2^32 us each: how many the limit still has */
+static uint32_t bp_rounds; /* of 2^32 us each, left until the limit */
 
 static bool bp_is_over(void) {
     BP_TIMER_INTR = 1;
     if (bp_rounds != 0) {
-        BP_TIMER_ALARM0 = BP_TIMER_ALARM0; /* arms it again */
+        BP_TIMER_ALARM0 = BP_TIMER_ALARM0; /* arm it again */
     }
     return bp_rounds-- == 0;
 }
@@ -163,7 +163,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     }
     bp_arch_guard(&board, body, context, fault);
     BP_TIMER_INTE = 0;
-    BP_TIMER_ARMED = 1; /* disarms it */
+    BP_TIMER_ARMED = 1; /* disarm it */
 }
 
 #endif

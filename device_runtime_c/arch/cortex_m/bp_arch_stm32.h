@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line to the host over an STM32's USART, polled. port.c includes it once, and defines BP_USART
- * before, its address, and BP_USART_HAS_ISR where it has ISR, RDR and TDR (F3, F7, H7 and later) in
- * place of SR and DR (F1, F2, F4); its pins and its clock are on when bp_usart_init is called.
+/* The line to the host on an STM32's USART, polled. port.c includes it once. Before that, port.c
+ * defines BP_USART, its address, and BP_USART_HAS_ISR if it has ISR, RDR and TDR (F3, F7, H7 and
+ * later) instead of SR and DR (F1, F2, F4). Pins and clock must be on when bp_usart_init is called.
  *
  * RM0041 (STM32F100), 23.6; RM0090 (STM32F405), 30.6; RM0433 (STM32H743), 48.7. */
 
@@ -33,7 +33,7 @@
 #define BP_USART_RXNE (1u << 5)
 #define BP_USART_TXE (1u << 7)
 
-/* TE, RE; sixteen samples a bit. */
+/* TE, RE; sixteen samples for each bit. */
 static inline void bp_usart_init(uint32_t clock_hz, uint32_t baud) {
     BP_USART_BRR = (clock_hz + baud / 2) / baud;
     BP_USART_CR1 = BP_USART_UE | 1u << 3 | 1u << 2;
@@ -56,8 +56,8 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
     }
 }
 
-/* Wait until all of `bits` are there, but not for ever: an emulator may lack the register, and a
- * board its crystal. Returns whether they came. */
+/* Wait until all of `bits` are set, but not for ever: an emulator may lack the register, and a
+ * board its crystal. Returns whether they were set. */
 static inline bool bp_stm32_wait(volatile uint32_t *reg, uint32_t mask, uint32_t bits) {
     for (uint32_t turns = 0; turns < 100000; turns++) {
         if ((*reg & mask) == bits) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ticks and time-outs by SysTick, which runs at the core's clock: for boards without another timer
- * that counts alike on hardware and in its emulator. port.c includes it once, and defines
- * BP_SYSTICK_HZ before.
+/* Ticks and timeouts from SysTick at the core's clock, for boards that have no other timer that
+ * counts the same on hardware and in the emulator. port.c includes it once, and before that defines
+ * BP_SYSTICK_HZ.
  *
- * The counter has 24 bits; its exception counts the wraps, also within measured windows. What it
- * takes is not told as ticks: bp_systick_init measures it, and each wrap is shorter by it. A hang
- * ends with the first wrap after its limit, and not at all with interrupts off.
+ * The counter has 24 bits. Its exception counts the wraps, also within measured windows. The
+ * exception's own time is left out of the ticks: bp_systick_init measures it, and each wrap is
+ * counted as that much less. A function that hangs is stopped by the first wrap after its limit; if
+ * it masks interrupts, it is never stopped.
  *
  * ARMv7-M ARM (DDI 0403) and ARMv6-M ARM (DDI 0419), both B3.3; ICSR: B3.2.4. */
 
@@ -39,7 +40,7 @@ const bp_port_clock_t bp_port_clock BP_ROM = {
     .ticks_in_sleep = true,
 };
 
-/* It counts down. */
+/* SysTick counts down. */
 static inline uint32_t bp_systick(void) {
     return BP_SYSTICK_PERIOD - 1u - BP_SYST_CVR;
 }
@@ -49,8 +50,8 @@ uint32_t bp_port_coarse(void) {
 }
 
 #if BP_CFG_INTERRUPTS
-/* In a masked window the exception waits, once, and bp_port_ticks knows of it for half a lap. What
- * it takes is not in the ticks. */
+/* In a masked window one exception stays pending, and bp_port_ticks accounts for it for half a
+ * wrap. The time of the exception is not in the ticks. */
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
     .longest_us = BP_CFG_GUARD ? BP_SYSTICK_PERIOD / 2 / (BP_SYSTICK_HZ / 1000000u) : 0,
     .masks_guard = true,
@@ -59,13 +60,13 @@ const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
 
 #if BP_CFG_GUARD
 
-static volatile uint64_t bp_wrapped;    /* ticks of all wraps, less what counting them took */
+static volatile uint64_t bp_wrapped;    /* ticks of all wraps, minus the time of counting them */
 static uint32_t bp_wrap_cost;           /* ticks */
-static volatile uint32_t bp_wraps_left; /* until the limit is over; without one, 2^32 */
+static volatile uint32_t bp_wraps_left; /* until the limit is over; 2^32 without a limit */
 
 static bool bp_is_over(void) {
     bp_wrapped += BP_SYSTICK_PERIOD - bp_wrap_cost;
-    return --bp_wraps_left == 0; /* always the same instructions */
+    return --bp_wraps_left == 0; /* the same instructions every time */
 }
 
 static const bp_arch_guard_t bp_guarded_board = {BP_ARCH_PLACES, .is_over = bp_is_over,
@@ -80,7 +81,8 @@ uint64_t bp_port_ticks(void) {
         now = bp_systick();
         pending = (BP_ICSR & BP_ICSR_PENDSTSET) != 0;
     } while (wrapped != bp_wrapped);
-    /* With interrupts off a wrap waits to be counted; if it was before the reading, add it. */
+    /* With interrupts masked a wrap may be pending. Add it if it came before the counter was read.
+     */
     return wrapped + now + (pending && now < BP_SYSTICK_PERIOD / 2 ? BP_SYSTICK_PERIOD : 0);
 }
 
@@ -93,21 +95,22 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
 }
 
 #if BP_CFG_STACK
-/* Begin a lap, without an exception: the next wrap is 2^24 ticks away. What it has counted so far
- * is kept among the wraps, so that the ticks go on; the limit ends one lap later at most. */
+/* Restart the counter without an exception: the next wrap is 2^24 ticks away. What it has counted
+ * is added to the wraps, so that ticks continue. The limit ends at most one wrap later. */
 void bp_port_stack_quiet(void) {
     uint32_t primask;
     __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(primask)::"memory");
     uint64_t now = bp_port_ticks();
     BP_SYST_CVR = 0;
-    BP_ICSR = BP_ICSR_PENDSTCLR; /* `now` has it */
+    BP_ICSR = BP_ICSR_PENDSTCLR; /* `now` includes it */
     bp_wrapped = now;
-    __asm__ volatile("msr primask, %0" ::"r"(primask) : "memory"); /* as the set-up left it */
+    __asm__ volatile("msr primask, %0" ::"r"(primask)
+                     : "memory"); /* as the function's set-up left it */
 }
 #endif
 
-/* Between two readings, with an exception or without. In a function of its own, so that both are
- * of the same instructions. */
+/* Ticks between two readings, with an exception or without. A separate function, so that both cases
+ * run the same instructions. */
 static __attribute__((noinline)) uint32_t bp_systick_around(uint32_t icsr) {
     uint32_t before = bp_systick();
     BP_ICSR = icsr;
@@ -115,8 +118,8 @@ static __attribute__((noinline)) uint32_t bp_systick_around(uint32_t icsr) {
     return bp_systick() - before;
 }
 
-/* Where the exception comes in measured windows: in a guarded call. Pended, it takes the same way
- * as at a wrap, and counts one that was none. */
+/* In measured windows the exception comes within a guarded call, so it is measured in one. Setting
+ * it pending runs the same code as a wrap. It also counts a wrap that did not happen. */
 static void bp_systick_try(void *context) {
     uint32_t without = bp_systick_around(0);
     *(uint32_t *)context = bp_systick_around(BP_ICSR_PENDSTSET) - without;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Vector table and reset handler for every Cortex-M; no CMSIS.
  *
- * The board's link.ld, most often by bp_sections.ld, keeps .bp_vectors, first in what the core
- * boots from, and defines, all aligned to 4 bytes: bp_stack_top (to 8), bp_data_load,
- * bp_data_start, bp_data_end, bp_bss_start, bp_bss_end. */
+ * The board's link.ld, usually through bp_sections.ld, places .bp_vectors first in the memory that
+ * the core boots from. It defines these symbols, all aligned to 4 bytes: bp_stack_top (to 8),
+ * bp_data_load, bp_data_start, bp_data_end, bp_bss_start, bp_bss_end. */
 
 #include <stdint.h>
 
@@ -18,24 +18,25 @@ bp_handler_t bp_reset_handler;
 bp_handler_t bp_fault_handler;
 bp_handler_t bp_nmi_handler;
 
-/* Not inlined into the reset handler, so that a debugger shows where the core stands. */
+/* Not inlined into the reset handler, so that a debugger shows its name. */
 static __attribute__((noinline)) void bp_park(void) {
     for (;;) {
     }
 }
 
-/* All faults, and what else nobody asked for; weak, so that a program may bring its own handler. */
+/* All faults and unexpected exceptions. Weak, so that a program can define its own handler. */
 __attribute__((weak)) void bp_fault_handler(void) {
     bp_park();
 }
 
-/* The same of NMI. */
+/* The same for NMI. */
 __attribute__((weak)) void bp_nmi_handler(void) {
     bp_park();
 }
 
 #if defined(__ARM_FP)
-/* Floating point faults until CP10 and CP11 are open (ARMv7-M ARM, DDI 0403, B3.2.20). */
+/* Floating-point instructions fault until CP10 and CP11 are enabled (ARMv7-M ARM, DDI 0403,
+ * B3.2.20). */
 static void bp_fpu_init(void) {
     *(volatile uint32_t *)0xe000ed88u |= 0xfu << 20; /* CPACR */
     __asm__ volatile("dsb\n isb" ::: "memory");
@@ -59,9 +60,10 @@ void bp_reset_handler(void) {
 }
 
 /* The core loads the stack pointer and then the program counter from here (DDI 0403, B1.5.5). Only
- * the core's own exceptions have a vector: the agent enables no interrupt. A board that does has
- * the vectors from 16 on in a section .bp_vectors.board, which its link.ld keeps right behind this
- * one. On ARMv6-M, all faults are HardFault and vectors 4 to 6 are reserved (DDI 0419, B1.5.2). */
+ * the core's own exceptions have a vector, since the agent enables no interrupt. A board that
+ * enables one puts the vectors from 16 on into a section .bp_vectors.board, which its link.ld
+ * places right after this one. On ARMv6-M, all faults are HardFault and vectors 4 to 6 are reserved
+ * (DDI 0419, B1.5.2). */
 typedef struct {
     uint32_t *stack_top;
     bp_handler_t *reset;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections from one process to another: unix(7), SCM_RIGHTS. */
+/* Passes connections from one process to another: unix(7), SCM_RIGHTS. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* MSG_CMSG_CLOEXEC */
@@ -14,7 +14,7 @@
 #include "bp_door.h"
 #include "bp_posix.h"
 
-/* Aligned as the system wants it, and with room for one descriptor. */
+/* Aligned as the system requires, with room for one descriptor. */
 typedef union {
     struct cmsghdr head;
     char room[CMSG_SPACE(sizeof(int))];

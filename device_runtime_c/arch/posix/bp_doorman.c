@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The doorman: which of several hosts has the board. */
+/* The doorman: decides which of several hosts has the board. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* POLLRDHUP */
@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../../src/bp_frame.h"
+#include "boardprof/bp_frame.h"
 #include "bp_door.h"
 #include "bp_doorman.h"
 #include "bp_doorman_frame.h"
@@ -26,21 +26,21 @@
 #define BP_DOORMAN_OWNER 32u
 #define BP_DOORMAN_CHUNK 4096u
 
-/* All that this version knows of a HELLO. */
+/* Bytes of a HELLO that this version knows. */
 #define BP_DOORMAN_HELLO (BP_HELLO_LEN + BP_CLAIM_LEN)
 
-/* Connections whose HELLO has not come yet. When one more comes, the oldest must go. */
+/* Connections whose HELLO has not come yet. One more, and the oldest is closed. */
 #define BP_DOORMAN_GUESTS 16
 
-/* With a key, the end of a host's line comes through one more process. */
+/* How long closing a host's line may take with a key, since one more process is involved. */
 #define BP_DOORMAN_GRACE_MS 20
 
 typedef struct {
     int fd;
     unsigned since;   /* number of its arrival */
-    bool answered;    /* BUSY: what it says now does not matter */
-    uint16_t length;  /* of raw, more than it holds: too long for a HELLO */
-    uint8_t raw[256]; /* what came since the last delimiter */
+    bool answered;    /* it got BUSY: ignore whatever it sends now */
+    uint16_t length;  /* of `raw`; more than its size: too long for a HELLO */
+    uint8_t raw[256]; /* bytes since the last delimiter */
 } bp_guest_t;
 
 static struct {
@@ -53,7 +53,7 @@ static struct {
     bp_guest_t guests[BP_DOORMAN_GUESTS];
 } bp_doorman = {.active = BP_DOORMAN_NONE};
 
-/// Guests and the one who has the board ///
+/// Guests, and the host that has the board ///
 
 static void bp_doorman_dismiss(bp_guest_t *guest) {
     close(guest->fd);
@@ -74,27 +74,28 @@ static bool bp_doorman_is_taken(void) {
     return bp_doorman.active != BP_DOORMAN_NONE;
 }
 
-/* Tell the present host who comes, and end its line, both for it and for the agent. */
+/* Tell the current host who takes the board over, and close its line on both sides. */
 static void bp_doorman_end_active(const uint8_t *owner) {
     bp_doorman_say(bp_doorman.active, BP_KIND_BUSY, 0, 0, owner);
     shutdown(bp_doorman.active, SHUT_RDWR);
     bp_doorman_forget_active();
 }
 
-/* A HELLO with `length` bytes of body has come from a guest, and `rest` bytes behind it. */
+/* A HELLO with a body of `length` bytes has come from a guest, followed by `rest` bytes. */
 static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, uint32_t sequence,
                              const uint8_t *body, size_t length, const uint8_t *rest,
                              size_t rest_length) {
     uint8_t frame[BP_FRAME_BUFFER(BP_DOORMAN_HELLO)];
     size_t lead = BP_FRAME_LEAD(BP_FRAME_RAW(BP_DOORMAN_HELLO));
-    uint8_t hello[BP_DOORMAN_HELLO] = {0}; /* without a claim: no takeover, no name */
+    uint8_t hello[BP_DOORMAN_HELLO] = {0}; /* without a claim: no takeover and no name */
     size_t known = length < sizeof hello ? length : sizeof hello;
     memcpy(hello, body, known);
     const uint8_t *owner = hello + BP_HELLO_LEN + 1;
     if (bp_doorman_is_taken()) {
         if ((hello[BP_HELLO_LEN] & BP_CLAIM_TAKEOVER) == 0) {
             bp_doorman_say(guest->fd, BP_KIND_BUSY, session, sequence, bp_doorman.owner);
-            /* Not closed yet: a close with bytes unread would take the answer away. */
+            /* Not closed yet: closing with unread bytes would discard the answer (RFC
+             * 1122, 4.2.2.13). */
             shutdown(guest->fd, SHUT_WR);
             guest->answered = true;
             return;
@@ -116,7 +117,7 @@ static void bp_doorman_hello(bp_guest_t *guest, uint16_t session, uint32_t seque
     guest->fd = BP_DOORMAN_NONE;
 }
 
-/* A guest has sent a delimiter. What it said is answered as an agent without a session would. */
+/* A guest has sent a delimiter: answer as an agent without a session does. */
 static void bp_doorman_judge(bp_guest_t *guest, const uint8_t *rest, size_t rest_length) {
     const uint8_t *frame;
     int length = guest->length > sizeof guest->raw
@@ -165,7 +166,7 @@ static void bp_doorman_hear(bp_guest_t *guest) {
 
 /// Arrivals ///
 
-/* In a child: let go of all that is others', or their lines would stay open. */
+/* In a child: close all other descriptors, or those lines would stay open. */
 static void bp_doorman_leave(void) {
     close(bp_doorman.door);
     close(bp_doorman.listener);
@@ -179,7 +180,7 @@ static void bp_doorman_leave(void) {
     }
 }
 
-/* Put a process with the key between `fd` and what becomes the guest's descriptor. */
+/* Start a sealer on `fd`; returns the descriptor of its other side. */
 static int bp_doorman_with_key(int fd) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -220,7 +221,7 @@ static void bp_doorman_accept(void) {
     int fd = bp_listen_accept(bp_doorman.listener);
     if (fd < 0) {
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-            (void)poll(NULL, 0, BP_DOORMAN_GRACE_MS); /* out of descriptors: no busy loop */
+            (void)poll(NULL, 0, BP_DOORMAN_GRACE_MS); /* out of descriptors: avoid a busy loop */
         }
         return;
     }
@@ -233,13 +234,13 @@ static void bp_doorman_accept(void) {
 
 /// The process ///
 
-/* poll() has failed: it takes no more entries than the limit of descriptors, for one. Only the
- * agent matters then: without it this process is nobody's, and it must not spin until then. */
+/* poll() has failed, for example because its entries exceed RLIMIT_NOFILE. Wait a moment, so as not
+ * to spin, and end if the agent has ended. */
 static void bp_doorman_do_without_poll(void) {
     char none;
     ssize_t got = recv(bp_doorman.door, &none, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-        _exit(0); /* the agent has gone */
+        _exit(0); /* the agent has ended */
     }
     usleep(1000 * BP_DOORMAN_GRACE_MS);
 }
@@ -249,14 +250,15 @@ static _Noreturn void bp_doorman_run(void) {
     for (;;) {
         bp_guest_t *heard[ALL];
         nfds_t count = GUESTS;
-        /* poll() passes over what is negative. */
+        /* poll() ignores negative descriptors. */
         struct pollfd wait[ALL] = {
             [DOOR] = {.fd = bp_doorman.door},
             [LISTENER] = {.fd = bp_doorman.listener, .events = POLLIN},
             [ACTIVE] = {.fd = bp_doorman.active, .events = POLLRDHUP},
         };
         for (size_t i = 0; i < BP_DOORMAN_GUESTS; i++) {
-            if (bp_doorman.guests[i].fd != BP_DOORMAN_NONE) { /* it takes few where few can be */
+            if (bp_doorman.guests[i].fd !=
+                BP_DOORMAN_NONE) { /* few entries: RLIMIT_NOFILE may be low */
                 heard[count] = &bp_doorman.guests[i];
                 wait[count] = (struct pollfd){.fd = heard[count]->fd, .events = POLLIN};
                 count++;
@@ -269,7 +271,7 @@ static _Noreturn void bp_doorman_run(void) {
             continue;
         }
         if (wait[DOOR].revents != 0) {
-            _exit(0); /* the agent has gone */
+            _exit(0); /* the agent has ended */
         }
         if (wait[ACTIVE].revents != 0) {
             bp_doorman_forget_active();
@@ -279,7 +281,7 @@ static _Noreturn void bp_doorman_run(void) {
                 bp_doorman_hear(heard[i]);
             }
         }
-        /* Last: a new guest must not be taken for the one whose place it gets. */
+        /* Last, since a new guest may take the place of one that is still in `wait`. */
         if (wait[LISTENER].revents != 0) {
             bp_doorman_accept();
         }
@@ -291,10 +293,10 @@ int bp_doorman_start(int listener, bp_key_t *key) {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
         return -1;
     }
-    fflush(NULL); /* or both would write what is buffered */
+    fflush(NULL); /* otherwise both processes would write what is buffered */
     pid_t child = fork();
     if (child == 0) {
-        signal(SIGCHLD, SIG_IGN); /* its own children are nobody's business */
+        signal(SIGCHLD, SIG_IGN); /* nobody waits for the children */
         close(ends[0]);
         bp_doorman.door = ends[1];
         bp_doorman.listener = listener;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames as the doorman reads and writes them, by the agent's own codec. */
+/* Frames as the doorman reads and writes them, with the agent's codec. */
 
 #include <string.h>
 #include <sys/socket.h>
 
-#include "../../src/bp_frame.h"
+#include "boardprof/bp_frame.h"
 #include "bp_doorman_frame.h"
 
 void bp_doorman_say(int fd, uint8_t kind, uint16_t session, uint32_t sequence,
@@ -16,19 +16,16 @@ void bp_doorman_say(int fd, uint8_t kind, uint16_t session, uint32_t sequence,
         memcpy(buffer + lead + BP_FRAME_HEADER, owner, BP_BUSY_LEN);
     }
     length = bp_frame_seal(buffer, lead, length, kind, session, sequence);
-    /* Who takes no small frame at once has no use for it. */
+    /* A host whose socket cannot take even this small frame is not reading anyway. */
     (void)send(fd, buffer, length, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int bp_doorman_decode(const uint8_t *raw, size_t length, const uint8_t **frame) {
-    static bp_agent_t decoder; /* no more of it is used */
+    static bp_receiver_t receiver;
     for (size_t i = 0; i < length; i++) {
-        (void)bp_frame_take(&decoder, raw[i]);
+        (void)bp_frame_take(&receiver, raw[i]);
     }
-    int taken = bp_frame_take(&decoder, 0);
-    size_t checked = (size_t)taken - BP_FRAME_CRC;
-    bool sound = taken >= (int)BP_FRAME_RAW(0) &&
-                 bp_crc32(0, decoder.rx, checked) == bp_get_u32(decoder.rx + checked);
-    *frame = decoder.rx;
-    return taken == 0 || sound ? taken : -1;
+    int taken = bp_frame_take(&receiver, 0);
+    *frame = receiver.frame;
+    return taken == 0 || bp_frame_is_sound(receiver.frame, taken) ? taken : -1;
 }

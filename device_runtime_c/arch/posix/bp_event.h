@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event that the host asks for by a text, and what it is told of it: SPEC.md 5.3. */
+/* An event that the host selects by a text, and the reply about it. SPEC.md 5.3. */
 
 #ifndef BOARDPROF_BP_EVENT_H
 #define BOARDPROF_BP_EVENT_H
@@ -14,7 +14,7 @@ enum { BP_EVENT_SLOTS = 10, BP_EVENT_TEXT = 200, BP_EVENT_REASON = 240 };
 
 typedef struct {
     char text[BP_EVENT_TEXT];
-    char reason[BP_EVENT_REASON]; /* why it cannot be counted, for people; empty: it can */
+    char reason[BP_EVENT_REASON]; /* why it cannot be counted, as a text; empty: it can */
     uint8_t status;               /* enum bp_counter_status */
     int error;                    /* errno of a refusal, else 0 */
     bool is_time;                 /* counts ns */
@@ -37,7 +37,7 @@ static inline uint32_t bp_event_hz(const bp_event_t *event) {
     return event->is_time ? 1000000000u : 0;
 }
 
-/* Describe slot `index`, which counts `event`; NULL: it is off. */
+/* Describe slot `index`, which counts `event`. NULL: the slot is off. */
 static inline void bp_event_counter(bp_counter_t *out, uint8_t index, const bp_event_t *event) {
     static const char names[BP_EVENT_SLOTS][6] BP_ROM = {
         "slot0", "slot1", "slot2", "slot3", "slot4", "slot5", "slot6", "slot7", "slot8", "slot9"};
@@ -52,7 +52,7 @@ static inline void bp_event_counter(bp_counter_t *out, uint8_t index, const bp_e
     }
 }
 
-/* The next argument, as a text with room for `size` bytes; what is longer is cut. */
+/* Take the next argument, a text, into `size` bytes; a longer text is cut. */
 static inline void bp_event_arg_text(bp_call_t *call, char *out, size_t size) {
     size_t length;
     const uint8_t *bytes = bp_arg_bytes(call, &length);
@@ -62,7 +62,7 @@ static inline void bp_event_arg_text(bp_call_t *call, char *out, size_t size) {
     }
 }
 
-/* An item of what NAME.select returns. */
+/* Write an item of the reply of NAME.select. */
 static inline void bp_event_ret_selected(bp_call_t *call, const bp_event_t *event) {
     bp_ret_array(call, 5);
     bp_ret_uint(call, event->status);
@@ -72,7 +72,7 @@ static inline void bp_event_ret_selected(bp_call_t *call, const bp_event_t *even
     bp_ret_text(call, event->reason);
 }
 
-/* What NAME.event returns. */
+/* Write the reply of NAME.event. */
 static inline void bp_event_ret_listed(bp_call_t *call, const char *name, const char *description,
                                        const bp_event_t *event) {
     bp_ret_array(call, 5);

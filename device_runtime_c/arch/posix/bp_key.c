@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pre-shared key: where it comes from, HMAC-SHA-256 by libcrypto, proofs and records. */
+/* The pre-shared key: loading it, HMAC-SHA-256 with libcrypto, proofs and records. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* O_CLOEXEC */
@@ -30,7 +30,7 @@ static int bp_key_refuse(const char *what, const char *why) {
 
 /// libcrypto ///
 
-/* As the manual pages HMAC(3) and EVP_sha256(3) have them, in all versions tried below. */
+/* As in the manual pages HMAC(3) and EVP_sha256(3), for all versions tried below. */
 typedef const void *bp_evp_sha256_t(void);
 typedef unsigned char *bp_hmac_t(const void *md, const void *key, int key_len,
                                  const unsigned char *data, size_t length, unsigned char *mac,
@@ -50,7 +50,7 @@ static bool bp_key_find_libcrypto(void) {
     if (sha256 == NULL || hmac == NULL) {
         return false;
     }
-    /* C has no conversion from an object's pointer to a function's; POSIX promises their size. */
+    /* C cannot convert an object pointer to a function pointer; POSIX guarantees equal sizes. */
     bp_evp_sha256_t *get;
     memcpy(&get, &sha256, sizeof get);
     memcpy(&bp_hmac, &hmac, sizeof bp_hmac);
@@ -61,7 +61,7 @@ static bool bp_key_find_libcrypto(void) {
 static void bp_key_mac(const uint8_t *key, size_t key_length, const uint8_t *data, size_t length,
                        uint8_t mac[BP_KEY_MAC]) {
     if (bp_hmac(bp_sha256, key, (int)key_length, data, length, mac, NULL) == NULL) {
-        /* Out of memory, if ever. No line may go on without its tags. */
+        /* Perhaps out of memory. No line may continue without its tags. */
         fputs("boardprof: libcrypto made no HMAC\n", stderr);
         _exit(BP_POSIX_SYSTEM);
     }
@@ -69,7 +69,7 @@ static void bp_key_mac(const uint8_t *key, size_t key_length, const uint8_t *dat
 
 /// Loading ///
 
-/* Take `length` bytes as the key, without the line's end that an editor leaves. */
+/* Take `length` bytes as the key, without the line feed that an editor adds. */
 static int bp_key_take(bp_key_t *key, const char *what, const char *bytes, size_t length) {
     if (length > 0 && bytes[length - 1] == '\n') {
         length--;
@@ -92,7 +92,7 @@ static int bp_key_take(bp_key_t *key, const char *what, const char *bytes, size_
 }
 
 static int bp_key_read(bp_key_t *key, const char *file) {
-    char bytes[BP_KEY_MAX + 3]; /* a line's end, and a byte that tells what is too long */
+    char bytes[BP_KEY_MAX + 3]; /* a line end, and one byte more to detect a key that is too long */
     struct stat status;
     size_t length = 0;
     int fd = open(file, O_RDONLY | O_CLOEXEC);
@@ -113,11 +113,11 @@ static int bp_key_read(bp_key_t *key, const char *file) {
     }
     close(fd);
     int err = bp_key_take(key, file, bytes, length);
-    explicit_bzero(bytes, sizeof bytes); /* functions of the user's will run on this stack */
+    explicit_bzero(bytes, sizeof bytes); /* the user's functions will run on this stack */
     return err;
 }
 
-/* So that neither those functions, nor what they start, nor /proc has the key. */
+/* So that the user's functions, the processes that they start, and /proc do not see the key. */
 static void bp_key_forget(char *value) {
     explicit_bzero(value, strlen(value));
     (void)unsetenv(BP_KEY_VARIABLE);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pre-shared key, and what is made of it: proofs, and records that nobody else can make.
- * protocol/SPEC.md 9. No input or output but for bp_key_load. */
+/* The pre-shared key, the proofs of having it, and the authenticated records of a line.
+ * protocol/SPEC.md 9. Only bp_key_load reads files. */
 
 #ifndef BP_KEY_H
 #define BP_KEY_H
@@ -9,9 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 0 leaves keys out, and with them all use of libcrypto: the agent then serves this machine only.
- * With 1 libcrypto is looked for when a key is given, not before, and not by the linker: the agent
- * builds and runs where there is none. */
+/* 0 leaves out keys and libcrypto: the agent then serves this machine only. With 1, libcrypto is
+ * loaded when a key is given, so the agent builds and runs without it. */
 #ifndef BP_POSIX_KEYS
 #define BP_POSIX_KEYS 1
 #endif
@@ -26,21 +25,21 @@ typedef struct {
     uint8_t bytes[BP_KEY_MAX];
 } bp_key_t;
 
-/* Read the key from `file`; NULL: from the environment variable BOARDPROF_KEY, which may be
- * missing. Either way the variable is gone then. Returns an enum bp_posix_exit, with the reason of
- * a refusal on stderr. */
+/* Read the key from `file`; NULL: from the environment variable BOARDPROF_KEY, which may be absent.
+ * The variable is removed in either case. Returns an enum bp_posix_exit; prints the reason for an
+ * error to stderr. */
 int bp_key_load(bp_key_t *key, const char *file);
 
-/* HMAC-SHA-256 over `label` (ASCII, no zero behind it) and the nonces of agent and host. */
+/* HMAC-SHA-256 over `label` (ASCII, without its final zero) and the nonces of agent and host. */
 void bp_key_derive(const bp_key_t *key, const char *label, const uint8_t nonces[2 * BP_KEY_NONCE],
                    uint8_t mac[BP_KEY_MAC]);
 
-/* Compare in a time that does not depend on where they differ. */
+/* Compare in constant time. */
 bool bp_key_equal(const uint8_t *a, const uint8_t *b, size_t length);
 
 /// Records: length (u16) | payload | tag ///
 
-#define BP_RECORD_COUNTER 8u /* in front of a record in memory: part of what the tag is over */
+#define BP_RECORD_COUNTER 8u /* before a record in memory: the tag covers it, too */
 #define BP_RECORD_HEAD 2u
 #define BP_RECORD_TAG 16u
 #define BP_RECORD_PAYLOAD 65535u
@@ -53,12 +52,12 @@ typedef struct {
 } bp_seal_t;
 
 /* Write length and tag of the record at `buffer + BP_RECORD_COUNTER`, whose payload of `length`
- * bytes, 1..65535, stands behind its head already. Uses the bytes in front of it. Returns how many
- * bytes the record has. */
+ * bytes, 1..65535, is already there. Overwrites the bytes before it. Returns the record's length.
+ */
 size_t bp_seal_close(bp_seal_t *seal, uint8_t *buffer, size_t length);
 
-/* Check the record at `buffer + BP_RECORD_COUNTER`, likewise. False: it was damaged, forged,
- * repeated or left out of its order. */
+/* Check the record at `buffer + BP_RECORD_COUNTER`. False: it was damaged, forged, repeated or
+ * reordered. */
 bool bp_seal_open(bp_seal_t *seal, uint8_t *buffer, size_t length);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where hosts connect. Whoever connects may write memory and run functions: without a key only this
- * machine may, and nobody can have the agent listen elsewhere by mistake. */
+/* Where hosts connect. Any host that connects may write memory and run functions. So without a key
+ * only this machine may connect, and the agent refuses to listen elsewhere. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* accept4 */
@@ -22,7 +22,7 @@
 
 #define BP_LISTEN_BACKLOG 16
 
-/* A host that has vanished without a word is noticed after about IDLE + PROBES * INTERVAL. */
+/* A host that vanished without closing is noticed after about IDLE + PROBES * INTERVAL. */
 #define BP_LISTEN_IDLE_S 5
 #define BP_LISTEN_INTERVAL_S 2
 #define BP_LISTEN_PROBES 3
@@ -45,7 +45,7 @@ static int bp_listen_refuse(const char *address, const char *why, int code) {
     return code;
 }
 
-/* The host's part of an address, brackets and all. */
+/* The host part of an address, brackets included. */
 static bool bp_listen_host(const char *text, bp_listen_at_t *at) {
     char bare[INET6_ADDRSTRLEN];
     size_t length = strlen(text);
@@ -123,7 +123,8 @@ int bp_listen_open(const char *address, bool keyed, int *listener) {
             BP_POSIX_USAGE);
     }
     socklen_t size = at.any.sa_family == AF_INET ? sizeof at.v4 : sizeof at.v6;
-    /* Not waiting: a host may have gone again between poll() and accept(). Connections do wait. */
+    /* Non-blocking, since a host may have gone again between poll() and accept(). Connections
+     * block. */
     int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         bind(fd, &at.any, size) != 0 || listen(fd, BP_LISTEN_BACKLOG) != 0 ||
@@ -140,13 +141,13 @@ static void bp_listen_prepare(int fd) {
     const int probes = BP_LISTEN_PROBES;
     const unsigned unheard_ms =
         1000u * (BP_LISTEN_IDLE_S + BP_LISTEN_PROBES * BP_LISTEN_INTERVAL_S);
-    /* A reply is one small segment; Nagle's algorithm would hold back the second in a row. */
+    /* A reply is one small segment; Nagle's algorithm would delay the second one in a row. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-    /* Bytes on their way that nobody acknowledges: no keepalive is sent then. */
+    /* For bytes that are sent but not acknowledged: no keepalive is sent then. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof unheard_ms);
 }
 

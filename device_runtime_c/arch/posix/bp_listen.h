@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where hosts connect: an address, and the socket that listens there. */
+/* The socket that hosts connect to. */
 
 #ifndef BP_LISTEN_H
 #define BP_LISTEN_H
 
 #include <stdbool.h>
 
-/* Listen at `address` as bp_posix_open_tcp takes it, beyond loopback only with `keyed`. Puts the
- * socket into `listener` and prints where it listens to stdout. Returns an enum bp_posix_exit, with
- * the reason of a refusal on stderr. */
+/* Listen at `address`, in the form of bp_posix_open_tcp; if not `keyed`, only on loopback. Stores
+ * the socket at `listener` and prints its address to stdout. Returns an enum bp_posix_exit; prints
+ * the reason for an error to stderr. */
 int bp_listen_open(const char *address, bool keyed, int *listener);
 
-/* Accept the next host, if one has come. Returns its connection, which tells after a while when the
- * host has vanished, or -1 with errno. Does not wait. */
+/* Accept the next host without waiting. Returns its connection, with keep-alive so that a vanished
+ * host is noticed, or -1 with errno. */
 int bp_listen_accept(int listener);
 
 #endif

@@ -48,11 +48,11 @@ static const bp_papi_symbol_t bp_papi_symbols[] = {
 static bp_papi_api_t bp_papi_functions;
 static bool bp_papi_kernel;
 static bool bp_papi_tried;
-static char bp_papi_reason[BP_EVENT_REASON]; /* empty: it is there */
+static char bp_papi_reason[BP_EVENT_REASON]; /* empty: the library is loaded */
 
 /// Loading ///
 
-/* Debian's library has its minor version in its name, others have the major one alone. */
+/* The name of Debian's library has the minor version; others have only the major one. */
 static void *bp_papi_open(void) {
     char name[32];
     for (int major = 7; major >= 5; major--) {
@@ -77,14 +77,14 @@ static const char *bp_papi_bind(void *library) {
         if (symbol == NULL) {
             return bp_papi_symbols[i].name;
         }
-        /* ISO C has no cast from an object's pointer to a function's; POSIX says it is one. */
+        /* ISO C cannot cast an object pointer to a function pointer; POSIX allows it. */
         memcpy((char *)&bp_papi_functions + bp_papi_symbols[i].offset, &symbol, sizeof symbol);
     }
     return NULL;
 }
 
-/* PAPI wants to be told the version that its caller was built for; it was built for any. Returns
- * the last error. */
+/* PAPI requires the version that its caller was built for. This caller works with any, so try them.
+ * Returns the last error. */
 static int bp_papi_init_version(void) {
     int result = BP_PAPI_ENOSUPP;
     for (int major = 7; major >= 5; major--) {
@@ -99,14 +99,14 @@ static int bp_papi_init_version(void) {
     return result;
 }
 
-/// What is set once ///
+/// Settings made once ///
 
 static unsigned long bp_papi_thread(void) {
     return (unsigned long)pthread_self();
 }
 
-/* PAPI counts user mode alone unless told otherwise. Whether the kernel lets this process count its
- * own side, too, only trying tells. */
+/* By default PAPI counts only user mode. Only a try shows whether the kernel lets this process
+ * count in the kernel, too. */
 static bool bp_papi_may_count_kernel(void) {
     bp_perf_event_t event;
     (void)bp_perf_event_parse(&event, "page-faults");
@@ -128,7 +128,7 @@ static void bp_papi_set_domain(void) {
 }
 
 static void bp_papi_load(void) {
-    /* For the component of software-defined events, which looks for libsde in the program. */
+    /* The component for software-defined events looks for libsde in the program. */
     (void)dlopen("libsde.so.1", RTLD_NOW | RTLD_GLOBAL);
     void *library = bp_papi_open();
     if (library == NULL) {

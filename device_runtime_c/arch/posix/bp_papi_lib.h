@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libpapi, loaded when it is first asked for: the agent builds and runs without it. What stands
- * here of its interface is the same in PAPI 5 to 7. */
+/* libpapi, loaded at its first use: the agent builds and runs without it. The part of its interface
+ * that is declared here is the same in PAPI 5 to 7. */
 
 #ifndef BOARDPROF_BP_PAPI_LIB_H
 #define BOARDPROF_BP_PAPI_LIB_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* PAPI's own numbers. */
+/* PAPI's numbers. */
 enum {
     BP_PAPI_OK = 0,
     BP_PAPI_ESYS = -3,
@@ -31,7 +31,7 @@ enum {
 };
 #define BP_PAPI_PRESET INT32_MIN
 
-/* The beginning of PAPI_event_info_t; the rest is room enough for any version's. */
+/* The first fields of PAPI_event_info_t, and enough room for the others in any version. */
 typedef struct {
     unsigned code;
     char symbol[1024];
@@ -42,7 +42,7 @@ typedef struct {
     char rest[65536];
 } bp_papi_event_info_t;
 
-/* The beginning of PAPI_component_info_t, which is PAPI's own. */
+/* The first fields of PAPI_component_info_t, which PAPI allocates. */
 typedef struct {
     char name[128];
     char short_name[64];
@@ -51,10 +51,10 @@ typedef struct {
     char support_version[64];
     char kernel_version[64];
     char disabled_reason[1024];
-    int disabled; /* 0, or why: one of PAPI's error numbers */
+    int disabled; /* 0, or the reason: one of PAPI's error numbers */
 } bp_papi_component_t;
 
-/* PAPI's functions, by their names without PAPI_. */
+/* PAPI's functions, named without PAPI_. */
 typedef struct {
     int (*library_init)(int version);
     int (*thread_init)(unsigned long (*id)(void));
@@ -79,10 +79,10 @@ typedef struct {
     const bp_papi_component_t *(*get_component_info)(int component);
 } bp_papi_api_t;
 
-/* Load and initialise it; the first time only. NULL: `reason` says why there is none. */
+/* Load and initialise libpapi at the first call. Returns NULL with a `reason` if that fails. */
 const bp_papi_api_t *bp_papi(const char **reason);
 
-/* Whether what happens in the kernel counts, too; else PAPI's own domain, user mode. */
+/* Whether to count in the kernel, too; otherwise only in user mode, PAPI's default domain. */
 bool bp_papi_counts_kernel(void);
 
 #endif

@@ -39,7 +39,7 @@ static void bp_papi_list_component(const bp_papi_api_t *papi, int component) {
         bp_papi_list_add(code, -1);
         error = papi->enum_cmp_event(&code, BP_PAPI_ENUM_EVENTS, component);
     }
-    /* Behind that: some components are set up when they are first asked, and disabled till then. */
+    /* After that call: some components are initialised only then, and are disabled until then. */
     const bp_papi_component_t *info = papi->get_component_info(component);
     if (info != NULL && info->disabled != 0) {
         bp_papi_list_add(0, component);

@@ -6,9 +6,9 @@
 
 #include "bp_papi_sets.h"
 
-/* Event `index`, 0.., described and probed. An entry whose name is empty stands for events that
- * there are not: a component that is disabled, or the library itself. Asks PAPI at index 0, and
- * keeps its list. Returns whether there is one. `description` has BP_EVENT_TEXT bytes. */
+/* Describe and probe event `index`, 0... Its name is empty if it stands for missing events: those
+ * of a disabled component or of the whole library. The list is read from PAPI at index 0 and kept.
+ * Returns whether there is such an event. `description` has BP_EVENT_TEXT bytes. */
 bool bp_papi_list_at(bp_event_t *out, char *description, uint32_t index);
 
 #endif

@@ -12,9 +12,9 @@
 #include "boardprof/bp_wire.h"
 #include "bp_perf_event.h"
 
-/// Why not ///
+/// Why an event cannot be counted ///
 
-/* PAPI calls it no event, no permission, or a failed system call, by turns. */
+/* PAPI reports a lack of permission as no event, no permission, or a failed system call. */
 static void bp_papi_add_hint(bp_event_t *event) {
     int level = bp_perf_paranoid();
     size_t length = strlen(event->reason);
@@ -65,18 +65,18 @@ static bool bp_papi_is_one_of(const char *text, const char *const *words) {
     return *words != NULL;
 }
 
-/* PAPI takes them without `perf::`, too, and with small letters. */
+/* PAPI also accepts these names without `perf::`, and in lower case. */
 static bool bp_papi_is_the_kernels(const char *text) {
     return strncmp(text, "perf::", 6) == 0 || strstr(text, "::") == NULL;
 }
 
-/* In PAPI's own domain, user mode, these are 0 for ever. */
+/* In PAPI's default domain, user mode, these always read 0. */
 static bool bp_papi_in_kernel(const char *text) {
     static const char *const words[] = {"_SWITCHES", "-SWITCHES", "MIGRATIONS", "perf::CS", NULL};
     return bp_papi_is_the_kernels(text) && bp_papi_is_one_of(text, words);
 }
 
-/* PAPI gives the kernel's clocks no unit. */
+/* PAPI reports no unit for the kernel's clocks. */
 static bool bp_papi_is_time(const bp_papi_api_t *papi, const char *text, int code) {
     static const char *const words[] = {"TASK_CLOCK", "TASK-CLOCK", "CPU_CLOCK", "CPU-CLOCK", NULL};
     static bp_papi_event_info_t info;
@@ -85,7 +85,7 @@ static bool bp_papi_is_time(const bp_papi_api_t *papi, const char *text, int cod
            (papi->get_event_info(code, &info) == BP_PAPI_OK && strcmp(info.units, "ns") == 0);
 }
 
-/* The code and the component of an event. Returns whether it may be added. */
+/* Find the code and the component of an event. Returns whether it may be added. */
 static bool bp_papi_resolve(const bp_papi_api_t *papi, bp_event_t *event, int *code,
                             int *component) {
     int error = papi->event_name_to_code(event->text, code);
@@ -109,7 +109,7 @@ static bool bp_papi_resolve(const bp_papi_api_t *papi, bp_event_t *event, int *c
 
 /// Sets ///
 
-/* A set that counts what threads do that are begun later, if it can: virtual machines without
+/* Begin a set that also counts threads started later, if possible. Virtual machines without
  * hardware counters refuse that. */
 static int bp_papi_begin(const bp_papi_api_t *papi, bp_papi_set_t *out, int component) {
     struct {
@@ -140,7 +140,7 @@ static bp_papi_set_t *bp_papi_set_of(bp_papi_sets_t *sets, int component) {
     return NULL;
 }
 
-/* Into the set of its component, which may have to begin. */
+/* Add an event to the set of its component; begin that set if necessary. */
 static void bp_papi_add(const bp_papi_api_t *papi, bp_papi_sets_t *sets, bp_event_t *event,
                         uint8_t slot) {
     int code = 0;
@@ -175,7 +175,7 @@ static void bp_papi_no_library(bp_event_t *event, const char *reason) {
     bp_event_refuse(event, BP_COUNTER_REFUSED, ELIBACC, reason);
 }
 
-/* A software-defined event that no library has registered can be added and started, and reads -1.
+/* A software-defined event that no library has registered can be added and started, but reads -1.
  */
 static void bp_papi_drop_unknown(const bp_papi_api_t *papi, bp_papi_set_t *set,
                                  bp_event_t *events) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PAPI's events that are selected, in event sets that count for as long as the selection lasts: one
- * for each component, since PAPI mixes none. */
+/* The selected PAPI events, in event sets that count until the next selection. There is one set for
+ * each component, since PAPI does not mix components in a set. */
 
 #ifndef BOARDPROF_BP_PAPI_SETS_H
 #define BOARDPROF_BP_PAPI_SETS_H
@@ -10,7 +10,7 @@
 
 enum { BP_PAPI_SLOTS = BP_EVENT_SLOTS, BP_PAPI_OFF = 255 };
 
-/* An event set that counts, and the slots of its events in PAPI's order, or BP_PAPI_OFF. */
+/* A running event set, and the slots of its events in PAPI's order, or BP_PAPI_OFF. */
 typedef struct {
     int set;
     int component;
@@ -23,13 +23,13 @@ typedef struct {
     uint8_t sets;
 } bp_papi_sets_t;
 
-/* Add `count` events, one a slot, each by its `text`, and let them count. What cannot be counted
- * says so itself. */
+/* Add `count` events, one for each slot, by their `text`, and start them. An event that cannot be
+ * counted has a status that says so. */
 void bp_papi_sets_open(bp_papi_sets_t *out, bp_event_t *events, uint8_t count);
 
 void bp_papi_sets_close(bp_papi_sets_t *sets);
 
-/* Find out whether an event can be counted, by adding it to a set of its own. */
+/* Find out whether an event can be counted, by adding it to an event set for itself. */
 void bp_papi_probe(bp_event_t *event);
 
 #endif

@@ -25,7 +25,7 @@ static bool bp_perf_modifiers(bp_perf_event_t *out, const char *letters) {
     return letters[strspn(letters, "uk")] == 0;
 }
 
-/* `r1a8`: the code of an event as the CPU's manual has it, in hexadecimal. */
+/* `r1a8`: the code of an event in the CPU's manual, in hexadecimal. */
 static bool bp_perf_raw(bp_perf_code_t *out, const char *name) {
     char *end;
     size_t digits = strspn(name + 1, "0123456789abcdefABCDEF");
@@ -36,7 +36,7 @@ static bool bp_perf_raw(bp_perf_code_t *out, const char *name) {
     return true;
 }
 
-/* NULL, or what is wrong. `text` is cut into its parts. */
+/* Parse `text`, which is cut into its parts. Returns NULL, or what is wrong. */
 static const char *bp_perf_understand(bp_perf_event_t *out, char *text) {
     char *slash = strchr(text, '/');
     char *last = strrchr(text, '/');
@@ -163,7 +163,8 @@ static void bp_perf_explain(bp_perf_event_t *event, int error) {
     }
 }
 
-/* What a user may still count where perf_event_paranoid is above 1; perf marks it the same way. */
+/* With perf_event_paranoid above 1, a user may still count user mode. perf marks this the same way.
+ */
 static int bp_perf_open_user(bp_perf_event_t *event, int leader, int error) {
     if (event->code.in_kernel || !event->user) {
         errno = error;

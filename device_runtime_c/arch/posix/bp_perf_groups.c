@@ -12,8 +12,8 @@
 
 #include "boardprof/bp_wire.h"
 
-/* For how long a group is given the chance to run at all: the kernel lets groups take turns once a
- * tick, at most 10 ms. */
+/* How long to give a group the chance to run. The kernel switches groups once a tick, at most 10
+ * ms. */
 #define BP_PERF_TURN_NS 25000000
 
 static int bp_perf_leader(const bp_perf_groups_t *groups, uint8_t group) {
@@ -24,8 +24,8 @@ static void bp_perf_begin_group(bp_perf_groups_t *groups, uint8_t slot) {
     groups->group[groups->groups++] = (bp_perf_group_t){.count = 1, .slot = {slot}};
 }
 
-/* Into the last group; into a new one where the CPU has no counters for so many, or the PMU does
- * not mix with the others. */
+/* Add an event to the last group. Begin a new group if the CPU has too few counters, or if the PMU
+ * cannot be mixed with the others. */
 static void bp_perf_add(bp_perf_groups_t *groups, bp_perf_event_t *event, uint8_t slot) {
     bp_perf_event_t alone = *event;
     bp_perf_group_t *last = groups->groups == 0 ? NULL : &groups->group[groups->groups - 1];
@@ -55,8 +55,8 @@ static uint64_t bp_perf_now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A group may have been taken and still never run: a counter belongs to the kernel's watchdog, say,
- * so that there are fewer than the kernel reckoned with. */
+/* The kernel may accept a group that then never runs: there may be fewer counters than it assumes,
+ * for example because its watchdog uses one. */
 static bool bp_perf_runs(const bp_perf_groups_t *groups, uint8_t group) {
     bp_perf_read_t now = {0};
     uint64_t begin = bp_perf_now_ns();
@@ -79,7 +79,7 @@ static void bp_perf_enable(const bp_perf_groups_t *groups, uint8_t group) {
     (void)ioctl(bp_perf_leader(groups, group), PERF_EVENT_IOC_ENABLE, PERF_IOC_FLAG_GROUP);
 }
 
-/* Each event of a group that never runs as a group of its own: they take turns. */
+/* Split a group that never runs into groups of one event each, which take turns. */
 static void bp_perf_part(bp_perf_groups_t *groups, uint8_t group, bp_perf_event_t *events) {
     bp_perf_group_t whole = groups->group[group];
     groups->group[group].count = 1;
@@ -99,7 +99,7 @@ static void bp_perf_part(bp_perf_groups_t *groups, uint8_t group, bp_perf_event_
     }
 }
 
-/* An event that is alone and never runs has no counter left. */
+/* Drop an event that never runs even alone: no counter is left for it. */
 static void bp_perf_drop(bp_perf_groups_t *groups, uint8_t group, bp_perf_event_t *events) {
     uint8_t slot = groups->group[group].slot[0];
     bp_perf_close(groups, slot);

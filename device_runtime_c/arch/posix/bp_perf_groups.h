@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events that are open, in as few groups as the kernel takes: a group is read by one system call
- * and counts as a whole or not at all. */
+/* Open events, in as few groups as the kernel allows. A group is read by one system call, and its
+ * events are always counted at the same times. */
 
 #ifndef BOARDPROF_BP_PERF_GROUPS_H
 #define BOARDPROF_BP_PERF_GROUPS_H
@@ -21,16 +21,16 @@ typedef struct {
     uint8_t groups;
 } bp_perf_groups_t;
 
-/* What the kernel says of a group: perf_event_open(2), PERF_FORMAT_GROUP. */
+/* What read(2) returns for a group: perf_event_open(2), PERF_FORMAT_GROUP. */
 typedef struct {
     uint64_t count;
     uint64_t enabled; /* ns */
-    uint64_t running; /* ns; less than `enabled` where groups took turns */
+    uint64_t running; /* ns; less than `enabled` if the kernel multiplexed groups */
     uint64_t value[BP_PERF_SLOTS];
 } bp_perf_read_t;
 
-/* Open `count` events, one a slot, for the calling thread and let them count. What cannot be
- * counted says so itself and leaves its slot off. */
+/* Open `count` events, one for each slot, for the calling thread and start them. The slot of an
+ * event that cannot be counted stays off; its status says so. */
 void bp_perf_groups_open(bp_perf_groups_t *out, bp_perf_event_t *events, uint8_t count);
 
 void bp_perf_groups_close(bp_perf_groups_t *groups);

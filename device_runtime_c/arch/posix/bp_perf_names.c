@@ -90,7 +90,7 @@ static bool bp_cache_find(bp_perf_code_t *out, const char *name) {
     return false;
 }
 
-/// Both ///
+/// All generic events ///
 
 bool bp_perf_name_find(bp_perf_code_t *out, const char *name) {
     for (unsigned i = 0; i < BP_PERF_NAMES; i++) {

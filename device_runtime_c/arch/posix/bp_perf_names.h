@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's generic events by the names that perf gives them: hardware, software, cache. */
+/* The kernel's generic events (hardware, software, cache) by the names that perf uses. */
 
 #ifndef BOARDPROF_BP_PERF_NAMES_H
 #define BOARDPROF_BP_PERF_NAMES_H
@@ -8,14 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What perf_event_open(2) takes, and what has to be known of it beside that. */
+/* The arguments for perf_event_open(2), and what a user must know about the event. */
 typedef struct {
     uint32_t type; /* PERF_TYPE_*, or the number of a PMU of sysfs */
     uint64_t config;
     uint64_t config1;
     uint64_t config2;
     bool is_time;   /* counts ns */
-    bool in_kernel; /* happens in the kernel alone: counted in user mode it is always 0 */
+    bool in_kernel; /* happens only in the kernel: in user mode its count is always 0 */
 } bp_perf_code_t;
 
 /* Find a generic event. */

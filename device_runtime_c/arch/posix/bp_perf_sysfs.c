@@ -13,7 +13,7 @@
 
 enum { BP_SYSFS_TEXT = 256, BP_SYSFS_PATH = 384 };
 
-/* The first line of a file of sysfs; whatever has a slash in it besides names no file. */
+/* Read the first line of a file in sysfs. Refuses names that contain another slash. */
 static bool bp_sysfs_line(char *out, const char *pmu, const char *folder, const char *file) {
     char path[BP_SYSFS_PATH];
     int length = snprintf(path, sizeof path, BP_SYSFS "/%s/%s%s", pmu, folder, file);
@@ -32,10 +32,10 @@ static bool bp_sysfs_line(char *out, const char *pmu, const char *folder, const 
     return read;
 }
 
-/// Terms: `TERM=VALUE`, where the PMU's format says which bits of which word that is ///
+/// Terms: `TERM=VALUE`; the format of the PMU says which bits of which word are set ///
 
-/* Put the lowest bits of `value` where `bits` says: `0-7,21`, as a format has it behind the colon.
- * Returns whether the value has no bit more. */
+/* Put the lowest bits of `value` at the positions in `bits`: `0-7,21`, as after the colon of a
+ * format. Returns whether all bits of the value had a place. */
 static bool bp_sysfs_scatter(uint64_t *word, const char *bits, uint64_t value) {
     while (*bits != 0) {
         char *end;
@@ -66,7 +66,7 @@ static uint64_t *bp_sysfs_word(bp_perf_code_t *code, const char *name, size_t le
     return NULL;
 }
 
-/* One term with a value. */
+/* Parse one term with a value. */
 static const char *bp_sysfs_term(bp_perf_code_t *out, const char *pmu, const char *term,
                                  const char *text) {
     char format[BP_SYSFS_TEXT];
@@ -92,7 +92,7 @@ static const char *bp_sysfs_term(bp_perf_code_t *out, const char *pmu, const cha
                                                               : "a term's value is too large";
 }
 
-/* `named`: whether a term without a value may be the name of an event. */
+/* Parse terms. `named`: a term without a value may be the name of an event. */
 static const char *bp_sysfs_terms(bp_perf_code_t *out, const char *pmu, const char *terms,
                                   bool named) {
     char copy[BP_SYSFS_TEXT];
@@ -132,7 +132,7 @@ const char *bp_perf_sysfs_find(bp_perf_code_t *out, const char *pmu, const char 
                        : bp_sysfs_terms(out, pmu, terms, true);
 }
 
-/// All of them ///
+/// All named events ///
 
 typedef struct {
     char **names; /* each `PMU/NAME/`, from malloc */
@@ -150,7 +150,7 @@ static void bp_sysfs_forget(bp_sysfs_list_t *list) {
     *list = (bp_sysfs_list_t){0};
 }
 
-/* An agent may be a library: what it holds must not outlive its being unloaded. */
+/* An agent may be a library that is unloaded: it must free what it holds. */
 __attribute__((destructor)) static void bp_sysfs_end(void) {
     bp_sysfs_forget(&bp_sysfs_events);
 }
@@ -170,7 +170,7 @@ static void bp_sysfs_add(bp_sysfs_list_t *list, const char *pmu, const char *eve
     }
 }
 
-/* Not those that only say how to read an event: NAME.unit, NAME.scale, NAME.snapshot. */
+/* Exclude files that only describe how to read an event: NAME.unit, NAME.scale, NAME.snapshot. */
 static int bp_sysfs_is_event(const struct dirent *entry) {
     return strchr(entry->d_name, '.') == NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The board's duties (bp_port.h) for programs of a POSIX system: TCP, pseudo-terminal, socket. */
+/* The port (bp_port.h) for programs of a POSIX system: TCP, pseudo-terminal, socket. */
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* cfmakeraw, getrandom, CLOCK_MONOTONIC_RAW */
@@ -29,24 +29,25 @@
 
 #define BP_POSIX_NONE (-1)
 
-/* A host that takes no byte for so long has hung; what it missed is dropped. */
+/* A host that accepts no byte for this long hangs; what it missed is dropped. */
 #define BP_POSIX_STALL_MS 1000
 
 static struct {
-    int door; /* where the next host comes from; BP_POSIX_NONE: there is no next one */
+    int door; /* where the next host comes from; BP_POSIX_NONE: no other host can come */
     int fd;   /* the host; BP_POSIX_NONE: none now */
     bool is_tty;
-    bool drained; /* the last read left nothing behind */
+    bool drained; /* the last read took everything */
     size_t head;  /* bp_posix_in[head..tail) has arrived and is not yet taken */
     size_t tail;
 } bp_posix = {.door = BP_POSIX_NONE, .fd = BP_POSIX_NONE};
 
-/* One system call takes what the agent asks for in small pieces. */
+/* One system call reads what the agent takes in small pieces. */
 static uint8_t bp_posix_in[65536];
 
 /// Opening the line ///
 
-/* A host begins, with what it has sent already: nothing of the one before may reach it. */
+/* Begin with a new host and what it has already sent. Nothing from the previous host may reach it.
+ */
 static void bp_posix_begin(int fd, size_t length) {
     bp_posix.fd = fd;
     bp_posix.is_tty = false;
@@ -83,7 +84,7 @@ int bp_posix_open_pty(void) {
     struct termios mode;
     int fd = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
     const char *name = fd >= 0 && grantpt(fd) == 0 && unlockpt(fd) == 0 ? ptsname(fd) : NULL;
-    /* Kept open for good: without any opener, reads would fail after the first host has gone. */
+    /* Kept open for good: if nobody had it open, reads would fail after the first host has gone. */
     int other = name != NULL ? open(name, O_RDWR | O_NOCTTY | O_CLOEXEC) : -1;
     if (other < 0 || tcgetattr(other, &mode) != 0) {
         return bp_posix_refuse("a pseudo-terminal");
@@ -115,7 +116,7 @@ static void bp_posix_hang_up(void) {
     bp_ring_end();
 #endif
     if (bp_posix.door != BP_POSIX_NONE) {
-        shutdown(bp_posix.fd, SHUT_RDWR); /* the doorman has the descriptor as well */
+        shutdown(bp_posix.fd, SHUT_RDWR); /* the doorman also has the descriptor */
         close(bp_posix.fd);
     }
     bp_posix.fd = BP_POSIX_NONE;
@@ -124,13 +125,13 @@ static void bp_posix_hang_up(void) {
 static bool bp_posix_ready(int fd, short events, int timeout_ms) {
     struct pollfd entry = {.fd = fd, .events = events};
     int ready;
-    do { /* a signal is no time-out; that it may prolong the wait does no harm */
+    do { /* a signal is not a timeout; it may prolong the wait, which does no harm */
         ready = poll(&entry, 1, timeout_ms);
     } while (ready < 0 && errno == EINTR);
     return ready > 0;
 }
 
-/* Wait for a host, or with `wait` false see whether one has come. */
+/* Wait for a host. If `wait` is false, only check whether one has come. */
 static void bp_posix_accept(bool wait) {
     size_t length;
     int fd = bp_posix.door != BP_POSIX_NONE
@@ -161,13 +162,13 @@ void bp_port_idle(void) {
 
 #else
 
-/* Fill the empty buffer, or find that the host has gone. */
+/* Fill the empty buffer, or notice that the host has gone. */
 static void bp_posix_fill(bool wait) {
     if (bp_posix.fd == BP_POSIX_NONE) {
         bp_posix_accept(wait);
         return;
     }
-    if (wait && bp_posix.is_tty) { /* its descriptor never waits, and is empty most likely */
+    if (wait && bp_posix.is_tty) { /* its descriptor is non-blocking, and probably empty */
         (void)bp_posix_ready(bp_posix.fd, POLLIN, -1);
     }
     ssize_t got = bp_posix.is_tty
@@ -178,7 +179,7 @@ static void bp_posix_fill(bool wait) {
         bp_posix.tail = (size_t)got;
         bp_posix.drained = (size_t)got < sizeof bp_posix_in;
     } else if (got < 0 && errno == EAGAIN) {
-        /* A descriptor that never waits; a blocking socket does not come here with `wait`. */
+        /* A non-blocking descriptor. A blocking socket never gets here with `wait`. */
         if (wait) {
             (void)bp_posix_ready(bp_posix.fd, POLLIN, -1);
         }
@@ -189,8 +190,8 @@ static void bp_posix_fill(bool wait) {
 
 size_t bp_port_read(uint8_t *buffer, size_t capacity) {
     if (bp_posix.head == bp_posix.tail) {
-        /* The last read took all there was: the next one would most likely come back empty.
-         * Skipping it once saves a system call in every round trip. */
+        /* The last read took everything, so the next one would probably return nothing. Skipping it
+         * once saves a system call in every round trip. */
         if (bp_posix.drained) {
             bp_posix.drained = false;
             return 0;
@@ -232,7 +233,7 @@ void bp_port_write(const uint8_t *buffer, size_t length) {
 
 /// Clocks and resets ///
 
-/* Raw: no time server may bend it within a measured window (clock_gettime(2)). */
+/* Raw: no time server can adjust it within a measured window (clock_gettime(2)). */
 static const char bp_clock_source[] BP_ROM = "CLOCK_MONOTONIC_RAW";
 
 const bp_port_clock_t bp_port_clock BP_ROM = {
@@ -257,7 +258,7 @@ void bp_port_init(void) {
 
 #if BP_CFG_ARENA_MARGIN
 
-/* Where it cannot be done, the margin alone is there. */
+/* If this fails, only the margin remains. */
 void bp_port_fence(uint8_t *begin, size_t length) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = ((uintptr_t)begin + page - 1) / page * page;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A byte stream over a file descriptor, for boards that are programs of a POSIX system.
  *
- * bp_posix.c defines all of bp_port.h; such a board's port.c only says where the host comes from:
- * it calls one of the first three functions below before bp_init. One line a process, one thread.
- */
+ * bp_posix.c defines everything in bp_port.h. The board's port.c only chooses the line: it calls
+ * one of the first three functions below before bp_init. A process has one line and one thread. */
 
 #ifndef BP_POSIX_H
 #define BP_POSIX_H
@@ -15,26 +14,26 @@
 enum bp_posix_exit {
     BP_POSIX_OK = 0,
     BP_POSIX_USAGE = 2,  /* the address is wrong or needs a key; the reason is on stderr */
-    BP_POSIX_SYSTEM = 3, /* the system said no, or the key cannot be used; likewise */
+    BP_POSIX_SYSTEM = 3, /* a system call failed, or the key cannot be used; likewise */
 };
 
-/* Listen at `address`, "HOST:PORT": HOST is localhost, an IPv4 address or an [IPv6 address], PORT 0
- * takes any free one. Prints `listening on HOST:PORT` to stdout. Several hosts may connect; one at
- * a time has the board (bp_doorman.h). `key_file` holds the key that they must have; NULL: that of
- * the environment variable BOARDPROF_KEY. Without a key only loopback is allowed. */
+/* Listen at `address`, "HOST:PORT". HOST is localhost, an IPv4 address or an [IPv6 address]; PORT 0
+ * is any free port. Prints `listening on HOST:PORT` to stdout. Several hosts may connect; one at a
+ * time has the board (bp_doorman.h). `key_file` holds the key that they need; NULL: the environment
+ * variable BOARDPROF_KEY does. Without a key only loopback is allowed. */
 int bp_posix_open_tcp(const char *address, const char *key_file);
 
 /* Open a pseudo-terminal in raw mode. Prints `listening on /dev/pts/N` to stdout. Hosts may open
- * and close it as they like. */
+ * and close it any number of times. */
 int bp_posix_open_pty(void);
 
-/* Use a connected socket. It stays the caller's, who closes it. */
+/* Use a connected socket. The caller closes it. */
 void bp_posix_use_socket(int fd);
 
-/* False once the host of bp_posix_use_socket has gone. The others wait for the next host. */
+/* False after the host of bp_posix_use_socket has gone. Other lines wait for the next host. */
 bool bp_posix_is_open(void);
 
-/* Bytes that a receive ring has dropped (bp_ring.h), for tests; 0 where there is no ring. */
+/* Bytes that the receive ring has dropped (bp_ring.h), for tests; 0 without a ring. */
 uint32_t bp_posix_ring_dropped(void);
 
 #endif

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function that wants to end the process ends its call.
+/* A function that calls exit() or the like ends its call, not the process.
  *
- * With `-Wl,--wrap=exit` and so on in the board's ldflags the functions' own calls come here. What
- * is called within libc does not: exit has run atexit handlers by then, from which there is no
- * sound way back. */
+ * `-Wl,--wrap=exit` and so on in the board's ldflags redirect the functions' calls here, but not
+ * calls within libc: exit has run atexit handlers by then, and cannot be undone. */
 
 #include "bp_posix_guard.h"
 
-#define BP_WRAP(name)                                           \
-    _Noreturn void __real_##name(int status)                    \
-        __attribute__((weak)); /* there only with the option */ \
-    _Noreturn void __wrap_##name(int status);                   \
-    _Noreturn void __wrap_##name(int status) {                  \
-        bp_posix_exit_guarded(__builtin_return_address(0));     \
-        __real_##name(status);                                  \
+#define BP_WRAP(name)                                             \
+    _Noreturn void __real_##name(int status)                      \
+        __attribute__((weak)); /* defined only with the option */ \
+    _Noreturn void __wrap_##name(int status);                     \
+    _Noreturn void __wrap_##name(int status) {                    \
+        bp_posix_exit_guarded(__builtin_return_address(0));       \
+        __real_##name(status);                                    \
     }
 
 BP_WRAP(exit)

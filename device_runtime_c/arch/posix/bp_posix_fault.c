@@ -14,15 +14,15 @@
 #if BP_CFG_GUARD
 
 enum {
-    BP_NEAR_THE_END = 1 << 20, /* of the stack: there its pointer is in an overflow, or below */
-    BP_LARGEST_FRAME = 1 << 26 /* that is known for one beyond the stack */
+    BP_NEAR_THE_END = 1 << 20, /* of the stack: where sp is in an overflow, or below */
+    BP_LARGEST_FRAME = 1 << 26 /* that counts as a stack overflow when it is beyond the stack */
 };
 
 static uint8_t bp_memory_cause(const siginfo_t *info, const void *context, uintptr_t end) {
     uintptr_t sp = bp_posix_context_sp(context);
     uintptr_t address = (uintptr_t)info->si_addr;
     long page = sysconf(_SC_PAGESIZE);
-    /* The stack's end, and as far below it as a frame may reach that is larger than the guard. */
+    /* The stack's end, and the range below it that a frame larger than the guard may reach. */
     bool below = address < end + (uintptr_t)page && address + BP_LARGEST_FRAME >= end;
     return below && sp < end + BP_NEAR_THE_END ? BP_FAULT_STACK_OVERFLOW : BP_FAULT_BAD_ADDRESS;
 }

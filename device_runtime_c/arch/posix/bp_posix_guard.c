@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The libc's check of longjmp takes a jump from one stack to another for a mistake. */
+/* libc's check of longjmp would reject a jump from one stack to another. */
 #undef _FORTIFY_SOURCE
 
 #ifndef _GNU_SOURCE
@@ -34,17 +34,17 @@
 
 enum {
     BP_SIGNALS = 7,
-    BP_HANDLER_STACK = 65536, /* the unwinder's frames, and the widest vector registers twice */
+    BP_HANDLER_STACK = 65536, /* the unwinder's frames, and twice the widest vector registers */
 };
 
 static struct {
     bp_posix_image_t image;
-    pthread_t thread; /* whose the timer is */
-    pid_t process;    /* its own: a child that a function forks has a copy of all this */
+    pthread_t thread; /* the owner of the timer */
+    pid_t process;    /* the owner of this state: a child that a function forks has a copy of it */
     timer_t timer;
-    uintptr_t stack_end; /* the lowest address of what functions run on */
+    uintptr_t stack_end; /* the lowest address of the stack that functions run on */
     bool has_timer;
-    bool is_ready;     /* all above is valid */
+    bool is_ready;     /* everything above is valid */
     bool is_child;     /* a guarded function has forked this process */
     bool is_installed; /* our handlers are in the chain of all signals below */
     struct sigaction before[BP_SIGNALS];
@@ -60,7 +60,7 @@ static struct {
 
 static _Alignas(16) uint8_t bp_handler_stack[BP_HANDLER_STACK];
 
-/* The last is the timer's. It has a realtime signal, which means nothing to anyone else. */
+/* The last signal is the timer's: a realtime signal, which nobody else uses. */
 static int bp_signal(int index) {
     static const int fixed[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
     return index < BP_SIGNALS - 1 ? fixed[index] : SIGRTMAX - 3;
@@ -85,14 +85,14 @@ _Noreturn static void bp_go_back(void) {
     siglongjmp(bp_posix_guard.way_back, 1);
 }
 
-/* The same from a handler, or from one that has interrupted another. */
+/* The same from a signal handler, which may itself have interrupted another one. */
 _Noreturn static void bp_return_from_signal(void) {
-    bp_posix_guard.is_guarded = 0; /* what was held back comes now, and is not for us */
+    bp_posix_guard.is_guarded = 0; /* signals held back arrive now, and are not for us */
     (void)pthread_sigmask(SIG_SETMASK, &bp_posix_guard.mask, NULL);
     bp_go_back();
 }
 
-/* Let the timer's signal come in so many ns; 0: never. */
+/* Let the timer's signal come in `wait_ns`; 0: never. */
 static void bp_arm(uint64_t now_ns, uint64_t wait_ns) {
     struct itimerspec wait = {.it_value = {.tv_sec = (time_t)(wait_ns / 1000000000u),
                                            .tv_nsec = (long)(wait_ns % 1000000000u)}};
@@ -105,7 +105,8 @@ static bool bp_is_timer(int number, const siginfo_t *info) {
            info->si_ptr == &bp_posix_guard;
 }
 
-/* The timer has run down. Returns whether the guarded call is to end: it may have begun since. */
+/* The timer has expired. Returns whether the guarded call must end; it may have begun only later.
+ */
 static bool bp_is_over(void) {
     uint64_t now = bp_now_ns();
     uint64_t deadline = bp_is_mine() ? bp_posix_guard.deadline_ns : 0;
@@ -116,13 +117,13 @@ static bool bp_is_over(void) {
     return deadline != 0 && now >= deadline;
 }
 
-/* By the CPU, or by the function's own raise() or abort(), and not by another process. */
+/* Whether the CPU, raise() or abort() raised the signal, and not another process. */
 static bool bp_is_own_fault(int number, const siginfo_t *info) {
     return bp_is_mine() && number != bp_signal(BP_SIGNALS - 1) &&
            (info->si_code > 0 || (info->si_code == SI_TKILL && info->si_pid == getpid()));
 }
 
-/* Do what would have been done without us. */
+/* Do what would have happened without this handler. */
 static void bp_pass_on(int number, siginfo_t *info, void *context) {
     int i = 0;
     while (bp_signal(i) != number) {
@@ -133,7 +134,7 @@ static void bp_pass_on(int number, siginfo_t *info, void *context) {
         before->sa_sigaction(number, info, context);
     } else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) {
         before->sa_handler(number);
-    } else if (info->si_code > 0 || before->sa_handler == SIG_DFL) { /* no fault can be ignored */
+    } else if (info->si_code > 0 || before->sa_handler == SIG_DFL) { /* faults cannot be ignored */
         (void)signal(number, SIG_DFL);
         (void)raise(number);
     }
@@ -141,7 +142,7 @@ static void bp_pass_on(int number, siginfo_t *info, void *context) {
 
 static void bp_on_signal(int number, siginfo_t *info, void *context) {
     if (bp_posix_guard.is_unwinding && bp_is_mine()) {
-        bp_return_from_signal(); /* the stack is in ruins: no pc */
+        bp_return_from_signal(); /* the stack is destroyed: no pc */
     }
     bool is_timer = bp_is_timer(number, info);
     if (is_timer ? !bp_is_over() : !bp_is_own_fault(number, info)) {
@@ -175,7 +176,7 @@ static void bp_install(void) {
     bp_posix_guard.is_installed = true;
 }
 
-/* Only if nobody else has come on top meanwhile, who would go on calling us. */
+/* Only if nobody has installed a handler after ours, which would keep calling ours. */
 static void bp_uninstall(void) {
     struct sigaction now;
     for (int i = 0; i < BP_SIGNALS; i++) {
@@ -202,7 +203,8 @@ static int bp_swap_handlers(struct dl_phdr_info *info, size_t size, void *instal
     return 1;
 }
 
-/* What a function forks has a copy of everything, and would be a second agent on the same line. */
+/* A child that a function forks has a copy of everything, and would be a second agent on the line.
+ */
 static void bp_on_fork(void) {
     bp_posix_guard.is_child =
         bp_posix_guard.is_guarded && pthread_equal(pthread_self(), bp_posix_guard.thread);
@@ -213,11 +215,11 @@ static void bp_thread_begin(void) {
                              .sigev_signo = bp_signal(BP_SIGNALS - 1),
                              .sigev_value.sival_ptr = &bp_posix_guard};
     event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
-    if (bp_posix_guard.process == 0) { /* once: there is no way to take it back */
+    if (bp_posix_guard.process == 0) { /* only once, since it cannot be undone */
         (void)pthread_atfork(NULL, NULL, bp_on_fork);
     }
     bp_posix_image_find(&bp_posix_guard.image);
-    memset(bp_handler_stack, 0, sizeof bp_handler_stack); /* its page faults come now */
+    memset(bp_handler_stack, 0, sizeof bp_handler_stack); /* so that its page faults come now */
     bp_posix_guard.has_timer = timer_create(CLOCK_MONOTONIC, &event, &bp_posix_guard.timer) == 0;
     bp_posix_guard.stack_end = bp_posix_stack_lowest();
     bp_posix_guard.thread = pthread_self();
@@ -242,8 +244,8 @@ static void bp_enter(void) {
         (void)sigaltstack(&ours, &bp_posix_guard.stack_before);
     }
     if (!bp_posix_guard.is_installed) {
-        /* Another board in this process may do the same now. The loader calls back under a lock
-         * that all images share, and there is no other. */
+        /* Another board in this process may be doing the same right now. The loader calls back
+         * under a lock that all images share. No other lock is shared by all of them. */
         (void)dl_iterate_phdr(bp_swap_handlers, &bp_posix_guard);
     }
 }
@@ -251,16 +253,17 @@ static void bp_enter(void) {
 static void bp_leave(void) {
     if (!bp_posix_guard.image.is_program) {
         (void)dl_iterate_phdr(bp_swap_handlers, NULL);
-        if (bp_posix_guard.is_installed) { /* for good: this image must not be unloaded */
+        if (bp_posix_guard.is_installed) { /* from now on this image must not be unloaded */
             (void)dlopen(bp_posix_guard.image.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
         }
         (void)sigaltstack(&bp_posix_guard.stack_before, NULL);
     }
 }
 
-/* To set a timer is a system call, and two a call would be dear. In a program of its own the timer
- * stays on, and is only set anew when less than half of the limit is left. So nothing interrupts a
- * call that takes less than that; one that takes more may be interrupted once, to set it again. */
+/* Setting a timer is a system call, and two for each call would be expensive. A program keeps its
+ * timer on, and sets it again only when less than half of the limit is left. So nothing interrupts
+ * a call that takes less than that. A longer call may be interrupted once, to set the timer again.
+ */
 static void bp_begin_limit(uint32_t timeout_ms) {
     if (timeout_ms != 0) {
         uint64_t now = bp_now_ns();
@@ -271,7 +274,7 @@ static void bp_begin_limit(uint32_t timeout_ms) {
             bp_arm(now, limit);
         }
     } else if (bp_posix_guard.expiry_ns != 0) {
-        bp_arm(0, 0); /* of a call before, which had one: it would come amid a measured window */
+        bp_arm(0, 0); /* of an earlier call: it would expire in a measured window */
     }
 }
 
@@ -286,7 +289,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
                    bp_fault_t *fault) {
     bp_enter();
     if (timeout_ms != 0 && !bp_posix_guard.has_timer) {
-        /* Nothing runs without the limit that was asked for. */
+        /* No function runs without the limit that was asked for. */
         bp_posix_guard.fault = (bp_fault_t){.cause = BP_FAULT_UNKNOWN};
     } else if (sigsetjmp(bp_posix_guard.way_back, 0) == 0) {
         bp_posix_guard.fault = (bp_fault_t){.cause = BP_FAULT_NONE};

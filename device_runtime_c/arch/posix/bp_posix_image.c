@@ -24,7 +24,7 @@ static bool bp_segment_has(const struct dl_phdr_info *info, const ElfW(Phdr) * s
 
 typedef struct {
     bp_posix_image_t *out;
-    int index; /* of the image that is looked at; 0 is the program */
+    int index; /* of the image being examined; 0 is the program */
 } bp_search_t;
 
 static int bp_image_visit(struct dl_phdr_info *info, size_t size, void *context) {
@@ -94,7 +94,8 @@ uintptr_t bp_posix_context_sp(const void *context) {
 #endif
 }
 
-/* Where a call through a wild pointer came from: no unwinder knows the way out of no code. */
+/* Where a call through a wild pointer came from. No unwinder can find it, since there is no code.
+ */
 static uintptr_t bp_caller_of_nothing(const void *context) {
     const ucontext_t *c = context;
 #if defined(__x86_64__) || defined(__i386__)
@@ -117,7 +118,8 @@ static bool bp_in_image(const bp_posix_image_t *image, uintptr_t address) {
     return address >= image->text && address < image->text_end;
 }
 
-/* The call that returns to `address`: its last byte, since behind it may stand another line. */
+/* The call that returns to `address`: the address of its last byte, since the next line of the
+ * source may begin at `address`. */
 static uint64_t bp_call_before(const bp_posix_image_t *image, uintptr_t address) {
     return bp_in_image(image, address) ? address - 1 - image->bias : 0;
 }
@@ -128,7 +130,7 @@ uint64_t bp_posix_pc(const bp_posix_image_t *image, const void *context, uintptr
         return pc - image->bias;
     }
     int frames = backtrace(frame, BP_POSIX_FRAMES);
-    /* The first frames are the handler's own, up to the code that the signal came to. */
+    /* Skip the first frames: those of the handler, up to the code that the signal interrupted. */
     int i = 0;
     while (i < frames && (uintptr_t)frame[i] != pc) {
         i++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a thread stood when a signal came, in the terms of the agent's own ELF file. */
+/* Addresses in a signal handler, translated to those of the agent's ELF file. */
 
 #ifndef BP_POSIX_IMAGE_H
 #define BP_POSIX_IMAGE_H
@@ -16,17 +16,16 @@ typedef struct {
     bool is_program;
 } bp_posix_image_t;
 
-/* Find it, and load what bp_posix_pc needs, which no signal handler may. Call it once. */
+/* Find the image and load what bp_posix_pc needs, since a signal handler may not. Call it once. */
 void bp_posix_image_find(bp_posix_image_t *out);
 
-/* Program counter and stack pointer of a signal handler's third argument; 0 on CPUs unknown here.
- */
+/* Program counter and stack pointer from a signal handler's third argument; 0 on other CPUs. */
 uintptr_t bp_posix_context_pc(const void *context);
 uintptr_t bp_posix_context_sp(const void *context);
 
-/* `pc` as an address of the ELF file. Outside of the image, as in a function of libc, the innermost
- * call that leads there from within the image; 0 when there is none. For signal handlers; may fault
- * itself where the stack is in ruins. */
+/* `pc` as an address of the ELF file. If it is outside of the image, in libc for example, the
+ * innermost call in the image that led there; 0 if there is none. For signal handlers. It may fault
+ * itself if the stack is destroyed. */
 uint64_t bp_posix_pc(const bp_posix_image_t *image, const void *context, uintptr_t pc);
 
 #endif

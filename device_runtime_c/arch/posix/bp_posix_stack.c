@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The libc's check of longjmp takes a jump from one stack to another for a mistake. */
+/* libc's check of longjmp would reject a jump from one stack to another. */
 #undef _FORTIFY_SOURCE
 
 #ifndef _GNU_SOURCE
@@ -22,16 +22,20 @@
 typedef struct {
     uint8_t *lowest; /* NULL: not known */
     size_t size;
-    size_t guard; /* what of it may be no memory, at its lower end */
+    size_t guard; /* bytes at its lower end that may be inaccessible */
 } bp_extent_t;
 
-/// The thread's ///
+/// The thread's own stack ///
 
-/* The guard at its lower end counts as the stack's in some C libraries, and not in others: what
- * lies as far above is left out. The first thread's stack grows on demand, from the top down, up to
- * the limit that holds now; it has no guard, but a last page that may be cut off. Painting goes
- * down word by word, far below the stack pointer: x86 Linux before 5.0 does not let that stack grow
- * for what lies more than 64 KiB + 256 bytes below it. There BP_CFG_STACK must be less. */
+/* The thread's own stack.
+ *
+ * Some C libraries count the guard at its lower end as part of the stack, others do not. So as much
+ * is left out above the reported end.
+ *
+ * The first thread's stack grows on demand, downwards, up to the current limit. It has no guard,
+ * but its last page may be incomplete. Painting goes down word by word, far below the stack
+ * pointer. x86 Linux before 5.0 does not grow the stack for an access more than 64 KiB + 256 bytes
+ * below the stack pointer. There BP_CFG_STACK must be less. */
 static bp_extent_t bp_thread_stack(void) {
     enum { PAGE = 4096 };
     bp_extent_t extent = {.lowest = NULL};
@@ -48,17 +52,17 @@ static bp_extent_t bp_thread_stack(void) {
     return extent;
 }
 
-/// One apart ///
+/// The separate stack ///
 
 enum {
-    /* Multiples of the page. They take addresses and no memory: below, as many as a large array may
-     * jump over at once. */
+    /* Multiples of the page size. They take addresses but no memory: as many below as a large array
+     * may skip at once. */
     BP_FENCE_BELOW = 1 << 26,
     BP_FENCE_ABOVE = 1 << 20
 };
 
 static struct {
-    bp_extent_t extent; /* between the fences; no address: functions run on the thread's */
+    bp_extent_t extent; /* between the fences; NULL: use the thread's stack */
     void (*body)(void *context);
     void *context;
     ucontext_t there;
@@ -90,7 +94,7 @@ void bp_posix_stack_end(void) {
     }
 }
 
-/* Nothing of the way back lies on this stack, which the body may have overwritten. */
+/* This stack holds nothing that is needed to return, since the body may have overwritten it. */
 _Noreturn static void bp_begin_apart(void) {
     bp_apart.body(bp_apart.context);
     siglongjmp(bp_apart.way_back, 1);
@@ -107,7 +111,7 @@ void bp_posix_stack_call(void (*body)(void *context), void *context) {
         bp_apart.there.uc_stack.ss_size = bp_apart.extent.size;
         makecontext(&bp_apart.there, bp_begin_apart, 0);
         (void)setcontext(&bp_apart.there);
-        abort(); /* it cannot return, and a body that did not run must not seem to have */
+        abort(); /* it cannot return, and a body that did not run must not seem to have run */
     }
 }
 
@@ -125,7 +129,7 @@ void bp_posix_stack_call(void (*body)(void *context), void *context) {
 
 #endif
 
-/// Where it ends ///
+/// Where the stack ends ///
 
 static bp_extent_t bp_stack_extent(void) {
     return bp_apart.extent.lowest != NULL ? bp_apart.extent : bp_thread_stack();

@@ -71,9 +71,9 @@ void bp_ring_begin(int fd, const uint8_t *bytes, size_t length) {
     bp_ring.ended = false;
     bp_ring_put(bytes, length);
     sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the agent's own thread's */
+    pthread_sigmask(SIG_BLOCK, &all, &before); /* signals go to the agent's own thread */
     bp_ring.begun = pthread_create(&bp_ring.thread, NULL, bp_ring_run, NULL) == 0;
-    if (!bp_ring.begun) { /* else it is the thread that says so, maybe already */
+    if (!bp_ring.begun) { /* otherwise the thread sets it, perhaps already */
         bp_ring.ended = true;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -102,7 +102,7 @@ bool bp_ring_wait(void) {
 
 void bp_ring_end(void) {
     if (bp_ring.begun) {
-        (void)shutdown(bp_ring.fd, SHUT_RDWR); /* which ends the thread's read */
+        (void)shutdown(bp_ring.fd, SHUT_RDWR); /* this ends the thread's read */
         pthread_join(bp_ring.thread, NULL);
         bp_ring.begun = false;
     }

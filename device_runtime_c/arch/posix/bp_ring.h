@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A receiver as small as a small board's: for tests of what a host may send at once. */
+/* A receiver as small as that of a small board, to test how much a host sends at once. */
 
 #ifndef BP_RING_H
 #define BP_RING_H
@@ -8,24 +8,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of the ring; 0: there is none, and the system's own buffers lose nothing. Otherwise a
- * thread takes what arrives as fast as it can, as a UART's interrupt would, and drops what does not
- * fit. */
+/* Bytes of the ring; 0: no ring, and the system's buffers lose nothing. With a ring, a thread reads
+ * as fast as it can, like the interrupt of a UART, and drops what does not fit. */
 #ifndef BP_POSIX_RING
 #define BP_POSIX_RING 0
 #endif
 
-/* Begin with a connection: `bytes` have arrived already. */
+/* Start with a new connection, from which `bytes` have been read already. */
 void bp_ring_begin(int fd, const uint8_t *bytes, size_t length);
 
-/* Take up to `capacity` bytes. Returns how many; 0: there are none now. */
+/* Take up to `capacity` bytes without waiting. Returns how many. */
 size_t bp_ring_take(uint8_t *buffer, size_t capacity);
 
-/* Wait until there are bytes or the connection has ended. Returns false when it has, and all is
- * taken. */
+/* Wait for bytes. Returns false if the connection has ended and all bytes are taken. */
 bool bp_ring_wait(void);
 
-/* Let go of the connection, before its descriptor is closed. */
+/* Stop using the connection; call it before its descriptor is closed. */
 void bp_ring_end(void);
 
 #endif

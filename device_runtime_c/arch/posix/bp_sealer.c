@@ -29,14 +29,14 @@ enum {
     BP_SEALER_GREETING_LEN = sizeof BP_SEALER_GREETING - 1,
     BP_SEALER_NONCE_AT = BP_SEALER_GREETING_LEN,
     BP_SEALER_PROOF_AT = BP_SEALER_NONCE_AT + 2 * BP_KEY_NONCE + 1,
-    BP_SEALER_RESPONSE = BP_SEALER_PROOF_AT + 2 * BP_KEY_MAC + 1, /* with its line feed */
+    BP_SEALER_RESPONSE = BP_SEALER_PROOF_AT + 2 * BP_KEY_MAC + 1, /* including its line feed */
 };
 
-/* One direction: a record in the making, or bytes to be sent before the next is begun. */
+/* One direction: a record that is being received, or bytes to send before the next one. */
 typedef struct {
     bp_seal_t seal;
-    size_t got;  /* of a record that arrives: bytes of it that are there */
-    size_t head; /* buffer[head..tail) is to be sent */
+    size_t got;  /* bytes of an arriving record that are there */
+    size_t head; /* buffer[head..tail) must be sent */
     size_t tail;
     uint8_t buffer[BP_RECORD_BUFFER];
 } bp_sealer_way_t;
@@ -79,7 +79,8 @@ static bool bp_sealer_unhex(uint8_t *out, const char *text, size_t length) {
     return true;
 }
 
-/* Send a short line, the greeting's word in front. Such a connection is fresh: there is room. */
+/* Send a short line that begins with the greeting's word. The connection is new, so there is room.
+ */
 static void bp_sealer_line(const uint8_t *bytes, size_t length) {
     char line[BP_SEALER_GREETING_LEN + 2 * BP_KEY_MAC + 1] = BP_SEALER_GREETING;
     bp_sealer_hex(line + BP_SEALER_GREETING_LEN, bytes, length);
@@ -91,17 +92,18 @@ static _Noreturn void bp_sealer_refuse(const char *why) {
     static const char refused[] = BP_SEALER_GREETING "refused\n";
     char rest[256];
     bp_sealer_tell(why);
-    alarm(1); /* for all that follows */
+    alarm(1); /* for everything below */
     (void)send(bp_sealer_network, refused, sizeof refused - 1, MSG_NOSIGNAL);
     shutdown(bp_sealer_network, SHUT_WR);
-    /* What it still sends is taken, or the connection's reset could overtake the answer. */
+    /* Read what the host still sends; otherwise the connection's reset could overtake the answer.
+     */
     while (recv(bp_sealer_network, rest, sizeof rest, 0) > 0) {
     }
     _exit(0);
 }
 
-/* Wait for a byte of the host's, or until the doorman has let its line go for that of others: who
- * shows no key must not have a process for long. */
+/* Wait for a byte from the host. Stop if the doorman has closed its line in favour of other hosts:
+ * a host without a key must not occupy a process for long. */
 static bool bp_sealer_byte(char *byte) {
     struct pollfd wait[2] = {{.fd = bp_sealer_network, .events = POLLIN}, {.fd = bp_sealer_board}};
     while (poll(wait, 2, -1) < 0) {
@@ -112,11 +114,11 @@ static bool bp_sealer_byte(char *byte) {
     return wait[1].revents == 0 && recv(bp_sealer_network, byte, 1, 0) == 1;
 }
 
-/* Read the response, byte by byte: what follows is records. False: it is another kind of line. */
+/* Read the response byte by byte, since records follow it. False: it is not a response. */
 static bool bp_sealer_response(char line[BP_SEALER_RESPONSE]) {
     for (size_t i = 0; i < BP_SEALER_RESPONSE; i++) {
         if (!bp_sealer_byte(line + i)) {
-            _exit(0); /* just gone */
+            _exit(0); /* the host has gone */
         }
         if (i < BP_SEALER_GREETING_LEN && line[i] != BP_SEALER_GREETING[i]) {
             return false;
@@ -129,7 +131,7 @@ static void bp_sealer_shake_hands(bp_key_t *key) {
     uint8_t nonces[2 * BP_KEY_NONCE], shown[BP_KEY_MAC], proof[BP_KEY_MAC];
     char line[BP_SEALER_RESPONSE];
     signal(SIGALRM, SIG_DFL);
-    alarm(BP_SEALER_DEADLINE_S); /* whoever takes longer is cut off */
+    alarm(BP_SEALER_DEADLINE_S); /* disconnect a host that takes longer */
     if (getrandom(nonces, BP_KEY_NONCE, 0) != (ssize_t)BP_KEY_NONCE) {
         bp_sealer_tell("there is no entropy");
         _exit(0);
@@ -148,13 +150,14 @@ static void bp_sealer_shake_hands(bp_key_t *key) {
     bp_sealer_line(proof, sizeof proof);
     bp_key_derive(key, BP_SEALER_GREETING "to agent", nonces, bp_sealer_in.seal.key);
     bp_key_derive(key, BP_SEALER_GREETING "to host", nonces, bp_sealer_out.seal.key);
-    explicit_bzero(key, sizeof *key); /* no other line has anything to fear from this one */
+    explicit_bzero(key, sizeof *key); /* so that this line cannot endanger any other line */
     alarm(0);
 }
 
 /// Records ///
 
-/* recv() or send() again later: true. The line has ended: does not return. */
+/* Returns true if recv() or send() must be tried again later. If the line has ended, it does not
+ * return. */
 static bool bp_sealer_later(ssize_t done) {
     if (done > 0) {
         return false;
@@ -220,17 +223,14 @@ _Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
             {.fd = network, .events = (short)((in ? 0 : POLLIN) | (out ? POLLOUT : 0))},
             {.fd = board, .events = (short)((out ? 0 : POLLIN) | (in ? POLLOUT : 0))},
         };
-        if (poll(wait, 2, -1) < 0) {
-            if (errno != EINTR) {
-                _exit(0); /* without it this process would spin, whoever has gone */
-            }
-            continue;
+        if (poll(wait, 2, -1) < 0 && errno != EINTR) {
+            _exit(0); /* otherwise this process would spin, whichever side has gone */
         }
         if (in && (wait[0].revents & (POLLHUP | POLLERR)) != 0) {
-            _exit(0); /* nobody is left for whom the board could answer */
+            _exit(0); /* nobody is left to receive an answer */
         }
         if (out && (wait[1].revents & (POLLHUP | POLLERR)) != 0 && poll(wait, 1, 1000) <= 0) {
-            _exit(0); /* the board has gone, and its last words find no room */
+            _exit(0); /* the board has gone, and its last bytes cannot be sent */
         }
         if (wait[0].revents != 0 || wait[1].revents != 0) {
             in ? bp_sealer_flush(&bp_sealer_in, board) : bp_sealer_read_network();
@@ -242,7 +242,7 @@ _Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
 #else
 
 _Noreturn void bp_sealer_run(int network, int board, bp_key_t *key) {
-    (void)network, (void)board, (void)key; /* bp_key_load never gives a key here */
+    (void)network, (void)board, (void)key; /* bp_key_load never returns a key here */
     _exit(0);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine-mode counters of RISC-V: mcycle, minstret and mtime.
  *
- * All are 64 bits wide on rv32 and rv64 (RISC-V privileged manual, version 20211203, 3.1.10).
- * The functions are for machine mode. */
+ * All are 64 bits wide on rv32 and rv64 (RISC-V privileged manual, version 20211203, 3.1.10). The
+ * functions are for machine mode. */
 
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
@@ -17,10 +17,10 @@
 #define BP_ARCH_CYCLES_SOURCE "mcycle"
 #define BP_ARCH_INSTRUCTIONS_SOURCE "minstret"
 
-/* Read a 64-bit counter. On rv32 it takes two halves, and the low one may wrap in between. It
- * cannot wrap twice within five instructions, so one more read settles it. A loop until both high
- * halves agree would never end where the high half is missing and a trap handler skips the read.
- * Inline always: at -Os GCC would call it, and the call would stand in measured windows. */
+/* Read a 64-bit counter. On rv32 this takes two reads, and the low half may wrap in between. It
+ * cannot wrap twice within five instructions, so one more read is enough. A loop until both high
+ * halves agree would never end if the high half is missing and a trap handler skips the read.
+ * Always inlined: at -Os GCC would make it a call, which would be part of measured windows. */
 #if __riscv_xlen == 64
 #define BP_ARCH_COUNTER(name)                                                    \
     __attribute__((always_inline)) static inline uint64_t bp_arch_##name(void) { \
@@ -45,7 +45,7 @@
 BP_ARCH_COUNTER(mcycle)   /* uint64_t bp_arch_mcycle(void): clock cycles of this hart */
 BP_ARCH_COUNTER(minstret) /* uint64_t bp_arch_minstret(void): instructions retired by it */
 
-/* The names that collectors know them by, on every core. */
+/* The names that collectors use on every core. */
 #define bp_arch_cycles bp_arch_mcycle
 #define bp_arch_instructions bp_arch_minstret
 
@@ -53,7 +53,7 @@ static inline uint8_t bp_arch_instructions_bits(void) {
     return 64;
 }
 
-/* A counter of 64 bits at `address` in memory, such as mtime, wherever the board has it (3.2.1). */
+/* A 64-bit counter in memory, such as mtime, at the board's `address` (3.2.1). */
 static inline uint64_t bp_arch_counter_at(uintptr_t address) {
 #if __riscv_xlen == 64
     return *(const volatile uint64_t *)address;
@@ -76,18 +76,18 @@ static inline uint32_t bp_arch_cycles32(void) {
     return (uint32_t)value;
 }
 
-/* In front of where mtvec shall point. */
+/* Alignment of the label that mtvec will point to. */
 #define BP_ARCH_TEXT(number) #number
 #define BP_ARCH_BALIGN(bytes) ".balign " BP_ARCH_TEXT(bytes) "\n"
 #define BP_ARCH_TRAP_HERE BP_ARCH_BALIGN(BP_ARCH_TRAP_ALIGN)
 
-/* Let mcycle and minstret run: clear CY (bit 0) and IR (bit 2) of mcountinhibit (3.1.12). Returns
- * whether there are such counters; without them, reading one traps.
+/* Start mcycle and minstret: clear CY (bit 0) and IR (bit 2) of mcountinhibit (3.1.12). Returns
+ * whether these counters exist; if not, reading one traps.
  *
- * Cores older than privileged version 1.11 have no mcountinhibit; writing it traps, and there both
- * counters always run. mtvec points behind each access meanwhile, so that a trap does no harm
- * except to mepc, mcause and mtval. Interrupts are off, so that nothing else goes there. The CSR
- * stands as a number because assemblers hide its name for older versions. */
+ * Cores older than privileged version 1.11 have no mcountinhibit. Writing it traps there, and both
+ * counters always run. So mtvec points to the instruction after each access meanwhile: a trap then
+ * only changes mepc, mcause and mtval. Interrupts are off, so that they do not go there. The CSR is
+ * given by number because assemblers reject its name for older versions. */
 static inline bool bp_arch_cycles_init(void) {
     unsigned long mstatus, mtvec, there;
     __asm__ volatile("csrrci %0, mstatus, 8\n" /* MIE */
@@ -108,8 +108,8 @@ static inline bool bp_arch_cycles_init(void) {
     return there != 0;
 }
 
-/* Execute instructions that may trap, with `value` in %[in]; what they leave in %[out] is stored in
- * `result`. Returns whether none trapped; those behind the one that did are left out. */
+/* Execute instructions that may trap, with `value` in %[in]. What they leave in %[out] is stored in
+ * `result`. Returns whether none trapped; the instructions after one that did are skipped. */
 #define BP_ARCH_TRY(instructions, result, value)                                              \
     (__extension__({                                                                          \
         uintptr_t bp_mstatus, bp_mtvec, bp_done;                                              \

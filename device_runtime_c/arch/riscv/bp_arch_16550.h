@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line to the host over an NS16550A, polled: PC16550D data sheet (TI, SNLS378), 8. port.c
- * includes it once, and defines BP_UART before, the address of its registers, one byte apart. */
+/* The line to the host on an NS16550A, polled: PC16550D data sheet (TI, SNLS378), 8. port.c
+ * includes it once, and before that defines BP_UART, the address of its registers, which are one
+ * byte apart. */
 
 #ifndef BP_ARCH_16550_H
 #define BP_ARCH_16550_H
@@ -21,10 +22,12 @@
 
 static void bp_uart_init(void) {
     BP_UART_LCR = 0x03; /* eight data bits */
-    /* FIFOs on and cleared, receive trigger at 14 bytes: QEMU takes as many from the host at once.
-     * Clearing may lose the one byte that came before; a frame's first byte is a delimiter. */
+    /* Enable and clear the FIFOs, receive trigger at 14 bytes: QEMU takes that many from the host
+     * at once. Clearing may lose one byte that has already come. A frame's first byte is a
+     * delimiter, so this does no harm. */
     BP_UART_FCR = 0xc7;
-    /* Only a read makes QEMU look at the line again; else the host's first frame waits a second. */
+    /* QEMU polls the line only after a read. Without this one, the host's first frame waits a
+     * second. */
     (void)BP_UART_DATA;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded calls: registers are saved, and the trap handler brings them back, as longjmp does; what
- * happened is told in the terms of the wire.
+/* Guarded calls: registers are saved, and the trap handler restores them, like longjmp. This file
+ * also translates the trap to the fault that the host is sent.
  *
  * Control and status registers: RISC-V privileged manual, version 20211203. */
 
@@ -16,15 +16,15 @@
 #define BP_MIE_MTIE 0x80u /* 3.1.9 */
 #define BP_MCAUSE_INTERRUPT ((uintptr_t)1 << (__riscv_xlen - 1))
 
-/* What a guarded call comes back with; bp_arch_guard_enter.S goes by the places of its members. */
+/* What a guarded call needs to return. bp_arch_guard_enter.S uses the offsets of its members. */
 typedef struct {
     uintptr_t saved[14]; /* ra, sp, s0..s11 */
-    uintptr_t mcause;    /* and the others: of the trap that ended it */
+    uintptr_t mcause;    /* this and the following: of the trap that ended the call */
     uintptr_t mepc;
     uintptr_t mtval;
     uintptr_t ra;
     uintptr_t sp;
-    uintptr_t none; /* so that what follows is at a multiple of 8 */
+    uintptr_t none; /* padding: the next member is at a multiple of 8 */
 #if defined(__riscv_flen)
     uint64_t fs[12];
 #endif
@@ -37,32 +37,32 @@ static bool bp_within(uintptr_t address, const char *start, const char *end) {
     return address >= (uintptr_t)start && address < (uintptr_t)end;
 }
 
-/* Read by halves: an instruction may begin at any even address. */
+/* Read in halves, since an instruction may begin at any even address. */
 static bool bp_is_abort(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     const uint16_t *half = (const uint16_t *)trap->mepc;
     return trap->mcause == 2 && bp_within(trap->mepc, board->text_start, board->text_end) &&
            ((uint32_t)half[1] << 16 | half[0]) == (uint32_t)BP_ABORT_RISCV;
 }
 
-/* An address below the stack is not enough: an index that is far too large leads there too. A
- * prologue may store before it moves sp (cm.push of Zcmp, by 112 bytes at most). */
+/* An address below the stack is not enough, since an index that is far too large leads there, too.
+ * A prologue may store before it moves sp (cm.push of Zcmp, by 112 bytes at most). */
 static bool bp_is_overflow(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     enum { PUSHED = 128 };
     return bp_within(trap->mtval, board->stack_guard_start, board->stack_guard_end) &&
            trap->sp < (uintptr_t)board->stack_guard_end + PUSHED;
 }
 
-/* The names of mcause (3.1.15, table 3.6). */
+/* The causes in mcause (3.1.15, table 3.6). */
 static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap) {
     if ((trap->mcause & BP_MCAUSE_INTERRUPT) != 0) {
-        return BP_FAULT_TIME_OUT; /* no other is enabled */
+        return BP_FAULT_TIME_OUT; /* no other interrupt is enabled */
     }
     switch (trap->mcause) {
     case 0: /* instruction address misaligned */
-    case 4: /* load, and the same of a store */
+    case 4: /* the same for a load and a store */
     case 6:
         return BP_FAULT_MISALIGNED;
-    case 1: /* instruction access fault, and the same of a load and a store */
+    case 1: /* instruction access fault, and the same for a load and a store */
     case 5:
     case 7:
     case 12: /* page faults */
@@ -73,7 +73,7 @@ static uint8_t bp_cause_of(const bp_arch_guard_t *board, const bp_frame_t *trap)
         return bp_is_abort(board, trap) ? BP_FAULT_ABORT : BP_FAULT_ILLEGAL_INSTRUCTION;
     case 3:
         return BP_FAULT_BREAKPOINT;
-    default: /* an ecall, which nobody answers */
+    default: /* an ecall, which nobody handles */
         return BP_FAULT_UNKNOWN;
     }
 }
@@ -94,7 +94,7 @@ static void bp_explain(const bp_arch_guard_t *board, const bp_frame_t *trap, bp_
     fault->address = touched ? trap->mtval : 0;
 }
 
-/* On rv32 it takes two halves; in this order none of the values between is early (3.2.1). */
+/* On rv32 this takes two writes. In this order no intermediate value is too early (3.2.1). */
 static void bp_set_mtimecmp(uintptr_t address, uint64_t value) {
 #if __riscv_xlen == 64
     *(volatile uint64_t *)address = value;

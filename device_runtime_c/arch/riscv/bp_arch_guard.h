@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Guarded calls in machine mode: what bp_port_guard of a RISC-V board needs beside its addresses.
+/* Guarded calls in machine mode, for bp_port_guard of a RISC-V board.
  *
- * A trap within a guarded call ends that call; every other one parks as without (crt0.S). mscratch
- * tells the two apart: it is 0 unless a call is guarded. The trap handler needs no stack, so that
- * an overflow of the only one there is ends the call too.
+ * A trap within a guarded call ends that call; any other trap stops the board (crt0.S). mscratch
+ * tells them apart: it is 0 outside of guarded calls. The trap handler needs no stack, so that an
+ * overflow of the only stack ends the call, too.
  *
- * What it does not end: a function that turns interrupts off in mstatus and hangs, or that changes
- * mtvec or mscratch. */
+ * It cannot end a function that clears mstatus.MIE and hangs, or one that changes mtvec or
+ * mscratch. */
 
 #ifndef BP_ARCH_GUARD_H
 #define BP_ARCH_GUARD_H
@@ -18,7 +18,7 @@
 
 #if BP_CFG_GUARD
 
-/* Where things stand on the board. The two ranges are half-open. */
+/* Addresses of the board. Both ranges are half-open. */
 typedef struct {
     const char *text_start; /* all code */
     const char *text_end;
@@ -28,28 +28,27 @@ typedef struct {
     uintptr_t mtimecmp; /* of the hart that runs this */
 } bp_arch_guard_t;
 
-/* Call body(context) and come back whatever happens in it; what happened is in `fault`.
+/* Call body(context) and return whatever happens in it; `fault` says what happened.
  *
- * `limit` is in ticks of mtime, 0 for none. Interrupts other than the timer's are off meanwhile,
- * and the timer's comes when the limit is over, never before.
+ * `limit` is in ticks of mtime; 0: no limit. Only the timer's interrupt is enabled meanwhile, and
+ * it comes when the limit is over, never before.
  *
- * pc is mepc. Behind a jump to what is no code (a call of a NULL pointer) that would tell nothing:
- * then it is ra - 2, which lies within the instruction that called, whether it is 2 or 4 bytes
- * long. If that is not within the code either, it is mepc after all. The same of bp_abort.h, whose
- * caller it is that counts. */
+ * fault->pc is mepc. After a jump to something that is not code (a call of a NULL pointer), and for
+ * the instruction of bp_abort.h, it is ra - 2, which is in the calling instruction, whether that
+ * has 2 or 4 bytes; if ra is not in the code either, it is mepc. */
 void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
                    uint64_t limit, bp_fault_t *fault);
 
-/* A region as physical memory protection has it (RISC-V privileged manual, version 20211203, 3.7.1,
- * NAPOT): `size` is a power of 2, 8 or more, and `base` a multiple of it. */
+/* A region in the format of physical memory protection, NAPOT (RISC-V privileged manual, version
+ * 20211203, 3.7.1): `size` is a power of 2, 8 or more, and `base` a multiple of it. */
 static inline uintptr_t bp_arch_region(uintptr_t base, uintptr_t size) {
     return base >> 2 | ((size >> 3) - 1);
 }
 
-/* Deny two regions to machine mode too, until reset; all else stays allowed, as no other entry
- * matches (3.7.1, priority and matching logic). Takes the first two entries. */
+/* Deny access to two regions until reset, in machine mode, too. Everything else stays allowed,
+ * since no other entry matches (3.7.1, priority and matching logic). Uses the first two entries. */
 static inline void bp_arch_deny(uintptr_t region0, uintptr_t region1) {
-    enum { LOCKED = 0x80, NAPOT = 0x18 }; /* in pmp0cfg; no R, W or X beside them */
+    enum { LOCKED = 0x80, NAPOT = 0x18 }; /* in pmp0cfg; without R, W and X */
     __asm__ volatile("csrw pmpaddr0, %0\n"
                      "csrw pmpaddr1, %1\n"
                      "csrs pmpcfg0, %2\n"

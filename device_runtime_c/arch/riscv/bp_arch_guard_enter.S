@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way into a guarded call, and the two ways out of it; bp_arch_guard.h tells more.
+/* The entry to a guarded call, and the two exits from it; see bp_arch_guard.h.
  *
  * Control and status registers: RISC-V privileged manual, version 20211203. */
 
@@ -28,8 +28,8 @@
 
 #define BP_MSTATUS_MIE 8 /* 3.1.6.1 */
 
-/* All registers that a function must leave as they were, to or from bp_frame_t at a0: 14 words, 6
- * for the trap, 12 floating-point registers of 8 bytes. */
+/* All registers that a function must preserve, to or from bp_frame_t at a0: 14 words, 6 for the
+ * trap, 12 floating-point registers of 8 bytes. */
     .macro bp_callee_saved op, op_float
     \op     ra, 0 * BP_WORD(a0)
     \op     sp, 1 * BP_WORD(a0)
@@ -55,7 +55,7 @@
     .text
 
 /* bool bp_arch_guard_enter(bp_frame_t *frame, void (*body)(void *context), void *context): call
- * body(context), guarded. Returns whether a trap ended it, which is then in the frame. */
+ * body(context), guarded. Returns whether a trap ended it; the trap is then in the frame. */
     .globl bp_arch_guard_enter
 bp_arch_guard_enter:
     bp_callee_saved BP_STORE, BP_STORE_FLOAT
@@ -69,14 +69,14 @@ bp_arch_guard_enter:
     li      a0, 0
     ret
 
-/* Instead of crt0.S's, which is weak. It goes back without mret: it stays in machine mode, and
- * whoever called bp_arch_guard_enter writes mstatus. */
+/* Overrides the weak handler of crt0.S. It returns without mret: it stays in machine mode, and the
+ * caller of bp_arch_guard_enter restores mstatus. */
     .globl bp_trap
     .balign BP_ARCH_TRAP_ALIGN
 bp_trap:
     csrrw   a0, mscratch, a0
     bnez    a0, 2f
-1:  j       1b                  /* not guarded; what a0 was is in mscratch */
+1:  j       1b                  /* not guarded; the original a0 is in mscratch */
 2:  csrr    t0, mcause
     csrr    t1, mepc
     csrr    t2, mtval

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interrupts of machine mode masked (RISC-V privileged manual, version 20211203, 3.1.6, 3.1.9). One
- * file of a program includes it once, its port most often. */
+/* Mask interrupts of machine mode (RISC-V privileged manual, version 20211203, 3.1.6, 3.1.9). One
+ * file of a program includes this header, usually port.c. */
 
 #ifndef BP_ARCH_MASK_H
 #define BP_ARCH_MASK_H
@@ -11,7 +11,7 @@
 
 #if BP_CFG_GUARD
 
-/* Clear the bits in mie. The timer's stays set: its interrupt only ends guarded calls. */
+/* Clear all bits of mie except that of the timer, whose interrupt only ends guarded calls. */
 #define BP_ARCH_MASKED ((uintptr_t)~0x80u)
 
 uintptr_t bp_port_mask(void) {
@@ -26,7 +26,7 @@ void bp_port_unmask(uintptr_t before) {
 
 #else
 
-/* All at once: mstatus.MIE. */
+/* Mask all interrupts: mstatus.MIE. */
 uintptr_t bp_port_mask(void) {
     uintptr_t before;
     __asm__ volatile("csrrci %0, mstatus, 8" : "=r"(before)::"memory");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the ports of machine-mode boards with a CLINT (mtime, mtimecmp) have alike. port.c includes
- * it once, behind bp_arch_guard.h, and defines before:
+/* Common to the ports of machine-mode boards with a CLINT (mtime, mtimecmp). port.c includes it
+ * once, after bp_arch_guard.h, and before that defines:
  *
- *   BP_MTIME, BP_MTIMECMP   their addresses, the latter of the hart that runs this
- *   BP_MTIME_OF(ms)         ticks of mtime in so many ms, a uint64_t
- *   BP_STACK_GUARD_BYTES    below the stack, denied; a power of 2, as in link.ld
- *   BP_NULL_BYTES           from address 0 on, where nothing is, denied; a power of 2
+ *   BP_MTIME, BP_MTIMECMP   their addresses; mtimecmp is that of the hart that runs this
+ *   BP_MTIME_OF(ms)         `ms` milliseconds in ticks of mtime, a uint64_t
+ *   BP_STACK_GUARD_BYTES    denied below the stack; a power of 2, as in link.ld
+ *   BP_NULL_BYTES           denied from address 0, where nothing is; a power of 2
  *
- * link.ld places .noinit where nothing clears it, and defines bp_text_start, bp_text_end,
- * bp_stack_guard_start and bp_stack_guard_end. */
+ * link.ld places .noinit where start-up code does not clear it, and defines bp_text_start,
+ * bp_text_end, bp_stack_guard_start and bp_stack_guard_end. */
 
 #ifndef BP_ARCH_PORT_H
 #define BP_ARCH_PORT_H
@@ -26,7 +26,7 @@ static uint32_t bp_boots __attribute__((section(".noinit")));
 
 #if BP_CFG_STACK
 
-/* All above what is denied is stack. */
+/* The stack begins above the denied range. */
 uint8_t *bp_port_stack_limit(void) {
     return (uint8_t *)(uintptr_t)bp_stack_guard_end;
 }
@@ -35,7 +35,7 @@ uint8_t *bp_port_stack_limit(void) {
 
 #if BP_CFG_GUARD
 
-/* The stack's end, and where NULL points: there is nothing at it, and nothing shall be. */
+/* Deny the range below the stack, and the addresses around NULL. */
 static void bp_arch_port_init(void) {
     bp_boots++;
     bp_arch_deny(bp_arch_region((uintptr_t)bp_stack_guard_start, BP_STACK_GUARD_BYTES),
@@ -67,12 +67,12 @@ static void bp_arch_port_init(void) {
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
 #endif
 
-/* No wfi: while the core sleeps, an emulator moves its clock on to the next timer, and counters
- * that follow that clock would count instructions that nobody executed. */
+/* No wfi: while the core sleeps, an emulator advances its clock to the next timer event. Counters
+ * that follow this clock would count instructions that were never executed. */
 void bp_port_idle(void) {
 }
 
-/* The tick counter has 64 bits: it needs no other to tell how often it wrapped. */
+/* The tick counter has 64 bits and never wraps: no second clock is needed. */
 uint32_t bp_port_coarse(void) {
     return 0;
 }
@@ -81,7 +81,7 @@ uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
 }
 
-/* The factor (2^32 / golden ratio) spreads the count over the word. */
+/* The factor, 2^32 / golden ratio, spreads the count over all bits. */
 uint32_t bp_port_boot_id(void) {
     return bp_boots * 0x9e3779b1u ^ (uint32_t)bp_arch_counter_at(BP_MTIME);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the core asks of mtvec's address, for C and assembler: 4 bytes, more where it has vectored
- * traps only (RISC-V privileged manual, version 20211203, 3.1.7). A board's flags may say so. */
+/* The alignment that the core requires of mtvec's address, for C and assembler: 4 bytes, or more if
+ * the core has only vectored traps (RISC-V privileged manual, version 20211203, 3.1.7). A board's
+ * flags may set it. */
 
 #ifndef BP_ARCH_TRAP_H
 #define BP_ARCH_TRAP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* QEMU's RISC-V "virt" machine: NS16550A and CLINT, where QEMU's hw/riscv/virt.c has them in
- * virt_memmap. Within the CLINT mtime stands at 0xbff8 and hart 0's mtimecmp at 0x4000 (SiFive
+/* QEMU's RISC-V "virt" machine: NS16550A and CLINT, at the addresses of virt_memmap in QEMU's
+ * hw/riscv/virt.c. Within the CLINT, mtime is at 0xbff8 and hart 0's mtimecmp at 0x4000 (SiFive
  * FU540-C000 manual, chapter 9; RISC-V ACLINT specification). */
 
 #ifndef BP_ARCH_VIRT_H

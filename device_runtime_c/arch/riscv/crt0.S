@@ -20,7 +20,7 @@
     .section .init, "ax"
     .globl _start
 _start:
-    /* The linker must not relax this one: gp does not hold its value yet. */
+    /* The linker must not relax this, since gp does not have its value yet. */
     .option push
     .option norelax
     la      gp, __global_pointer$
@@ -29,22 +29,22 @@ _start:
     /* Direct mode: the base is 4-byte aligned and the two low bits are 0 (3.1.7). */
     la      t0, bp_trap
     csrw    mtvec, t0
-    csrw    mscratch, zero              /* nothing is guarded (bp_arch_guard.h) */
+    csrw    mscratch, zero              /* no guarded call (bp_arch_guard.h) */
 
-    /* One hart serves, by rule the one with id 0 (3.1.5). */
+    /* Only one hart runs the agent: by convention the one with id 0 (3.1.5). */
     csrr    t0, mhartid
     bnez    t0, bp_park
 
     la      sp, bp_stack_top
 
 #ifdef __riscv_flen
-    /* mstatus.FS = initial; floating point traps while it is off (3.1.6.6). */
+    /* mstatus.FS = initial; floating-point instructions trap while it is off (3.1.6.6). */
     li      t0, 0x2000
     csrs    mstatus, t0
     csrw    fcsr, zero
 #endif
 
-    /* An image that a loader puts straight into RAM has its data in place already. */
+    /* If a loader puts the image directly into RAM, its data are already in place. */
     la      t0, bp_data_load
     la      t1, bp_data_start
     la      t2, bp_data_end
@@ -68,9 +68,9 @@ bp_park:
     wfi
     j       bp_park
 
-/* Every trap parks here; mcause, mepc and mtval still say what happened (3.1.14 to 3.1.16). Weak,
- * so that a program may bring a handler of its own, aligned likewise: mtvec's low bits are a
- * mode. In a section of its own, since _start is not to be aligned so. */
+/* Every trap stops here; mcause, mepc and mtval still say what happened (3.1.14 to 3.1.16). Weak,
+ * so that a program can define a handler of its own, with the same alignment: the low bits of mtvec
+ * are a mode. In a section of its own, so that _start is not aligned like this, too. */
     .section .text.bp_trap, "ax"
     .weak   bp_trap
     .balign BP_ARCH_TRAP_ALIGN

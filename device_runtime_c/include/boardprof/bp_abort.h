@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a C library's abort() ends a guarded call and is known as such: by an instruction that no
- * compiler emits, with the address of abort's caller where a call leaves it. */
+/* How abort() of a C library ends a guarded call. It executes an instruction that no compiler
+ * emits, with the address of abort's caller in the link register. The trap handler recognises the
+ * instruction and reports the caller. */
 
 #ifndef BOARDPROF_BP_ABORT_H
 #define BOARDPROF_BP_ABORT_H
 
-/* Always illegal: a write to a read-only register, custom ones' first (RISC-V privileged manual,
- * version 20211203, 2.1 and table 2.2); UDF #0xba (ARMv7-M, DDI 0403, A7.7.194). */
+/* Always illegal. RISC-V: a write to the first read-only custom CSR (privileged manual, version
+ * 20211203, 2.1 and table 2.2). Thumb: UDF #0xba (ARMv7-M manual, DDI 0403, A7.7.194). */
 #define BP_ABORT_RISCV 0xcc001073
 #define BP_ABORT_THUMB 0xdeba
 
 #define BP_ABORT_TEXT_(number) #number
 #define BP_ABORT_TEXT(number) BP_ABORT_TEXT_(number)
 
-/* `caller` is __builtin_return_address(0) of the function that is to be told of as ended. */
+/* `caller` is __builtin_return_address(0) in the function that aborts. */
 __attribute__((always_inline)) static inline _Noreturn void bp_abort_from(const void *caller) {
 #if defined(__riscv)
     __asm__ volatile("mv ra, %0\n.4byte " BP_ABORT_TEXT(BP_ABORT_RISCV) : : "r"(caller));

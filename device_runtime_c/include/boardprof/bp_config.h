@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes and options of the agent. Each may be set on the compiler's command line. */
+/* Sizes and options of the agent. Set them on the compiler's command line: -DBP_CFG_ARENA=4096. */
 
 #ifndef BOARDPROF_BP_CONFIG_H
 #define BOARDPROF_BP_CONFIG_H
@@ -10,89 +10,89 @@
 #define BP_CFG_MTU 256
 #endif
 
-/* Most collectors that one measured window can hold. 1..8. */
+/* The most collectors that one measured window can have. 1..8. */
 #ifndef BP_CFG_ACTIVE_COLLECTORS
 #define BP_CFG_ACTIVE_COLLECTORS 4
 #endif
 
-/* Bytes for the state of all collectors of one window; it stands on the stack, twice. 1..4096. */
+/* Bytes for the state of all collectors of one window. The stack holds two of them. 1..4096. */
 #ifndef BP_CFG_STATE_BYTES
 #define BP_CFG_STATE_BYTES 128
 #endif
 
-/* Bytes for the unpacked arguments and the result of one call, on the stack: eight arguments, as
- * many as bp.measure can pass on, and a result, of eight bytes each. */
+/* Bytes for the unpacked arguments and the result of one call, on the stack. The default fits a
+ * result and eight arguments, the most that bp.measure passes, of eight bytes each. */
 #ifndef BP_CFG_SLOT_BYTES
 #define BP_CFG_SLOT_BYTES 72
 #endif
 
-/* Bytes of memory that the host may fill and read through handles; 0 leaves the arena out. */
+/* Bytes of memory that the host can write and read through handles. 0: no arena. */
 #ifndef BP_CFG_ARENA
 #define BP_CFG_ARENA 0
 #endif
 
-/* Bytes before and behind the arena that bp_port_fence makes inaccessible, as far as they are whole
- * pages: a function that writes past its arrays traps before it reaches the agent. A multiple of
- * 16, or 0 for no margin. */
+/* Bytes below and above the arena. bp_port_fence makes the whole pages in them inaccessible, so
+ * that a function that writes past its arrays traps before it reaches the agent. A multiple of 16;
+ * 0: no margin. */
 #ifndef BP_CFG_ARENA_MARGIN
 #define BP_CFG_ARENA_MARGIN 0
 #endif
 
-/* Most arena blocks at one time. 1..255. */
+/* The most arena blocks at one time. 1..255. */
 #ifndef BP_CFG_HANDLES
 #define BP_CFG_HANDLES 8
 #endif
 
-/* Collector windows that the host may hold open at one time, through start and stop of its own;
- * 0 leaves those packed functions out. */
+/* The most windows that the host can have open at one time with a collector's start and stop. 0:
+ * leave out these packed functions. */
 #ifndef BP_CFG_OPEN_WINDOWS
 #define BP_CFG_OPEN_WINDOWS 0
 #endif
 
-/* 1: a fault or a hang in a called function ends that call and not the board; the board's port then
- * owes bp_port_guard as well. 0: without. */
+/* 1: if a called function faults or hangs, only its call ends. The port must then define
+ * bp_port_guard. 0: off. */
 #ifndef BP_CFG_GUARD
 #define BP_CFG_GUARD 0
 #endif
 
-/* Bytes of the buffer for one outgoing DATA frame, encoded: large blocks and streams in windows
- * that the receiver can hold. 64..BP_CFG_MTU, with an arena; 0 leaves channels out, and CANCEL. */
+/* Bytes of the buffer for one outgoing DATA frame, encoded. Channels carry large blocks and
+ * streams. 64..BP_CFG_MTU, and needs an arena. 0: leave out channels and CANCEL. */
 #ifndef BP_CFG_BULK
 #define BP_CFG_BULK 0
 #endif
 
-/* Bytes that the line to the host can hold until bp_port_read takes them, at least 64: the host has
- * no more of them on the way. 0: as many as BP_CFG_MTU. */
+/* Bytes that the line can buffer until bp_port_read takes them, at least 64. The host never sends
+ * more than that at once. 0: as many as BP_CFG_MTU. */
 #ifndef BP_CFG_RX_BYTES
 #define BP_CFG_RX_BYTES 0
 #endif
 
-/* Bytes of the ring that bp_stream_write fills, a power of two; 0 leaves streams out. */
+/* Bytes of the ring that bp_stream_write fills, a power of two. 0: leave out streams. */
 #ifndef BP_CFG_STREAM
 #define BP_CFG_STREAM 0
 #endif
 
-/* 1: the host may read the board's tick counter, to bring both clocks together. */
+/* 1: the host may read the board's tick counter, to relate it to its own clock. 0: off. */
 #ifndef BP_CFG_CLOCK
 #define BP_CFG_CLOCK 0
 #endif
 
-/* Most bytes of the stack to paint, to see how many of them a call takes; 64 or more, but there may
- * be fewer below the call. The board's port then owes bp_port_stack_limit as well. 0: without. */
+/* The most bytes of stack to paint when the stack use of a call is measured, 64 or more. Fewer are
+ * painted if the stack ends before. The port must then define bp_port_stack_limit. 0: off. */
 #ifndef BP_CFG_STACK
 #define BP_CFG_STACK 0
 #endif
 
-/* 1: the host may have measured windows run with interrupts masked; the board's port then owes
- * bp_port_mask, bp_port_unmask and bp_port_interrupts as well. 2: handlers that call bp_isr_enter
- * and bp_isr_exit are left out of what windows count, too; the collector `interrupts` must be among
- * the board's then, and there is a second state of BP_CFG_STATE_BYTES. 0: neither. */
+/* 1: the host may ask for measured windows with interrupts masked. The port must then define
+ * bp_port_mask, bp_port_unmask and bp_port_interrupts. 2: also, handlers that call bp_isr_enter and
+ * bp_isr_exit are left out of windows. This needs the collector `interrupts`, and takes
+ * BP_CFG_STATE_BYTES more of static memory. 0: off. */
 #ifndef BP_CFG_INTERRUPTS
 #define BP_CFG_INTERRUPTS 0
 #endif
 
-/* 0: CRC-32 bit by bit. 1: by a table of 16 words, 64 bytes larger, about six times faster. 8:
- * eight bytes at once, by tables of 8 KiB that are made in RAM; for boards that have plenty. */
+/* How CRC-32 is computed. 0: bit by bit. 1: with a table of 64 bytes, about six times as fast.
+ * 8: eight bytes at once, with tables of 8 KiB in RAM. */
 #ifndef BP_CFG_CRC_TABLE
 #define BP_CFG_CRC_TABLE 0
 #endif
@@ -152,21 +152,22 @@
 #error "BP_CFG_HANDLES is out of range (1..255)"
 #endif
 
-/* Bytes of a decoded frame: the encoded one without its two delimiters and COBS's own bytes. */
+/* The most bytes of a decoded frame: those of an encoded frame without its two delimiters and the
+ * COBS codes. */
 #define BP_FRAME_MAX (BP_CFG_MTU - 2 - (BP_CFG_MTU - 2 + 254) / 255)
 
-/* Bytes that an agent with channels takes from the line at once. */
+/* The most bytes that an agent with channels takes from the line at once. */
 #define BP_CHUNK (BP_CFG_MTU < 4096 ? 32 : 4096)
 
-/* Constant tables. On AVR .rodata is copied to RAM at start, so tables live in flash there and are
- * read through BP_ROM_GET; everywhere else both vanish. */
+/* Constant tables. On AVR, start-up code copies .rodata to RAM. So these tables stay in flash, and
+ * BP_ROM_GET reads them. On other cores both macros have no effect. */
 #if defined(__AVR__)
 #include <stddef.h>
 
 /* Copy from flash; arch/avr/bp_rom.c. */
 void bp_rom_copy(void *to, const void *rom, size_t length);
 
-/* The union drops the object's const: a const variable must not be filled in later. */
+/* The union drops the object's const, since a const variable could not be filled in later. */
 #define BP_ROM __attribute__((__progmem__))
 #define BP_ROM_GET(object)                                    \
     (__extension__({                                          \

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BP_FUNCTION: a function of a firmware project becomes one that the host can call and measure.
+/* BP_FUNCTION: register a function of a firmware project, so that the host can call and measure it.
  *
- * For C and C++. Nothing else of the agent is needed where it is used. */
+ * For C and C++. A file that uses it needs no other header of the agent. */
 
 #ifndef BOARDPROF_BP_FUNCTION_H
 #define BOARDPROF_BP_FUNCTION_H
 
 #include "boardprof/bp_config.h"
 
-/* Register a function with the agent: it has external linkage, and C's in C++ (extern "C"), and is
- * declared above. The project's build then runs `boardprof glue` on the objects, which finds what
- * is registered, takes each one's parameters from the debug information (compile with -g), and
- * writes the table. `void NAME_setup(void)` and `int NAME_check(void)`, where they are, come along.
- * Example: `uint32_t isqrt(uint32_t x) { ... }` and behind it `BP_FUNCTION(isqrt);`
+/* Register a function that is declared above and has external linkage; in C++, extern "C". The
+ * project's build runs `boardprof glue` on the objects. That finds the registered functions, reads
+ * their parameters from the debug information (compile with -g), and writes the table. If `void
+ * NAME_setup(void)` and `int NAME_check(void)` exist, it registers them, too.
+ * Example: `uint32_t isqrt(uint32_t x) { ... }`, followed by `BP_FUNCTION(isqrt);`
  *
- * It is a pointer that nobody reads: its name is what counts. Compiled with -fdata-sections, the
- * linker leaves it out of the image under --gc-sections; else it is the size of a pointer.
- * Meanwhile it keeps the compiler from dropping the function or changing its parameters. */
+ * The macro defines a pointer that no code reads; `boardprof glue` looks for its name. With
+ * -fdata-sections and --gc-sections the linker removes it; otherwise it takes the size of a
+ * pointer. It keeps the compiler from removing the function or changing its parameters. */
 #define BP_FUNCTION(name)                                                                   \
     static __typeof__(&(name)) const bp_function_of_##name __asm__("bp_function_of_" #name) \
         __attribute__((used)) BP_ROM = &(name)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Little-endian stores and loads, byte by byte: no alignment, no casts, any byte order. */
+/* Little-endian loads and stores, byte by byte: for any alignment and byte order, without casts. */
 
 #ifndef BOARDPROF_BP_LE_H
 #define BOARDPROF_BP_LE_H
@@ -12,7 +12,7 @@ uint8_t *bp_put_u16(uint8_t *out, uint16_t value);
 uint8_t *bp_put_u32(uint8_t *out, uint32_t value);
 uint8_t *bp_put_u64(uint8_t *out, uint64_t value);
 
-/* Two's complement, as the type is (C11, 7.20.1.1). */
+/* Two's complement, like the types themselves (C11, 7.20.1.1). */
 static inline uint8_t *bp_put_i8(uint8_t *out, int8_t value) {
     return bp_put_u8(out, (uint8_t)value);
 }
@@ -29,7 +29,7 @@ static inline uint8_t *bp_put_i64(uint8_t *out, int64_t value) {
     return bp_put_u64(out, (uint64_t)value);
 }
 
-/* IEEE 754, in the byte order of the integer of the same size. */
+/* IEEE 754, stored like the integer of the same size. */
 static inline uint8_t *bp_put_f32(uint8_t *out, float value) {
     union {
         float value;
@@ -38,7 +38,7 @@ static inline uint8_t *bp_put_f32(uint8_t *out, float value) {
     return bp_put_u32(out, as.bits);
 }
 
-#if __SIZEOF_DOUBLE__ == 8 /* elsewhere double is float (AVR): such a layout does not compile */
+#if __SIZEOF_DOUBLE__ == 8 /* on AVR double is float: a layout with an f64 does not compile */
 static inline uint8_t *bp_put_f64(uint8_t *out, double value) {
     union {
         double value;

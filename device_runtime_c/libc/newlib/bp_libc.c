@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What newlib asks of a system (its manual, "System Calls"): the board's console, a heap of fixed
- * size, and no files. Linked only into images whose functions need the C library. */
+/* What newlib needs from a system (its manual, "System Calls"): the board's console, a heap of
+ * fixed size, and no files. Linked only into images whose functions need the C library. */
 
 #include <stddef.h>
 #include <sys/stat.h>
 
-/* What newlib calls with an underscore in front. */
+/* newlib calls these functions with a leading underscore. */
 #define BP_LIBC_NAME(name) _##name
 #include "../bp_libc_end.h"
 #include "boardprof/bp_port.h"
@@ -17,14 +17,14 @@ int _lseek(int file, int offset, int whence);
 int _read(int file, char *buffer, int length);
 int _write(int file, const char *buffer, int length);
 
-/* To the console: the host shows what is no frame. */
+/* To the console: the host shows everything that is not a frame. */
 int _write(int file, const char *buffer, int length) {
     (void)file;
     bp_port_write((const uint8_t *)buffer, (size_t)length);
     return length;
 }
 
-/* A character device: so newlib sends line after line and not a buffer when it is full. */
+/* A character device, so that newlib sends each line, instead of a buffer whenever it is full. */
 int _fstat(int file, struct stat *status) {
     (void)file;
     *status = (struct stat){.st_mode = S_IFCHR};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What boardprof's agent asks of this firmware (bp_port.h), by what the firmware has anyway. */
+/* What boardprof's agent needs (bp_port.h), built on what the firmware already has. */
 
 #include "boardprof/bp_port.h"
 #include "hal.h"
@@ -47,14 +47,14 @@ uint8_t bp_port_reset_cause(void) {
     return BP_RESET_UNKNOWN;
 }
 
-/* The factor (2^32 / golden ratio) spreads the count over the word. */
+/* The factor (2^32 / golden ratio) spreads the count over all bits. */
 uint32_t bp_port_boot_id(void) {
     return boots * 0x9e3779b1u ^ (uint32_t)timer_now();
 }
 
 #if BP_CFG_STACK
 
-extern uint8_t stack_limit[]; /* link.ld: behind all variables; nothing grows there from below */
+extern uint8_t stack_limit[]; /* link.ld: after all variables; nothing grows into it from below */
 
 uint8_t *bp_port_stack_limit(void) {
     return stack_limit;

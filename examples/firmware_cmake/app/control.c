@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A proportional and integral controller, a median, and a root. Knows nothing of boardprof. */
+/* A proportional-integral controller, a median, and a square root. Knows nothing of boardprof. */
 
 #include "control.h"
 

@@ -6,13 +6,13 @@
 
 #include <stdint.h>
 
-/* Heating power for the next period, 0..1000, by what is wanted and what is measured. */
+/* Heating power for the next period, 0..1000, from the wanted and the measured temperature. */
 int32_t heater_power(int32_t wanted, int32_t measured);
 
-/* Forget what heater_power has summed up. */
+/* Reset the sum that heater_power keeps. */
 void heater_power_setup(void);
 
-/* The middle one of each three readings in a row; the first and the last stay as they are. */
+/* The median of every three consecutive readings; the first and the last stay as they are. */
 void smooth(const int16_t *readings, int16_t *out, uint32_t n);
 
 /* The largest integer whose square is not above x. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thermostat, whose room is a model of one: it heats to 21 degrees, in steps of 10 ms. */
+/* A thermostat with a simulated room: it heats to 21 degrees, in steps of 10 ms. */
 
 #include "boardprof/bp.h"
 #include "boardprof/bp_port.h"
@@ -20,17 +20,16 @@ static void heat(int32_t *temperature) {
 }
 
 int main(void) {
-    static bp_agent_t agent;
     int32_t temperature = OUTSIDE;
     hal_init();
     print("thermostat: heating\r\n");
     bp_port_init();
-    bp_init(&agent, &bp_firmware);
+    bp_init();
     for (uint32_t last = (uint32_t)timer_now();;) {
         if ((uint32_t)timer_now() - last >= TIMER_HZ / 100) {
             last += TIMER_HZ / 100;
             heat(&temperature);
         }
-        bp_poll(&agent); /* returns at once when the host is silent */
+        bp_poll(); /* returns at once when the host is silent */
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host can call and measure. heater_power_setup comes along, by its name: it runs before
- * each sample, so that all begin alike. */
+/* What the host can call and measure. heater_power_setup is found by its name: it runs before each
+ * sample, so that all samples begin in the same state. */
 
 #include "boardprof/bp_function.h"
 #include "control.h"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python values to what a C function's parameter takes, and back."""
+"""Conversion of Python values to a C function's parameters, and back."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments as the command line writes them: ``256``, ``@x.npy``, ``int16[64]:random(7)``.
 
-A text is read in two steps. What it says by itself is read, and its file opened, before anything is
-built; with the type of the parameter, on each board, it becomes a value.
+A text is read in two steps. Before anything is built, its form is checked and its file is opened.
+Once the parameter's type is known, it becomes a value for each board.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.array_text import ArrayText, array_text
+from boardprof.arguments.dtypes import element_dtype, mismatch, struct_dtype
 from boardprof.arguments.passing import Keep, Out
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UsageError
@@ -19,26 +20,25 @@ from boardprof.errors import UsageError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["ArgumentText", "load_array", "read_argument"]
-
 _NULL = ("NULL", "nullptr")
 _SUFFIXES = ("out", "keep")
 _WRITERS = "numpy.save writes one; plain bytes are read from a file called .bin"
 _MAGIC = b"\x93NUMPY"
 _SHOWN = 16
-"""Bytes by which a file that is none is known."""
+"""Number of bytes shown of a file with another format."""
 
 
 @dataclass(frozen=True, eq=False)
 class ArgumentText:
-    """What a text on the command line says by itself.
+    """An argument on the command line, before the type of its parameter is known.
 
     Attributes:
         name: of the parameter.
         text: the whole value.
-        array: what the file holds. It is copied for each board, so that all begin with the same.
-        is_raw: the file is plain bytes, which are elements of the parameter's own type.
-        made: an array that is made for the parameter's type; None as ``array``: a number, or NULL.
+        array: content of the file; each board gets its own copy.
+        is_raw: the file is plain bytes of elements of the parameter's type.
+        made: the array to make for the parameter's type. If this and ``array`` are None, the text
+            is a number or NULL.
         suffix: ``out``, ``keep`` or "".
     """
 
@@ -50,19 +50,19 @@ class ArgumentText:
     suffix: str = ""
 
     def value(self, pointer: Pointer | None) -> object:
-        """Return what is passed for a parameter.
+        """Return the value to pass for a parameter.
 
         Args:
-            pointer: the parameter's type; None for a scalar.
+            pointer: the parameter's type; None if it is a scalar.
 
         Raises:
-            UsageError: the text is of no use for a parameter of that type.
+            UsageError: the text does not fit a parameter of that type.
         """
         is_array = self.array is not None or self.made is not None
         if pointer is None:
             if is_array or self.text in _NULL:
                 raise UsageError(
-                    f"{self.name}={self.text} is an array, and the parameter is none.",
+                    f"{self.name}={self.text} is an array, but the parameter is a number.",
                     hint=f"{self.name}=NUMBER",
                 )
             return self.text
@@ -70,7 +70,7 @@ class ArgumentText:
             if self.text in _NULL:
                 return None
             raise UsageError(
-                f"{self.name}={self.text} is no array; the parameter's type is {pointer.text}.",
+                f"{self.name}={self.text} is not an array; the parameter's type is {pointer.text}.",
                 hint=_forms(self.name, pointer),
             )
         array = self._array_for(pointer)
@@ -89,39 +89,19 @@ class ArgumentText:
         return array.copy()
 
     def _check(self, array: npt.NDArray[Any], pointer: Pointer) -> None:
-        """Refuse another element type here already, where what to do is another thing."""
-        from boardprof.arguments.struct_dtype import element_dtype, fits
-
-        element, dtype = pointer.element, array.dtype
-        if isinstance(element, Struct):
-            self._check_struct(array, pointer)
+        """Refuse an array with wrong elements before anything is sent; hint what to change."""
+        why = mismatch(array, pointer)
+        if why is None:
             return
-        if element is None or fits(dtype, element):
-            return
-        wanted = element_dtype(element)
-        if self.text.startswith("@"):
-            hint = f"numpy.save({self.text[1:].partition(':')[0]!r}, x.astype({wanted.name!r}))"
+        element = pointer.element
+        if not isinstance(element, Scalar):
+            hint = _forms(self.name, pointer)
+        elif self.text.startswith("@"):
+            file, wanted = self.text[1:].partition(":")[0], element_dtype(element).name
+            hint = f"numpy.save({file!r}, x.astype({wanted!r}))"
         else:
-            hint = f"{self.name}={wanted.name}[{self.text.partition('[')[2]}"
-        raise UsageError(
-            f"{self.name}={self.text} is {dtype.name}; the parameter's type is {pointer.text}, "
-            f"which needs {wanted.name}.",
-            hint=hint,
-        )
-
-    def _check_struct(self, array: npt.NDArray[Any], pointer: Pointer) -> None:
-        size, dtype = pointer.element_size, array.dtype
-        is_bytes = dtype.kind == "S" or (dtype.kind == "u" and dtype.itemsize == 1)
-        if (dtype.kind == "V" and dtype.itemsize == size) or (
-            is_bytes and size and array.nbytes % size == 0
-        ):
-            return
-        what = "structs" if dtype.names else dtype.name
-        raise UsageError(
-            f"{self.name}={self.text} has {array.nbytes:,} bytes of {what}; the parameter's type "
-            f"is {pointer.text}: structs of {size} bytes.",
-            hint=_forms(self.name, pointer),
-        )
+            hint = f"{self.name}={element_dtype(element).name}[{self.text.partition('[')[2]}"
+        raise UsageError(f"{self.name}={self.text} {why}.", hint=hint)
 
     def _typed(self, raw: npt.NDArray[Any], pointer: Pointer) -> object:
         """Return a file's bytes as elements, little-endian; structs and ``void`` stay bytes."""
@@ -132,13 +112,11 @@ class ArgumentText:
             )
         if not isinstance(pointer.element, Scalar):
             return bytearray(raw.tobytes())
-        from boardprof.arguments.struct_dtype import element_dtype
-
         return raw.view(element_dtype(pointer.element)).copy()
 
 
 def _forms(name: str, pointer: Pointer) -> str:
-    """Return how arrays for a parameter can be written."""
+    """Return the forms in which an array for a parameter can be written."""
     match pointer.element:
         case Struct(fields=fields, size=size):
             member = next((field.name for field in fields if field.name), None)
@@ -149,8 +127,6 @@ def _forms(name: str, pointer: Pointer) -> str:
                 f"{name}=NULL"
             )
         case Scalar() as scalar:
-            from boardprof.arguments.struct_dtype import element_dtype
-
             dtype = element_dtype(scalar).name
         case _:
             dtype = "uint8"
@@ -161,9 +137,7 @@ def _forms(name: str, pointer: Pointer) -> str:
 
 
 def _pairs(array: npt.NDArray[Any], pointer: Pointer) -> npt.NDArray[Any]:
-    """Return complex numbers as what C has for them: pairs of floats, or structs of two."""
-    from boardprof.arguments.struct_dtype import element_dtype, struct_dtype
-
+    """Return complex numbers in C's form: pairs of floats, or structs of two."""
     if array.dtype.kind != "c":
         return array
     import numpy as np
@@ -181,14 +155,14 @@ def _pairs(array: npt.NDArray[Any], pointer: Pointer) -> npt.NDArray[Any]:
 
 
 def read_argument(name: str, text: str) -> ArgumentText:
-    """Read a value of the command line: its form, and its file if it names one.
+    """Parse a value of the command line and read its file, if it names one.
 
     Args:
         name: of the parameter, for messages.
-        text: behind the ``=``.
+        text: after the ``=``.
 
     Raises:
-        UsageError: it has no form that is known, or its file cannot be read.
+        UsageError: its form is not known, or its file cannot be read.
     """
     head, suffix = _split_suffix(text)
     if text.startswith("@"):
@@ -210,11 +184,11 @@ def load_array(path: str | Path, what: str, hint: str = _WRITERS) -> npt.NDArray
 
     Args:
         path: of the file.
-        what: it is for; what an error's message begins with.
-        hint: what to try where the file is none.
+        what: the purpose, with which error messages begin.
+        hint: what to try if it is not a ``.npy`` file.
 
     Raises:
-        UsageError: it cannot be read, or is no such file.
+        UsageError: it cannot be read, or is not such a file.
     """
     import numpy as np
 
@@ -224,16 +198,17 @@ def load_array(path: str | Path, what: str, hint: str = _WRITERS) -> npt.NDArray
         raise UsageError(f"{what}: {path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, EOFError) as error:
         raise UsageError(
-            f"{what}: {path} is no .npy file of numbers: {_why_none(path, error)}.", hint=hint
+            f"{what}: {path} is not a .npy file of numbers: {_what_instead(path, error)}.",
+            hint=hint,
         ) from error
-    if not isinstance(array, np.ndarray):  # an .npz under the name of an .npy
+    if not isinstance(array, np.ndarray):  # an .npz file that is named .npy
         array.close()
         raise UsageError(f"{what}: {path} holds several arrays.", hint="numpy.save writes one")
     return array
 
 
-def _why_none(path: str | Path, error: Exception) -> str:
-    """Say what numpy did not understand: it takes whatever it does not know for a pickle."""
+def _what_instead(path: str | Path, error: Exception) -> str:
+    """Describe the format of a file; numpy takes every unknown format for a pickle."""
     with open(path, "rb") as file:
         head = file.read(_SHOWN)
     if not head:

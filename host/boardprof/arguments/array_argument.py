@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An argument for a pointer: which bytes go to the board, and what becomes of those that return."""
+"""An argument for a pointer: the bytes sent to the board, and the bytes that come back."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.arguments.block import Block
-from boardprof.arguments.passing import Keep, Out, Passing
+from boardprof.arguments.dtypes import element_dtype, mismatch, struct_dtype, type_and_shape
+from boardprof.arguments.passing import Block, Keep, Out, Passing
 from boardprof.arguments.signature import scalar_packer
-from boardprof.arguments.struct_dtype import element_dtype, fits, struct_dtype
-from boardprof.arguments.struct_layout import misplaced
 from boardprof.cfunction import CHAR, Pointer, Scalar, Struct
 from boardprof.errors import UsageError
-
-__all__ = ["ArrayArgument", "array_argument"]
 
 Array = npt.NDArray[Any]
 ByteOrder = Literal["little", "big"]
@@ -28,15 +24,15 @@ _BUFFERS = (bytes, bytearray, memoryview)
 
 @dataclass(frozen=True, eq=False)
 class ArrayArgument:
-    """What is passed for a pointer.
+    """The argument for a pointer.
 
     Attributes:
         name: of the parameter.
-        passing: which way it goes.
+        passing: its direction.
         shape_text: as Reports show it: ``int16[256]``.
         array: the caller's memory; None for a block and for NULL.
-        wire: type of an element as it is on the board, its byte order included.
-        block: that of the caller, which stays on the board.
+        wire: type of an element on the board, with the board's byte order.
+        block: the caller's block, which stays on the board.
         is_const: whether the function only reads it.
     """
 
@@ -50,13 +46,8 @@ class ArrayArgument:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes in the arena."""
+        """Its size in the arena, in bytes."""
         return 0 if self.array is None else self.array.nbytes
-
-    @property
-    def is_sent(self) -> bool:
-        """Whether its bytes go to the board."""
-        return self.passing in (Passing.IN, Passing.IN_OUT, Passing.KEEP)
 
     @property
     def is_returned(self) -> bool:
@@ -65,11 +56,11 @@ class ArrayArgument:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a call goes on with what the one before left in it."""
+        """Whether each call sees what the previous call has written."""
         return self.passing is Passing.KEEP or (self.passing is Passing.STAYS and not self.is_const)
 
     def content(self) -> bytes:
-        """Return its bytes as they are to stand on the board, in C order."""
+        """Return its bytes in the board's layout, in C order."""
         assert self.array is not None
         return self.array.astype(self.wire, order="C", copy=False).tobytes()
 
@@ -82,7 +73,7 @@ class ArrayArgument:
             return array.copy()
         received = np.frombuffer(content, self.wire).reshape(array.shape)
         if array.flags.c_contiguous and array.dtype == self.wire:
-            # Byte by byte: what lies between the members of a struct is part of it.
+            # Byte by byte: the padding of a struct must be copied too.
             array.reshape(-1).view(np.uint8)[:] = np.frombuffer(content, np.uint8)
         else:
             array[...] = received
@@ -92,20 +83,19 @@ class ArrayArgument:
 def array_argument(
     function: str, name: str, pointer: Pointer, value: object, order: ByteOrder = "little"
 ) -> ArrayArgument:
-    """Turn a Python value into what is passed for a pointer.
+    """Turn a Python value into the argument for a pointer.
 
     Args:
         function: for messages.
         name: of the parameter.
         pointer: the parameter's type.
-        value: a numpy array, of any shape, whose element type is that of the parameter; bytes,
-            bytearray or memoryview for elements of one byte, structs and ``void*``; a list of
-            numbers for ``const T*``; a `Block`; None for NULL; or one of the first two in `Out` or
-            `Keep`.
-        order: of bytes on the board.
+        value: a numpy array of any shape with the parameter's element type; bytes, bytearray or
+            memoryview for elements of one byte, structs and ``void*``; a list of numbers for
+            ``const T*``; a `Block`; None for NULL; or an array or buffer in `Out` or `Keep`.
+        order: byte order of the board.
 
     Raises:
-        UsageError: it is nothing of this, or does not fit; says what is needed, and how.
+        UsageError: it has another type or does not fit; the message says what is needed.
     """
     where = _Where(function, name, pointer)
     passing = Passing.IN if pointer.const else Passing.IN_OUT
@@ -144,7 +134,7 @@ def _block(where: _Where, block: Block) -> ArrayArgument:
 
 @dataclass(frozen=True)
 class _Where:
-    """The parameter that a value is for: its checks, and its name in messages."""
+    """The parameter that a value is for: checks values and names itself in messages."""
 
     function: str
     name: str
@@ -157,8 +147,8 @@ class _Where:
         word = "Out" if passing is Passing.OUT else "Keep"
         if self.pointer.const:
             raise UsageError(
-                f"{self} is {self.pointer.text}: the function does not write it, so that there is "
-                f"nothing in it to {'return' if passing is Passing.OUT else 'keep'}.",
+                f"{self} is {self.pointer.text}: the function does not write it, so there is "
+                f"nothing to {'return' if passing is Passing.OUT else 'keep'}.",
                 hint=f"pass it without {word}",
             )
         if value is None or isinstance(value, Block | Out | Keep):
@@ -204,15 +194,19 @@ class _Where:
             )
         if not isinstance(element, Scalar):
             raise UsageError(
-                f"{self} is {_kind(values)}; {self.pointer.text} does not say of what type the "
-                "numbers are.",
+                f"{self} is {_kind(values)}; {self.pointer.text} does not say which type the "
+                "numbers have.",
                 hint=self._example(),
             )
         nested = np.array(values, dtype=object)
         for index, number in enumerate(nested.ravel()):  # as strictly as scalar arguments
             if isinstance(number, list | tuple | range | str):
                 is_text = isinstance(number, str)
-                what = f"{number!r:.60} in it is no number" if is_text else "its rows differ"
+                what = (
+                    f"{number!r:.60} in it is not a number"
+                    if is_text
+                    else "its rows have different lengths"
+                )
                 raise UsageError(f"{self}: {what}.", hint=self._example())
             kind = "u8" if element == CHAR else element.text
             scalar_packer(f"{self.name}[{index}]", kind)(self.function, number)
@@ -220,59 +214,28 @@ class _Where:
 
     def check_element(self, array: Array) -> None:
         """Refuse an array whose elements are not what the pointer points to."""
-        element, dtype = self.pointer.element, array.dtype
-        if dtype.hasobject:
-            raise UsageError(f"{self} holds Python objects, not numbers.", hint=self._example())
-        if element is None:
-            return
-        if isinstance(element, Struct):
-            self._check_struct(element, array)
-            return
-        if not fits(dtype, element):
-            wanted = element_dtype(element)
-            raise UsageError(
-                f"{self} is {_text(array)}; the parameter's type is {self.pointer.text}, which "
-                f"needs {wanted.name}.",
-                hint=f"{self.name} = {self.name}.astype(numpy.{_numpy_name(wanted)})",
-            )
-
-    def _check_struct(self, struct: Struct, array: Array) -> None:
-        dtype = array.dtype
-        if dtype.kind == "V" and dtype.itemsize == struct.size:
-            self._check_members(struct, dtype)
-            return
-        if dtype.kind not in "VSu" or (dtype.kind == "u" and dtype.itemsize != 1):
-            what = f"is {_text(array)}"
-        elif dtype.kind == "V":
-            what = f"has elements of {dtype.itemsize} bytes"
-        elif struct.size and array.nbytes % struct.size == 0:
-            return
-        else:
-            what = f"has {array.nbytes} bytes"
-        rest = array.nbytes % struct.size if struct.size and dtype.kind in "Su" else 0
-        pad = f"pad it to {array.nbytes - rest + struct.size} bytes, or " if rest else ""
-        raise UsageError(
-            f"{self} {what}; the parameter's type is {self.pointer.text}: structs of "
-            f"{struct.size} bytes.",
-            hint=pad + self._example(),
-        )
-
-    def _check_members(self, struct: Struct, dtype: np.dtype[Any]) -> None:
-        """Refuse members that stand elsewhere or are of other types, as far as that is known."""
-        if not (dtype.names and struct.fields):
-            return
-        why = misplaced(dtype, struct)
+        why = mismatch(array, self.pointer)
         if why is not None:
-            raise UsageError(
-                f"The members of {self} are not those of {self.pointer.text}: {why}.",
-                hint=f"{self._example()}, which is {struct_dtype(struct)}",
-            )
+            raise UsageError(f"{self} {why}.", hint=self._remedy(array))
+
+    def _remedy(self, array: Array) -> str:
+        """Return what to do about an array of other elements."""
+        element, dtype = self.pointer.element, array.dtype
+        if isinstance(element, Scalar) and not dtype.hasobject:
+            return f"{self.name} = {self.name}.astype(numpy.{_numpy_name(element_dtype(element))})"
+        if not isinstance(element, Struct) or not element.size:
+            return self._example()
+        if dtype.names and element.fields and dtype.itemsize == element.size:
+            return f"{self._example()}, which is {struct_dtype(element)}"
+        rest = array.nbytes % element.size if dtype.kind in "Su" else 0
+        pad = f"pad it to {array.nbytes - rest + element.size} bytes, or " if rest else ""
+        return pad + self._example()
 
     def _example(self) -> str:
-        """Return Python that makes something that fits."""
+        """Return Python code that makes a value of the right type."""
         match self.pointer.element:
             case None:
-                return f"{self.name} = numpy.zeros(16, dtype=numpy.uint8), or of any other type"
+                return f"{self.name} = numpy.zeros(16, dtype=numpy.uint8), or any other type"
             case Struct(fields=fields) as struct:
                 if fields:
                     return f"{self.name} = numpy.zeros(1, dtype=board.dtypes[{struct.name!r}])"
@@ -291,12 +254,7 @@ class _Where:
             if array.dtype.itemsize != element.size:
                 return f"{element.name}[{array.nbytes // max(1, element.size)}]"
             return f"{element.name}[{','.join(map(str, array.shape))}]"
-        return _text(array)
-
-
-def _text(array: Array) -> str:
-    name = "struct" if array.dtype.names else array.dtype.name
-    return f"{name}[{','.join(map(str, array.shape))}]"
+        return type_and_shape(array)
 
 
 def _numpy_name(dtype: np.dtype[Any]) -> str:

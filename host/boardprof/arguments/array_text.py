@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from boardprof.arguments.content import filled, is_content
+from boardprof.arguments.dtypes import element_dtype
 from boardprof.arguments.struct_text import Tree, parse_struct_text, struct_array
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
@@ -17,34 +17,93 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["ArrayText", "array_text"]
+_CONTENT = r"zeros|ones|random(?:\((?P<seed>\d+)\))?"
 
 _FORMS = (
     "a number, @x.npy, @x.bin, int16[64]:zeros, :ones, :random, :random(7) or :out, NULL; for "
     "structs zeros, [3]:zeros or '{NAME=NUMBER}'"
 )
 _CONTENTS = ("zeros", "ones", "random", "out")
-_GENERATED = re.compile(r"(?P<dtype>\w*)\[(?P<shape>[\d, ]*)\](?P<rest>(?::.*)?)")
+_GENERATED = r"(?P<dtype>\w*)\[(?P<shape>[\d, ]*)\](?P<rest>(?::.*)?)"
 _KINDS = {"i": "int", "u": "uint", "f": "float"}
-_SHORT_NAME = re.compile(r"(?P<kind>[iuf])(?P<bits>8|16|32|64)")
+_SHORT_NAME = r"(?P<kind>[iuf])(?P<bits>8|16|32|64)"
 _NAMES = frozenset(
     ["bool", "float32", "float64", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64))]
 )
-_LIKE_A_NUMBER = re.compile(
+_LIKE_A_NUMBER = (
     r"(u?int|float|complex|[iuf])\d*(_t)?|bool|double|char|short|long|unsigned|signed|void|half"
 )
-"""What is no struct's name, but an element type that there is not."""
+"""Matches names that look like a number type, not like a struct."""
+
+
+def _is_content(text: str) -> bool:
+    """Tell whether a text is ``zeros``, ``ones``, ``random`` or ``random(SEED)``."""
+    return re.fullmatch(_CONTENT, text) is not None
+
+
+def filled(dtype: np.dtype[Any], shape: tuple[int, ...], content: str) -> npt.NDArray[Any]:
+    """Return a new array; in structs each member has the content, and padding is zeros.
+
+    Args:
+        dtype: of an element.
+        shape: of the array.
+        content: see `_is_content`.
+
+    Raises:
+        MemoryError, ValueError, OverflowError: the array cannot be made.
+    """
+    import numpy as np
+
+    array = np.zeros(shape, dtype)
+    match = re.fullmatch(_CONTENT, content)
+    assert match is not None
+    if content == "ones":
+        _fill(array, lambda dtype, shape: np.ones(shape, dtype))
+    elif content != "zeros":
+        generator = np.random.Generator(np.random.PCG64(int(match["seed"] or 0)))
+        if dtype.names is None and dtype.kind != "V":
+            return _random(generator, dtype, shape)
+        _fill(array, lambda dtype, shape: _random(generator, dtype, shape))
+    return array
+
+
+def _fill(array: npt.NDArray[Any], make: Any) -> None:
+    """Set each number of an array to what ``make`` returns, in the order of the members."""
+    if array.dtype.names is None:
+        if array.dtype.kind == "V":
+            raise ValueError("the types of its members are not known.")
+        array[...] = make(array.dtype, array.shape)
+        return
+    for name in array.dtype.names:
+        _fill(array[name], make)
+
+
+def _random(
+    generator: np.random.Generator, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """Return integers over the whole range of their type, floats in [-1, 1), or bools.
+
+    Each float is a multiple of the spacing below 1, so that doubling and shifting are exact.
+    """
+    import numpy as np
+
+    if dtype.kind == "f":
+        kind: Any = dtype.type
+        return np.asarray(generator.random(shape, dtype=kind) * kind(2) - kind(1))
+    low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    drawn = generator.integers(low, high, shape, dtype=dtype.type, endpoint=True)
+    return np.asarray(drawn, dtype)
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayText:
-    """An array that is made when the type of the parameter is known.
+    """An array that is made once the type of the parameter is known.
 
     Attributes:
-        type_name: of an element: one of numpy's, or a struct's; "": that of the parameter.
-        shape: None: one element.
-        content: as `is_content` knows it.
-        structs: from a text with their members; None: it is not such a text.
+        type_name: element type: numpy's name or a struct's; "" takes the parameter's.
+        shape: None for one element.
+        content: one that `_is_content` accepts.
+        structs: from a text with members; None for any other text.
     """
 
     type_name: str = ""
@@ -60,7 +119,7 @@ class ArrayText:
             pointer: the parameter's type.
 
         Raises:
-            UsageError: there is none of that type.
+            UsageError: it cannot have that type.
         """
         if self.structs is not None:
             if not isinstance(pointer.element, Struct):
@@ -72,7 +131,7 @@ class ArrayText:
         dtype = self._dtype(where, pointer)
         if self.shape is None and not isinstance(pointer.element, Struct):
             raise UsageError(
-                f"{where} does not say how many; the parameter's type is {pointer.text}.",
+                f"{where} does not say how many elements; the parameter's type is {pointer.text}.",
                 hint=f"{where.partition('=')[0]}=[64]:{self.content}",
             )
         try:
@@ -82,8 +141,6 @@ class ArrayText:
 
     def _dtype(self, where: str, pointer: Pointer) -> np.dtype[Any]:
         import numpy as np
-
-        from boardprof.arguments.struct_dtype import element_dtype
 
         if self.type_name in _NAMES:
             return np.dtype(self.type_name)
@@ -95,42 +152,42 @@ class ArrayText:
         if self.type_name:
             raise _no_type(where, self.type_name, pointer)
         raise UsageError(
-            f"{where} does not say of what type; the parameter's is {pointer.text}.",
+            f"{where} does not say which type; the parameter's is {pointer.text}.",
             hint="put the type before it, such as uint8[64]:zeros",
         )
 
 
 def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
-    """Read a text without its suffix; None: it describes no array.
+    """Read a text without its suffix; None if it does not describe an array.
 
     Args:
-        where: the whole, for messages.
-        text: what describes the array.
-        has_suffix: whether there was one, or is nothing else: then it must be an array.
+        where: the whole text, for messages.
+        text: the description of the array.
+        has_suffix: whether the whole text has or is a suffix: then it must be an array.
 
     Raises:
-        UsageError: it has no form that is known.
+        UsageError: its form is not known.
     """
     if text.startswith("{") or text.startswith("[{"):
         return ArrayText(structs=parse_struct_text(where, text))
-    if is_content(text):
+    if _is_content(text):
         return ArrayText(content=text)
     if text == "out":
         return ArrayText()
-    match = _GENERATED.fullmatch(text)
+    match = re.fullmatch(_GENERATED, text)
     if match is None:
         if any(mark in text for mark in "[@:{") or has_suffix:
-            raise UsageError(f"{where} is no argument that is known.", hint=_FORMS)
+            raise UsageError(f"{where} is not a known form of argument.", hint=_FORMS)
         return None
     words = match["rest"].split(":")[1:] or ["zeros"]
-    if len(words) > 1 and is_content(words[0]):
-        raise UsageError(f"{where} says more than one content.", hint=_FORMS)
-    if not is_content(words[0]):
+    if len(words) > 1 and _is_content(words[0]):
+        raise UsageError(f"{where} has more than one content.", hint=_FORMS)
+    if not _is_content(words[0]):
         near = _proposal(words[0], _CONTENTS)
-        raise UsageError(f"{where}: {words[0]!r} is no content{near}", hint=_FORMS)
+        raise UsageError(f"{where}: {words[0]!r} is not a content{near}", hint=_FORMS)
     shape = _shape(where, match["shape"])
     type_name = _long_name(match["dtype"])
-    if type_name not in _NAMES and _LIKE_A_NUMBER.fullmatch(type_name):
+    if type_name not in _NAMES and re.fullmatch(_LIKE_A_NUMBER, type_name):
         raise _no_type(where, type_name)
     made = ArrayText(type_name, shape, words[0])
     if type_name in _NAMES:
@@ -139,16 +196,16 @@ def array_text(where: str, text: str, *, has_suffix: bool) -> ArrayText | None:
 
 
 def _try(where: str, made: ArrayText) -> None:
-    """See before anything is built whether there is memory for the array."""
+    """Check that there is memory for the array, before anything is built."""
     made.make(where, Pointer(None, False, 0))
 
 
 def _no_type(where: str, name: str, pointer: Pointer | None = None) -> UsageError:
     of = f"; the parameter's type is {pointer.text}" if pointer is not None else ""
     return UsageError(
-        f"{where}: there is no element type {name!r}{of}{_proposal(name, sorted(_NAMES))}",
-        hint="bool, int8 to int64, uint8 to uint64, float32, float64; or i8 to f64; or that of the "
-        "parameter, without a name: [64]:zeros",
+        f"{where}: the element type {name!r} is not known{of}{_proposal(name, sorted(_NAMES))}",
+        hint="bool, int8 to int64, uint8 to uint64, float32, float64; or i8 to f64; or the "
+        "parameter's own, without a name: [64]:zeros",
     )
 
 
@@ -158,7 +215,7 @@ def _proposal(name: str, known: Iterable[str]) -> str:
 
 
 def _long_name(name: str) -> str:
-    short = _SHORT_NAME.fullmatch(name)
+    short = re.fullmatch(_SHORT_NAME, name)
     return _KINDS[short["kind"]] + short["bits"] if short else name
 
 
@@ -167,5 +224,5 @@ def _shape(where: str, shape: str) -> tuple[int, ...]:
         return tuple(int(part) for part in shape.split(","))
     except ValueError as error:
         raise UsageError(
-            f"{where}: [{shape}] is no shape.", hint="e.g. int16[64] or float32[16,16]"
+            f"{where}: [{shape}] is not a shape.", hint="e.g. int16[64] or float32[16,16]"
         ) from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which way an array goes that is passed for a pointer; `Out` and `Keep`, which say so."""
+"""How an array is passed for a pointer: `Out`, `Keep`, or a `Block` that stays on the board."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-__all__ = ["Keep", "Out", "Passing"]
-
 
 class Passing(Enum):
-    """Which way an array goes."""
+    """The direction of an array."""
 
     IN = "in"
     IN_OUT = "in and out, put back before each sample of a measurement"
@@ -23,10 +21,10 @@ class Passing(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Out:
-    """An array that is only written: it is not sent, begins as zeros, and comes back.
+    """An array that is only written: it starts as zeros, is not sent, and comes back.
 
     Attributes:
-        array: a numpy array, or what else may be passed for ``T*``; its content is replaced.
+        array: a numpy array, or another value for ``T*``; its content is replaced.
     """
 
     array: Any
@@ -34,12 +32,20 @@ class Out:
 
 @dataclass(frozen=True, eq=False)
 class Keep:
-    """An array that is sent once, and not put back between calls of a measurement.
+    """An array that is sent once, and not restored between the calls of a measurement.
 
-    So each call goes on with what the one before left, as a filter does with its state.
+    Each call sees what the previous call has written, such as the state of a filter.
 
     Attributes:
-        array: a numpy array, or what else may be passed for ``T*``.
+        array: a numpy array, or another value for ``T*``.
     """
 
     array: Any
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of the arena; ``handle`` is valid until `Memory.free` or the session's end."""
+
+    handle: int
+    size: int

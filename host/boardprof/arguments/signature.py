@@ -16,9 +16,6 @@ import msgpack
 from boardprof.cfunction import CHAR, SCALARS, Pointer, Scalar, Struct
 from boardprof.errors import FrameError, UnknownNameError, UsageError
 
-__all__ = ["Signature", "in_order", "pack_arguments", "parse_signature", "scalar_packer"]
-__all__ += ["scalar_text"]
-
 _INTEGERS = {
     f"{sign}{bits}": (-(1 << bits - 1) if sign == "i" else 0, (1 << bits - (sign == "i")) - 1)
     for sign in "iu"
@@ -27,12 +24,12 @@ _INTEGERS = {
 _FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
 _TAGS = {"f32": 0xCA, "f64": 0xCB}
 _SINGLE_DIGITS = 10
-"""More than a ``float`` ever needs, 9."""
+"""One more than the maximum of 9 digits that a ``float`` needs."""
 _RESULTS = {"bool": bool, "f32": float, "f64": float, "void": type(None)}
 _WORDS = {"false": 0, "true": 1}
-_FORM = re.compile(r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)")
-_APART = re.compile(r", (?=\w+: )")
-_POINTER = re.compile(r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})\*")
+_FORM = r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)"
+_APART = r", (?=\w+: )"
+_POINTER = r"(?P<const>const )?(?:(?P<word>\w+)|(?P<tag>[^*{}]+)\{(?P<size>\d+)\})\*"
 
 Pack = Callable[[str, object], bytes]
 """From (function, value) to a packed argument; the function's name is for messages."""
@@ -44,10 +41,9 @@ class Signature:
 
     Attributes:
         parameters: names and types, in order, as texts.
-        result: type of the result; ``void``: none.
-        text: the whole.
-        pointers: what those parameters point to that are pointers, by name; their own size is not
-            known here, and 0.
+        result: type of the result, or ``void``.
+        text: the whole signature.
+        pointers: the pointers among the parameters, by name; their own size is unknown and 0.
     """
 
     parameters: tuple[tuple[str, str], ...]
@@ -57,14 +53,14 @@ class Signature:
 
     @cached_property
     def packers(self) -> tuple[Pack, ...]:
-        """For each parameter what packs its values; those of pointers pack nothing but refuse."""
+        """For each parameter a function that packs its values; a pointer's refuses all values."""
         return tuple(scalar_packer(name, kind) for name, kind in self.parameters)
 
     def check_result(self, function: str, value: object) -> None:
-        """See that what a board has returned is a value of the result's type.
+        """Check that a value returned by a board has the result's type.
 
         Raises:
-            FrameError: it is none: text, say, or a number that the type cannot hold.
+            FrameError: it is of another type, such as a string, or out of the type's range.
         """
         kind = self.result
         if kind in _INTEGERS:
@@ -73,21 +69,23 @@ class Signature:
         else:
             fits = type(value) is _RESULTS.get(kind, type(value))
         if not fits:
-            raise FrameError(f"{function}{self.text} returned {value!r:.60}, which is no {kind}.")
+            raise FrameError(
+                f"{function}{self.text} returned {value!r:.60}, which is not of type {kind}."
+            )
 
 
 def parse_signature(text: str) -> Signature:
-    """Read a signature as the board's dictionary has it.
+    """Parse a signature from the board's dictionary.
 
     Raises:
-        UsageError: it has another form, or a type that this boardprof does not know.
+        UsageError: it has another form, or a type that this version does not know.
     """
-    match = _FORM.fullmatch(text)
+    match = re.fullmatch(_FORM, text)
     if match is None:
         raise UsageError(f"{text!r} is not a signature", hint="a newer boardprof may know it")
     parameters = []
     pointers = {}
-    for part in filter(None, _APART.split(match["parameters"])):
+    for part in filter(None, re.split(_APART, match["parameters"])):
         name, _, kind = part.partition(": ")
         if kind not in SCALARS:
             pointer = _pointer(kind)
@@ -99,8 +97,8 @@ def parse_signature(text: str) -> Signature:
 
 
 def _pointer(kind: str) -> Pointer | None:
-    """Return what ``const i16*``, ``fir_state{24}*`` or ``void*`` says, None if that is nothing."""
-    match = _POINTER.fullmatch(kind)
+    """Parse ``const i16*``, ``fir_state{24}*`` or ``void*``; None if the type is unknown."""
+    match = re.fullmatch(_POINTER, kind)
     if match is None:
         return None
     element: Scalar | Struct | None = None
@@ -127,7 +125,7 @@ def pack_arguments(
         named: values by parameter name.
 
     Returns:
-        The packed arguments one after the other, and how many.
+        The packed arguments back to back, and their number.
 
     Raises:
         UsageError: too many, too few, twice the same, wrong type or out of range.
@@ -136,8 +134,10 @@ def pack_arguments(
     packers = signature.packers
     if named or len(args) != len(packers):
         args = in_order(function, signature, args, named)
-    packed = [pack(function, value) for pack, value in zip(packers, args, strict=True)]
-    return b"".join(packed), len(packed)
+    if not packers:
+        return b"", 0
+    packed = b"".join([pack(function, value) for pack, value in zip(packers, args, strict=True)])
+    return packed, len(packers)
 
 
 def in_order(
@@ -156,7 +156,7 @@ def in_order(
     missing = [name for name in names if name not in values]
     if len(args) > len(names) or missing or doubled:
         what = (
-            f"twice {', '.join(doubled)}"
+            f"with {', '.join(doubled)} given twice"
             if doubled
             else f"without {', '.join(missing)}"
             if missing
@@ -167,7 +167,7 @@ def in_order(
 
 
 def scalar_packer(name: str, kind: str) -> Pack:
-    """Return what packs the values of a parameter, made once so that each call is short."""
+    """Return a function that packs a parameter's values, made once to keep calls fast."""
     if kind in _FLOATS:
         tag, pack_float = _TAGS[kind], _FLOATS[kind].pack
 
@@ -187,7 +187,7 @@ def scalar_packer(name: str, kind: str) -> Pack:
         number = value
         if type(number) is not int:
             try:
-                number = _integer(value)
+                number = to_integer(value)
             except (OverflowError, TypeError, ValueError) as error:
                 raise _refused(function, name, kind, value, error) from error
         if not low <= number <= high:
@@ -200,20 +200,20 @@ def scalar_packer(name: str, kind: str) -> Pack:
 
 
 def scalar_text(kind: str, value: object) -> str:
-    """Return how a Report shows a value that was packed, however it was given.
+    """Return a packed value as Reports show it, whatever its original form.
 
-    What is one value for the type is one text: ``16`` and ``"0x10"``, ``0.5`` and ``5e-1``.
+    Equal values have equal texts: ``16`` and ``"0x10"``, ``0.5`` and ``5e-1``.
     """
     if kind in _FLOATS:
         number = float(value)  # type: ignore[arg-type]
         text = repr(number) if kind == "f64" else _single_text(number)
         return text.removesuffix(".0")
-    whole = _integer(value)
+    whole = to_integer(value)
     return str(bool(whole)).lower() if kind == "bool" else str(whole)
 
 
 def _single_text(number: float) -> str:
-    """Return the shortest text that means the same ``float``."""
+    """Return the shortest text of the same ``float``."""
     single = _single(number)
     short = (repr(float(f"{single:.{digits}g}")) for digits in range(1, _SINGLE_DIGITS))
     return next((text for text in short if _single(float(text)) == single), repr(number))
@@ -222,7 +222,7 @@ def _single_text(number: float) -> str:
 def _single(number: float) -> float:
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
-    except OverflowError:  # a digit less may be beyond the largest
+    except OverflowError:  # with one digit less it may exceed the largest float
         return math.inf
 
 
@@ -234,8 +234,8 @@ def _refused(function: str, name: str, kind: str, value: object, error: Exceptio
     return UsageError(f"{where} is not {needed}; the parameter's type is {kind}.")
 
 
-def _integer(value: object) -> int:
-    """Return what Python takes as an index; a text as C writes it: 256, 0x100, true."""
+def to_integer(value: object) -> int:
+    """Return an integer from an index of Python or a text in C's form: 256, 0x100, true."""
     if isinstance(value, str):
         return _WORDS[value] if value in _WORDS else int(value, 0)
     return operator.index(value)  # type: ignore[arg-type]

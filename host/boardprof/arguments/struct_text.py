@@ -7,6 +7,8 @@ import re
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from boardprof.arguments.dtypes import struct_dtype
+from boardprof.arguments.signature import to_integer
 from boardprof.cfunction import Struct
 from boardprof.errors import UnknownNameError, UsageError
 
@@ -14,10 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["parse_struct_text", "struct_array"]
-
-_TOKEN = re.compile(r"\s*([{}\[\],=]|[^\s{}\[\],=]+)\s*")
-_WORDS = {"true": 1, "false": 0}
+_TOKEN = r"\s*([{}\[\],=]|[^\s{}\[\],=]+)\s*"
 _BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
 _DEEPEST = 50
 
@@ -34,9 +33,9 @@ def parse_struct_text(where: str, text: str) -> list[dict[str, Tree]]:
     Raises:
         UsageError: it has another form, or is nested too deeply.
     """
-    tokens = _TOKEN.findall(text)
+    tokens = re.findall(_TOKEN, text)
     if max(accumulate(_BRACKETS.get(token, 0) for token in tokens), default=0) > _DEEPEST:
-        raise UsageError(f"{where} is nested too deeply: {_DEEPEST} levels are the most.")
+        raise UsageError(f"{where} is nested too deeply: at most {_DEEPEST} levels are allowed.")
     try:
         tree = _value(tokens)
         structs = tree if isinstance(tree, list) else [tree]
@@ -44,7 +43,7 @@ def parse_struct_text(where: str, text: str) -> list[dict[str, Tree]]:
             raise ValueError
     except (ValueError, IndexError) as error:
         raise UsageError(
-            f"{where} is no struct.", hint="'{NAME=NUMBER, NAME=[NUMBER, NUMBER]}', in quotes"
+            f"{where} is not a struct.", hint="'{NAME=NUMBER, NAME=[NUMBER, NUMBER]}', in quotes"
         ) from error
     return structs  # type: ignore[return-value]  # just seen
 
@@ -85,20 +84,18 @@ def _items(tokens: list[str], end: str, item: Any) -> list[Any]:
 
 
 def struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) -> npt.NDArray[Any]:
-    """Return structs as an array; members that are not named are zeros, as in C.
+    """Return structs as an array; unnamed members are zeros, as in C.
 
     Args:
         where: for messages.
         structs: from `parse_struct_text`.
-        struct: what each is.
+        struct: their type.
 
     Raises:
         UnknownNameError: it has no such member.
-        UsageError: its members are not known, or a value is none of its member's.
+        UsageError: its members are not known, or a value does not fit its member.
     """
     import numpy as np
-
-    from boardprof.arguments.struct_dtype import struct_dtype  # numpy, only where it is used
 
     dtype = struct_dtype(struct)
     if dtype.names is None:
@@ -113,12 +110,12 @@ def struct_array(where: str, structs: list[dict[str, Tree]], struct: Struct) -> 
 
 
 def _set(where: str, array: npt.NDArray[Any], tree: Tree, name: str) -> None:
-    """Put a value into an array of one element, whose further dimensions are the member's own."""
+    """Set an array of one element; its other dimensions are those of the member."""
     dtype, shape = array.dtype, array.shape[1:]
     if shape:
         if not isinstance(tree, list) or len(tree) > shape[0]:
             raise UsageError(
-                f"{where}: {name} is an array of {shape[0]}.", hint=f"{name}=[NUMBER, ...]"
+                f"{where}: {name} is an array of {shape[0]} elements.", hint=f"{name}=[NUMBER, ...]"
             )
         for index, each in enumerate(tree):
             _set(where, array[:, index], each, f"{name}[{index}]")
@@ -131,7 +128,7 @@ def _set(where: str, array: npt.NDArray[Any], tree: Tree, name: str) -> None:
             _set(where, array[member], each, member)
     else:
         if not isinstance(tree, str) or dtype.kind == "V":
-            raise UsageError(f"{where}: {name} is no member that takes this value.")
+            raise UsageError(f"{where}: the member {name} does not take this value.")
         array[...] = _number(where, tree, dtype, name)
 
 
@@ -141,7 +138,7 @@ def _number(where: str, text: str, dtype: np.dtype[Any], name: str) -> Any:
     try:
         if dtype.kind == "f":
             return _float(where, text, dtype, name)
-        number = _WORDS[text] if text in _WORDS else int(text, 0)
+        number = to_integer(text)
     except ValueError as error:
         needed = "a number" if dtype.kind == "f" else "an integer"
         raise UsageError(f"{where}: {name}={text} is not {needed}.") from error
@@ -152,7 +149,7 @@ def _number(where: str, text: str, dtype: np.dtype[Any], name: str) -> Any:
 
 
 def _float(where: str, text: str, dtype: np.dtype[Any], name: str) -> float:
-    """Return a number as its member can hold it: ``inf`` where it says so, else none."""
+    """Return a number in the member's range; it is infinite only if the text is ``inf``."""
     import numpy as np
 
     number = float(text)

@@ -4,40 +4,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from boardprof.arguments.dtypes import Dtypes
-from boardprof.board.correlate import ClockProbe
-from boardprof.board.counters import counters_of
-from boardprof.board.functions import Functions
-from boardprof.board.interrupts import BoardInterrupts, interrupts_of
-from boardprof.board.measuring import OnNote, Rounds, check_range, measure_function
+from boardprof.board.call_observers import OBSERVERS, HostCall, observe_measurement
+from boardprof.board.functions import Functions, RemoteFunction
 from boardprof.board.memory import Memory
-from boardprof.board.placement import OnTransfer
-from boardprof.board.planning import ALL
-from boardprof.board.sampling import Progress
-from boardprof.board.selection import metric_names
-from boardprof.board.stack_check import StackCheck
-from boardprof.board.window import Window
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction
 from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import check_layouts
-from boardprof.elf.compilers import compilers_of
+from boardprof.elf.identity import compilers_of
 from boardprof.errors import LinkError, UsageError
 from boardprof.link.bulk import Channels
 from boardprof.link.session import Session, Welcome
 from boardprof.link.stream import Stream
+from boardprof.measure.available_metrics import ALL, offer_of
+from boardprof.measure.board_interrupts import BoardInterrupts
+from boardprof.measure.board_link import BoardLink
+from boardprof.measure.clock_probe import clock_probe
+from boardprof.measure.function_sampler import Progress
+from boardprof.measure.measure_function import OnNote, measure_function
+from boardprof.measure.placement import OnTransfer
+from boardprof.measure.rounds import Rounds, check_range
+from boardprof.measure.selection import metric_names
+from boardprof.measure.stack_check import StackCheck
+from boardprof.measure.window import Window
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Device, Measurement
 from boardprof.report.report import Report
 from boardprof_protocol.layout import Layout
-
-__all__ = ["Board", "Collectors"]
 
 
 class Collectors(Mapping[str, Window]):
@@ -67,14 +67,16 @@ class Board:
         spec: the board's description.
         welcome: what it said when the session began.
         dictionary: what it offers.
+        offer: what it can count.
         device: what Reports say of it.
+        link: what measuring needs of it.
         functions: its functions.
         collectors: its collectors.
         dtypes: the structs that its functions point to, as numpy types; see `Dtypes`.
         memory: its arena, filled and read through handles.
         stack_check: whether its stack is large enough for them.
         channels: how large blocks and streams go over the line.
-        flags: the compiler's for the functions' code, for Reports; None where that is not known.
+        flags: compiler flags of the functions' code, for Reports. None if unknown.
         libc: the C library in the image, such as ``picolibc``, or ``none``; None where every image
             has the system's, or that is not known.
         compilers: of the functions' code; of an image that was not built here, all that it names.
@@ -109,29 +111,21 @@ class Board:
         self.dictionary = dictionary
         self.session = session
         self._is_started = is_started
-        self.layouts = layouts
         self.collectors = Collectors(self)
         self.channels = Channels(session, welcome, dictionary)
         self.memory = Memory(session, welcome, dictionary, self.channels)
         self._sources: dict[str, CFunction] = {}
-        self.stack_check = StackCheck(spec.name, None, (), is_of_this_host=False)
+        self.stack_check = StackCheck(spec.name, [f.name for f in dictionary.user_functions])
         self.functions = Functions(
-            session,
-            dictionary,
-            self.memory,
-            self._sources,
-            lambda name: self.stack_check.require(name),
-            board=self,
+            session, dictionary, self.memory, self._sources, self.stack_check.require, board=self
         )
         self.dtypes = Dtypes(self._sources, self.memory.byte_order)
-        counters = counters_of(spec, session, dictionary, layouts)
-        self.offer = counters.offer
-        self.formulas = counters.formulas
-        self.parts = counters.parts
+        self.offer = offer_of(spec, session, dictionary, layouts)
         self.device = Device(
             name=spec.name,
             clock_kind=spec.clock.kind,
             clock_reason=spec.clock.reason,
+            clock_given=spec.clock.given,
             emulated=spec.clock.is_emulated,
             port=session.transport.name,
             agent_version=dictionary.agent_version,
@@ -141,29 +135,29 @@ class Board:
             collectors=dictionary.collectors,
             cflags=spec.build.cflags,
         )
+        self.link = BoardLink(session, dictionary, layouts, self.device, self.offer.programmable)
         self.flags: str | None = None
         self.libc: str | None = None
         self.compilers: tuple[str, ...] = ()
 
     def know(self, functions: Iterable[CFunction]) -> None:
-        """Learn of the functions what the board itself does not say: the members of structs."""
+        """Add facts about the functions that the board does not report: the members of structs."""
         self._sources.update((function.name, function) for function in functions)
 
     def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
-        """Learn what the board runs; ``is_of_this_host``: on a stack of this machine."""
-        names = [function.name for function in self.dictionary.user_functions]
-        self.stack_check = StackCheck(self.spec.name, image, names, is_of_this_host=is_of_this_host)
+        """Set the board's image. ``is_of_this_host``: it uses a stack of this machine."""
+        self.stack_check.know_image(image, is_of_this_host=is_of_this_host)
         self.compilers = compilers_of([image])
 
     @property
     def calls(self) -> int | None:
-        """How often it has run functions since it started; None: it may have before the session."""
+        """Function runs since it started. None if it may have run some before the session."""
         return self.session.calls if self._is_started else None
 
-    @cached_property
+    @property
     def interrupts(self) -> BoardInterrupts | None:
-        """What the board says of its interrupts; None: it cannot mask them."""
-        return interrupts_of(self.session, self.dictionary)
+        """What the board says of its interrupts, or None if it cannot mask them."""
+        return self.link.interrupts
 
     def profile(
         self,
@@ -182,7 +176,7 @@ class Board:
         """Measure ``function`` on the board.
 
         In/out arrays are put back to the caller's values before each warm-up call and each sample.
-        Behind the last sample the function is called once more: what that call writes is what the
+        After the last sample the function is called once more: what that call writes is what the
         arrays hold afterwards.
 
         Args:
@@ -266,30 +260,69 @@ class Board:
             BoardprofError: as `profile`.
         """
         rounds = Rounds(warmup, repeat, number)
-        remote = self.functions[function]
-        if not remote.info.measurable:
-            raise UsageError(f"{function} of {self.spec.name} can be called, not measured.")
+        remote = self.measurable(function)
         if not isinstance(named, Mapping | None):
-            raise UsageError(f"named={named!r:.60} is no dict of arguments by name.")
+            raise UsageError(f"named={named!r:.60} is not a dict of arguments by name.")
         arguments = remote.bind(args, named or {})
         passes = self.offer.passes(metrics)
-        return measure_function(
-            self,
-            remote,
-            arguments,
-            passes,
-            rounds,
-            may_drop=metric_names(metrics) in (None, [ALL]),
-            may_shorten=may_shorten and rounds.warmup > 0,
-            on_progress=on_progress,
-            on_transfer=on_transfer,
-            on_note=on_note,
-            cold=cold,
-            mask_interrupts=mask_interrupts,
+        calls_before = self.calls
+
+        def measure() -> Measurement:
+            found = measure_function(
+                self.link,
+                self.memory,
+                self.stack_check,
+                remote.info,
+                remote.signature,
+                arguments,
+                passes,
+                rounds,
+                may_drop=metric_names(metrics) in (None, [ALL]),
+                may_shorten=may_shorten and rounds.warmup > 0,
+                on_progress=on_progress,
+                on_transfer=on_transfer,
+                on_note=on_note,
+                cold=cold,
+                mask_interrupts=mask_interrupts,
+            )
+            return self.described(found, calls_before)
+
+        if OBSERVERS:
+            call = HostCall(self, remote, arguments=arguments, rounds=rounds)
+            return observe_measurement(call, measure)
+        return measure()
+
+    def measurable(self, function: str) -> RemoteFunction:
+        """Return a function that can be measured.
+
+        Raises:
+            UnknownNameError: there is none of that name.
+            UsageError: it can only be called.
+        """
+        remote = self.functions[function]
+        if not remote.info.measurable:
+            raise UsageError(f"{function} of {self.spec.name} can be called but not measured.")
+        return remote
+
+    def described(self, measurement: Measurement, calls_before: int | None) -> Measurement:
+        """Add facts from the board's build and description to a measurement.
+
+        Args:
+            measurement: made on this board.
+            calls_before: the value of `calls` before it.
+        """
+        return replace(
+            measurement,
+            flags=self.flags,
+            libc=self.libc,
+            compilers=self.compilers,
+            parts=self.offer.parts,
+            formulas=self.offer.formulas,
+            calls_before=calls_before,
         )
 
     def correlate_clock(self, exchanges: int = 16) -> ClockFit:
-        """Find where the board's tick counter stands on ``time.monotonic()``, and how surely.
+        """Relate the board's tick counter to ``time.monotonic()``, with the uncertainty.
 
         Args:
             exchanges: of time stamps, >= 2. The longer they take together, the better the drift is
@@ -300,29 +333,23 @@ class Board:
             LinkError: the board's clock does not run evenly by the host's.
         """
         check_range("exchanges", exchanges, 2, 1000)
-        clock = self.clock_probe()
+        clock = clock_probe(self.link)
         clock.ask(exchanges)
         fit = clock.fit()
         if fit is None:
             raise LinkError(
-                f"The clock of {self.spec.name} does not run evenly by the host's, or wraps too "
-                "often to be followed.",
-                hint="see in its port.c what bp_port_clock says of its rate and width",
+                f"The clock of {self.spec.name} does not run evenly against the host's clock, or "
+                "wraps too often to be tracked.",
+                hint="check the rate and width that bp_port_clock in its port.c reports",
             )
         return fit
 
-    def clock_probe(self) -> ClockProbe:
-        """Return what asks for time stamps; a simulator's clock has no place on the host's."""
-        kind = "simulated" if self.device.emulated else self.device.clock_kind
-        return ClockProbe(self.session, self.dictionary, kind)
-
     def window(self, collector: str) -> Window:
         """Return a closed window of ``collector``; see `Window`."""
-        slots = {each.collector.name: each for each in self.offer.programmable}.get(collector)
-        return Window(self.session, self.dictionary, self.layouts, self.device, collector, slots)
+        return Window(self.link, collector)
 
     def stream(self, timeout_s: float = 1.0) -> Stream:
-        """Open the stream of what the board's functions write; use it by ``with``.
+        """Open the stream of data that the board's functions write; use it with ``with``.
 
         Args:
             timeout_s: how long reading waits for more, seconds.
@@ -334,7 +361,7 @@ class Board:
 
     @property
     def console(self) -> str:
-        """What the board has printed beside its frames."""
+        """Text that the board printed between its frames."""
         return self.session.console
 
     def close(self) -> None:

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING
 
 from boardprof.arguments.arguments import Arguments, bind
 from boardprof.arguments.signature import Signature, pack_arguments, parse_signature
+from boardprof.board.call_observers import OBSERVERS, HostCall, observe
 from boardprof.board.memory import Memory
-from boardprof.board.observing import OBSERVERS, HostCall, Value, observe
-from boardprof.board.placement import Placement
 from boardprof.cfunction import CFunction, Pointer
 from boardprof.decode.dictionary import Dictionary, FunctionInfo
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.link.session import Session
+from boardprof.measure.placement import Placement
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
-
-__all__ = ["Functions", "RemoteFunction"]
+    from boardprof.measure.counted_pass import Value
 
 
 class RemoteFunction:
@@ -40,10 +39,10 @@ class RemoteFunction:
         Args:
             session: with the board.
             info: the entry.
-            memory: where arrays go.
-            source: what is known of it besides, such as the members of structs.
+            memory: where arrays are placed.
+            source: further facts about it, such as the members of structs.
             require: called with its name before its first call; refuses what cannot go well.
-            board: whose function it is, for those who watch its calls; None: nobody can.
+            board: the function's board, for observers of its calls. None if there are none.
         """
         self.info = info
         self._board = board
@@ -52,7 +51,6 @@ class RemoteFunction:
         self._memory = memory
         self._require = require
         self._signature: Signature | None = None  # read at the first call
-        self._is_plain = False  # known to take nothing
 
     def __call__(self, *args: object, **named: object) -> object:
         """Call it once on the board; returns its result as a Python value.
@@ -64,28 +62,23 @@ class RemoteFunction:
             UsageError: the arguments do not fit the signature, or the board's arena.
             DeviceFaultError: likewise its stack, which is seen before it is called; see
                 `StackCheck.require`.
-            FrameError: the board returns what is no value of the declared type.
+            FrameError: the board returned something that is not of the declared type.
             RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
         """
         if OBSERVERS and self._board is not None:
             call = HostCall(self._board, self, args, named)
             return observe(call, self._run, self._session.value)
-        if self._is_plain and self._require is None and not (args or named):  # the short way
-            assert self._signature is not None
-            value = self._session.value(self.info.id, b"", 0, self.info.name)
-            self._signature.check_result(self.info.name, value)
-            return value
         return self._run(args, named, self._session.value)
 
     def _run(self, args: Sequence[object], named: Mapping[str, object], call: Value) -> object:
-        """Do what `__call__` says, the call itself by ``call``."""
-        info, signature = self.info, self.signature
+        """Do the same as `__call__`, but make the call itself with ``call``."""
+        info, signature = self.info, self._signature or self.signature
         if self._require is not None:
             self._require(info.name)
             self._require = None
         if signature.pointers:
             with Placement(self._memory, self.bind(args, named)) as placement:
-                value = call(info.id, *placement.packed, info.name)
+                value = placement.call(info).execute(call)
                 placement.fetch()
         else:
             packed, count = pack_arguments(info.name, signature, args, named)
@@ -102,7 +95,6 @@ class RemoteFunction:
         """
         if self._signature is None:
             self._signature = _with_members(parse_signature(self.info.signature), self._source)
-            self._is_plain = not self._signature.parameters
         return self._signature
 
     def bind(self, args: Sequence[object], named: Mapping[str, object]) -> Arguments:
@@ -115,7 +107,7 @@ class RemoteFunction:
 
 
 def _with_members(signature: Signature, source: CFunction | None) -> Signature:
-    """Give the structs of a signature, of which a board tells the size alone, their members."""
+    """Add the members to the structs of a signature; a board only reports their sizes."""
     pointers = dict(signature.pointers)
     for parameter in source.parameters if source is not None else ():
         known, better = pointers.get(parameter.name), parameter.type
@@ -155,11 +147,14 @@ class Functions:
 
         Raises:
             UnknownNameError: there is none.
-            UsageError: it is no name.
+            UsageError: it is not a name.
         """
         if not isinstance(name, str):
             known = name.info.name if isinstance(name, RemoteFunction) else "fir"
-            raise UsageError(f"{name!r:.80} is not a function's name.", hint=f'a text, "{known}"')
+            raise UsageError(
+                f"{name!r:.80} is not the name of a function.",
+                hint=f'give a string, such as "{known}"',
+            )
         if name not in self._known:
             info = self._dictionary.function(name)
             source = self._sources.get(name)
@@ -169,7 +164,7 @@ class Functions:
         return self._known[name]
 
     def __getattr__(self, name: str) -> RemoteFunction:
-        """Return the function called ``name``, or raise AttributeError with what there is."""
+        """Return the function called ``name``, or raise AttributeError with the known names."""
         if "_known" not in self.__dict__:  # copy and pickle ask before anything is there
             raise AttributeError(name)
         try:

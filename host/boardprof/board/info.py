@@ -9,9 +9,7 @@ from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.guard import GuardSpec
-from boardprof.render.plain_table import plain_table
-
-__all__ = ["board_info", "info_text"]
+from boardprof.render.layout import plain, text_table
 
 
 def board_info(board: Board) -> dict[str, Any]:
@@ -44,7 +42,7 @@ def board_info(board: Board) -> dict[str, Any]:
         "collectors": [
             {
                 "name": collector.name,
-                "schema": board.layouts[collector.schema_id].name,
+                "schema": board.link.layouts[collector.schema_id].name,
                 "version": collector.version,
                 "counters": [
                     {
@@ -68,7 +66,7 @@ def board_info(board: Board) -> dict[str, Any]:
 
 
 def _guard(board: Board) -> GuardSpec:
-    """Return what the guard of this very agent catches: one may be built without."""
+    """Return what the guard of this agent catches; an agent can be built without one."""
     guarded = any(function.name == "bp.guard" for function in board.dictionary.functions)
     return board.spec.guard if guarded else GuardSpec()
 
@@ -105,17 +103,17 @@ def _interrupts(facts: dict[str, Any] | None) -> str:
     if facts is None:
         return "cannot be masked"
     parts = ["can be masked" + (", the guard's timer with them" if facts["masks_guard"] else "")]
-    if facts["skips"]:
-        parts.append("those with hooks are left out")
     if facts["longest_us"]:
-        parts.append(f"for {facts['longest_us']:,} us at most")
+        parts.append(f"for at most {facts['longest_us']:,} us")
+    if facts["skips"]:
+        parts.append("counts exclude hooked interrupts")
     if facts["timer_us"]:
-        parts.append(f"a timer's come every {facts['timer_us']:,} us")
+        parts.append(f"a timer interrupts every {facts['timer_us']:,} us")
     return "; ".join(parts)
 
 
 def _table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    table = plain_table(headers, rows) if rows else "(none)"
+    table = plain([text_table(headers, rows)]) if rows else "(none)"
     return [title, *(f"  {line}" for line in table.splitlines())]
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
-from boardprof.arguments.block import Block
+from boardprof.arguments.passing import Block
 from boardprof.decode.dictionary import Dictionary
 from boardprof.errors import FrameError, RpcError, UsageError
 from boardprof.link.bulk import Channels
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 _FEW_FRAMES = 3
-"""Up to so many calls of bp.read or bp.write are faster than a channel, with its three calls."""
+"""Up to this number, calls of bp.read or bp.write are faster than a channel (three calls)."""
 
 _CALL_OVERHEAD = 24
 """Bytes of a body around the data: array, ids, three numbers of five bytes, the bin's head."""
@@ -53,14 +53,16 @@ class Memory:
 
         Raises:
             UsageError: the board's agent has no arena, or it is smaller than that.
-            RpcError: what is left of it is.
+            RpcError: its free part is smaller than that.
         """
         self._free_released()
         _check_whole("size", size)
         if not 0 < size <= self.size:
             raise UsageError(
-                f"A block of {size} bytes does not fit: the board's arena has {self.size} bytes.",
-                hint="its size is the option `arena` of [build] config in the board's board.toml",
+                f"A block of {size} bytes does not fit into the board's arena of {self.size} "
+                "bytes.",
+                hint="set its size with the option `arena` in [build] config of the board's "
+                "board.toml",
             )
         # An interrupt between the reply and the next line loses the block until the session ends.
         handle = self._call("bp.alloc", size)
@@ -118,12 +120,12 @@ class Memory:
 
         Args:
             block: from `alloc`.
-            data: bytes, or what else has memory of its own, such as a numpy array.
+            data: bytes, or another object with its own memory, such as a numpy array.
             offset: where, in bytes from the block's beginning.
             on_progress: called with (bytes done, bytes in all).
 
         Raises:
-            UsageError: it is no block, no offset or no data, or not all of it is within the block.
+            UsageError: an argument has the wrong type, or not all of the data is within the block.
             RpcError: the handle is void.
         """
         content = _content(data)
@@ -153,7 +155,7 @@ class Memory:
         ``on_progress`` is called with (bytes done, bytes in all).
 
         Raises:
-            UsageError: it is no block, no offset or no size, or not all of it is within the block.
+            UsageError: an argument has the wrong type, or not all of the range is within the block.
             RpcError: the handle is void.
         """
         if size is None:
@@ -183,14 +185,16 @@ def _content(data: Buffer) -> bytes:
         return memoryview(data).tobytes()
     except TypeError as error:
         raise UsageError(
-            f"{data!r:.60} cannot be written into a block: it is not bytes.",
-            hint="bytes, bytearray, memoryview or a numpy array",
+            f"{data!r:.60} cannot be written to a block: it is not bytes.",
+            hint="give bytes, bytearray, memoryview or a numpy array",
         ) from error
 
 
 def _check_block(block: object) -> None:
     if not isinstance(block, Block):
-        raise UsageError(f"{block!r:.60} is no block.", hint="board.memory.alloc(size) returns one")
+        raise UsageError(
+            f"{block!r:.60} is not a block.", hint="board.memory.alloc(size) returns one"
+        )
 
 
 def _check_whole(name: str, value: object) -> None:
@@ -199,13 +203,12 @@ def _check_whole(name: str, value: object) -> None:
 
 
 def _check_range(block: Block, offset: int, size: int) -> None:
-    """See that ``size`` bytes from ``offset`` are within the block."""
+    """Check that ``size`` bytes from ``offset`` are within the block."""
     _check_block(block)
     _check_whole("offset", offset)
     _check_whole("size", size)
     if offset < 0 or size < 0 or offset + size > block.size:
         raise UsageError(
-            f"There are no {size:,} bytes from offset {offset:,} of a block of {block.size:,} "
-            "bytes.",
+            f"{size:,} bytes from offset {offset:,} exceed the block of {block.size:,} bytes.",
             hint=f"stay within 0 to {block.size:,}",
         )

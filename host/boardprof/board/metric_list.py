@@ -8,19 +8,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from boardprof.board.board import Board
-from boardprof.board.events import Programmable
-from boardprof.board.planning import Offer
 from boardprof.errors import UnknownNameError, UsageError
-
-__all__ = ["ListedMetric", "board_metrics", "metrics_json", "metrics_text"]
+from boardprof.measure.available_metrics import Offer
+from boardprof.measure.programmable import Programmable
 
 
 @dataclass(frozen=True)
 class ListedMetric:
-    """A metric that the board has, or would have.
+    """A metric that the board has, or could have.
 
     Attributes:
-        name: as ``metrics=`` takes it; empty where one entry stands for many that there are not.
+        name: as ``metrics=`` takes it; empty if one entry represents many missing ones.
         collector: whose counter or event it is; None of what is computed of others.
         description: for people: where it is read from, or what it counts.
         reason: why it is not available, or None when it is.
@@ -50,7 +48,7 @@ def board_metrics(board: Board) -> list[ListedMetric]:
         found += _named_events(collector) if codes is None else _coded_events(collector, codes)
     reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
     reasons |= {metric.name: metric.reason for metric in found}
-    for name, (_, formula) in board.formulas.items():
+    for name, (_, formula) in board.offer.formulas.items():
         parts = {part: reasons.get(part) for part in formula.names}
         parts |= {part: _missing(board.offer, part) for part in parts if part not in reasons}
         told = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
@@ -68,14 +66,14 @@ def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator
 
 
 def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
-    """Ask for events that the board knows by name; it tries each without what counts now."""
+    """Ask for events that the board knows by name; it tries each on its own."""
     name = collector.collector.name
     for event in collector.listed():
         yield ListedMetric(collector.shown(event.name), name, event.description, event.refused)
 
 
 def _missing(offer: Offer, part: str) -> str | None:
-    """Return why there is no such part of a formula, None if it is one by another name."""
+    """Return why a part of a formula is missing. None if it exists under another name."""
     try:
         found = offer.find(part)
     except UnknownNameError:
@@ -99,7 +97,7 @@ def metrics_json(board: Board, metrics: list[ListedMetric]) -> dict[str, Any]:
 
 
 def metrics_text(board: Board, metrics: list[ListedMetric]) -> str:
-    """Return the list for people: what is there, then what is not, by reason."""
+    """Return the list as text: what is available, then what is not, grouped by reason."""
     slots = {p.collector.name: p.slots for p in board.offer.programmable}
     lines = [f"Metrics of {board.spec.name}"]
     for owner in dict.fromkeys(m.collector for m in metrics):
@@ -123,7 +121,7 @@ def _lines(metrics: list[ListedMetric]) -> Iterator[str]:
 
 
 def _wrapped(names: list[str], width: int = 96) -> Iterator[str]:
-    """Break names into lines; they have minus signs and colons, at which nothing may break."""
+    """Break names into lines. Names contain minus signs and colons and must stay whole."""
     line = ""
     for name in names:
         if line and len(line) + len(name) + 2 > width:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board is, and which there are."""
+"""Read the descriptions of boards, and find boards by name."""

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board is: the content of its folder's ``board.toml``, read strictly."""
+"""What a board is: the content of its folder's ``board.toml``, read strictly.
+
+Each ``read_...`` of this package reads one table. Like `TomlTable`, it raises UsageError for an
+unknown key, a missing key and a wrong value.
+"""
 
 from __future__ import annotations
 
@@ -10,41 +14,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.boards.agent_config import agent_options
 from boardprof.boards.build import BuildSpec, read_build
-from boardprof.boards.clock import ClockSpec, read_clock
-from boardprof.boards.counts import DerivedSpec, read_derived, read_events
-from boardprof.boards.determinism import without_meaning
-from boardprof.boards.doctor import DoctorSpec, read_doctor
+from boardprof.boards.clock import ClockSpec, read_clock, without_meaning
+from boardprof.boards.events_and_formulas import (
+    DerivedSpec,
+    DoctorSpec,
+    check_formula,
+    check_names,
+    counted_names,
+    read_derived,
+    read_doctor,
+    read_events,
+)
 from boardprof.boards.flash import FlashSpec, read_flash
 from boardprof.boards.guard import GuardSpec, read_guard
-from boardprof.boards.known_names import check_formula, check_names, counted_names
-from boardprof.boards.launch import LaunchSpec, read_launch
-from boardprof.boards.port import PortSpec, read_port
-from boardprof.boards.simulator import SimulatorSpec
+from boardprof.boards.launch import LaunchSpec, PortSpec, read_launch, read_port
 from boardprof.errors import UsageError
 from boardprof.toml_table import TomlTable
 
-__all__ = [
-    "BOARD_FILE",
-    "BoardSpec",
-    "BuildSpec",
-    "ClockSpec",
-    "DerivedSpec",
-    "DoctorSpec",
-    "FlashSpec",
-    "GuardSpec",
-    "LaunchSpec",
-    "PortSpec",
-    "SimulatorSpec",
-    "agent_options",
-    "is_board_name",
-    "load_board",
-]
-
 BOARD_FILE = "board.toml"
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
 
 
 @dataclass(frozen=True)
@@ -59,15 +49,15 @@ class BoardSpec:
         launch: how it is reached.
         clock: where its clock frequency comes from.
         guard: which faults of a called function it survives.
-        flash: how firmware gets onto it; None where the host starts it, or nobody said.
-        port: what holds of the real one, of which the host starts an emulator; None where there is
-            no real one, or no emulator.
-        family: what boards are grouped by, None if by nothing.
-        default: this is the board to take when none is named.
-        status: what is tried of it with each change: "run", "built" or "none".
+        flash: how firmware is written to it; None if the host starts it, or if unknown.
+        port: the real board, if the host otherwise starts an emulator of it; None if there is no
+            real board, or no emulator.
+        family: group of boards, None if it has none.
+        default: whether it is the default board.
+        status: what is tested with each change: "run", "built" or "none".
         unsupported: counter name -> why this board does not have it.
         events: programmable collector -> event -> its code.
-        derived: metrics that are computed of others.
+        derived: metrics that are computed from others.
         doctor: work for the board's own counters.
     """
 
@@ -89,7 +79,7 @@ class BoardSpec:
     doctor: DoctorSpec = field(default_factory=DoctorSpec)
 
     def at_port(self) -> BoardSpec:
-        """Return what the board is at a port: with ``[port]``, the real one; else the same."""
+        """Return the board as it is at a port: the real one if it has ``[port]``."""
         if self.port is None:
             return self
         return replace(
@@ -102,8 +92,8 @@ class BoardSpec:
 
 
 def is_board_name(name: str) -> bool:
-    """Return whether a board can be called so."""
-    return _NAME.fullmatch(name) is not None
+    """Return whether a board can have this name."""
+    return re.fullmatch(_NAME, name) is not None
 
 
 def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
@@ -111,7 +101,7 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
 
     Args:
         folder: the board's.
-        with_counts: see that the counts it names exist. Their layouts take a while to load, which a
+        with_counts: check that the counts it names exist. Their layouts take a while to load; a
             list of boards can do without.
 
     Raises:
@@ -122,7 +112,7 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
     top = TomlTable(_parsed(folder), folder / BOARD_FILE)
     if not is_board_name(folder.name):
         raise UsageError(
-            f"{folder}: a board's name is its folder's, of letters, digits, '.', '_' and '-'.",
+            f"{folder}: a folder's name is the board's name: letters, digits, '.', '_' and '-'.",
             hint="rename the folder",
         )
     summary = top.take("summary", str)
@@ -169,7 +159,7 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
 
 
 def _check_counts(top: TomlTable, spec: BoardSpec) -> None:
-    """See that what the tables say of counts is of counts that the board has."""
+    """Check that the tables only name counts that the board has."""
     tables = [top.table("unsupported", required=False)]
     tables.append(top.table("port", required=False).table("unsupported", required=False))
     work = top.table("doctor", required=False).table("work", required=False)

@@ -1,16 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How firmware for a board is built: ``[build]`` of board.toml."""
+"""How firmware for a board is built: ``[build]`` of board.toml, and the agent's options in it.
+
+``bp_config.h`` has all options with their defaults, and ``#error`` lines for wrong values.
+"""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import CodeType
 
-from boardprof.boards.agent_config import agent_options, check_config
 from boardprof.resources import runtime_dir
 from boardprof.toml_table import TomlTable
 
-__all__ = ["BuildSpec", "read_build"]
+_OPTION = r"(?m)^#define BP_CFG_([A-Z0-9_]+) (\d+)$"
+_RULE = r'(?m)^#if (.+)\n#error "(.+)"$'
+_RANGE = r"BP_CFG_\w+ is out of range \((.+)\)"
+_NAME = r"BP_CFG_([A-Z0-9_]+)"
+
+
+@functools.cache
+def agent_options() -> Mapping[str, int]:
+    """Return the options of ``bp_config.h``: name in lower case -> default."""
+    return {name.lower(): int(value) for name, value in re.findall(_OPTION, _header())}
+
+
+def _check_config(table: TomlTable, config: Mapping[str, int]) -> None:
+    """Check ``build.config`` against the ``#error`` lines of ``bp_config.h``.
+
+    Args:
+        table: the table, for messages.
+        config: its content; other options have their defaults.
+
+    Raises:
+        UsageError: a value is out of range, or contradicts another one.
+    """
+    values = {**agent_options(), **config}
+    for condition, message in _rules():
+        if eval(condition, {"__builtins__": {}}, values):  # boardprof's own, not the user's
+            named = [name.lower() for name in re.findall(_NAME, message)]
+            key = next((name for name in named if name in config), named[0])
+            found = re.fullmatch(_RANGE, message)
+            text = f"must be {found[1]}, not {values[key]}" if found else message
+            raise table.error(key, re.sub(_NAME, lambda name: name[1].lower(), text))
+
+
+@functools.cache
+def _header() -> str:
+    return (runtime_dir() / "include" / "boardprof" / "bp_config.h").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _rules() -> tuple[tuple[CodeType, str], ...]:
+    """Return each condition that must be false, with the text of its error."""
+    return tuple((_compiled(condition), text) for condition, text in re.findall(_RULE, _header()))
+
+
+def _compiled(condition: str) -> CodeType:
+    """Compile a condition of the preprocessor as Python, which spells operators differently."""
+    python = re.sub(_NAME, lambda name: name[1].lower(), condition)
+    python = python.replace("&&", " and ").replace("||", " or ")
+    return compile(python, "bp_config.h", "eval")
 
 
 @dataclass(frozen=True)
@@ -20,27 +72,26 @@ class BuildSpec:
     Attributes:
         cc: the compiler, found on PATH.
         package: the Debian package that has ``cc``.
-        size: the program that tells sections' sizes, None if there is none.
+        size: the program that prints the sizes of sections, None if absent.
         cflags: for every compilation and for the link, without paths.
-        ldflags: for the link, after the objects; relative paths begin at the
-            board's folder.
-        arch: folder below the agent's ``arch/``, compiled and on the include
-            path; None for a board that brings everything itself.
+        ldflags: for the link, after the objects; relative paths begin at the board's folder.
+        arch: folder below the agent's ``arch/``, compiled and on the include path; None for a
+            board that brings everything itself.
         sources: the board's own C and assembler files, relative to its folder.
         link_script: relative to the board's folder.
         collectors: names as in ``bp_<name>.c``.
         config: option of ``bp_config.h`` in lower case, without ``BP_CFG_``.
         shared: link a shared library and no program.
         freestanding: without a libc: the agent brings what a compiler needs.
-        own_main: the board's sources have the ``main``, not the agent.
-        cxx: the C++ compiler; found beside ``cc`` by its name if None.
+        own_main: ``main`` is in the board's sources, not in the agent.
+        cxx: the C++ compiler; None derives its name from ``cc``.
         cxx_package: the Debian package that has it; ``package`` if None.
-        libc: of a freestanding board, for functions that need it: folder below the agent's
-            ``libc/`` that ties it to the agent. None: there is none.
-        libc_package: the Debian package that has it.
-        libc_cflags: with which its headers and the library itself are found.
-        libc_ldflags: for a link with it, in front of the objects.
-        libc_heap: bytes for ``malloc``; 0: what calls it does not link.
+        libc: for functions that need a C library on a freestanding board: folder below the agent's
+            ``libc/`` that ties the library to the agent. None if absent.
+        libc_package: the Debian package of the library.
+        libc_cflags: flags that find its headers and the library itself.
+        libc_ldflags: for a link with it, before the objects.
+        libc_heap: bytes for ``malloc``; with 0, code that calls it does not link.
     """
 
     cc: str
@@ -66,11 +117,7 @@ class BuildSpec:
 
 
 def read_build(table: TomlTable) -> BuildSpec:
-    """Read ``[build]``.
-
-    Raises:
-        UsageError: an unknown key, a missing one or a wrong value.
-    """
+    """Read ``[build]``."""
     spec = BuildSpec(
         cc=table.take("cc", str),
         package=table.take("package", str),
@@ -94,7 +141,7 @@ def read_build(table: TomlTable) -> BuildSpec:
         libc_heap=table.take("libc_heap", int, 0),
     )
     table.end()
-    check_config(table.table("config", required=False), spec.config)
+    _check_config(table.table("config", required=False), spec.config)
     _check_libc(table, spec)
     for key, paths in (("sources", spec.sources), ("link_script", (spec.link_script,))):
         for path in paths:
@@ -106,10 +153,10 @@ def read_build(table: TomlTable) -> BuildSpec:
 def _check_libc(table: TomlTable, spec: BuildSpec) -> None:
     known = sorted(path.name for path in (runtime_dir() / "libc").iterdir() if path.is_dir())
     if spec.libc is not None and spec.libc not in known:
-        raise table.error("libc", f"there is {' and '.join(known)}, not {spec.libc!r}")
+        raise table.error("libc", f"{spec.libc!r} is not known; known: {', '.join(known)}")
     if (spec.libc is None) != (spec.libc_package is None):
         raise table.error("libc", "libc and libc_package go together")
     if spec.libc == "picolibc" and spec.own_main:
-        raise table.error("libc", 'picolibc is set up before main, which is not with main = "port"')
+        raise table.error("libc", 'picolibc needs a set-up that main = "port" does not do')
     if spec.libc_heap < 0:
-        raise table.error("libc_heap", f"bytes, 0 or more, are needed, not {spec.libc_heap}")
+        raise table.error("libc_heap", f"must be 0 bytes or more, not {spec.libc_heap}")

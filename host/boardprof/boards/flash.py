@@ -1,30 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How firmware gets onto a board on a wire: ``[flash]`` of board.toml."""
+"""How firmware is written to a board: ``[flash]`` of board.toml."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from boardprof.boards.placeholders import check_placeholders
+from boardprof.boards.launch import check_placeholders
 from boardprof.toml_table import TomlTable
-
-__all__ = ["FlashSpec", "read_flash"]
 
 _IMAGES = {"image", "bin", "hex"}
 
 
 @dataclass(frozen=True)
 class FlashSpec:
-    """How firmware gets onto a board on a wire: ``[flash]``.
+    """How firmware is written to a board: ``[flash]``.
 
     Attributes:
-        command: writes it; ``{image}`` is the ELF file's path, ``{bin}`` and ``{hex}`` those of
-            what the board's toolchain makes of it, ``{port}`` the board's. Runs in the board's
+        command: writes the firmware; ``{image}`` is the path of the ELF file, ``{bin}`` and
+            ``{hex}`` of its converted forms, ``{port}`` the board's port. Runs in the board's
             folder.
         package: the Debian package that has the command's program.
-        reset: starts the board anew, where the command does not; likewise.
-        settle_s: seconds from then until the board may be asked.
-        timeout_s: the longest that either command may take, seconds.
+        reset: restarts the board if the command does not; with the same placeholders.
+        settle_s: seconds from then until the board answers.
+        timeout_s: timeout of each command, seconds.
     """
 
     command: tuple[str, ...]
@@ -38,12 +36,12 @@ def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
     """Read ``[flash]``.
 
     Args:
-        table: it.
+        table: the table.
         kind: the board's ``launch.kind``.
-        has_port: the board is on a desk as well: it has ``[port]``.
+        has_port: whether there is also a real board: ``[port]``.
 
     Raises:
-        UsageError: an unknown key, a missing one or a wrong value, or the board is only started.
+        UsageError: as `TomlTable`, or the host only ever starts the board.
     """
     spec = FlashSpec(
         command=table.texts("command", None),
@@ -56,11 +54,11 @@ def read_flash(table: TomlTable, kind: str, *, has_port: bool) -> FlashSpec:
     if kind != "serial" and not has_port:
         raise table.error(
             "command",
-            f'a board of launch.kind = "{kind}" is not flashed, but for one that has [port]',
+            f'a board with launch.kind = "{kind}" can only be flashed if it has [port]',
         )
     known = {*_IMAGES, "port"}
     named = check_placeholders(table, "command", spec.command, known)
     check_placeholders(table, "reset", spec.reset, known)
     if not named & _IMAGES:
-        raise table.error("command", '"{image}", "{bin}" or "{hex}" is needed')
+        raise table.error("command", 'must contain "{image}", "{bin}" or "{hex}"')
     return spec

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from boardprof.toml_table import TomlTable
 from boardprof_protocol.codes import FaultCause
 
-__all__ = ["CAUSES", "GuardSpec", "cause_name", "read_guard"]
-
 
 def cause_name(cause: FaultCause) -> str:
     """Return the cause as board.toml spells it: ``bad-address``."""
@@ -18,9 +16,9 @@ def cause_name(cause: FaultCause) -> str:
 
 
 CAUSES = tuple(cause_name(c) for c in FaultCause if c not in (FaultCause.NONE, FaultCause.UNKNOWN))
-"""All that a board either catches or does not, in the order of their numbers."""
+"""The causes that a board may catch, in the order of their numbers."""
 
-_UNGUARDED = "its agent does not guard calls"
+_UNGUARDED = "its agent has no guard"
 
 
 @dataclass(frozen=True)
@@ -38,37 +36,39 @@ class GuardSpec:
     )
 
     def facts(self) -> list[dict[str, str | None]]:
-        """Return each cause and why it is not caught, None where it is; for JSON."""
+        """Return each cause with the reason why it is not caught, or None; for JSON."""
         return [{"cause": cause, "not_caught": self.missing.get(cause)} for cause in CAUSES]
 
 
 def read_guard(table: TomlTable | None, config: Mapping[str, int], build: TomlTable) -> GuardSpec:
-    """Read ``[guard]``; None if there is none.
+    """Read ``[guard]``.
 
     Args:
-        table: the table, if there is one.
-        config: the agent's options: a board that guards has ``guard = 1`` there.
+        table: the table, None if absent.
+        config: the agent's options; ``guard = 1`` turns the guard on.
         build: the table ``[build]``, for messages.
 
     Raises:
-        UsageError: an unknown cause, one that is told twice or not at all, or the table and the
-            option do not go together.
+        UsageError: a cause is unknown, given twice or missing, or the table and the option
+            contradict each other.
     """
     if table is None:
         if config.get("guard"):
-            raise build.error("config", "guard = 1 needs a table [guard] that says what it catches")
+            raise build.error(
+                "config", "guard = 1 needs a table [guard] that lists what it catches"
+            )
         return GuardSpec()
     if not config.get("guard"):
         raise table.error("catches", "nothing is caught without guard = 1 in build.config")
     catches = table.texts("catches", None)
     for cause in catches:
         if cause not in CAUSES:
-            raise table.error("catches", f'"{cause}" is no cause; known: {", ".join(CAUSES)}')
+            raise table.error("catches", f'"{cause}" is not a cause; known: {", ".join(CAUSES)}')
     missing = table.table("not", required=False).mapping(str, dict.fromkeys(CAUSES))
     table.end()
     for cause in CAUSES:
         told = catches.count(cause) + (cause in missing)
         if told != 1:
-            problem = f'"{cause}" must stand once, here or with a reason in [guard.not]; it stands'
-            raise table.error("catches", f"{problem} {'twice' if told else 'nowhere'}")
+            what = f'"{cause}" is {"given twice" if told else "missing"}'
+            raise table.error("catches", f"{what}: give it here, or with a reason in [guard.not]")
     return GuardSpec(tuple(c for c in CAUSES if c in catches), missing)

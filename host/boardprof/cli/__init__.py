@@ -8,17 +8,11 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["DEBUG", "INTERRUPTED", "main", "show_tracebacks"]
-
-INTERRUPTED = 130
-"""The exit code of what Ctrl-C has ended."""
-
-DEBUG = "--debug"
-"""The option that shows tracebacks."""
+from boardprof.cli.exit import DEBUG, INTERRUPTED, shows_tracebacks
 
 _STDERR, _SAID = 2, b"interrupted\n"
 _LONGEST_ERROR = 300
-_shows_traceback = False
+_OBJECTS_OF_A_RUN = 100_000
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,14 +24,19 @@ def main(arguments: list[str] | None = None) -> int:
     ``--bisect`` it is 0, 1 or 125.
 
     Args:
-        arguments: None: those of the process, which has no other purpose then: while it begins and
+        arguments: None for the process's own; then it has no other purpose: while it starts and
             ends, Ctrl-C ends it at once.
     """
     try:
+        import gc
         import signal
 
+        if arguments is None:
+            # The 50,000 objects of a run live as long as it. To search them for garbage again and
+            # again takes a twentieth of its time.
+            gc.set_threshold(_OBJECTS_OF_A_RUN)
         handler = signal.getsignal(signal.SIGINT)
-        # Whoever started us may have SIGINT ignored, as a shell does for what is in the background.
+        # The parent may ignore SIGINT, as a shell does for background jobs.
         is_ours = arguments is None and handler is signal.default_int_handler
         if is_ours:
             signal.signal(signal.SIGINT, _leave)
@@ -54,14 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         os.write(_STDERR, _SAID)
         return INTERRUPTED
-    except Exception as error:  # all that was expected has a message and an exit code of its own
+    except Exception as error:  # every expected error has a message and its own exit code
+        # Before Python 3.12, Ctrl-C while a class is made comes as a RuntimeError.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            os.write(_STDERR, _SAID)
+            return INTERRUPTED
         return _failed(error, arguments)
-
-
-def show_tracebacks() -> None:
-    """Show the traceback of an error in boardprof itself from now on."""
-    global _shows_traceback
-    _shows_traceback = True
 
 
 def _failed(error: Exception, arguments: list[str] | None) -> int:
@@ -78,15 +75,15 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
     what = escaped(f"{type(error).__name__}: {error}"[:_LONGEST_ERROR])
     text = f"internal error: {what} ({place.filename}:{place.lineno}). Try: {DEBUG}\n"
     # The option may not have been read yet.
-    if _shows_traceback or DEBUG in (sys.argv if arguments is None else arguments):
+    if shows_tracebacks() or DEBUG in (sys.argv if arguments is None else arguments):
         text = "".join(traceback.format_exception(error))
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed, or there is none
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # closed or missing
         sys.stderr.write(escaped(text, keep="\n"))
     return for_bisect(BoardprofError.exit_code) if bisects(arguments) else BoardprofError.exit_code
 
 
 def _lose_no_interrupt() -> None:
-    """Let Ctrl-C come again where it came within what cannot raise.
+    """Deliver Ctrl-C again if it arrived within code that cannot raise.
 
     Such as the callback by which Python lets go of a module's lock, once for each that is loaded:
     CPython would print a traceback and go on.
@@ -100,7 +97,7 @@ def _lose_no_interrupt() -> None:
     def again() -> None:
         main_thread = threading.main_thread().ident
         assert main_thread is not None
-        # Not _thread.interrupt_main: that one wakes nobody up who waits.
+        # Not _thread.interrupt_main: it does not wake up a waiting call.
         signal.pthread_kill(main_thread, signal.SIGINT)
 
     def tell(unraisable: sys.UnraisableHookArgs) -> None:

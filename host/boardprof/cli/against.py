@@ -17,18 +17,17 @@ from click.core import ParameterSource
 
 from boardprof.cli.bisect import UNTESTABLE
 from boardprof.cli.gate_options import REGRESSION, Gate, gate_options, taken_gate
-from boardprof.cli.output import echo_table
+from boardprof.cli.options import complete_run
+from boardprof.cli.output import echo_page
 from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
     from boardprof.report.report import Report
     from boardprof.run.alternating import Side
-    from boardprof.run.measuring import Listener
+    from boardprof.run.measure_plan import Listener
     from boardprof.run.plan import Plan
     from boardprof.run.runner import Outcome
-
-__all__ = ["Against", "against_options", "taken_against"]
 
 
 class Against:
@@ -38,7 +37,7 @@ class Against:
         """Compare nothing yet.
 
         Args:
-            gate: what the change must keep.
+            gate: rules for the change.
             bisects: the exit code is for ``git bisect run``.
         """
         self._gate = gate
@@ -53,7 +52,7 @@ class Against:
     @classmethod
     def run(cls, ref: str, gate: Gate, *, bisects: bool) -> Against:
         """Return the comparison with a run of the history, or a file."""
-        from boardprof.history.finding import find_run
+        from boardprof.history.report_lookup import find_run
 
         found = find_run(ref)
         made = cls(gate, bisects=bisects)
@@ -63,14 +62,14 @@ class Against:
     @classmethod
     def in_turns(cls, gate: Gate, *, flags: str | None, revision: str | None) -> Against:
         """Return the comparison of two settings of flags, or with a commit."""
-        if flags is not None:  # that these differ is what it is about
+        if flags is not None:  # these are meant to differ
             gate = replace(gate, allow=tuple({*gate.allow, "compiler"}))
         made = cls(gate)
         made._flags, made._revision = flags, revision
         return made
 
     def measure(self, plan: Plan, listener: Listener) -> Outcome:
-        """Measure a plan, in turns with the other side where there is one."""
+        """Measure a plan, in turns with the other side if there is one."""
         from boardprof.run.runner import run_plan
 
         if self._flags is self._revision is None:
@@ -99,7 +98,7 @@ class Against:
             return
         assert self._revision is not None
         if plan.path is None:
-            raise UsageError("--ab-rev builds the functions, and there is no PATH.")
+            raise UsageError("--ab-rev compiles the functions, so it needs a PATH.")
         here = Path.cwd()
         with worktree_of(here, self._revision) as tree:
             name = f"{self._revision} ({tree.commit[:8]})"
@@ -126,13 +125,15 @@ class Against:
 
     @property
     def failed(self) -> bool:
-        """Whether a rule is broken, or could not judge what it is for where that is a failure."""
+        """Whether a rule is broken, or could not be checked and that counts as a failure."""
         return self._comparison is not None and self._comparison.failed
 
     def echo(self) -> None:
         """Print the comparison below the Report."""
         if self._comparison is not None:
-            echo_table(f"\n{self._comparison.table()}")
+            from boardprof.render.comparison_table import comparison_page
+
+            echo_page(["", *comparison_page(self._comparison)])
 
     def exit_code(self, failures: Sequence[BoardprofError]) -> int:
         """Return the command's exit code.
@@ -156,50 +157,50 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
     bisect = click.option(
         "--bisect",
         is_flag=True,
-        help="Exit code for `git bisect run`, with --against and --fail-if: 0 where the rules "
-        "hold, 1 where one is broken, 125 where that cannot be judged.",
+        help="Set the exit code for `git bisect run`: 0 if all rules hold, 1 if one is broken, "
+        "125 if that cannot be decided. Needs --against and --fail-if.",
     )
     against = click.option(
         "--against",
         metavar="RUN",
-        help="Compare with RUN, as `boardprof compare RUN` does, and print that, too. Rules: "
-        "--fail-if.",
+        shell_complete=complete_run,
+        help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules.",
     )
     flags = click.option(
         "--ab",
         metavar='"FLAGS|FLAGS"',
-        help="Measure with each of two settings of compiler flags, in sessions that alternate, and "
-        "judge them in pairs.",
+        help="Measure with two settings of compiler flags in alternating sessions, and compare "
+        "them in pairs.",
     )
     revision = click.option(
         "--ab-rev",
         metavar="REV",
-        help="Likewise, the commit REV and the working tree.",
+        help="Compare the commit REV with the working tree in the same way.",
     )
     return against(flags(revision(gate_options(bisect(command)))))
 
 
 def taken_against(options: Mapping[str, Any]) -> Against:
-    """Return what was given.
+    """Return the given options.
 
-    The earlier run is looked up now, so ``last`` is the one before this, and a mistake is told
+    The earlier run is looked up now, so ``last`` is the one before this, and a mistake is reported
     before anything is measured.
 
     Raises:
-        UsageError: options do not go together, a rule does not parse, or there is no such run.
+        UsageError: options conflict, a rule does not parse, or the run does not exist.
     """
     ref, bisects = options["against"], options["bisect"]
     if bisects and not (ref and options["rules"]):
         raise UsageError(
-            "--bisect needs a run to compare with, and a rule.",
-            hint="--against RUN --fail-if 'instructions:max>0'",
+            "--bisect needs a run to compare with and a rule.",
+            hint="add --against RUN --fail-if 'instructions:max>0'",
         )
     flags, revision = options["ab"], options["ab_rev"]
     given = {"--against": ref, "--ab": flags, "--ab-rev": revision}
     named = [name for name, value in given.items() if value is not None]
     if len(named) > 1 or (named and named[0] != "--against" and options["sweep"] is not None):
         names = " and ".join([*named, *(["--sweep"] if options["sweep"] is not None else [])])
-        raise UsageError(f"{names} do not go together.", hint="one after the other")
+        raise UsageError(f"{names} cannot be combined.", hint="one after the other")
     if not named:
         _check_no_rule_was_given()
         return Against(taken_gate({**options, "fail_if_missing": False}))
@@ -213,11 +214,11 @@ def taken_against(options: Mapping[str, Any]) -> Against:
 
 
 def _check_no_rule_was_given() -> None:
-    """See that no rule was given in vain; in a file of settings it may be for `compare` alone."""
+    """Check that each rule has an effect; in a settings file, one may be for `compare` alone."""
     context = click.get_current_context()
     for name, option in (("rules", "--fail-if"), ("fail_if_missing", "--fail-if-missing")):
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise UsageError(
-                f"{option} is about a change, and there is nothing to compare with.",
-                hint="--against RUN, --ab FLAGS or --ab-rev REV",
+                f"{option} needs a run to compare with.",
+                hint="add --against RUN, --ab FLAGS or --ab-rev REV",
             )

@@ -12,8 +12,6 @@ from boardprof.cli.group import Commands
 from boardprof.cli.options import board_option, key_option
 from boardprof.errors import UsageError
 
-__all__ = ["agent"]
-
 
 @click.group(cls=Commands)
 def agent() -> None:
@@ -29,7 +27,7 @@ def agent() -> None:
     default="127.0.0.1:0",
     show_default=True,
     metavar="HOST:PORT",
-    help="Address to serve; beyond loopback only with a key.",
+    help="Address to serve. Beyond loopback a key is required.",
 )
 @key_option("Key that hosts must have. [BOARDPROF_KEY, if it is set]")
 @build_options
@@ -43,11 +41,12 @@ def serve(
 ) -> None:
     """Build the agent with the functions in PATH and serve them until interrupted.
 
-    For boards that are programs of this machine. `run -p` and `info -p` connect to what it prints.
+    This works for boards that are programs on this machine. `run -p` and `info -p` connect to the
+    address that it prints.
     """
-    from boardprof.run.agent import serve_agent
+    from boardprof.scaffold.agent import serve_agent
 
     if board is None:
-        raise UsageError("Which board shall the agent be?", hint="give -b BOARD")
+        raise UsageError("Which board should the agent serve?", hint="give -b BOARD")
     code = taken_build_options(options)
     serve_agent(board, paths, code, listen=None if pty else listen, key_file=key_file)

@@ -12,7 +12,6 @@ from boardprof.printable import escaped
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Bar"]
 
 _SHORT_S = 0.5
 """What ends sooner needs no bar."""
@@ -37,7 +36,7 @@ class Bar:
         self._what: dict[bool, str] = {}
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Draw how far ``what`` is."""
+        """Draw the progress of ``what``."""
         if not what:
             self.end()
             return
@@ -59,7 +58,7 @@ class Bar:
         bar.refresh()
 
     def get_ready(self) -> None:
-        """Load what draws: it takes a while."""
+        """Load the drawing library: it takes a while."""
         import rich.console
         import rich.progress  # noqa: F401
 
@@ -80,10 +79,10 @@ class Bar:
             TimeRemainingColumn,
         )
 
-        # Braces and brackets of what others have named are text.
+        # Braces and brackets in foreign names are plain text.
         text = TextColumn("{task.description}", markup=False)
         columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        # No thread that draws: it would run beside what an in-process board measures.
+        # No drawing thread: it would disturb the measurements of an in-process board.
         bar = Progress(
             *columns,
             console=Console(stderr=True),

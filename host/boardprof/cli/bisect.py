@@ -10,9 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from boardprof.cli import INTERRUPTED
-
-__all__ = ["UNTESTABLE", "bisects", "for_bisect"]
+from boardprof.cli.exit import INTERRUPTED
 
 UNTESTABLE = 125
 
@@ -24,7 +22,7 @@ def bisects(arguments: Sequence[str] | None) -> bool:
     ends the command before its options are known.
 
     Args:
-        arguments: of the command; None: those of this process.
+        arguments: of the command. None for those of this process.
     """
     words = sys.argv[1:] if arguments is None else arguments
     return "--bisect" in words

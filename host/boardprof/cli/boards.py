@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof boards``: which there are, and what each needs."""
+"""``boardprof boards``: list the boards and what each needs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from boardprof.cli.output_options import json_option, width_option
 if TYPE_CHECKING:
     from boardprof.boards.board_file import BoardSpec
 
-__all__ = ["board_facts", "boards"]
 
 _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
 
@@ -23,9 +22,10 @@ _MARKS = {"run": "", "built": " (built, not run)", "none": ""}
 @json_option
 @width_option
 def boards(as_json: bool) -> None:
-    """List the boards, and what is missing for each on this machine."""
-    from boardprof.boards.finding import find_boards, load_board
-    from boardprof.run.missing import missing_text
+    """List the boards and what each one lacks on this machine."""
+    from boardprof.boards.board_file import load_board
+    from boardprof.boards.board_lookup import find_boards
+    from boardprof.doctor.environment import missing_text
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]
@@ -41,8 +41,8 @@ def boards(as_json: bool) -> None:
 
 
 def board_facts(spec: BoardSpec) -> dict[str, Any]:
-    """Return what is known of a board without starting it, as plain data."""
-    from boardprof.run.missing import missing_tools
+    """Return the facts about a board that are known without starting it, as plain data."""
+    from boardprof.doctor.environment import missing_tools
 
     return {
         "summary": spec.summary,

@@ -16,16 +16,14 @@ from boardprof.cli.output_options import json_option, output_option
 if TYPE_CHECKING:
     from boardprof.cfunction import CFunction
 
-__all__ = ["build"]
 
-
-@click.command(short_help="Build firmware with functions of C files, into a file.")
+@click.command(short_help="Build firmware with the functions of C files.")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @board_option
 @output_option("Where to write it. [BOARD.elf in the current folder]")
 @build_options
 @json_option
-@click.option("-v", "--verbose", is_flag=True, help="Show each command of the compiler.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
 def build(
     paths: tuple[str, ...],
     board: str | None,
@@ -37,16 +35,16 @@ def build(
     """Build firmware with the functions in PATH and write it to a file.
 
     PATH is a C, C++ or assembler file, a folder of them, an object (.o) or a library (.a); without
-    one it is the agent alone. Prints the sizes and the functions.
+    it, the firmware contains the agent only. Prints the sizes and the functions.
     """
-    from boardprof.boards.finding import board_spec, default_board
+    from boardprof.boards.board_lookup import board_spec, default_board
     from boardprof.cfunction import signature
-    from boardprof.firmware.image_file import image_sizes, write_image
+    from boardprof.firmware.builder import build as build_firmware
+    from boardprof.firmware.firmware import image_sizes, write_image
 
     spec = default_board() if board is None else board_spec(board)
-    firmware = taken_build_options(options).build(
-        spec, paths, verbose=echo_command if verbose else None
-    )
+    code, on_command = taken_build_options(options), echo_command if verbose else None
+    firmware = build_firmware(spec, paths, code, verbose=on_command)
     target = write_image(firmware, output)
     sizes = image_sizes(firmware)
     if as_json:

@@ -11,27 +11,26 @@ import click
 if TYPE_CHECKING:
     from boardprof.firmware.build_options import BuildOptions
 
-__all__ = ["build_options", "taken_build_options"]
 
 Command = Callable[..., Any]
 
 
 def build_options(command: Command) -> Command:
-    """Add them; `taken_build_options` has what was given."""
+    """Add the options; `taken_build_options` returns their values."""
     for option in (
         click.option(
             "--libc",
             type=click.Choice(["board", "none"]),
             default="board",
             show_default=True,
-            help="The board's C library where the code needs it, or never: memcpy and its like are "
-            "the agent's then.",
+            help="Use the board's C library if the code needs it, or never. With none, memcpy and "
+            "the like come from the agent.",
         ),
         click.option(
             "--keep",
             multiple=True,
             metavar="[FILE:]NAME",
-            help="Make a static or inlined function callable: compile it out of line.",
+            help="Make a static or inlined function callable by compiling it out of line.",
         ),
         click.option(
             "--ldflags",
@@ -39,14 +38,16 @@ def build_options(command: Command) -> Command:
             default="",
             help='Flags for the linker, e.g. "-L lib -lfoo".',
         ),
-        click.option("--cflags", metavar="FLAGS", default="", help="More flags for the sources."),
+        click.option(
+            "--cflags", metavar="FLAGS", default="", help="More compiler flags for the sources."
+        ),
         click.option(
             "-D",
             "--define",
             "defines",
             multiple=True,
             metavar="NAME[=VALUE]",
-            help="Macro for the sources.",
+            help="Define a macro for the sources.",
         ),
         click.option(
             "-I",
@@ -63,7 +64,7 @@ def build_options(command: Command) -> Command:
             multiple=True,
             type=click.Path(),
             metavar="PATH",
-            help="Further C, C++ or assembler file, folder, object (.o) or library (.a).",
+            help="Another C, C++ or assembler file, folder, object (.o) or library (.a).",
         ),
         click.option(
             "-O",

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 import click
+from click.core import ParameterSource
 
 from boardprof._version import __version__
-from boardprof.cli import INTERRUPTED
 from boardprof.cli.bisect import bisects, for_bisect
-from boardprof.cli.environment import check_variables
+from boardprof.cli.exit import INTERRUPTED
 from boardprof.cli.group import Commands
-from boardprof.cli.mistakes import mistake_text
 from boardprof.cli.output import echo_error, forget_output, take_every_character
-from boardprof.cli.settings import apply_settings
+from boardprof.cli.settings import apply_settings, commands_below
 from boardprof.errors import BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
-
-__all__ = ["run_command"]
 
 _NAMES = (
     *("run", "show", "compare", "history", "export", "decode"),  # measuring
@@ -42,7 +41,7 @@ class _AllCommands(Commands):
         return list(_NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command; None: there is none of that name."""
+        """Return the command with that name, or None."""
         if cmd_name in _NAMES and cmd_name not in self.commands:
             module = importlib.import_module(f"boardprof.cli.{cmd_name}")
             self.add_command(getattr(module, cmd_name))
@@ -55,22 +54,23 @@ class _AllCommands(Commands):
     "--profile",
     envvar="BOARDPROF_PROFILE",
     metavar="NAME",
-    help="Take the settings of [profile.NAME].",
+    help="Use the settings of [profile.NAME].",
 )
 @click.option(
     "--config",
     envvar="BOARDPROF_CONFIG",
     type=click.Path(),
     metavar="FILE",
-    help="Settings to read. [the project's boardprof.toml or pyproject.toml, then the user's]",
+    help="Read settings from FILE. [default: the project's boardprof.toml or pyproject.toml, then "
+    "the user's]",
 )
 @click.pass_context
 def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     """Measure what a C function costs on a board that you reach through a wire.
 
-    Each option behind a command but --json and --help can stand in boardprof.toml or in
-    [tool.boardprof] of pyproject.toml, by its long name, or in the environment: BOARDPROF_REPEAT
-    is --repeat. --profile and --config, which stand before it, can be in the environment alone.
+    Options of a command, except --json and --help, can also be set by their long names in
+    boardprof.toml or [tool.boardprof] of pyproject.toml, or in the environment: BOARDPROF_REPEAT is
+    --repeat. --profile and --config can be set in the environment only.
     """
     check_variables(os.environ, cli, ctx)
     apply_settings(ctx, config, profile)
@@ -104,3 +104,113 @@ def _exit_code(arguments: list[str] | None) -> int:
         echo_error(f"error: {told if isinstance(told, StorageError) else error}")
         return told.exit_code
     return code if isinstance(code, int) else 0
+
+
+def mistake_text(error: click.ClickException) -> str:
+    """Return an error from click in the form of our own errors; or the help that it shows."""
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # from 8.2 on
+        return error.format_message()
+    if isinstance(error, click.BadParameter):
+        _name_variable(error)
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return f"error: {_sentence(error)}\nTry: boardprof --help"
+    if isinstance(error, click.NoSuchOption):
+        place = _place(error.option_name, context)
+        if place is not None:
+            return place
+    pieces = context.command.collect_usage_pieces(context)
+    path = context.command_path
+    usage = f"Usage: {' '.join([path, *pieces])}"
+    return "\n".join([f"error: {_sentence(error)}", usage, f"Try: {path} --help"])
+
+
+def _sentence(error: click.ClickException) -> str:
+    message = " ".join(error.format_message().split())
+    message = message.replace("Recognized values: , ", "Recognized values: ")  # "" is false, too
+    return message if message.endswith((".", "?", "?)")) else f"{message}."
+
+
+def _place(option: str, context: click.Context) -> str | None:
+    """Return the index of an option on the wrong side of the command, or None."""
+    root = context.find_root()
+    if context is not root:
+        if _has(root.command, option):
+            after = context.command_path.removeprefix(root.command_path)
+            return (
+                f"error: {option} must come before the command.\nTry: boardprof {option} ...{after}"
+            )
+        return None
+    assert isinstance(root.command, click.Group)
+    if any(_has(command, option) for command in commands_below(root.command, root)):
+        return f"error: {option} must come after the command.\nTry: boardprof COMMAND {option}"
+    return None
+
+
+def _has(command: click.Command, option: str) -> bool:
+    return any(option in parameter.opts for parameter in command.params)
+
+
+def _name_variable(error: click.BadParameter) -> None:
+    """Let an error name the environment variable that a value came from, not the option."""
+    if error.ctx is not None and error.param is not None:
+        source = error.ctx.get_parameter_source(error.param.name or "")
+        if source is ParameterSource.ENVIRONMENT:
+            error.param_hint = f"{error.param.envvar} in the environment"
+
+
+PREFIX = "BOARDPROF_"
+_BESIDE_OPTIONS = frozenset(["HISTORY", "KEY", "PROJECT"])
+_OF_BUILDS = frozenset(
+    (
+        *("ALSO", "AR", "ARCH", "ARENA", "BUILD", "COLLECTORS", "COMMAND", "CPPFLAGS"),
+        *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
+    )
+)
+"""What boardprof.mk and the other build files of the runtime know, and make puts there."""
+
+
+def check_variables(environment: Mapping[str, str], group: click.Group, ctx: click.Context) -> None:
+    """Check for misspelt variables of ours; names that resemble none may belong to others.
+
+    Raises:
+        UsageError: one is.
+    """
+    ours = {name.removeprefix(PREFIX) for name in environment if name.startswith(PREFIX)}
+    ours -= _BESIDE_OPTIONS | _OF_BUILDS
+    if not ours:
+        return
+    short: dict[str, str] = {}
+    known = {*_BESIDE_OPTIONS}
+    for option, variable in _variables(group, ctx):
+        own = variable.removeprefix(PREFIX)
+        known.add(own)
+        short |= {form[1:]: own for form in option.opts if not form.startswith("--")}
+    for name in sorted(ours - known):
+        slips = (each for each in sorted(known) if _is_slip(name, each))
+        meant = short.get(name) or short.get(name.lower()) or next(slips, None)
+        if meant is not None:
+            raise UsageError(
+                f"{PREFIX}{name} in the environment is not a setting; did you mean {PREFIX}{meant}?"
+            )
+
+
+def _is_slip(written: str, meant: str) -> bool:
+    """Tell whether a letter is missing, too many or another one, or two are swapped."""
+    for _ in range(2):  # cut the common prefix, then the common suffix
+        pairs = zip(written, meant, strict=False)
+        alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        written, meant = written[alike:][::-1], meant[alike:][::-1]
+    return max(len(written), len(meant)) == 1 or (len(written) == 2 and written == meant[::-1])
+
+
+def _variables(command: click.Command, ctx: click.Context) -> Iterator[tuple[click.Parameter, str]]:
+    """Yield a command's options and their variables, and those of all commands below it."""
+    for parameter in command.params:
+        if isinstance(parameter.envvar, str):
+            yield parameter, parameter.envvar
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            if below is not None:
+                yield from _variables(below, ctx)

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.gate_options import REGRESSION, gate_options, taken_gate
-from boardprof.cli.output import echo_data, echo_table, echo_written
+from boardprof.cli.options import complete_run
+from boardprof.cli.output import echo_data, echo_page, echo_written
 from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["compare"]
 
 _LAST = "last"
 
 
-@click.command(short_help="Compare two runs: what became better or worse; a gate for CI.")
-@click.argument("before")
-@click.argument("after", default=_LAST)
+@click.command(short_help="Compare two runs: what got better or worse; a gate for CI.")
+@click.argument("before", shell_complete=complete_run)
+@click.argument("after", default=_LAST, shell_complete=complete_run)
 @gate_options
-@click.option("--changed", is_flag=True, help="Leave out of the table what is the same.")
+@click.option("--changed", is_flag=True, help="Show only what has changed.")
 @file_option("json", "JSON")
 @file_option("markdown", "Markdown for a pull request")
 @file_option("junit", "JUnit XML")
@@ -38,21 +38,22 @@ def compare(
     junit_file: str | None,
     **options: Any,
 ) -> int:
-    """Compare two runs: what became better or worse, and what is only noise.
+    """Compare two runs: what got better or worse, and what is only noise.
 
-    BEFORE and AFTER are the file of a Report or a baseline, or a run of the history: last, last~1,
-    #42, a name given by `run --save`, a branch or a commit. In a project, all but #42 mean its own
-    runs. Without AFTER it is the last run.
+    BEFORE and AFTER are files of a Report or a baseline, or runs in the history: last, last~1, #42,
+    a name given by `run --save`, a branch or a commit. In a project, all except #42 refer to its
+    own runs. [AFTER defaults to the last run]
 
-    Exact counts, as emulators have them, differ if they differ; all others if a rank test says so.
-    Without --fail-if nothing is a regression.
+    Exact counts, such as those of emulators, differ if the numbers differ. All other metrics differ
+    if a rank test says so. Without --fail-if nothing counts as a regression.
     """
     gate = taken_gate(options)
+    from boardprof.render.comparison_table import comparison_page
     from boardprof.report.report_file import write_text
 
     files = {"--json": json_file, "--markdown": markdown_file, "--junit": junit_file}
     if [*files.values()].count(STDOUT) > 1:
-        raise UsageError("Only one form can be printed.", hint="write the others to files")
+        raise UsageError("Only one output format can be printed.", hint="write the others to files")
     comparison = gate.compared(before, after)
     forms: dict[str, Callable[[], str]] = {
         "--json": lambda: comparison.json() + "\n",
@@ -67,7 +68,7 @@ def compare(
             write_text(forms[option](), file)
             echo_written("Comparison", file)
     if printed is None:
-        echo_table(comparison.table(changed_only=changed))
+        echo_page(comparison_page(comparison, changed_only=changed))
     else:
         echo_data(printed, nl=False)
     return REGRESSION if comparison.failed else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof completion``: what a shell needs to complete our commands, options and boards."""
+"""``boardprof completion``: print the shell completion for commands, options and boards."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import click
 
 from boardprof.cli.output import echo_data
 
-__all__ = ["completion"]
-
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes boardprof's words in a shell.
+    """Print a script that completes boardprof commands in a shell.
 
     \b
     bash   eval "$(boardprof completion bash)"         in ~/.bashrc
-    zsh    eval "$(boardprof completion zsh)"          in ~/.zshrc, behind compinit
+    zsh    eval "$(boardprof completion zsh)"          in ~/.zshrc, after compinit
     fish   boardprof completion fish | source          in ~/.config/fish/config.fish
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from click.shell_completion import get_completion_class

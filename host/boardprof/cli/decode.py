@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import click
 
-from boardprof.cli.output import echo_data, echo_table, echo_written
-from boardprof.cli.output_options import json_option, output_option, width_option
-
-__all__ = ["decode"]
+from boardprof.cli.output import echo_answer, echo_data, echo_report, echo_written
+from boardprof.cli.output_options import json_option, output_option, table_option, width_option
 
 
-@click.command(short_help="Decode the blobs of a kept Report again, and print its table.")
+@click.command(short_help="Decode the blobs of a stored Report again and print it.")
 @click.argument("report", metavar="REPORT")
 @click.option(
     "--schema",
@@ -19,21 +17,25 @@ __all__ = ["decode"]
     multiple=True,
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Python file whose LAYOUT or LAYOUTS replace those of the same schema id. It is run.",
+    help="Python file whose LAYOUT or LAYOUTS replace those with the same schema id. The file is "
+    "executed.",
 )
 @output_option("Write the new Report there as JSON, and print nothing.")
 @json_option
+@table_option
 @width_option
-def decode(report: str, schemas: tuple[str, ...], output: str | None, as_json: bool) -> None:
-    """Decode the blobs that a Report keeps once more, and print its table.
+def decode(
+    report: str, schemas: tuple[str, ...], output: str | None, table: bool, as_json: bool
+) -> None:
+    """Decode the stored blobs of a Report again, and print it as `show` does.
 
-    REPORT is a file that `run --json` wrote, or a run of the history. With the layouts that it was
-    made with, the Report comes out as it went in.
+    REPORT is a file from `run --json`, or a run in the history. With unchanged layouts the Report
+    stays exactly as it is.
     """
-    from boardprof.history.finding import find_report
+    from boardprof.history.report_lookup import find_report
     from boardprof.report.report_file import check_report_file, write_report
-    from boardprof.run.decoding import decode_again
-    from boardprof.run.stored_layouts import load_schemas
+    from boardprof.stored.decoding import decode_again
+    from boardprof.stored.layouts import load_schemas
 
     if output is not None:
         check_report_file(output)
@@ -45,4 +47,4 @@ def decode(report: str, schemas: tuple[str, ...], output: str | None, as_json: b
     if as_json:
         echo_data(decoded.json())
     elif output is None:
-        echo_table(decoded.table(by_board=decoded.has_several) + "\n")
+        (echo_report if table else echo_answer)(decoded)

@@ -15,23 +15,24 @@ from boardprof.cli.output import echo_data, echo_lines, echo_note, progress_bar
 from boardprof.cli.output_options import json_option, width_option
 from boardprof.errors import BuildError, DeviceError, UsageError
 
-__all__ = ["doctor"]
 
-
-@click.command(short_help="See what is missing here; prove a board (-b, -p), or its cable.")
+@click.command(short_help="Check this machine, a board (-b, -p) or its cable (--link).")
 @click.option("--link", is_flag=True, help="Test the line to a board.")
 @board_option
 @click.option(
-    "-p", "--port", metavar="PORT", help="Device path or socket://HOST:PORT. [start the board]"
+    "-p",
+    "--port",
+    metavar="PORT",
+    help="Device path or socket://HOST:PORT. [default: start the board]",
 )
-@click.option("--baud", "bauds", metavar="N[,N...]", help="Rates of a serial port to try.")
+@click.option("--baud", "bauds", metavar="N[,N...]", help="Baud rates to try on a serial port.")
 @click.option(
     "--seconds",
     default=5.0,
     show_default=True,
     type=Real(min=0.1, max=LONGEST_S),
     metavar="SECONDS",
-    help="How long, at each baud rate.",
+    help="Test for this long at each baud rate.",
 )
 @click.option(
     "--faults",
@@ -44,33 +45,37 @@ __all__ = ["doctor"]
     default=0,
     show_default=True,
     metavar="N",
-    help="Of the faults and of the test's data.",
+    help="Random seed for faults and test data.",
 )
 @key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]")
 @json_option
 @width_option
 def doctor(link: bool, as_json: bool, **options: Any) -> int:
-    """See what is missing on this machine; with -b or -p, prove a board; with --link, its cable.
+    """Check this machine; with -b or -p, check a board; with --link, check its cable.
 
-    A board is proved with functions of known work: do its counters grow with it as they should, do
-    its clocks agree, are its arena and its stack what they say?
+    A board runs functions of known work. Do its counters grow with that work, do its clocks agree,
+    and are its arena and its stack as large as it says?
 
-    Ends with 7 when tools for the default board are missing; with 6 when something of a board is
-    not what it says; with --link, with 4 when the link damages or loses frames; and as the other
-    commands when no board answers.
+    Exit codes: 7 if tools for the default board are missing; 6 if something about a board is not as
+    it says; 4 with --link if the link damages or loses frames. If no board answers, the code is
+    that of any other command.
     """
     if link:
         return _doctor_link(as_json, **options)
     if any(options[name] for name in ("bauds", "faults")):
         raise UsageError(
-            "Baud rates to try, and faults, are for the test of a line.", hint="--link"
+            "--baud and --faults only apply to the test of a line (--link).", hint="--link"
         )
     if any(options[name] for name in ("port", "board")):
         return _doctor_board(as_json, **options)
     if options["key_file"]:
-        raise UsageError("A key is for the agent at a port.", hint="-p socket://HOST:PORT")
-    from boardprof.boards.finding import find_boards, load_board
-    from boardprof.run.doctor import environment, environment_text
+        raise UsageError(
+            "--key-file needs a port: only an agent at a port has a key.",
+            hint="add -p socket://HOST:PORT",
+        )
+    from boardprof.boards.board_file import load_board
+    from boardprof.boards.board_lookup import find_boards
+    from boardprof.doctor.environment import environment, environment_text
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     facts = environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
@@ -83,8 +88,8 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
 
 
 def _doctor_board(as_json: bool, **options: Any) -> int:
-    from boardprof.run.proof.finding import FAILED, Finding, finding_text, proof_facts
-    from boardprof.run.proof.prove import proved
+    from boardprof.doctor.check_board import proved
+    from boardprof.doctor.finding import FAILED, Finding, finding_text, proof_facts
 
     began_s = time.monotonic()
     with progress_bar() as show:
@@ -109,9 +114,9 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
 
 def _doctor_link(as_json: bool, **options: Any) -> int:
-    from boardprof.boards.finding import board_spec, default_board
-    from boardprof.run.link_report import exit_code, links_facts, links_text
-    from boardprof.run.link_test import diagnose
+    from boardprof.boards.board_lookup import board_spec, default_board
+    from boardprof.doctor.link_report import exit_code, links_facts, links_text
+    from boardprof.doctor.link_test import diagnose
 
     spec = board_spec(options["board"]) if options["board"] else default_board()
     tests = diagnose(
@@ -134,5 +139,5 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
 def _bauds(text: str | None) -> list[int]:
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise UsageError(f"--baud {text}: these are no rates.", hint="--baud 115200,921600")
+        raise UsageError(f"--baud {text}: these are not baud rates.", hint="--baud 115200,921600")
     return [int(part) for part in parts]

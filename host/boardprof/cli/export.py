@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
+from boardprof.cli.options import complete_run
 from boardprof.cli.output import echo_data, echo_written
 from boardprof.cli.output_options import output_option
 from boardprof.errors import UsageError
-
-__all__ = ["export"]
 
 
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -23,20 +22,23 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 @click.command(short_help="Write a Report as CSV, Markdown, HTML, a Chrome trace ...")
 @click.argument("name", shell_complete=_names)
-@click.argument("report", metavar="REPORT")
+@click.argument("report", metavar="REPORT", shell_complete=complete_run)
 @output_option("Write it there. [standard output]")
 @click.option(
     "--diff",
     metavar="REPORT",
-    help="html only: an older Report; the page shows what changed from it to the first.",
+    shell_complete=complete_run,
+    help="html only: an older Report. The page shows what has changed since.",
 )
 @click.option(
     "--allow",
     multiple=True,
     metavar="WHAT",
-    help="With --diff: compare in spite of another clock, board or compiler.",
+    help="With --diff: compare even if clock, board or compiler differ.",
 )
-@click.option("--metric", metavar="NAME", help="collapsed only: the metric that stacks weigh.")
+@click.option(
+    "--metric", metavar="NAME", help="collapsed only: metric that sets the width of a frame."
+)
 def export(
     name: str,
     report: str,
@@ -47,7 +49,7 @@ def export(
 ) -> None:
     """Write a Report as NAME: table, csv, json, markdown, html, chrome, speedscope, collapsed.
 
-    REPORT is a file that `run --json` wrote, or a run of the history, such as `last`.
+    REPORT is a file from `run --json`, or a run in the history, such as `last`.
 
     \b
     html        one page with tables and charts; it needs no network
@@ -55,7 +57,7 @@ def export(
     speedscope  for speedscope.app
     collapsed   stacks for flamegraph.pl
     """  # noqa: D301 (click knows the backspace as: do not wrap)
-    from boardprof.history.finding import find_run
+    from boardprof.history.report_lookup import find_run
     from boardprof.report.report_file import check_report_file
     from boardprof.run.exports import exported, find_exporter, option_exporter, write_exported
 
@@ -63,7 +65,7 @@ def export(
     if output is not None:
         check_report_file(output)
     if allow and diff is None:
-        raise UsageError("--allow is about --diff, which is not given.")
+        raise UsageError("--allow needs --diff.")
     found = find_run(report)
     before = None if diff is None else find_run(diff)
     exporter = option_exporter(name, found, before=before, allow=allow, metric=metric)

@@ -19,12 +19,11 @@ from boardprof.errors import UsageError
 if TYPE_CHECKING:
     from boardprof.boards.board_file import BoardSpec
 
-__all__ = ["flash"]
 
 _STDERR = 2
 
 
-@click.command(short_help="Write firmware to a board, and see that it runs.")
+@click.command(short_help="Write firmware to a board and check that it runs.")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @board_option
 @port_options
@@ -34,18 +33,18 @@ _STDERR = 2
 def flash(
     paths: tuple[str, ...], board: str | None, as_json: bool, verbose: bool, **options: Any
 ) -> None:
-    """Write firmware to a board by the board's own tool, reset it, and see that it runs.
+    """Write firmware to a board with the board's own tool, reset it, and check that it runs.
 
-    PATH is a linked ELF file, or what firmware is built of: C, C++ and assembler files, folders of
-    them, objects (.o) and libraries (.a). What the tool writes goes to stderr. That the board runs
-    the new build is checked through the port; without -p it is not.
+    PATH is a linked ELF file, or sources to build: C, C++ and assembler files, folders of them,
+    objects (.o) and libraries (.a). The tool's output goes to stderr. With -p, the port is used to
+    check that the board runs the new build.
     """
-    from boardprof.boards.finding import board_spec
+    from boardprof.boards.board_lookup import board_spec
     from boardprof.firmware.flash import check_flashable
     from boardprof.firmware.flash import flash as write
 
     if board is None:
-        raise UsageError("Which board shall be flashed?", hint="give -b BOARD")
+        raise UsageError("Which board should be flashed?", hint="give -b BOARD")
     spec = board_spec(board)
     port = options["port"]
     check_flashable(spec, port)  # before anything is built
@@ -64,31 +63,31 @@ def flash(
         }
         echo_data(json.dumps(facts, indent=2))
     elif runs is None:
-        echo(f"{spec.name} is flashed. Without a port nobody asked it what it runs.")
+        echo(f"{spec.name} was flashed. Without a port, boardprof could not check what it runs.")
     else:
-        unknown = f"; {image} does not tell its own" if build_id is None else ""
+        unknown = f"; {image} does not contain its own build id" if build_id is None else ""
         echo(f"{spec.name} at {port} runs build {runs.hex()}{unknown}")
 
 
 def _image(
     spec: BoardSpec, paths: tuple[str, ...], options: Mapping[str, Any], verbose: bool
 ) -> tuple[Path, bytes | None]:
-    """Return the image and its build id; None where the file does not tell it."""
-    from boardprof.elf.image_id import build_id_of, is_program
+    """Return the image and its build id. None if the file does not contain one."""
+    from boardprof.elf.identity import build_id_of, is_program
+    from boardprof.firmware.builder import build
 
     first = Path(paths[0])
     if len(paths) == 1 and is_program(first):
         return first, build_id_of(first)
-    firmware = taken_build_options(options).build(
-        spec, paths, verbose=echo_command if verbose else None
-    )
+    code, on_command = taken_build_options(options), echo_command if verbose else None
+    firmware = build(spec, paths, code, verbose=on_command)
     return firmware.image, firmware.build_id
 
 
 def _checked(
     spec: BoardSpec, image: Path, build_id: bytes | None, options: Mapping[str, Any]
 ) -> bytes:
-    """Return the build that the board runs; raise where that is not what was flashed."""
+    """Return the build that the board runs; raise if it is not the one that was flashed."""
     from boardprof.connection import connect
     from boardprof.errors import BuildMismatchError
 
@@ -108,7 +107,7 @@ def _checked(
         raise BuildMismatchError(
             f"{spec.name} at {options['port']} still runs build {runs.hex()}; {image} is build "
             f"{build_id.hex()}.",
-            hint="see that the board boots from what was flashed, and that the tool, or [flash] "
-            "reset in board.toml, starts it anew; or is it the port of another board?",
+            hint="check that the board boots from what was flashed, that the tool or [flash] "
+            "reset in board.toml restarts it, and that the port belongs to this board",
         )
     return runs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof functions``: what can be called in a file, and how."""
+"""``boardprof functions``: list what can be called in a file, and how."""
 
 from __future__ import annotations
 
@@ -17,24 +17,29 @@ from boardprof.cli.output_options import json_option, width_option
 if TYPE_CHECKING:
     from boardprof.run.function_list import FunctionList
 
-__all__ = ["functions"]
 
 _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 
 
-@click.command(short_help="List the functions of files, and how each is called.")
+@click.command(short_help="List the functions in files and their parameters.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @board_option
 @click.option(
-    "-O", "--optimize", default="2", show_default=True, metavar="LEVEL", help="Optimisation."
+    "-O", "--optimize", default="2", show_default=True, metavar="LEVEL", help="Optimisation level."
 )
 @click.option(
     "-I", "--include", "includes", multiple=True, metavar="DIR", help="Folder for #include."
 )
-@click.option("-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Macro.")
-@click.option("--cflags", default="", metavar="FLAGS", help="More flags of the compiler.")
-@click.option("--keep", multiple=True, metavar="[FILE:]NAME", help="Static function.")
-@click.option("--all", "complete", is_flag=True, help="List all that cannot be called.")
+@click.option(
+    "-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro."
+)
+@click.option("--cflags", default="", metavar="FLAGS", help="More compiler flags.")
+@click.option(
+    "--keep", multiple=True, metavar="[FILE:]NAME", help="Static function to make callable."
+)
+@click.option(
+    "--all", "complete", is_flag=True, help="Also list every function that cannot be called."
+)
 @json_option
 @width_option
 @click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
@@ -43,8 +48,8 @@ def functions(
 ) -> None:
     """List the functions in FILEs, with their signatures and the structs that they take.
 
-    A FILE is a C or C++ source or a folder of them, which are compiled for a board as `run` does;
-    or an object, a static library, a shared library or a program with debug information (-g).
+    FILE is a C or C++ source or a folder of them, compiled for a board as in `run`; or an object, a
+    static library, a shared library or a program with debug information (-g).
     """
     from boardprof.run.function_list import list_facts, list_text
 
@@ -54,7 +59,7 @@ def functions(
     else:
         echo_lines(list_text(found, complete=complete))
     if any("debug information" in (fn.reason or "") for fn in found.functions):
-        echo_note("compile with -g, or -g -gdwarf-4, what has no debug information")
+        echo_note("compile files without debug information with -g, or with -g -gdwarf-4")
 
 
 def _found(paths: list[Path], board: str | None, complete: bool, **options: Any) -> FunctionList:
@@ -65,8 +70,8 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
         if not path.exists():
             file, colon, _ = str(path).rpartition(":")
             is_run_s = colon and os.path.exists(file)
-            hint = f"boardprof functions {file} lists all of it" if is_run_s else None
-            raise UsageError(f"There is no file or folder {path}.", hint=hint)
+            hint = f"boardprof functions {file} lists all functions" if is_run_s else None
+            raise UsageError(f"The file or folder {path} does not exist.", hint=hint)
     sources = [path for path in paths if path.is_dir() or path.suffix in _COMPILED]
     objects = [path for path in paths if path not in sources]
     listed = object_functions(objects)
@@ -81,11 +86,11 @@ def _found(paths: list[Path], board: str | None, complete: bool, **options: Any)
 def _compiled(
     sources: list[Path], board: str | None, complete: bool, **options: Any
 ) -> FunctionList:
-    from boardprof.boards.finding import board_spec, default_board
-    from boardprof.dwarf.object_functions import HiddenFunction
+    from boardprof.boards.board_lookup import board_spec, default_board
+    from boardprof.cfunction import HiddenFunction
     from boardprof.firmware.build_options import BuildOptions
     from boardprof.firmware.builder import source_functions
-    from boardprof.firmware.unoffered import unoffered
+    from boardprof.firmware.functions import unoffered
     from boardprof.run.function_list import FunctionList
 
     spec = board_spec(board) if board else default_board()

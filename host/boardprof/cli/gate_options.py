@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
     from boardprof.report.report import Report
 
-__all__ = ["REGRESSION", "Gate", "gate_options", "taken_gate"]
 
 REGRESSION = 1
 """Exit code: the command itself went well, but a rule is broken."""
@@ -28,13 +27,13 @@ Command = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Gate:
-    """What the options say.
+    """The values of the gate options.
 
     Attributes:
-        rules: what a change must not break.
+        rules: a change must not break them.
         alpha: level of the rank test.
-        allow: mismatches to compare in spite of.
-        fail_if_missing: what a rule could not judge is a failure.
+        allow: mismatches to ignore.
+        fail_if_missing: fail if a rule could not be checked.
     """
 
     rules: tuple[str, ...]
@@ -51,10 +50,11 @@ class Gate:
         after_name: str | None = None,
         sessions: int = 1,
     ) -> Comparison:
-        """Compare two Reports; raises as `boardprof.compare`."""
+        """Compare two Reports; raises as `boardprof.compare`, and if a rule could check nothing."""
         from boardprof.comparison.compare import compare
+        from boardprof.comparison.comparison import ComparisonError
 
-        return compare(
+        found = compare(
             before,
             after,
             self.rules,
@@ -65,23 +65,30 @@ class Gate:
             fail_if_missing=self.fail_if_missing,
             sessions=sessions,
         )
+        for rule in found.idle:
+            raise ComparisonError(
+                f"The rule {rule} cannot be checked: {rule.metric} was not measured before.",
+                hint="measure it before, too, or leave the rule out; a baseline file has only "
+                "metrics that repeat",
+            )
+        return found
 
 
 def gate_options(command: Command) -> Command:
-    """Add them; `taken_gate` has what was given."""
+    """Add the options; `taken_gate` returns their values."""
     for option in (
         click.option(
             "--fail-if-missing",
             is_flag=True,
-            help="Also exit with 1 where a rule could not judge what it is for: it is gone, no "
-            "number, of too few samples, of other calls, or its limit is less than the measuring "
-            "itself is sure.",
+            help="Also exit with 1 if a rule cannot be checked: the row is missing, is not a "
+            "number, has too few samples or comes from other calls, or the limit is below "
+            "the measurement uncertainty.",
         ),
         click.option(
             "--allow",
             multiple=True,
             type=click.Choice(["clock", "board", "compiler"]),
-            help="Compare although the two differ in it.",
+            help="Compare even if the runs differ in this.",
         ),
         click.option(
             "--alpha",
@@ -89,15 +96,15 @@ def gate_options(command: Command) -> Command:
             show_default=True,
             type=Real(min=0, max=1, min_open=True, max_open=True),
             metavar="P",
-            help="Level of the rank test, for metrics that are not exact counts.",
+            help="Significance level of the rank test, for metrics that are not exact.",
         ),
         click.option(
             "--fail-if",
             "rules",
             multiple=True,
             metavar="RULE",
-            help="Exit with 1 where METRIC[:STATISTIC]>LIMIT holds of a change: "
-            "'cycles:median>2%', 'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', '*>5%'.",
+            help="Exit with 1 if a change meets METRIC[:STATISTIC]>LIMIT: 'cycles:median>2%', "
+            "'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', '*>5%'.",
         ),
     ):
         command = option(command)
@@ -105,12 +112,12 @@ def gate_options(command: Command) -> Command:
 
 
 def taken_gate(options: Mapping[str, Any]) -> Gate:
-    """Return what was given.
+    """Return the given options.
 
     Raises:
-        UsageError: the lack of rules cannot be judged.
+        UsageError: ``--fail-if-missing`` is given without a rule.
     """
     if options["fail_if_missing"] and not options["rules"]:
-        raise UsageError("--fail-if-missing is about rules, and there is none.", hint="--fail-if")
+        raise UsageError("--fail-if-missing needs a rule.", hint="--fail-if")
     names = ("rules", "alpha", "allow", "fail_if_missing")
     return Gate(**{name: options[name] for name in names})

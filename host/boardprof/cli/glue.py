@@ -9,14 +9,15 @@ import click
 
 from boardprof.cli.output import echo
 
-__all__ = ["glue"]
 
-
-@click.command(short_help="Write the table of what BP_FUNCTION registers, for own builds.")
+@click.command(short_help="Write the function table for firmware that is built elsewhere.")
 @click.argument("objects", nargs=-1, required=True, metavar="OBJECT...", type=click.Path())
-@click.option("-b", "--board", required=True, help="The name that the firmware tells the host.")
+@click.option("-b", "--board", required=True, help="Board name that the firmware reports.")
 @click.option(
-    "--collectors", default="", metavar="A,B", help="Collectors that the firmware links. [none]"
+    "--collectors",
+    default="",
+    metavar="A,B",
+    help="Collectors that the firmware links. [default: none]",
 )
 @click.option(
     "-D",
@@ -31,9 +32,9 @@ __all__ = ["glue"]
     multiple=True,
     metavar="FILE",
     type=click.Path(),
-    help="Object or library of the firmware; when it changes, so does the build id.",
+    help="Object or library of the firmware. A change in it changes the build id.",
 )
-@click.option("-o", "--output", required=True, type=click.Path(), help="The C file to write.")
+@click.option("-o", "--output", required=True, type=click.Path(), help="C file to write.")
 def glue(
     objects: tuple[str, ...],
     board: str,
@@ -44,9 +45,9 @@ def glue(
 ) -> None:
     """Write the table of the functions that BP_FUNCTION registers in OBJECTs.
 
-    The objects are a firmware project's, compiled with -g. The file is compiled with them, and
-    linked with the agent; what is printed are the functions. device_runtime_c has rules for CMake,
-    make, PlatformIO and Zephyr that call this.
+    The objects belong to a firmware project and are compiled with -g. Compile the written file with
+    them and link it with the agent. The functions are printed. device_runtime_c has rules for
+    CMake, make, PlatformIO and Zephyr that call this command.
     """
     from boardprof.cfunction import signature
     from boardprof.firmware.project import agent_config, project_table, registered

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli import DEBUG, show_tracebacks
+from boardprof.cli.exit import DEBUG, show_tracebacks
 from boardprof.cli.options import complete_file
 from boardprof.cli.output import forget_output, progress_bar, quieten
 from boardprof.cli.settings import environment_name
@@ -16,8 +17,6 @@ from boardprof.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
-
-__all__ = ["Commands"]
 
 
 class _MaybeFile(click.types.StringParamType):
@@ -30,16 +29,43 @@ class _MaybeFile(click.types.StringParamType):
         return complete_file(ctx, param, incomplete)
 
 
-class Commands(click.Group):
-    """A group that proposes the nearest command, and does not mind when nobody reads on.
+class SectionedCommand(click.Command):
+    """A command whose many options are grouped into sections in its help."""
 
-    What all commands have in common, they get when they are added.
+    def __init__(self, *args: Any, sections: Mapping[str, str], **options: Any) -> None:
+        """Make it.
+
+        Args:
+            *args: of click's own.
+            sections: title -> names of options, with blanks between; ``Help`` has others.
+            **options: of click's own.
+        """
+        super().__init__(*args, **options)
+        self.sections = sections
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections."""
+        titles = {name: title for title, names in self.sections.items() for name in names.split()}
+        records: dict[str, list[tuple[str, str]]] = {title: [] for title in self.sections}
+        for option in self.get_params(ctx):
+            record = option.get_help_record(ctx)
+            if record is not None and isinstance(option, click.Option):
+                records.setdefault(titles.get(option.name or "", "Help"), []).append(record)
+        for title, rows in records.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class Commands(click.Group):
+    """A group that proposes the nearest command and tolerates a closed output.
+
+    Commands get their common options when they are added.
     """
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         """Add a command, with ``--quiet``, ``--debug``, and a variable for each option.
 
-        A shell completes files for its arguments: few can be none.
+        A shell completes files for its arguments: most can be files.
         """
         if not isinstance(cmd, click.Group) or cmd.invoke_without_command:
             cmd.params += [_quiet_option(), _debug_option()]
@@ -48,7 +74,7 @@ class Commands(click.Group):
                 parameter.envvar = environment_name(parameter)
                 if "--verbose" in parameter.opts:
                     parameter.callback = _with_tracebacks
-            elif isinstance(parameter, click.Argument) and parameter.type is click.STRING:
+            elif _completes_nothing(parameter):
                 parameter.type = _MaybeFile()
         super().add_command(cmd, name)
 
@@ -63,7 +89,7 @@ class Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Read the options, of which some print; that nobody reads on is no failure of them."""
+        """Read the options; some print. A closed output is not a failure."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except BrokenPipeError:
@@ -71,19 +97,19 @@ class Commands(click.Group):
             raise click.exceptions.Exit(0) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; that whoever read its output has gone is no failure of it."""
+        """Run the command. Its exit code counts, also if nobody reads its output to the end."""
+        result: Any = 0
         try:
             with progress_bar():
                 result = self._invoked(ctx)
             if sys.stdout is not None:  # it may have been closed before we began
                 sys.stdout.flush()  # here a full disk can still be told
-        except BrokenPipeError:
+        except BrokenPipeError:  # of the flush, or of what click itself prints, such as help
             forget_output()
-            return 0
         return result
 
     def _invoked(self, ctx: click.Context) -> Any:
-        """Run the command; a mistake of which nobody said whose it is, is that of the command."""
+        """Run the command; attribute a usage error without a context to this command."""
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
@@ -105,6 +131,11 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _completes_nothing(parameter: click.Parameter) -> bool:
+    is_text = isinstance(parameter, click.Argument) and parameter.type is click.STRING
+    return is_text and parameter._custom_shell_complete is None
+
+
 def _quiet_option() -> click.Option:
     """Return the option that silences notes and progress; results and errors stay."""
 
@@ -117,12 +148,12 @@ def _quiet_option() -> click.Option:
         is_flag=True,
         expose_value=False,
         callback=taken,
-        help="No notes, warnings and progress on stderr; errors are told.",
+        help="Print only errors to stderr.",
     )
 
 
 def _debug_option() -> click.Option:
-    """Return the option that shows where an error in boardprof itself comes from."""
+    """Return the option that shows the traceback of an error in boardprof itself."""
     return click.Option(
         [DEBUG],
         is_flag=True,

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from boardprof.cli.group import Commands
-from boardprof.cli.options import Whole
+from boardprof.cli.options import Whole, complete_run
 from boardprof.cli.output import (
     echo,
     echo_data,
     echo_note,
     echo_odd_rows,
-    echo_table,
+    echo_page,
+    echo_report,
     echo_written,
 )
 from boardprof.cli.output_options import json_option, output_option, width_option
@@ -25,8 +26,6 @@ from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from boardprof.history.record import Record
-
-__all__ = ["history"]
 
 
 @click.group(cls=Commands, invoke_without_command=True)
@@ -38,24 +37,24 @@ __all__ = ["history"]
     show_default=True,
     type=Whole(min=0),
     metavar="N",
-    help="So many at most; 0: all.",
+    help="Show at most N runs (0 shows all).",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, one run a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one run per line.")
 @width_option
 @click.pass_context
 def history(
     ctx: click.Context, board: str | None, function: str | None, limit: int, as_json: bool
 ) -> None:
-    """List the runs that were kept, the newest first, of all projects.
+    """List the stored runs of all projects, newest first.
 
-    Each `boardprof run` is kept in one SQLite file: $BOARDPROF_HISTORY, or
-    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. BOARDPROF_HISTORY=off, or
-    empty, keeps none.
+    Every `boardprof run` is stored in one SQLite file: $BOARDPROF_HISTORY, or
+    boardprof/history.sqlite in $XDG_DATA_HOME or ~/.local/share. With BOARDPROF_HISTORY=off, or
+    empty, nothing is stored.
     """
     if ctx.invoked_subcommand is not None:
         return
-    from boardprof.history.finding import user_history
-    from boardprof.run.run_list import run_table
+    from boardprof.history.report_lookup import user_history
+    from boardprof.stored.run_list import run_page
 
     runs = user_history().runs(board=board, function=function)
     shown = runs[: limit or None]
@@ -63,26 +62,26 @@ def history(
         for run in shown:
             echo_data(json.dumps(run.json()))
     elif runs:
-        echo_table(run_table(shown))
+        echo_page(run_page(shown))
         if len(shown) < len(runs):
             echo(f"{len(shown)} of {len(runs)} runs; --limit N shows more, --limit 0 all")
     else:
-        echo_note("no run was kept that fits; `boardprof run` keeps each")
+        echo_note("no stored run matches; `boardprof run` stores every run")
 
 
 @history.command(short_help="Print the Report of a run.")
-@click.argument("ref", metavar="RUN")
+@click.argument("ref", metavar="RUN", shell_complete=complete_run)
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
 @width_option
 def show(ref: str, as_json: bool, as_csv: bool) -> None:
     """Print the Report of a run: #42, last~1, a name, a branch or a commit.
 
-    A word that is a name and a branch, of different runs, is refused: name:main and branch:main
-    say which is meant. In a project, last, names, branches and commits are those of its own runs.
+    If a word is both a name and a branch, of different runs, write name:main or branch:main. In a
+    project, last, names, branches and commits refer to its own runs.
     """
-    from boardprof.history.finding import find_run
-    from boardprof.run.run_list import run_facts
+    from boardprof.history.report_lookup import find_run
+    from boardprof.stored.run_list import run_facts
 
     found = find_run(ref)
     if as_json:
@@ -92,15 +91,15 @@ def show(ref: str, as_json: bool, as_csv: bool) -> None:
     else:
         echo_odd_rows(found.report)
         if found.run is not None:
-            echo(run_facts(found.run), nl=False)
-        echo_table(found.report.table(by_board=found.report.has_several) + "\n")
+            echo_page([*run_facts(found.run), ""])
+        echo_report(found.report)
 
 
 @history.command()
-@click.argument("refs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
 def remove(refs: Sequence[str]) -> None:
-    """Remove runs for good."""
-    from boardprof.history.finding import user_history
+    """Delete runs permanently."""
+    from boardprof.history.report_lookup import user_history
 
     kept = user_history()
     runs = [kept.run(ref) for ref in refs]  # all are looked up before any is gone: last moves
@@ -110,11 +109,11 @@ def remove(refs: Sequence[str]) -> None:
 
 
 @history.command()
-@click.argument("ref", metavar="RUN")
+@click.argument("ref", metavar="RUN", shell_complete=complete_run)
 @click.argument("name")
 def rename(ref: str, name: str) -> None:
-    """Give a run the name NAME, in place of the one that it may have."""
-    from boardprof.history.finding import user_history
+    """Name a run NAME, replacing any name that it has."""
+    from boardprof.history.report_lookup import user_history
     from boardprof.run.saving import check_save_name
 
     check_save_name(name)
@@ -123,33 +122,33 @@ def rename(ref: str, name: str) -> None:
 
 
 @history.command()
-@click.argument("refs", metavar="RUN...", nargs=-1, required=True)
+@click.argument("refs", metavar="RUN...", nargs=-1, required=True, shell_complete=complete_run)
 def unname(refs: Sequence[str]) -> None:
-    """Take their names away from runs, which stay."""
-    from boardprof.history.finding import user_history
+    """Remove the names of runs; the runs stay."""
+    from boardprof.history.report_lookup import user_history
 
     kept = user_history()
     runs = [kept.run(ref) for ref in refs]  # all are looked up before any name is gone
     for run in {run.id: run for run in runs}.values():
         kept.rename(f"#{run.id}", None)
-        echo_note(f"run {run.label} has no name any more")
+        echo_note(f"run {run.label} no longer has a name")
 
 
-@history.command("export", short_help="Write runs to a file, to be imported elsewhere.")
+@history.command("export", short_help="Write runs to a file that can be imported elsewhere.")
 @click.argument("refs", metavar="[RUN]...", nargs=-1)
-@click.option("--all", "of_all", is_flag=True, help="The runs of all projects.")
+@click.option("--all", "of_all", is_flag=True, help="Export the runs of all projects.")
 @output_option("File to write. [standard output]")
 def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
-    """Write runs to a file, which `boardprof history import` reads on another machine.
+    """Write runs to a file that `boardprof history import` reads on another machine.
 
-    Without RUN, these are all runs of this project.
+    Without RUN, all runs of this project are written.
     """
-    from boardprof.history.finding import user_history
     from boardprof.history.record import written
+    from boardprof.history.report_lookup import user_history
     from boardprof.report.report_file import write_text
 
     if of_all and refs:
-        raise UsageError("--all and RUN do not go together.", hint="give one of them")
+        raise UsageError("--all and RUN cannot be combined.", hint="give one of them")
     kept = user_history()
     runs = {run.id: run for run in (map(kept.run, refs) if refs else kept.own_runs())}
     records = kept.records(None if of_all else runs.values())
@@ -164,10 +163,10 @@ def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
 @history.command("import")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 def import_runs(files: Sequence[str]) -> None:
-    """Add the runs of files that `boardprof history export` wrote.
+    """Add the runs in files from `boardprof history export`.
 
-    Runs that are there already are left out. A run is as old as it is: `last` does not become an
-    imported one that is older.
+    Runs that are already there are skipped. Imported runs keep their dates, so an older one does
+    not become `last`.
     """
     from boardprof.history.record import read_file
 
@@ -177,20 +176,20 @@ def import_runs(files: Sequence[str]) -> None:
 @history.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 def merge(files: Sequence[str]) -> None:
-    """Add the runs of other histories, which are SQLite files, as `import` does."""
+    """Add the runs of other history files (SQLite), as `import` does."""
     from boardprof.history.store import History
 
     def read(file: str) -> list[Record]:
         if not Path(file).exists():
-            raise UsageError(f"There is no file {file}.", hint="`boardprof history path`")
+            raise UsageError(f"The file {file} does not exist.", hint="`boardprof history path`")
         return History(file).records()
 
     _add(files, read)
 
 
 def _add(files: Sequence[str], read: Callable[[str], list[Record]]) -> None:
-    """Add the runs of files, of which all must be readable."""
-    from boardprof.history.finding import user_history
+    """Add the runs of files; every file must be readable."""
+    from boardprof.history.report_lookup import user_history
 
     kept = user_history()
     found = {file: read(file) for file in files}
@@ -203,8 +202,8 @@ def _add(files: Sequence[str], read: Callable[[str], list[Record]]) -> None:
 @history.command()
 @json_option
 def path(as_json: bool) -> None:
-    """Print where the history is; the file need not exist."""
-    from boardprof.history.finding import user_history
+    """Print the path of the history file, which may not exist yet."""
+    from boardprof.history.report_lookup import user_history
 
     file = str(user_history().path)
     echo_data(json.dumps({"schema_version": 1, "path": file}, indent=2) if as_json else file)

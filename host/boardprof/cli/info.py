@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof info``: what a connected board is."""
+"""``boardprof info``: describe a connected board."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import click
 from boardprof.cli.options import board_option, image_option, port_options
 from boardprof.cli.output import echo_console, echo_data, echo_lines, echo_note
 from boardprof.cli.output_options import json_option, width_option
-
-__all__ = ["info"]
 
 
 @click.command()

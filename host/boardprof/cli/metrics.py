@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof metrics``: what a board can count, and why it cannot count the rest."""
+"""``boardprof metrics``: list what a board can count, and why it cannot count the rest."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from boardprof.cli.options import board_option, image_option, port_options
 from boardprof.cli.output import echo_data, echo_lines, echo_note
 from boardprof.cli.output_options import json_option, width_option
 
-__all__ = ["metrics"]
-
 
 @click.command()
 @board_option
@@ -22,7 +20,7 @@ __all__ = ["metrics"]
 @json_option
 @width_option
 def metrics(board: str | None, as_json: bool, **options: Any) -> None:
-    """List what a board can count; each event is tried out on it."""
+    """List what a board can count. Each event is tried on the board."""
     from boardprof.board.metric_list import board_metrics, metrics_json, metrics_text
     from boardprof.connection import connect
 

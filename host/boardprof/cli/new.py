@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof new``: the files of a new board or collector, with marks where to change them."""
+"""``boardprof new``: create a board or collector, with marks where to change its files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from boardprof.cli.options import complete_board
 from boardprof.cli.output import echo, echo_data
 from boardprof.cli.output_options import json_option
 
-__all__ = ["new"]
-
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.group(cls=Commands)
 def new() -> None:
-    """Make the files of a new board or collector."""
+    """Create the files of a new board or collector."""
 
 
 @new.command()
@@ -31,16 +29,16 @@ def new() -> None:
     required=True,
     metavar="BOARD",
     shell_complete=complete_board,
-    help="The board that it is most like.",
+    help="Board to copy from.",
 )
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
 @json_option
 def board(name: str, like: str, folder: Path, as_json: bool) -> None:
-    """Make DIR/NAME, the folder of a board, as a copy of another one's that builds at once.
+    """Create DIR/NAME, the folder of a board, as a copy of another board. It builds at once.
 
-    A comment with CHANGE stands wherever it still speaks of the other board.
+    A comment with CHANGE marks each place that still describes the other board.
     """
-    from boardprof.run.new_board import MARK, new_board
+    from boardprof.scaffold.new_board import MARK, new_board
 
     target = new_board(name, like, folder)
     files = sorted(path for path in target.rglob("*") if path.is_file())
@@ -59,12 +57,12 @@ def board(name: str, like: str, folder: Path, as_json: bool) -> None:
 @click.argument("folder", metavar="[DIR]", default=".", type=_FOLDER)
 @json_option
 def collector(name: str, folder: Path, as_json: bool) -> None:
-    """Make the files of a collector: bp_NAME.c, its layout and its vectors.
+    """Create the files of a collector: bp_NAME.c, its layout and its vectors.
 
-    DIR is a board's folder, a checkout of boardprof, or the folder of a Python package of your own.
-    A comment with CHANGE stands wherever something is to be filled in; until then it counts ticks.
+    DIR is the folder of a board, a checkout of boardprof, or the folder of your own Python package.
+    A comment with CHANGE marks each place to fill in. Until then the collector counts ticks.
     """
-    from boardprof.run.new_collector import new_collector
+    from boardprof.scaffold.new_collector import new_collector
 
     made = new_collector(name, folder)
     if as_json:

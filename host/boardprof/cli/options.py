@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +14,6 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["LONGEST_S", "Real", "Whole", "board_option", "complete_board", "complete_file"]
-__all__ += ["image_option", "key_option", "port_options", "warnings_option"]
 
 LONGEST_S = 1_000_000
 """The longest time that an option takes."""
@@ -28,9 +28,9 @@ class Real(click.FloatRange):
         """Return the number, or say what is wrong with it."""
         number = super().convert(value, param, ctx)
         if number != number:
-            self.fail(f"{value} is no number.", param, ctx)
+            self.fail(f"{value} is not a number.", param, ctx)
         if math.isinf(number):
-            self.fail(f"{value} is no finite number.", param, ctx)
+            self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
@@ -39,6 +39,30 @@ class Whole(click.IntRange):
 
     name = "integer"
 
+
+class Seconds(Real):
+    """A time: a number of seconds, or one with a unit, such as ``500ms`` or ``2min``."""
+
+    name = "time"
+
+    def __init__(self) -> None:
+        """Accept values above 0."""
+        super().__init__(min=0, min_open=True, max=LONGEST_S)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the seconds, or say what is wrong with it."""
+        found = _TIME.fullmatch(value) if isinstance(value, str) else None
+        if found is not None:
+            return super().convert(float(found["number"]) * _UNITS_S[found["unit"]], param, ctx)
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"{value} is not a time: 2s, 500ms, 1.5.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(rf"(?P<number>[0-9]*\.?[0-9]+) ?(?P<unit>{'|'.join(_UNITS_S)})")
 
 Command = Callable[..., Any]
 
@@ -49,35 +73,37 @@ def key_option(help_text: str) -> Callable[[Command], Command]:
 
 
 def port_options(command: Command) -> Command:
-    """Add what says how a board is reached."""
+    """Add the options that say how to reach a board."""
     for option in (
         key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]"),
         click.option(
-            "--takeover", is_flag=True, help="Take the board even if another host has it."
+            "--takeover", is_flag=True, help="Take the board even if another host is using it."
         ),
         click.option(
             "--wall-timeout",
-            type=Real(min=0, min_open=True, max=LONGEST_S),
-            metavar="SECONDS",
-            help="Longest wall time of a call. [30 on emulated boards, or more if --timeout is "
-            "above 10]",
+            type=Seconds(),
+            metavar="TIME",
+            help="Longest wall time of a call. [default: 30s on emulated boards, or more if "
+            "--timeout is above 10s; none on others]",
         ),
         click.option(
             "--timeout",
-            type=Real(min=0, min_open=True, max=LONGEST_S),
-            metavar="SECONDS",
-            help="Longest time of a call on the board's clock. [10; 30 of silence if unguarded]",
+            type=Seconds(),
+            metavar="TIME",
+            help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
+            "10s; 30s of silence if the board has no guard]",
         ),
         click.option(
             "--clock",
             type=click.Choice(["measured", "declared", "simulated"]),
-            help="What the board's clock is. [as its file says, or the emulator at its port]",
+            help="Override what the board's clock is. [default: from the board's file, or from "
+            "the emulator at its port]",
         ),
         click.option(
             "--baud",
             type=Whole(min=1),
             metavar="N",
-            help="Bits a second of a serial port.",
+            help="Baud rate of a serial port.",
         ),
         click.option(
             "-p",
@@ -97,7 +123,7 @@ def image_option(command: Command) -> Command:
         "--image",
         type=click.Path(exists=True, dir_okay=False),
         metavar="ELF",
-        help="Firmware that has the agent, to be started; with -p, what runs there.",
+        help="Firmware with the agent, to be started. With -p, the firmware that runs there.",
     )(command)
 
 
@@ -106,7 +132,7 @@ def warnings_option(command: Command) -> Command:
     return click.option(
         "--warnings/--no-warnings",
         default=True,
-        help="Tell what stands against the samples, and what to do. [told]",
+        help="Warn about unreliable samples and suggest what to do. [default: on]",
     )(command)
 
 
@@ -117,17 +143,17 @@ def board_option(command: Command) -> Command:
         "--board",
         metavar="BOARD",
         shell_complete=complete_board,
-        help="Board, as `boardprof boards` lists them, or the path of its folder.",
+        help="Board as listed by `boardprof boards`, or the path of its folder.",
     )(command)
 
 
 def complete_board(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Propose boards for a shell's completion; behind a comma, the next one; of a path, folders."""
+    """Complete board names, also after a comma; complete folders for a path."""
     from click.shell_completion import CompletionItem
 
-    from boardprof.boards.finding import find_boards
+    from boardprof.boards.board_lookup import find_boards
 
     if "/" in incomplete:
         return [CompletionItem(incomplete, type="dir")]
@@ -139,7 +165,64 @@ def complete_board(
 def complete_file(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Let a shell complete files as it does where nobody tells it otherwise."""
+    """Let a shell complete files in its default way."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
+
+
+def complete_run(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete the names of saved runs; if none matches, files."""
+    from click.shell_completion import CompletionItem
+
+    from boardprof.history.report_lookup import user_history
+    from boardprof.history.run import HistoryError
+
+    names = ["last"]
+    with contextlib.suppress(HistoryError):
+        names += [run.name for run in user_history().own_runs() if run.name]
+    fitting = [name for name in dict.fromkeys(names) if incomplete and name.startswith(incomplete)]
+    return [CompletionItem(name) for name in fitting] or complete_file(ctx, parameter, incomplete)
+
+
+def complete_target(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete FILE.c:FUNCTION after the colon, and files before it."""
+    from click.shell_completion import CompletionItem
+
+    file, colon, start = incomplete.rpartition(":")
+    if not colon:
+        return complete_file(ctx, parameter, incomplete)
+    return [CompletionItem(f"{file}:{name}") for name in _function_names(file, start)]
+
+
+def complete_value(
+    ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete functions after ``FILE.c:``, which bash splits into three words; else files."""
+    from click.shell_completion import CompletionItem
+
+    words = [ctx.params.get("target") or "", *(ctx.params.get("values") or ())]
+    if incomplete == ":" and len(words) == 1:
+        words, incomplete = [*words, ":"], ""
+    if words[1:] != [":"]:
+        return complete_file(ctx, parameter, incomplete)
+    return [CompletionItem(name) for name in _function_names(words[0], incomplete)]
+
+
+def _function_names(file: str, start: str) -> list[str]:
+    """Return the functions of a source with this prefix; none if it does not compile."""
+    from boardprof.boards.board_lookup import default_board
+    from boardprof.errors import BoardprofError
+    from boardprof.firmware.build_options import BuildOptions
+    from boardprof.firmware.builder import source_functions
+
+    try:
+        found, _ = source_functions(default_board(), [file], BuildOptions(), None)
+    except (BoardprofError, OSError):
+        return []
+    names = [*(fn.name for fn in found), "all"]
+    return [name for name in names if name.startswith(start)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands print beside their results: to stderr, or nowhere."""
+"""Output of commands other than their results: to stderr, or nowhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -18,13 +18,10 @@ from boardprof.progress import Show, shown_by
 
 if TYPE_CHECKING:
     from boardprof.cli.bar import Bar
+    from boardprof.comparison.comparison import Comparison
+    from boardprof.render.layout import Page
     from boardprof.report.report import Report
 
-__all__ = ["echo", "echo_command", "echo_console", "echo_data", "echo_error", "echo_lines"]
-__all__ += ["echo_note"]
-__all__ += ["echo_odd_rows", "echo_table", "echo_warning", "echo_warnings", "echo_written"]
-__all__ += ["forget_output", "progress_bar", "quieten", "set_width", "stdout_of_boards"]
-__all__ += ["take_every_character"]
 
 _STDOUT, _STDERR = 1, 2
 _TAB = "\t"
@@ -38,26 +35,42 @@ def quieten() -> None:
     _quiet = True
 
 
+def is_quiet() -> bool:
+    """Tell whether notes are kept back."""
+    return _quiet
+
+
 def set_width(columns: int | None) -> None:
-    """Print tables and lists so wide from now on; None: as a terminal is, or without an end."""
+    """Set the width of tables and lists. None for the terminal's, or unlimited without one."""
     global _width
     _width = columns
 
 
 def take_every_character() -> None:
-    """Let what a stream's encoding does not have be escaped: it is no reason to end a command."""
+    """Escape characters that a stream's encoding lacks, so that they do not end a command."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
-def forget_output() -> None:
+def forget_output(*, err: bool = False) -> None:
     """Let what is still buffered go nowhere, or it would fail again when Python ends."""
-    if sys.stdout is None:
+    stream = sys.stderr if err else sys.stdout
+    if stream is None:
         return
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+def _write(
+    content: str | bytes, *, err: bool = False, nl: bool = True, color: bool | None = None
+) -> None:
+    """Print, as long as somebody reads. The command goes on: its exit code may be a verdict."""
+    try:
+        click.echo(content, err=err, nl=nl, color=color)
+    except BrokenPipeError:
+        forget_output(err=err)
 
 
 def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
@@ -65,14 +78,14 @@ def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
 
     All that commands print comes through here or `echo_data`.
     """
-    click.echo(_shown(str(text)), err=err, nl=nl)
+    _write(_shown(str(text)), err=err, nl=nl)
 
 
 def echo_data(content: str | bytes, *, nl: bool = True) -> None:
-    """Print what a program reads, such as JSON or CSV: as it is, but to a terminal as text."""
+    """Print machine-readable output such as JSON or CSV: unchanged, but as text to a terminal."""
     if isinstance(content, str) and sys.stdout is not None and sys.stdout.isatty():
         content = _shown(content)
-    click.echo(content, nl=nl, color=True)  # or it would take styles out
+    _write(content, nl=nl, color=True)  # or it would take styles out
 
 
 def echo_command(command: str) -> None:
@@ -86,45 +99,102 @@ def echo_console(line: str) -> None:
 
 
 def echo_error(text: str) -> None:
-    """Tell what ended the command; if even that cannot be written, the exit code says it."""
+    """Report what ended the command; if that cannot be written, the exit code remains."""
     with contextlib.suppress(OSError):
         echo(text, err=True)
 
 
 def echo_note(text: str) -> None:
-    """Show what the user should know, but did not ask for."""
+    """Show a note that the user did not ask for."""
     if not _quiet:
         _echo_beside(f"note: {text}")
 
 
 def echo_warning(text: str) -> None:
-    """Show what went otherwise than the user takes it to be, though they want no notes."""
+    """Show a warning: the outcome differs from the request. Shown even without notes."""
     _echo_beside(f"warning: {text}")
 
 
-def echo_table(text: str) -> None:
-    """Print a table: as it is to a file or a program, as wide as a terminal to a terminal."""
-    text = _shown(text)  # before styles are added
-    if _width is not None or (sys.stdout is not None and sys.stdout.isatty()):
-        from boardprof.run.screen import table_shown
+def echo_page(page: Page) -> None:
+    """Print tables and lines: to a terminal as wide as it is, to a file or a program in full.
 
-        text = table_shown(text, sys.stdout, _width)
-    click.echo(text, nl=False, color=True)  # whatever its name: styles are for terminals only
+    There is style on terminals that have it, unless NO_COLOR says otherwise
+    (https://no-color.org).
+    """
+    from boardprof.render.layout import fitted
+
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    terminal = os.environ.get("TERM", "")
+    styled = is_terminal and not os.environ.get("NO_COLOR") and terminal not in ("", "dumb")
+    text = fitted(page, _columns(sys.stdout), styled=styled)
+    _write(text, nl=False, color=True)  # whatever its name: styles are for terminals only
+
+
+def echo_answer(report: Report, since: Comparison | None = None, **options: Any) -> None:
+    """Print the cost of a call, see `answer_page`; the table if no sample gives it."""
+    from boardprof.render.answer import answer_page
+
+    page = answer_page(report, since, **options)
+    if page:
+        echo_page(page)
+    else:
+        echo_report(report)
+
+
+def echo_configuration(report: Report) -> None:
+    """Print how a Report was measured, a fact a line."""
+    from boardprof.render.rows import configuration_lines
+
+    echo_page(configuration_lines(report.configuration, ","))
+
+
+def echo_report(report: Report, *, by_board: bool | None = None, aggregate: bool = True) -> None:
+    """Print a Report's table and a blank line.
+
+    Args:
+        report: what to print.
+        by_board: a group of columns for each board. None to decide: if there are several boards or
+            settings.
+        aggregate: one row a function, not one a sample.
+
+    Raises:
+        UsageError: ``by_board`` of single samples.
+    """
+    from boardprof.render.table import report_page
+
+    chosen = aggregate and report.has_several if by_board is None else by_board
+    echo_page([*report_page(report, aggregate=aggregate, by_board=chosen), ""])
 
 
 def echo_lines(text: str) -> None:
-    """Print text that is no table, likewise."""
-    if _width is not None or (sys.stdout is not None and sys.stdout.isatty()):
-        from boardprof.run.screen import lines_shown
+    """Print text that is not a table, likewise."""
+    echo(_folded(text, _columns(sys.stdout)))
 
-        text = lines_shown(_shown(text), sys.stdout, _width)
-    echo(text)
+
+def _columns(stream: TextIO | None) -> int:
+    """Return the number of columns; 0 if unknown or unlimited."""
+    if stream is sys.stdout and _width is not None:
+        return _width
+    if stream is None or not stream.isatty():
+        return 0
+    # Here, because --version needs no width, and the module brings archives' formats with it.
+    import shutil
+
+    return shutil.get_terminal_size((0, 0)).columns  # COLUMNS, else the terminal's width
+
+
+def _folded(text: str, width: int) -> str:
+    if not width:
+        return text
+    from boardprof.render.layout import folded
+
+    return folded(_shown(text), width)
 
 
 def echo_warnings(report: Report) -> None:
-    """Tell what stands against a Report's samples, and what to do about it.
+    """Warn about unreliable samples of a Report, and suggest what to do.
 
-    What helps against several is said once.
+    A hint that helps against several warnings is shown once.
     """
     if _quiet:
         return
@@ -142,23 +212,19 @@ def echo_warnings(report: Report) -> None:
 
 
 def _echo_beside(text: str) -> None:
-    if sys.stderr is not None and sys.stderr.isatty():
-        from boardprof.run.screen import lines_shown
-
-        text = lines_shown(_shown(text), sys.stderr)
-    echo(text, err=True)
+    echo(_folded(text, _columns(sys.stderr)), err=True)
 
 
 def echo_odd_rows(report: Report) -> None:
-    """Note what is odd about a Report's rows and does not show in its table."""
-    from boardprof.run.odd_rows import odd_rows
+    """Note incomplete rows of a Report, which its table does not show."""
+    from boardprof.run.incomplete_rows import odd_rows
 
     for text in odd_rows(report):
         echo_note(text)
 
 
 def echo_written(what: str, file: object) -> None:
-    """Say where something was put that nobody sees on the terminal."""
+    """Report where output was written that is not on the terminal."""
     if not _quiet:
         echo(f"{what} written to {file}", err=True)
 
@@ -226,7 +292,7 @@ def stdout_of_boards(*, shown: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        if "cffi" in sys.modules:  # such a board was there
+        if "_cffi_backend" in sys.modules:  # such a board was there
             import ctypes
 
             ctypes.CDLL(None).fflush(None)  # or it would come to light when the process ends

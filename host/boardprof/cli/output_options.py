@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that say in which form, how wide and where a command's result is written."""
+"""Options for the format, width and destination of a command's result."""
 
 from __future__ import annotations
 
@@ -11,19 +11,10 @@ import click
 from boardprof.cli.options import Whole
 from boardprof.cli.output import set_width
 
-__all__ = [
-    "STDOUT",
-    "baseline_option",
-    "file_option",
-    "json_option",
-    "output_option",
-    "width_option",
-]
-
 Command = Callable[..., Any]
 
 STDOUT = "-"
-"""What stands for standard output in place of a file."""
+"""The name that means standard output instead of a file."""
 
 
 def json_option(command: Command) -> Command:
@@ -34,7 +25,7 @@ def json_option(command: Command) -> Command:
 def file_option(form: str, what: str) -> Callable[[Command], Command]:
     """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``.
 
-    That the file can be written is seen before anything is done.
+    Whether the file can be written is checked before anything is done.
 
     Args:
         form: ``json``, ``markdown``, ...
@@ -58,7 +49,7 @@ def baseline_option(command: Command) -> Command:
         type=click.Path(dir_okay=False),
         metavar="FILE",
         callback=_writable,
-        help="Write what gates need, to be committed; what has not changed stays as it is.",
+        help="Write a baseline file to commit. Unchanged results keep their lines.",
     )(command)
 
 
@@ -77,8 +68,15 @@ def output_option(help_text: str) -> Callable[[Command], Command]:
     )
 
 
+def table_option(command: Command) -> Command:
+    """Add ``--table``; the command gets ``table``."""
+    return click.option(
+        "--table", is_flag=True, help="Print the table of all metrics, with sums and configuration."
+    )(command)
+
+
 def width_option(command: Command) -> Command:
-    """Add ``--width``, which what is printed then keeps to."""
+    """Add ``--width``, the maximum width of the output."""
 
     def taken(ctx: click.Context, option: click.Parameter, value: int | None) -> None:
         set_width(value)
@@ -89,5 +87,5 @@ def width_option(command: Command) -> Command:
         metavar="COLUMNS",
         expose_value=False,
         callback=taken,
-        help="How wide to print. [as the terminal; to a file or a program without an end]",
+        help="Maximum width. [default: terminal width; unlimited when redirected]",
     )(command)

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["ProgressLines"]
-
 _LOOK_S = 1.0
 """So long is looked at how fast it goes."""
 
@@ -20,7 +18,7 @@ _EVERY_S = 30.0
 
 @dataclass
 class _Way:
-    """How far one thing is, and since when; what was done before took time that nobody has seen."""
+    """Progress of one activity since it was first seen; earlier work has no known duration."""
 
     began_s: float
     began_at: int
@@ -34,7 +32,7 @@ class ProgressLines:
     def __init__(
         self, tell: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Tell nothing yet.
+        """Report nothing yet.
 
         Args:
             tell: gets each line.
@@ -45,9 +43,9 @@ class ProgressLines:
         self._ways: dict[str, _Way] = {}
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """Take note of how far ``what`` is; several things may take turns.
+        """Record the progress of ``what``; several activities may alternate.
 
-        Without ``total`` it is so many seconds since it began, and nobody knows how many are left.
+        Without ``total``, ``done`` is the seconds since it began; the rest is unknown.
         """
         if not what:
             return  # nothing is under way
@@ -57,7 +55,7 @@ class ProgressLines:
         now_s = self._clock()
         way = self._ways.get(what)
         if way is None or done < way.done:
-            # What begins again soon, as a transfer before each round, is not told each time.
+            # Do not report an activity that restarts soon, such as a transfer before each round.
             next_s = max(now_s + _LOOK_S, way.next_s if way is not None else 0.0)
             way = self._ways[what] = _Way(now_s, done, done, next_s)
         way.done = done

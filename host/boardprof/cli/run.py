@@ -3,56 +3,92 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli import INTERRUPTED
 from boardprof.cli.against import Against, against_options, taken_against
 from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.exit import INTERRUPTED
+from boardprof.cli.group import SectionedCommand
 from boardprof.cli.options import (
-    LONGEST_S,
     Real,
     Whole,
     complete_board,
+    complete_target,
+    complete_value,
     image_option,
     port_options,
     warnings_option,
 )
 from boardprof.cli.output import (
     echo,
+    echo_answer,
     echo_command,
+    echo_configuration,
     echo_console,
     echo_data,
     echo_note,
-    echo_table,
+    echo_page,
+    echo_report,
     echo_warning,
     echo_warnings,
     echo_written,
+    is_quiet,
     progress_bar,
     stdout_of_boards,
 )
-from boardprof.cli.output_options import STDOUT, baseline_option, file_option, width_option
+from boardprof.cli.output_options import (
+    STDOUT,
+    baseline_option,
+    file_option,
+    table_option,
+    width_option,
+)
 from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from boardprof.comparison.comparison import Comparison
+    from boardprof.history.run import RunId
     from boardprof.report.report import Report
     from boardprof.run.exports import Export
     from boardprof.run.plan import Plan
     from boardprof.run.runner import Outcome
 
-__all__ = ["run"]
 
 _STDERR = 2
 
 
-@click.command()
-@click.argument("target")
-@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...")
+_SECTIONS = {
+    "What to measure": "metrics warmup repeat number cold mask_interrupts sweep",
+    "The board": "board_names port baud clock key_file takeover image flash timeout wall_timeout",
+    "The build": "optimize further includes defines cflags ldflags keep libc",
+    "The output of the function": "save_output expect tolerance",
+    "What is printed": "table stats warnings width console verbose quiet debug",
+    "What is kept": "json_file exports save baseline_file",
+    "What it is compared with": "against ab ab_rev rules alpha allow fail_if_missing bisect",
+}
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof run fir.c:fir n=256                             on this machine
+  boardprof run -b BOARD fir.c:all                          each function, on a board
+  boardprof run -b BOARD fir.c:fir --sweep "-O2|-Os"        with which flags?
+  boardprof run -p /dev/ttyACM0 fir 'x=[64]:random'         firmware that runs on a board
+  boardprof run -b BOARD fir.c:fir --against main --fail-if '*>0'
+"""
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
 @click.option(
     "-b",
     "--board",
@@ -60,26 +96,29 @@ _STDERR = 2
     multiple=True,
     metavar="BOARD[,BOARD...]",
     shell_complete=complete_board,
-    help="Board, or several: -b A,B makes one Report. [the default board; with -p, what is there]",
+    help="One board, or several for one Report: -b A,B. [default: the default board; with -p, the "
+    "board at the port]",
 )
 @port_options
 @image_option
 @click.option(
     "--metrics",
     metavar="NAME[,NAME...]",
-    help="Metrics to read, comma-separated. [what the board counts by itself; all: its events too]",
+    help="Metrics to read, comma-separated; all includes programmable events. [default: all fixed "
+    "counters]",
 )
 @click.option(
     "--warmup",
     metavar="N",
     type=Whole(min=0),
-    help="Calls before the first sample. [10; 1 if a call takes over 0.5 s]",
+    help="Warm-up calls before the first sample. [default: 10; 1 if a call takes over 0.5 s]",
 )
 @click.option(
     "--repeat",
     metavar="N",
     type=Whole(min=1),
-    help="Samples. [10; if a call takes over 0.5 s, 2 on emulated boards and 5 on others]",
+    help="Samples to take. [default: 10; if a call takes over 0.5 s, 2 on emulated boards and 5 "
+    "on others]",
 )
 @click.option(
     "--number",
@@ -87,17 +126,15 @@ _STDERR = 2
     default=1,
     show_default=True,
     type=Whole(min=1),
-    help="Calls in each sample.",
+    help="Calls per sample.",
 )
-@click.option("--cold", is_flag=True, help="Measure the first call of all apart, too.")
-@click.option(
-    "--mask-interrupts", is_flag=True, help="Let no interrupt run within the measured windows."
-)
+@click.option("--cold", is_flag=True, help="Also measure the very first call, separately.")
+@click.option("--mask-interrupts", is_flag=True, help="Mask interrupts while a call is measured.")
 @build_options
 @click.option(
     "--sweep",
     metavar='"FLAGS|FLAGS"',
-    help='Measure once with each setting of compiler flags, e.g. "-O2|-O3|-Os"; a row each.',
+    help='Measure with each setting of compiler flags, e.g. "-O2|-O3|-Os": one row per setting.',
 )
 @click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
 @click.option(
@@ -110,21 +147,15 @@ _STDERR = 2
     "--expect",
     multiple=True,
     metavar="[NAME=]@FILE.npy",
-    help="Fail unless the output is that of the file; NAME may be `return`; in FILE, {board} is "
-    "the board's name.",
+    help="Fail if the output differs from the file. NAME may be `return`. In FILE, {board} stands "
+    "for the board's name.",
 )
 @click.option(
     "--tolerance",
     default=0.0,
     type=Real(min=0),
     metavar="REL",
-    help="How far floats may be from --expect, as a share of it. [not a bit]",
-)
-@click.option(
-    "--timeout-ms",
-    type=Whole(min=1, max=1000 * LONGEST_S),
-    metavar="MS",
-    help="As --timeout, in milliseconds.",
+    help="Relative tolerance for floats in --expect. [default: 0]",
 )
 @file_option("json", "the Report as JSON")
 @click.option(
@@ -132,34 +163,39 @@ _STDERR = 2
     "exports",
     multiple=True,
     metavar="NAME=FILE",
-    help="Write the Report by an exporter: csv, html, markdown ..., or another package's.",
+    help="Also write the Report with an exporter: csv, html, markdown, ... or one of another "
+    "package.",
 )
 @click.option(
-    "--save", metavar="NAME", help="Keep the run in the history under NAME. [kept without a name]"
+    "--save", metavar="NAME", help="Name the run in the history. [default: stored without a name]"
 )
 @baseline_option
 @against_options
-@click.option("--stats", is_flag=True, help="Print statistics of the samples, too.")
+@table_option
+@click.option("--stats", is_flag=True, help="Also print statistics of the samples.")
 @warnings_option
 @width_option
 @click.option("--console", is_flag=True, help="Show what the board prints.")
 @click.option(
-    "-v", "--verbose", is_flag=True, help="Show each compiler command and what the board prints."
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show each compiler command, what the board prints, and the configuration.",
 )
 def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **options: Any) -> int:
     """Measure functions on boards and print the Report.
 
-    TARGET is PATH:FUNCTION or PATH:all, where PATH is a C file, a folder, or what else --source
-    takes; without a PATH, it is a function that the board's firmware, or the --image, already has,
-    or all. NAME=VALUE gives an argument.
+    TARGET is PATH:FUNCTION or PATH:all. PATH is a C file, a folder, or anything that --source
+    takes. Without PATH, TARGET is a function that the board's firmware or --image already has, or
+    all. NAME=VALUE sets an argument:
 
     \b
     n=256  gain=-1.5  on=true      numbers
-    x=@x.npy  x=@x.bin             an array of a file
+    x=@x.npy  x=@x.bin             an array from a file
     x=int16[64]:random(7)          or :zeros, :ones, :random
-    x=[64]:ones                    of x's own type
-    y=int32[16,16]:out             only written
-    s=@s.npy:keep                  not put back between calls
+    x=[64]:ones                    with x's own type
+    y=int32[16,16]:out             output only
+    s=@s.npy:keep                  not restored between calls
     s=zeros  s=[3]:zeros           structs
     s='{gain=2.5, taps=[1, 2]}'    a struct's members
     p=NULL                         no array
@@ -179,12 +215,14 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
             failures += against.compare(outcome.report)
         has_failed = bool(failures) or against.failed
         why = "was interrupted" if outcome.interrupted else "failed" if has_failed else ""
-        # The files first: nobody may be reading what we print.
+        # The files first: the reader of our output may have gone.
         failures += _write(outcome.report, options["json_file"], exports)
         failures += _write_baseline(outcome.report, options["baseline_file"], why)
-        failures += _keep(outcome.report, options["save"], plan, sources, why)
         as_json = options["json_file"] == STDOUT
-        _echo_report(outcome.report, as_json=as_json, stats=options["stats"])
+        since = None if as_json else _since(outcome.report, options)
+        kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
+        failures += errors
+        _echo_report(outcome.report, options, since, kept)
         if options["warnings"]:
             echo_warnings(outcome.report)
         if not as_json:
@@ -204,7 +242,7 @@ def _plan(
 
     names = [name for part in board_names for name in part.split(",") if name]
     if board_names and not names:
-        raise UsageError("-b names no board.", hint="`boardprof boards` lists them")
+        raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
     metrics = options["metrics"]
     as_given = (
         *("port", "baud", "takeover", "clock", "key_file", "image", "warmup", "repeat", "number"),
@@ -214,7 +252,7 @@ def _plan(
         target=target,
         values=values,
         boards=tuple(names),
-        timeout_s=_timeout_s(options),
+        timeout_s=options["timeout"],
         wall_timeout_s=options["wall_timeout"],
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
         code=taken_build_options(options),
@@ -228,7 +266,7 @@ def _measured(
     options: Mapping[str, Any],
     on_sources: Callable[[Sequence[Path]], None],
 ) -> Outcome:
-    from boardprof.run.measuring import Listener
+    from boardprof.run.measure_plan import Listener
 
     shows_console = options["verbose"] or options["console"]
     with progress_bar(measures=True) as on_progress, stdout_of_boards(shown=shows_console):
@@ -263,11 +301,11 @@ def _write(
 
 
 def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[BoardprofError]:
-    """Write the baseline, if it was asked for; yield why it could not be.
+    """Write the baseline if requested; yield why it could not be written.
 
     Args:
         report: of the run.
-        file: None: it was not asked for.
+        file: None if it was not asked for.
         why: what keeps the run from being a baseline, such as ``failed``; "" if nothing does.
     """
     if file is None:
@@ -275,7 +313,7 @@ def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[Boar
     if why:
         echo_warning(f"{file} was not written: the run {why}")
         return
-    from boardprof.run.baseline import write_baseline
+    from boardprof.run.saving import write_baseline
 
     try:
         write_baseline(report, file)
@@ -286,10 +324,10 @@ def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[Boar
 
 def _keep(
     report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
-) -> list[BoardprofError]:
-    """Keep a run in the history; return why not, where a name for it was given.
+) -> tuple[RunId | None, list[BoardprofError]]:
+    """Keep a run in the history; return its number, and why not where a name for it was given.
 
-    What is not whole gets no name, and is not its branch's: nobody shall compare with it unawares.
+    An incomplete run gets no name and does not count for its branch, so it is never a baseline.
     """
     from boardprof.run.saving import keep_run
 
@@ -303,33 +341,44 @@ def _keep(
         on_note=notes.append,
     )
     if kept is None and name is not None:
-        return [UsageError(note) for note in notes]
+        return None, [UsageError(note) for note in notes]
     for note in notes:
         (echo_warning if kept is None else echo_note)(note)
     if why and name is not None:
         echo_warning(f"kept as #{kept}, not as {name}: the run {why}")
-    return []
+    return kept, []
 
 
-def _echo_report(report: Report, *, as_json: bool, stats: bool) -> None:
-    if as_json:
+def _since(report: Report, options: Mapping[str, Any]) -> Comparison | None:
+    """Compare with the newest run that can be; not for a script, which compares on purpose."""
+    shows_other = any(options[name] for name in ("table", "against", "ab", "ab_rev"))
+    if shows_other or is_quiet() or os.environ.get("CI"):
+        return None
+    from boardprof.comparison.compare import compare
+    from boardprof.comparison.comparison import ComparisonError
+    from boardprof.history.report_lookup import like_runs
+
+    with contextlib.suppress(BoardprofError):  # of the history, keeping this run tells
+        for found in like_runs(report):
+            with contextlib.suppress(ComparisonError):  # such as another compiler
+                return compare(found.report, report, before_name=found.label)
+    return None
+
+
+def _echo_report(
+    report: Report, options: Mapping[str, Any], since: Comparison | None, kept: RunId | None
+) -> None:
+    if options["json_file"] == STDOUT:
         echo_data(report.json())
         return
-    echo_table(report.table(by_board=report.has_several) + "\n")
-    if stats:
-        echo_table(report.statistics())
+    if options["table"]:
+        echo_report(report)
+    else:
+        name = f"#{kept}" if kept is not None else ""
+        echo_answer(report, since, name=name, tells_others=options["metrics"] is not None)
+        if options["verbose"]:
+            echo_configuration(report)
+    if options["stats"]:
+        from boardprof.render.statistics_table import statistics_page
 
-
-def _timeout_s(options: Mapping[str, Any]) -> float | None:
-    """Return the limit of a call, in seconds, from either option.
-
-    Raises:
-        UsageError: both are given.
-    """
-    seconds: float | None = options["timeout"]
-    milliseconds: int | None = options["timeout_ms"]
-    if milliseconds is None:
-        return seconds
-    if seconds is not None:
-        raise UsageError("--timeout and --timeout-ms are the same limit.", hint="give one of them")
-    return milliseconds / 1000
+        echo_page(statistics_page(report))

@@ -11,12 +11,10 @@ from boardprof.cli.group import Commands
 from boardprof.cli.output import echo_data
 from boardprof.cli.output_options import json_option
 
-__all__ = ["runtime"]
-
 
 @click.group(cls=Commands)
 def runtime() -> None:
-    """Tell where the agent's C sources are."""
+    """Show where the agent's C sources are."""
 
 
 @runtime.command()
@@ -24,8 +22,8 @@ def runtime() -> None:
 def path(as_json: bool) -> None:
     """Print the folder with the agent's C sources.
 
-    It has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json for
-    PlatformIO and a module for Zephyr.
+    The folder has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json
+    for PlatformIO and a module for Zephyr.
     """
     from boardprof.resources import runtime_dir
 

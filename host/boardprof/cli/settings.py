@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings of files and of the environment as defaults of options.
 
-A flag stands before ``BOARDPROF_*``, that before the project's file, and that before the user's:
+Precedence: flag, ``BOARDPROF_*``, the project's file, the user's file:
 click's own order of flag, environment variable and default map.
 """
 
@@ -19,7 +19,6 @@ from boardprof.history.project_name import set_project_name
 if TYPE_CHECKING:
     from boardprof.run.settings import Setting
 
-__all__ = ["apply_settings", "commands_below", "environment_name", "option_key"]
 
 _NOT_A_SETTING = {"help", "version", "json", "bisect"}
 """Options that speak of one call of the command alone."""
@@ -29,7 +28,7 @@ _BESIDE_OPTIONS = {"project"}
 
 
 def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
-    """Make the defaults of all commands below ``ctx`` what the files say.
+    """Set the defaults of all commands below ``ctx`` from the files.
 
     Args:
         ctx: of the group.
@@ -68,7 +67,7 @@ def option_key(option: click.Option) -> str:
 
 
 def environment_name(option: click.Option) -> str | None:
-    """Return the environment variable that stands for an option, None: none does."""
+    """Return the environment variable of an option, or None."""
     key = option_key(option)
     return None if key in _NOT_A_SETTING else f"BOARDPROF_{key.replace('-', '_').upper()}"
 
@@ -90,7 +89,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 
 
 def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Context) -> None:
-    """See that an option has each key, and that what takes texts alone got one."""
+    """Check that each key is an option, and that options that take only strings got one."""
     known: dict[str, list[click.Option]] = {}
     for command in commands_below(group, ctx):
         for option in _options(command):
@@ -98,25 +97,26 @@ def _check_keys(settings: Iterable[Setting], group: click.Group, ctx: click.Cont
     for setting in settings:
         if setting.key in _NOT_A_SETTING:
             raise UsageError(
-                f"{setting.place}: {setting.key} is of one call alone, and no setting.",
+                f"{setting.place}: {setting.key} applies to a single command and cannot be a "
+                "setting.",
                 hint=f"boardprof COMMAND --{setting.key}",
             )
         if setting.key in _BESIDE_OPTIONS:
             if not isinstance(setting.value, str):
-                raise UsageError(f"{setting.place}: {setting.key}: a text in quotes is needed.")
+                raise UsageError(f"{setting.place}: {setting.key} must be a string in quotes.")
             continue
         if setting.key not in known:
             nearest = UnknownNameError.nearest(setting.key, sorted({*known, *_BESIDE_OPTIONS}))
             proposal = f" Did you mean {nearest!r}?" if nearest is not None else ""
             raise UsageError(
-                f"{setting.place}: {setting.key} is no setting.{proposal} Known are: "
+                f"{setting.place}: {setting.key} is not a setting.{proposal} Known settings: "
                 f"{', '.join(sorted({*known, *_BESIDE_OPTIONS}))}."
             )
         parts = setting.value if isinstance(setting.value, list) else [setting.value]
         strange = [part for part in parts if not isinstance(part, str)]
         if strange and all(map(_takes_text, known[setting.key])):
             raise UsageError(
-                f"{setting.place}: {setting.key}: a text in quotes is needed, not {strange[0]!r}."
+                f"{setting.place}: {setting.key} must be a string in quotes, not {strange[0]!r}."
             )
 
 
@@ -155,12 +155,10 @@ def _as_text(value: Any) -> Any:
 
 
 def _value(option: click.Option, ctx: click.Context, setting: Setting) -> Any:
-    """Return a setting's value as the option takes it, or say where it is wrong and how."""
+    """Return a setting's value as the option takes it; raise UsageError if it is wrong."""
     value = _as_text(setting.value)
     if option.is_flag and not isinstance(value, bool):
-        raise UsageError(
-            f"{setting.place}: {setting.key} = true or false is needed, not {value!r}."
-        )
+        raise UsageError(f"{setting.place}: {setting.key} must be true or false, not {value!r}.")
     if isinstance(value, list) and not option.multiple:
         value = ",".join(map(str, value))  # as --metrics takes several
     if option.multiple and not isinstance(value, list):

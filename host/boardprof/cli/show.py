@@ -8,31 +8,42 @@ from typing import TYPE_CHECKING
 
 import click
 
-from boardprof.cli.options import warnings_option
-from boardprof.cli.output import echo_data, echo_odd_rows, echo_table, echo_warnings
-from boardprof.cli.output_options import json_option, width_option
+from boardprof.cli.options import complete_run, warnings_option
+from boardprof.cli.output import (
+    echo_answer,
+    echo_configuration,
+    echo_data,
+    echo_odd_rows,
+    echo_page,
+    echo_report,
+    echo_warnings,
+)
+from boardprof.cli.output_options import json_option, table_option, width_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from boardprof.report.report import Report
+    from boardprof.history.report_lookup import Found
 
-__all__ = ["show"]
 
 _MANY_CALLS = 100_000
-"""So many rows make one wait for the statistics of a table that nobody asked them of."""
+"""With more rows, statistics that were not requested would take too long."""
 
 
-@click.command(short_help="Print a Report that was kept: of a file, or of the history.")
-@click.argument("ref", metavar="FILE|RUN")
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line a sample.")
+@click.command(short_help="Print a stored Report, from a file or the history.")
+@click.argument("ref", metavar="FILE|RUN", shell_complete=complete_run)
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one line per sample.")
 @json_option
+@table_option
+@click.option("--configuration", is_flag=True, help="Also print how it was measured.")
 @click.option("--stats", is_flag=True, help="Print statistics of the samples.")
-@click.option("--aggregate/--samples", default=True, help="One row a function, or one a sample.")
+@click.option(
+    "--aggregate/--samples", default=True, help="Print one row per function, or one per sample."
+)
 @click.option(
     "--by-board/--one-column",
     default=None,
-    help="A group of columns a board, per call; or all boards in one, with sums. [--by-board where "
-    "there are several boards or settings]",
+    help="Group the columns by board, with values per call; or show all boards in one column, "
+    "with sums. [default: --by-board if there are several boards or settings]",
 )
 @warnings_option
 @width_option
@@ -40,19 +51,22 @@ def show(
     ref: str,
     as_csv: bool,
     as_json: bool,
+    table: bool,
+    configuration: bool,
     stats: bool,
     aggregate: bool,
     by_board: bool | None,
     warnings: bool,
 ) -> None:
-    """Print the table of a Report: of a file that `run --json` wrote, or of a run of the history.
+    """Print a Report, from a file of `run --json` or from a run in the history.
 
     RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit. In a git
-    repository, all but #42 mean its own runs.
+    repository, all except #42 refer to its own runs.
     """
     if as_csv + as_json + stats > 1:
-        raise UsageError("--csv, --json and --stats are three forms.", hint="one of them")
-    report = _report(ref)
+        raise UsageError("--csv, --json and --stats cannot be combined.", hint="give one of them")
+    found = _found(ref)
+    report = found.report
     if as_json:
         echo_data(report.json())
         return
@@ -61,22 +75,27 @@ def show(
         return
     echo_odd_rows(report)
     if stats:
-        echo_table(report.statistics())
+        from boardprof.render.statistics_table import statistics_page
+
+        echo_page(statistics_page(report))
+    elif table or by_board is not None or not aggregate:
+        echo_report(report, by_board=by_board, aggregate=aggregate)
     else:
-        chosen = aggregate and report.has_several if by_board is None else by_board
-        echo_table(report.table(aggregate=aggregate, by_board=chosen) + "\n")
+        echo_answer(report, name=f"#{found.run.id}" if found.run else "")
+        if configuration:
+            echo_configuration(report)
     if warnings and (stats or len(report.calls) <= _MANY_CALLS):
         echo_warnings(report)
 
 
-def _report(ref: str) -> Report:
-    """Return the Report of a file or of a run; a pipe of that name, which is no run, is read."""
-    from boardprof.history.finding import find_run
+def _found(ref: str) -> Found:
+    """Return the Report of a file or of a run; a pipe with that name is read as a file."""
+    from boardprof.history.report_lookup import Found, find_run
     from boardprof.report.report_file import read_report
 
     try:
-        return find_run(ref).report
+        return find_run(ref)
     except UsageError:
         if not ref.endswith(".json") and Path(ref).is_fifo():
-            return read_report(ref)
+            return Found(read_report(ref), ref, "")
         raise

@@ -8,15 +8,14 @@ from numbers import Real
 from pathlib import Path
 
 from boardprof.comparison.comparison import Comparison, ComparisonError, Difference, Gap
-from boardprof.comparison.gate import apply_rules
-from boardprof.comparison.judgement import difference
-from boardprof.comparison.matching import (
+from boardprof.comparison.compatibility import (
     BoardFacts,
     check_allowed,
     check_same,
     facts_of,
     paired_boards,
 )
+from boardprof.comparison.judgement import difference
 from boardprof.comparison.notes import (
     first_of,
     in_pairs,
@@ -38,6 +37,7 @@ from boardprof.comparison.pairing import (
     why_not,
 )
 from boardprof.comparison.rule import Rule, parse_rule
+from boardprof.comparison.rule_check import apply_rules
 from boardprof.errors import UsageError
 from boardprof.report.report import Report
 from boardprof.stats.groups import SHARES, summaries, titled
@@ -60,24 +60,26 @@ def compare(
     """Compare two Reports row by row and metric by metric.
 
     Args:
-        before: the old one, or a name that the history or the file system has: ``last``, ``#42``,
-            its number, a name given by ``--save``, a branch, a commit, a JSON file or its Path.
-        after: the new one, likewise.
-        rules: what a change must not break, such as ``cycles:median>2%``; one, or several.
-        alpha: what is no exact count differs where the rank test gives a smaller p; 0 < alpha < 1.
-        allow: mismatches to compare in spite of: ``clock``, ``board``, ``compiler``.
-        before_name: how output calls the old one.
-        after_name: how output calls the new one.
-        fail_if_missing: what a rule could not judge is a failure, as a regression is.
-        sessions: that each Report's samples are of, as many of each, one after the other; those of
-            the two Reports alternated, and are judged in pairs.
+        before: the old Report, or a reference to it in the history or the file system: ``last``,
+            ``#42``, its number, a name given by ``--save``, a branch, a commit, a JSON file or its
+            Path.
+        after: the new Report, likewise.
+        rules: one or more rules that a change must not break, such as ``cycles:median>2%``.
+        alpha: metrics that are not exact differ if the rank test gives a smaller p; 0 < alpha < 1.
+        allow: mismatches to ignore: ``clock``, ``board``, ``compiler``.
+        before_name: name of the old Report in output.
+        after_name: name of the new Report in output.
+        fail_if_missing: rows that a rule could not judge are failures, like regressions.
+        sessions: number of sessions in each Report. Each has the same number of samples, and they
+            follow one after the other. Sessions of the two Reports alternated and are judged in
+            pairs.
 
     Raises:
-        UsageError: what is given is of no such type, or alpha is none.
+        UsageError: an argument has the wrong type, or alpha is out of range.
         RuleError: a rule does not parse.
-        UnknownNameError: a rule's metric, or what is to be allowed, is none.
-        ComparisonError: the Reports have nothing in common, or differ in what was not allowed; or
-            both are the same run of the history.
+        UnknownNameError: a rule's metric or a mismatch to allow does not exist.
+        ComparisonError: the Reports have nothing in common, have a mismatch that is not allowed, or
+            are the same run of the history.
     """
     parsed = parse_rules(rules)
     allowed = _checked(alpha, allow)
@@ -106,7 +108,9 @@ def compare(
     ]
     gated = apply_rules(rows, parsed, alpha, gaps)
     if any(row.metric == SHARE for row in rows):
-        notes.append(f"{SHARE} is a function's share, with all its samples, in all of its board.")
+        notes.append(
+            f"{SHARE} is the share of a function, with all its samples, of its board's total."
+        )
     return Comparison(
         gated.rows,
         (
@@ -129,33 +133,36 @@ def compare(
         gated.unjudged,
         fail_if_missing,
         gated.judged,
+        gated.idle,
     )
 
 
 def parse_rules(rules: object) -> tuple[Rule, ...]:
-    """Return rules as `compare` takes them, parsed.
+    """Parse rules in the form that `compare` takes.
 
     Raises:
-        UsageError: they are none.
+        UsageError: they are not rules.
         RuleError: one does not parse.
     """
     if not isinstance(rules, str | Rule | Iterable):
-        raise UsageError(f"rules={rules!r:.60} are no rules.", hint="rules=['cycles>2%']")
+        raise UsageError(f"rules={rules!r:.60} are not rules.", hint="rules=['cycles>2%']")
     return tuple(map(_parsed, [rules] if isinstance(rules, str | Rule) else rules))
 
 
 def _parsed(rule: object) -> Rule:
     if not isinstance(rule, str | Rule):
-        raise UsageError(f"{rule!r:.60} is no rule.", hint="e.g. 'cycles:median>2%'")
+        raise UsageError(f"{rule!r:.60} is not a rule.", hint="e.g. 'cycles:median>2%'")
     return rule if isinstance(rule, Rule) else parse_rule(rule)
 
 
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
     if not isinstance(alpha, Real) or not 0 < alpha < 1:
-        raise UsageError(f"alpha={alpha!r} is no probability between 0 and 1.")
+        raise UsageError(f"alpha={alpha!r} is not a probability between 0 and 1.")
     names = [allow] if isinstance(allow, str) or not isinstance(allow, Iterable) else [*allow]
     if not all(isinstance(name, str) for name in names):
-        raise UsageError(f"allow={allow!r:.60} names no mismatches.", hint="allow=['compiler']")
+        raise UsageError(
+            f"allow={allow!r:.60} does not name mismatches.", hint="allow=['compiler']"
+        )
     check_allowed(names)
     return frozenset(names)
 
@@ -165,15 +172,15 @@ def _check_rows(old: Report, new: Report) -> None:
     if empty:
         which = "Neither Report has a row" if len(empty) == 2 else f"The Report {empty[0]} is empty"
         raise ComparisonError(
-            f"{which}: there is nothing to compare.", hint="Reports of something that was measured"
+            f"{which}: there is nothing to compare.", hint="compare Reports that have rows"
         )
 
 
 def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, int | None]:
-    """Return a Report, what output calls it, and its number in the history if it is from there."""
+    """Return a Report, its name in output, and its number in the history, if it has one."""
     if isinstance(side, Report):
         return side, name, None
-    from boardprof.history.finding import find_run
+    from boardprof.history.report_lookup import find_run
 
     found = find_run(side)
     return found.report, found.label, None if found.run is None else int(found.run.id)
@@ -193,7 +200,7 @@ def _check_common(old: Side, new: Side) -> None:
         what = f"row in common.\nBefore: {_listed(olds)}.\nAfter: {_listed(news)}"
     raise ComparisonError(
         f"The Reports have no {what}.",
-        hint="rows are the same by name, label, arguments, flags of a sweep, and board",
+        hint="rows match if name, label, arguments, flags of a sweep and board are the same",
     )
 
 
@@ -209,7 +216,7 @@ def _text(name: str, shapes: str, flags: str, device: str, _: str, label: str) -
 def _rows(
     old: Side, new: Side, pairing: Pairing, alpha: float, sessions: int
 ) -> tuple[list[Difference], list[Gap]]:
-    """Return a row for each metric of each group, and those that are not to be compared."""
+    """Return a row for each metric of each group, and the metrics that are not compared."""
     rows: list[Difference] = []
     gaps: list[Gap] = []
     for key in dict.fromkeys([*old.metrics, *new.metrics]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came of comparing two Reports."""
+"""The result of comparing two Reports."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from boardprof.comparison.rule import Rule
 from boardprof.errors import UsageError
+from boardprof.exporters import own_form
 from boardprof.metrics import Kind
 from boardprof.stats.groups import titled
 from boardprof.stats.summary import Summary
@@ -26,14 +27,15 @@ Verdict: TypeAlias = Literal[
     "added",
     "removed",
 ]
-"""``noise``: a difference that may be chance; ``within overhead``: one that may be in what was
-subtracted for the measuring itself; ``too few samples``: one that could only be taken for chance,
-however large it is; ``other calls``: a function with a state, of which each run has measured
-others."""
+"""``noise``: a difference that may be chance; ``within overhead``: one that may come from the
+subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
+however large it is; ``other calls``: a function with a state, of which the two runs measured
+different calls.
+"""
 
 
 class ComparisonError(UsageError):
-    """Two Reports cannot be compared, or not as asked."""
+    """Two Reports cannot be compared, or not in the requested way."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +49,21 @@ class Difference:
         flags: the setting of a sweep.
         metric: column name.
         kind: of the column: Count, Duration, Percent or Ratio.
-        before: its samples per call; None: not there before.
+        before: its samples per call; None if absent before.
         after: likewise.
-        change: of the medians, relative to the old one; None where that is 0 or one is missing. It
-            is a float, or whole where it is 0 or beyond every float.
-        p: of the rank test; None of exact values, and where one is missing.
-        is_exact: both sides are of deterministic boards, and any difference is one.
-        verdict: what it amounts to.
+        change: of the medians, relative to the old one; None if that is 0 or one is missing. It is
+            a float, or an int if it is 0 or beyond every float.
+        p: of the rank test; None for exact values, or if one side is missing.
+        is_exact: both sides are from deterministic boards, so any difference is real.
+        verdict: the result, see `Verdict`.
         rule: the first rule that it breaks.
         broken: all rules that it breaks.
-        label: that the user gave the call, as a program's calls may have.
-        is_cold_apart: what the first calls cost differs by more than the steps of their clock.
-        doubt: how much two runs may differ in what is subtracted of a call's time for the measuring
-            itself, at most.
-        is_emulated: both sides are of emulators or simulators, which are the same in each run.
-        is_paired: it is judged in pairs of sessions that alternated, not sample by sample.
+        label: given to the call by the user, as in a program.
+        is_cold_apart: the cost of the first calls differs by more than the steps of their clock.
+        doubt: the largest difference between two runs in the overhead subtracted from a call's
+            time.
+        is_emulated: both sides are from emulators or simulators, which are the same in each run.
+        is_paired: it is judged in pairs of alternating sessions, not sample by sample.
     """
 
     name: str
@@ -86,7 +88,7 @@ class Difference:
 
     @property
     def title(self) -> str:
-        """The function's name, and the label where there is one."""
+        """The function's name, and the label if there is one."""
         return titled(self.name, self.label)
 
 
@@ -95,12 +97,12 @@ class Gap:
     """Why one metric of one group is not compared, or not with all its samples.
 
     Attributes:
-        name: of the function; "" for the metric of all.
+        name: of the function; "" if it is about the metric of all functions.
         shapes: of its arguments.
         device: as in `Difference`.
         flags: likewise.
         metric: column name.
-        why: as a sentence without its subject and its point.
+        why: the reason, as a sentence without subject and full stop.
         label: as in `Difference`.
     """
 
@@ -119,22 +121,22 @@ class Gap:
 
     @property
     def what(self) -> str:
-        """What it is about, for people."""
+        """The metric and the function, for people."""
         return f"{self.metric} of {self.title}" if self.name else self.metric
 
 
 def place_of(row: Difference | Gap) -> tuple[str, ...]:
-    """Return what tells a row from all others."""
+    """Return the key that identifies a row."""
     return row.name, row.label, row.shapes, row.device, row.flags, row.metric
 
 
 @dataclass(frozen=True)
 class Unjudged:
-    """What a rule is for, and could not judge.
+    """A row that a rule applies to but could not judge.
 
     Attributes:
         rule: the rule.
-        gap: what it is for, and why it could not.
+        gap: the row, and the reason.
     """
 
     rule: Rule
@@ -153,22 +155,23 @@ class Unjudged:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two Reports against each other.
+    """A comparison of two Reports.
 
     Attributes:
-        rows: one a metric and group; in the order of the Reports.
-        notes: what the reader should know: allowed mismatches, rules that could not bite ...
-        rules: all that were applied.
+        rows: one for each metric and group, in the order of the Reports.
+        notes: for the reader: allowed mismatches, rules without effect ...
+        rules: all rules that were applied.
         alpha: the level of the rank test.
-        before_name: what the old side is called.
-        after_name: what the new one is called.
-        before_facts: what identifies the old one: build, compiler, flags.
+        before_name: name of the old side.
+        after_name: name of the new side.
+        before_facts: identity of the old side: build, compiler, flags.
         after_facts: likewise.
-        unjudged: what rules are for, and could not judge: it is gone, not to be compared, of so few
-            samples that no rank test says anything, or the limit is less than two runs may differ
-            in what measuring takes.
-        fails_if_missing: that is a failure.
+        unjudged: rows that rules apply to but could not judge. The row is missing or cannot be
+            compared, it has too few samples for the rank test, or the limit is less than the
+            uncertainty of the measurement overhead.
+        fails_if_missing: unjudged rows are failures.
         judged: how many rows at least one rule could judge.
+        idle: rules for metrics that functions of the older run did not have then.
     """
 
     rows: tuple[Difference, ...]
@@ -182,10 +185,11 @@ class Comparison:
     unjudged: tuple[Unjudged, ...] = ()
     fails_if_missing: bool = False
     judged: int = 0
+    idle: tuple[Rule, ...] = ()
 
     @property
     def failed(self) -> bool:
-        """Whether a rule is broken, or could not judge what it is for where that is a failure."""
+        """Whether a rule is broken, or could not judge a row and that is a failure."""
         return self.regressed or (self.fails_if_missing and bool(self.unjudged))
 
     @property
@@ -195,7 +199,7 @@ class Comparison:
 
     @property
     def held(self) -> bool:
-        """Whether rules could judge all that they are for, and none is broken."""
+        """Whether rules could judge all their rows, and none is broken."""
         return self.judged > 0 and not self.unjudged and not self.regressed
 
     @property
@@ -205,27 +209,19 @@ class Comparison:
 
     def table(self, *, changed_only: bool = False) -> str:
         """Return it as a text table."""
-        from boardprof.render.comparison_table import comparison_table
-
-        return comparison_table(self, changed_only=changed_only)
+        return str(own_form("comparison table")(self, changed_only=changed_only))
 
     def markdown(self) -> str:
         """Return it as GitHub-flavoured Markdown for a pull request."""
-        from boardprof.render.comparison_markdown import comparison_markdown
-
-        return comparison_markdown(self)
+        return str(own_form("comparison markdown")(self))
 
     def junit(self) -> str:
-        """Return it as JUnit XML: a test case a row, and one for what no rule could judge."""
-        from boardprof.render.comparison_junit import comparison_junit
-
-        return comparison_junit(self)
+        """Return it as JUnit XML: a test case for each row, and for each unjudged one."""
+        return str(own_form("comparison junit")(self))
 
     def json(self) -> str:
         """Return it as one line of JSON."""
-        from boardprof.render.comparison_json import comparison_json
-
-        return comparison_json(self)
+        return str(own_form("comparison json")(self))
 
     def __str__(self) -> str:
         """Return the table."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One metric before and after: is it the same, better, worse, or only noise."""
+"""Judgement of one metric before and after: the same, better, worse, or only noise."""
 
 from __future__ import annotations
 
@@ -13,17 +13,14 @@ from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.ranks import mann_whitney, signed_rank, smallest_p
 from boardprof.stats.summary import Number, magnitude, plain, summarize
 
-__all__ = ["difference"]
-
 _MORE_IS_BETTER = re.compile(
     r"\bipc\b|(?:/|\bper[ -])(?:cycles?|s|second)\b|utili[sz]ation|\bhits?\b|throughput|bandwidth",
     re.IGNORECASE,
 )
-"""Names of ratios and percentages of which there cannot be enough; of all others, less is better.
-"""
+"""Names of ratios and percentages for which more is better; for all others, less is better."""
 
 _GRAINS = 2
-"""A window and its calibration are each read to one step of the clock."""
+"""A window and its calibration are each uncertain by one step of the clock."""
 
 
 def difference(
@@ -33,26 +30,26 @@ def difference(
     alpha: float,
     sessions: int = 1,
 ) -> Difference:
-    """Compare one metric of one group; one of the two sides may be missing.
+    """Compare one metric of one group; either side may be missing.
 
-    Exact values differ if they differ: those of a deterministic board, where all samples are alike,
-    or both runs made the same calls, so that the n-th stand for the same one; else there is
-    nothing to compare, since any difference may be the state's. So do those of its clock, if by
-    more than its steps. Others differ where the
-    rank test says so with p < alpha, and by more than the steps of the clock that they are read
-    from, and than the doubt about what the measuring itself takes of a call: an error of it is the
-    same in all samples of a run. Where so few samples never give such a p, the verdict says so.
+    Exact values differ by any difference. They come from a deterministic board, and either all
+    samples are equal, or both runs made the same calls, so that the n-th samples belong together.
+    Otherwise they are not comparable, since any difference may come from the function's state.
+    Values of its clock differ if the difference is more than the clock's steps. Other values differ
+    if the rank test gives p < alpha, and if the difference is more than the clock's steps and the
+    uncertainty of the overhead. All samples of a run share an error of the overhead. If there are
+    too few samples for such a p, the verdict says so.
 
-    Of several sessions, which alternated with those of the other side, the medians are compared in
-    pairs: what differs from session to session, such as where code lies and what else the machine
-    does, is then between the pairs, and so in p.
+    If each side has several sessions that alternated, their medians are compared in pairs. What
+    varies from session to session, such as the placement of code and other programs, then varies
+    between the pairs, and so enters p.
 
     Args:
         key: the group.
-        before: None: it was not there.
-        after: None: it is not there any more.
+        before: None if it was absent.
+        after: None if it is no longer there.
         alpha: level of the rank test.
-        sessions: that each side's samples are of, as many of each, one after the other.
+        sessions: number of sessions on each side, with equally many samples, one after the other.
     """
     one = before or after
     assert one is not None
@@ -94,9 +91,9 @@ def difference(
 
 
 def _by_session(group: GroupSummary, sessions: int) -> GroupSummary | None:
-    """Return a group with the median of each session in place of its samples.
+    """Return a group with the median of each session instead of its samples.
 
-    None where a session has failed, so that which sample is of which is not known.
+    None if a session failed, because samples can then not be assigned to sessions.
     """
     size, rest = divmod(len(group.values), sessions)
     if rest or not size:
@@ -120,19 +117,19 @@ def _repeats(side: GroupSummary) -> bool:
 
 
 def _is_steady(side: GroupSummary) -> bool:
-    """Tell whether all samples are alike, as far as the clock's steps let them be."""
+    """Tell whether all samples are equal within the clock's steps."""
     return magnitude(side.summary.maximum - side.summary.minimum) <= _GRAINS * side.grain
 
 
 def _is_paired(before: GroupSummary, after: GroupSummary) -> bool:
-    """Tell whether the n-th samples are of the same calls, as emulators repeat them."""
+    """Tell whether the n-th samples are of the same calls, as on emulators."""
     if not (before.is_emulated and after.is_emulated and before.course):
         return False
     return before.course == after.course and len(before.values) == len(after.values)
 
 
 def _change(before: GroupSummary, after: GroupSummary) -> int | float | None:
-    """Return how far the medians are apart, relative to the old one; rounded once, at the end."""
+    """Return the difference of the medians, relative to the old one; rounded once, at the end."""
     old, new = _medians(before, after)
     if old == 0:
         return None
@@ -144,8 +141,8 @@ def _missing(before: GroupSummary | None) -> Verdict:
 
 
 def _p(before: GroupSummary, after: GroupSummary, is_paired: bool) -> float:
-    """Return p of the rank test, of the n-th values in pairs where they were measured in turns."""
-    if sorted(before.values) == sorted(after.values):
+    """Return p of the rank test; values measured in turns are paired."""
+    if _is_same(before, after):
         return 1.0
     if is_paired:
         return signed_rank(_steps(before, after))
@@ -153,7 +150,7 @@ def _p(before: GroupSummary, after: GroupSummary, is_paired: bool) -> float:
 
 
 def _steps(before: GroupSummary, after: GroupSummary) -> list[Fraction]:
-    """Return how far the n-th values are apart."""
+    """Return the differences of the n-th values."""
     pairs = zip(before.values, after.values, strict=True)
     return [Fraction(new) - Fraction(old) for old, new in pairs]
 
@@ -161,7 +158,7 @@ def _steps(before: GroupSummary, after: GroupSummary) -> list[Fraction]:
 def _verdict(
     before: GroupSummary, after: GroupSummary, p: float | None, alpha: float, is_paired: bool
 ) -> Verdict:
-    if sorted(before.values) == sorted(after.values) or _is_one_value(before, after):
+    if _is_same(before, after) or _is_one_value(before, after):
         return "same"
     step = _step(before, after)
     grain = max(before.grain, after.grain)
@@ -180,23 +177,32 @@ def _verdict(
 
 
 def _doubt(before: GroupSummary, after: GroupSummary) -> Fraction:
-    """Return how much of a difference may be one of what was subtracted: the doubt of both sides.
+    """Return how much of a difference may come from the subtracted overhead of both sides.
 
-    It is no more than was subtracted at most. Where all samples of a side are alike, so was what
-    was subtracted of them.
+    It is at most what was subtracted. If all samples of a side are equal, so was their overhead.
     """
     sides = [s.overhead for s in (before, after) if s.summary.minimum != s.summary.maximum]
     most = max((side.taken for side in sides), default=Fraction(0))
     return min(most, sum((side.doubt for side in sides), Fraction(0)))
 
 
+def _is_same(before: GroupSummary, after: GroupSummary) -> bool:
+    """Tell whether both sides have the same samples, in any order."""
+    old, new = before.summary, after.summary  # most differences show here, without sorting
+    if (old.n, old.minimum, old.mean, old.maximum) != (new.n, new.minimum, new.mean, new.maximum):
+        return False
+    return sorted(before.values) == sorted(after.values)
+
+
 def _is_one_value(before: GroupSummary, after: GroupSummary) -> bool:
-    """Tell whether all samples of both sides are alike, however many they are."""
+    """Tell whether all samples of both sides are equal, regardless of their number."""
+    if before.summary.minimum != after.summary.maximum:
+        return False
     return len({*before.values, *after.values}) == 1
 
 
 def _step(before: GroupSummary, after: GroupSummary) -> Fraction:
-    """Return the difference of the medians, or of the means where the medians are equal."""
+    """Return the difference of the medians, or of the means if the medians are equal."""
     old, new = _medians(before, after)
     if old == new:
         old, new = before.summary.exactly("mean"), after.summary.exactly("mean")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reader of a comparison should know of its rows."""
+"""Notes on the rows of a comparison."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from boardprof.comparison.comparison import Difference, Gap
-from boardprof.comparison.matching import BoardFacts
+from boardprof.comparison.compatibility import BoardFacts
 
-__all__ = ["LONGER", "first_of", "in_pairs", "masked_once", "not_compared", "of_one_build"]
-__all__ += ["of_one_run", "only_once", "within_overhead"]
-
-LONGER: Final = "take --number 1000, or let one call do more"
-"""What helps where the measuring itself takes too much of a call."""
+LONGER: Final = "use --number 1000, or do more work in each call"
+"""Advice if the overhead is too large a part of a call."""
 
 _MOST_LISTED = 8
 
@@ -21,29 +18,29 @@ _MOST_LISTED = 8
 def of_one_build(
     rows: Sequence[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
 ) -> list[str]:
-    """Say where exact counts differ though the code is the same: then what it was given does."""
+    """Name the boards on which exact counts may differ only by inputs: the build is the same."""
     changed = {row.device for row in rows if row.is_exact and row.verdict in ("better", "worse")}
     return [
-        f"{name} ran the same build before and after: where its exact counts differ, so do the "
-        "arguments, or --number or --warmup."
+        f"{name} ran the same build before and after. If its exact counts differ, its arguments, "
+        "--number or --warmup differ too."
         for name, board in old.items()
         if name in changed and board.builds and name in new and board.builds == new[name].builds
     ]
 
 
 def masked_once(old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]) -> list[str]:
-    """Say where interrupts were masked in one of the Reports alone."""
+    """Name the boards on which only one of the Reports masked interrupts."""
     said = {True: "masked", False: "not masked", None: "masked in some samples"}
     return [
         f"Interrupts of {name} were {said[board.is_masked]} before and "
-        f"{said[new[name].is_masked]} after: what differs may be theirs."
+        f"{said[new[name].is_masked]} after: interrupts may be what differs."
         for name, board in old.items()
         if name in new and board.is_masked != new[name].is_masked
     ]
 
 
 def not_compared(gaps: Iterable[Gap]) -> list[str]:
-    """Say what is not compared, or not with all samples, and why."""
+    """List the metrics that are not compared, or not with all samples, with the reasons."""
     found: dict[str, dict[str, None]] = {}
     for gap in gaps:
         found.setdefault(gap.why, {})[gap.what] = None
@@ -51,14 +48,14 @@ def not_compared(gaps: Iterable[Gap]) -> list[str]:
 
 
 def first_of(names: Iterable[str]) -> str:
-    """Return names in a row; of many, the first and how many more there are."""
+    """Return names separated by commas; of many, the first ones and the number of the others."""
     every = [*names]
     more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
     return ", ".join(every[:_MOST_LISTED]) + more
 
 
 def only_once(rows: Sequence[Difference]) -> list[str]:
-    """Say which functions, and which metrics, only one of the Reports has."""
+    """List the functions and metrics that only one of the Reports has."""
     has_several = len({row.device for row in rows}) > 1
     found = {
         when: _names((row for row in rows if row.verdict == verdict), with_device=has_several)
@@ -68,32 +65,32 @@ def only_once(rows: Sequence[Difference]) -> list[str]:
 
 
 def within_overhead(rows: Sequence[Difference]) -> list[str]:
-    """Say which changes may be in what the measuring takes."""
+    """List the changes that may come from the measurement overhead."""
     names = _names(row for row in rows if row.verdict == "within overhead")
     text = (
-        "two runs may differ as much in what the measuring itself takes, so there may be no change"
+        "the measurement overhead may differ by as much between two runs, so there may be no change"
     )
     return [f"{names}: {text}; {LONGER}."] if names else []
 
 
 def in_pairs(rows: Sequence[Difference], sessions: int) -> list[str]:
-    """Say what was judged session by session, and how many there were."""
+    """List the rows that were judged session by session."""
     names = _names(row for row in rows if row.is_paired)
-    text = f"judged by the medians of {sessions} sessions of each side, which alternated"
+    text = f"judged by the medians of {sessions} alternating sessions on each side"
     return [f"{names}: {text}."] if names else []
 
 
 def of_one_run(rows: Sequence[Difference]) -> list[str]:
-    """Say what a rank test of two runs does not know of the regressions that it has found."""
+    """Warn that a rank test of two runs does not cover what varies from run to run."""
     names = _names(
         row
         for row in rows
         if row.broken and row.p is not None and not (row.is_emulated or row.is_paired)
     )
     text = (
-        "one run on each side says nothing of what differs from run to run, such as the CPU's "
-        "clock, where code and data lie, other programs; before you believe it, run both again "
-        "with --save, and compare each pair"
+        "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
+        "the placement of code and data, and other programs; to confirm it, run both again with "
+        "--save and compare each pair"
     )
     return [f"{names}: {text}."] if names else []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of rows before and after, and what of them is not to be compared."""
+"""Pairing of row groups before and after, and the metrics that are not compared."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from boardprof.report.report import Report
 from boardprof.stats.groups import SHARES, GroupKey, GroupSummary, calls_of, left_out
 from boardprof.stats.summary import summarize
 
-__all__ = ["SHARE", "Key", "Pairing", "Side", "lost_samples", "needs_hash", "side_of", "why_not"]
-
 Key: TypeAlias = tuple[str, str, str, str, str, str]
 """Name, shapes, flags, device, hash, label."""
 
 SHARE: Final = "Percent"
-"""Each sample's share of its run: of so many samples as the run has, so it says little alone."""
+"""Each sample's share of its run. It depends on the number of samples in the run."""
 
 _DECIMALS: Final = 9
-"""Of a share; more of them are those of rounding."""
+"""Digits of a share; further digits are rounding errors."""
 
 _SAME_RATE = Fraction(1, 100)
-"""Clocks that differ less are one clock, whose rate was measured twice."""
+"""Clocks that differ by less are one clock whose rate was measured twice."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,8 @@ class Side:
     """One of two Reports.
 
     Attributes:
-        metrics: what is to be compared, by group and metric.
-        calls: of each group, in all its samples.
+        metrics: the metrics to compare, by group and metric.
+        calls: number of calls of each group, in all its samples.
     """
 
     metrics: Mapping[Key, Mapping[str, GroupSummary]]
@@ -43,35 +41,35 @@ class Side:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Where a group stands in both Reports.
+    """Matches groups of the two Reports.
 
     Attributes:
         devices: old board -> new board.
-        by_hash: the hash parts groups.
+        by_hash: the hash separates groups.
     """
 
     devices: Mapping[str, str]
     by_hash: bool
 
     def key(self, key: GroupKey, *, is_old: bool) -> Key:
-        """Return where a group of a side stands, by the boards' new names."""
+        """Return the key of a side's group, with the boards' new names."""
         device = self.devices.get(key.device, key.device) if is_old else key.device
         hash = key.hash if self.by_hash else ""
         return (key.name, key.shapes, key.flags, device, hash, key.label)
 
     def shown(self, key: Key) -> GroupKey:
-        """Return a group for people: boards that differ have both names."""
+        """Return a group for people: boards that differ are shown with both names."""
         names = {new: old if old == new else f"{old} -> {new}" for old, new in self.devices.items()}
         return GroupKey(key[0], key[1], key[2], names.get(key[3], key[3]), key[4], key[5])
 
     def gap(self, key: Key, metric: str, why: str) -> Gap:
-        """Return why a metric of a group is not compared, or not wholly."""
+        """Return why a metric of a group is not compared, or not completely."""
         shown = self.shown(key)
         return Gap(shown.name, shown.shapes, shown.device, shown.flags, metric, why, shown.label)
 
 
 def needs_hash(groups: Iterable[GroupSummary]) -> bool:
-    """Tell whether only the hash tells some groups of equal name apart."""
+    """Tell whether some groups of equal name differ only by the hash."""
     hashes: dict[GroupKey, str] = {}
     keys = dict.fromkeys(group.key for group in groups)
     return any(hashes.setdefault(replace(k, hash=""), k.hash) != k.hash for k in keys)
@@ -85,7 +83,7 @@ def side_of(
     *,
     is_old: bool,
 ) -> Side:
-    """Return what of a Report is to be compared.
+    """Return the part of a Report that is compared.
 
     Shares depend on what else was measured: they are compared only where a rule names them.
 
@@ -108,9 +106,10 @@ def side_of(
 
 
 def _with_shares(groups: Sequence[GroupSummary]) -> Iterator[GroupSummary]:
-    """Yield the groups, with shares of the group's samples together in all of their board.
+    """Yield the groups, with the share of all samples of a group in their board's total.
 
-    A sample's value becomes what the group's share would be if all its samples were such.
+    A sample's value becomes the share that the group would have if all its samples were equal to
+    it.
     """
     whole: dict[str, float] = {}
     for group in groups:
@@ -129,7 +128,7 @@ def _with_shares(groups: Sequence[GroupSummary]) -> Iterator[GroupSummary]:
 def lost_samples(
     report: Report, pairing: Pairing, named: Collection[str], *, is_old: bool
 ) -> list[Gap]:
-    """Return of which groups a Report has samples that no statistics can have."""
+    """Return the groups with samples that cannot be in statistics."""
     when = "before" if is_old else "after"
     lost = [each for each in left_out(report) if each.metric not in SHARES or each.metric in named]
     return [
@@ -141,7 +140,7 @@ def lost_samples(
 
 
 def why_not(key: Key, metric: str, old: Side, new: Side) -> str | None:
-    """Return why two sides of a metric are not to be compared; None: they are."""
+    """Return why two sides of a metric are not compared; None if they are."""
     before, after = old.metrics[key][metric], new.metrics[key][metric]
     if before.kind is not after.kind:
         names = before.kind.__name__, after.kind.__name__
@@ -152,11 +151,11 @@ def why_not(key: Key, metric: str, old: Side, new: Side) -> str | None:
             "compared; time is"
         )
     if metric == SHARE and not _is_same_mix(key[3], old.calls, new.calls):
-        return "functions were called in other proportions before, on which shares depend"
+        return "functions were called in other proportions before, and shares depend on that"
     return None
 
 
 def _is_same_mix(device: str, old: Mapping[Key, int], new: Mapping[Key, int]) -> bool:
-    """Tell whether all functions of a board have so many times the calls that they had."""
+    """Tell whether the calls of all functions of a board changed by the same factor."""
     common = [key for key in old if key in new and key[3] == device]
     return len({Fraction(new[key], old[key]) for key in common if old[key]}) <= 1

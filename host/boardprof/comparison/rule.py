@@ -22,7 +22,7 @@ __all__ = ["STATISTICS", "Rule", "RuleError", "Unit", "parse_rule", "statistic"]
 Unit: TypeAlias = Literal["%", "", "pp"]
 
 STATISTICS: Final = ("median", "mean", "min", "max", "p5", "p25", "p75", "p95", "stddev", "cold")
-"""What a rule may limit."""
+"""The statistics that a rule may limit."""
 
 _ALIASES: Final = {
     "cpu-cycles": "cycles",
@@ -35,7 +35,7 @@ _ALIASES: Final = {
     "time": "Duration (us)",
     "stack": "Stack (bytes)",
 }
-"""Other names of metrics: perf's own aliases, and ours without the unit."""
+"""Aliases of metrics: perf's own, and ours without the unit."""
 
 _FORM = "METRIC[:STATISTIC]>LIMIT, e.g. 'cycles:median>2%', 'instructions:max>0', 'IPC<-5%'"
 _LIMIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
@@ -46,21 +46,21 @@ _WITHOUT_WIDTH = ("Mn", "Me")
 
 
 def _width(text: str) -> int:
-    """Return the columns that text takes on a terminal."""
+    """Return the width of text on a terminal, in columns."""
     shown = [char for char in text if unicodedata.category(char) not in _WITHOUT_WIDTH]
     return sum(2 if unicodedata.east_asian_width(char) in _WIDE else 1 for char in shown)
 
 
 class RuleError(UsageError):
-    """A rule does not parse; the message shows it with a caret under the place."""
+    """A rule does not parse; the message shows it with a caret under the error."""
 
     def __init__(self, text: str, column: int, message: str, *, hint: str | None = None) -> None:
         """Compose the message.
 
         Args:
             text: the rule.
-            column: of the first character that is wrong, from 0.
-            message: what is wrong there.
+            column: of the first wrong character, from 0.
+            message: the error at this place.
             hint: what to write.
         """
         shown = "".join(c if c.isprintable() else "?" for c in text)  # the caret must stay in line
@@ -71,14 +71,14 @@ class RuleError(UsageError):
 
 @dataclass(frozen=True)
 class Rule:
-    """A limit to the change of one statistic of the metrics of a name.
+    """A limit to the change of one statistic of the metrics with a name.
 
     Attributes:
         text: as it was written.
         metric: a name, or a glob.
         statistic: one of `STATISTICS`, per call.
-        sign: ">" limits growth, "<" what shrinks.
-        limit: >= 0 for ">", <= 0 for "<"; a change of just so much is within it.
+        sign: ">" limits growth, "<" limits shrinking.
+        limit: >= 0 for ">", <= 0 for "<"; a change equal to the limit is allowed.
         unit: "%" of the old value, "" the metric's own unit, "pp" points of a Percent.
     """
 
@@ -95,13 +95,14 @@ class Rule:
 
     @property
     def is_glob(self) -> bool:
-        """Whether it is for whatever fits, rather than for one metric."""
+        """Whether it is a pattern rather than the name of one metric."""
         return any(char in self.metric for char in "*?[")
 
     def chosen(self, names: Iterable[str]) -> set[str]:
-        """Return those of the names that the rule is for.
+        """Return the names that the rule applies to.
 
-        A name is itself before it is a glob or an alias; without such a name, case does not matter.
+        A literal name has precedence over globs and aliases. If there is no such name, case is
+        ignored.
         """
         known = set(names)
         if self.metric in known:
@@ -113,14 +114,14 @@ class Rule:
         return {name for name in known if name.casefold() == wanted}
 
     def largest(self, before: Number) -> Fraction:
-        """Return how large a change from a value may be, in the metric's own unit."""
+        """Return the largest allowed change from a value, in the metric's own unit."""
         limit = abs(Fraction(str(self.limit)))
         return limit * Fraction(magnitude(before)) / 100 if self.unit == "%" else limit
 
     def is_broken(self, before: Number, after: Number) -> bool:
         """Tell whether a change is beyond the limit; counts are compared without rounding.
 
-        Growth from 0 has no percentage; any is beyond a limit in percent.
+        Growth from 0 has no percentage; any growth is beyond a limit in percent.
         """
         is_rounded = isinstance(before, float) or isinstance(after, float)
         change = Fraction(after) - Fraction(before)
@@ -129,13 +130,13 @@ class Rule:
                 return change > 0 if self.sign == ">" else change < 0
             change = 100 * change / Fraction(magnitude(before))
         limit = Fraction(self.limit) if isinstance(self.limit, int) else Fraction(str(self.limit))
-        if is_rounded:  # what a float cannot say exactly is not beyond it
+        if is_rounded:  # rounding of a float is not a change
             limit *= 1 + Fraction(1, 10**9)
         return change > limit if self.sign == ">" else change < limit
 
 
 def statistic(summary: Summary, name: str) -> Number | None:
-    """Return one of `STATISTICS` of a Summary, without rounding; None where it has none."""
+    """Return one of `STATISTICS` of a Summary, without rounding; None if absent."""
     if name == "stddev":
         return summary.stddev
     return None if name == "cold" and summary.first is None else summary.exactly(name)
@@ -145,7 +146,7 @@ def parse_rule(text: str) -> Rule:
     """Read ``METRIC[:STATISTIC](>|<)LIMIT[%|pp]``; without a statistic, it is the median.
 
     Raises:
-        RuleError: it has another form.
+        RuleError: the form is not valid.
     """
     place = max(text.rfind(">"), text.rfind("<"))
     if place < 0:
@@ -153,7 +154,12 @@ def parse_rule(text: str) -> Rule:
     if (several := _several(text)) is not None:
         column, rules = several
         options = " ".join(f"--fail-if {shlex.quote(rule)}" for rule in rules)
-        raise RuleError(text, column, "These are several rules.", hint=f"each apart: {options}")
+        raise RuleError(
+            text,
+            column,
+            "This is more than one rule.",
+            hint=f"pass each one separately: {options}",
+        )
     if text[:place].rstrip().endswith((">", "<", "=")):
         raise RuleError(text, place, "There are two signs.", hint=_FORM)
     metric, chosen = _left(text, place)
@@ -165,7 +171,7 @@ def parse_rule(text: str) -> Rule:
         raise RuleError(
             text,
             place,
-            "A rule names a change that is too much: growth beyond a limit (>), or what shrinks "
+            "A rule names a change that is too large: growth beyond a limit (>), or shrinking "
             "beyond one (<-).",
             hint=f"{text[: place + 1]}{other}",
         )
@@ -173,7 +179,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def _several(text: str) -> tuple[int, list[str]] | None:
-    """Return where the second of several rules begins, and all of them; None: it is one."""
+    """Return the start of the second of several rules, and all rules; None if it is one rule."""
     for separator in (",", ";"):
         parts = text.split(separator)
         if len(parts) > 1 and all(">" in part or "<" in part for part in parts):
@@ -182,7 +188,7 @@ def _several(text: str) -> tuple[int, list[str]] | None:
 
 
 def _close_statistics(name: str) -> list[str]:
-    """Return the statistic that a word is probably meant for."""
+    """Return the statistic that a word probably means."""
     percent = re.fullmatch(r"p(\d{1,3}(?:\.\d+)?)", name)
     if percent is None:
         return difflib.get_close_matches(name, STATISTICS, n=1)
@@ -193,7 +199,7 @@ def _close_statistics(name: str) -> list[str]:
 
 
 def _left(text: str, place: int) -> tuple[str, str]:
-    """Return the metric and the statistic, which is what follows the last colon, if it is one."""
+    """Return the metric and the statistic. The statistic follows the last colon, if it is one."""
     left = text[:place]
     metric, colon, name = left.rpartition(":")
     name = name.strip()
@@ -219,11 +225,11 @@ def _right(text: str, start: int) -> tuple[int | float, Unit]:
     column = start + len(right) - len(right.lstrip())
     if right.startswith("="):
         raise RuleError(
-            text, start, "A change of just the limit is within it: there is no '='.", hint=_FORM
+            text, start, "'=' is not supported: a change equal to the limit is allowed.", hint=_FORM
         )
     found = _LIMIT.fullmatch(right.strip())
     if found is None:
-        raise RuleError(text, column, "The limit is no number.", hint=_FORM)
+        raise RuleError(text, column, "The limit is not a number.", hint=_FORM)
     is_whole = found[1].lstrip("+-").isdigit() and len(found[1]) <= _MOST_DIGITS
     limit = int(found[1]) if is_whole else float(found[1])
     unit = found[2].strip()

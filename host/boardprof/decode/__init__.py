@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs to readings, by the layouts of the collectors; what the board says it has."""
+"""Decoding of blobs to readings by the collectors' layouts, and the board's dictionary."""

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the board's clock stands on the host's: offset and rate from exchanges of time stamps.
+"""Offset and rate of the board's clock relative to the host's, from exchanges of time stamps.
 
-Pure arithmetic; who makes the exchanges is `board.correlate`. Each has four stamps: the host's when
-the request left and when the reply was there, the board's as early and as late as the call allowed
-(SPEC.md 5.7). Whatever the line did, the request left before the board had it, and the answer was
-there after the board gave it. Each exchange is thus a gate that the true line from the board's
-clock to the host's goes through; slow exchanges are wide gates and say little by themselves. The
-fit is the middle of all lines through all gates, and its error bound is how far they reach.
+This is pure arithmetic; `board.correlate` makes the exchanges. Each has four stamps: the host's
+when the request left and when the reply arrived, and the board's as early and as late as the call
+allowed (SPEC.md 5.7). Whatever the line did, the request left before the board got it, and the
+reply arrived after the board sent it. So each exchange is a gate, and the true line from the
+board's clock to the host's passes through it. Slow exchanges are wide gates and say little by
+themselves. The fit is the middle of all lines through all gates. Its error bound is how far these
+lines reach.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["ClockFit", "Exchange", "fit_clock"]
 
 @dataclass(frozen=True)
 class Exchange:
-    """One request and its reply, sent once: a retransmission would not say which one was answered.
+    """One request and its reply, sent once: a retransmission leaves open which one was answered.
 
     Attributes:
         sent_s: host's clock when the request left, seconds.
@@ -38,15 +39,15 @@ class Exchange:
 
 @dataclass(frozen=True)
 class ClockFit:
-    """The board's clock as a straight line of the host's.
+    """The board's clock as a linear function of the host's.
 
     Attributes:
-        hz: what the board says its clock's rate is, 1/s.
-        tick_s: what a tick takes on the host's clock, seconds.
+        hz: the clock rate that the board reports, 1/s.
+        tick_s: length of a tick by the host's clock, seconds.
         reference: the board's clock at the first exchange, ticks.
         host_s: the host's clock at ``reference``, seconds.
-        error_s: no reading within ``span_s`` is converted with a greater error, if the board's
-            clock ran evenly meanwhile; seconds.
+        error_s: largest error of converting a reading within ``span_s``, if the board's clock ran
+            evenly meanwhile; seconds.
         drift_error_ppm: greatest error of `drift_ppm`.
         span_s: from the first to the last exchange, seconds.
         exchanges: how many there were.
@@ -63,11 +64,11 @@ class ClockFit:
 
     @property
     def drift_ppm(self) -> float:
-        """How much faster the board's clock runs than it says, by the host's, parts a million."""
+        """How much faster the board's clock runs than reported, by the host's, in ppm."""
         return (1.0 / (self.tick_s * self.hz) - 1.0) * 1e6
 
     def to_host_s(self, ticks: int) -> float:
-        """Return the host's clock, in seconds, at a reading of the board's."""
+        """Return the host's clock at a reading of the board's clock, in seconds."""
         return self.host_s + (ticks - self.reference) * self.tick_s
 
 
@@ -84,15 +85,15 @@ def fit_clock(exchanges: Sequence[Exchange], hz: int) -> ClockFit:
     """Fit the middle of all lines that the exchanges allow.
 
     Args:
-        exchanges: two or more, one after the other.
-        hz: the rate that the board says its clock has, 1/s.
+        exchanges: two or more, in the order of time.
+        hz: the clock rate that the board reports, 1/s.
 
     Raises:
-        ValueError: fewer than two exchanges, no rate, or no line goes through all: the board's
-            clock stood, jumped or changed its rate.
+        ValueError: fewer than two exchanges, no rate, or no line through all gates: the board's
+            clock stopped, jumped or changed its rate.
     """
     if len(exchanges) < 2 or hz <= 0:
-        raise ValueError("it takes two exchanges, and a rate")
+        raise ValueError("at least two exchanges and a clock rate are needed")
     reference, begin_s = exchanges[0].received, exchanges[0].sent_s
     last = exchanges[-1].answered - reference
     lines = list(_extreme_lines(_posts(exchanges, reference, begin_s), 1.0 / hz))

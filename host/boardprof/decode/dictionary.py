@@ -13,17 +13,14 @@ import msgpack
 from boardprof.errors import LinkError, UnknownNameError
 from boardprof_protocol.codes import CounterStatus
 
-__all__ = ["MOST_BYTES", "CollectorInfo", "CounterInfo", "Dictionary", "FunctionInfo"]
-__all__ += ["parse_dictionary"]
-
 MOST_BYTES = 1 << 20
-"""Of a dictionary; the largest of ours has 3 kB."""
+"""Size limit of a dictionary; our largest has 3 kB."""
 
 _MOST_FIELDS = 64
-"""Of an entry."""
+"""Size limit of an entry."""
 
 _OPERATIONS = ("init", "start", "stop", "select", "event")
-"""Of a collector (SPEC.md 5.3)."""
+"""Limit for a collector (SPEC.md 5.3)."""
 
 _WIDEST_BITS = 64
 _LAST_ERRNO = (1 << 31) - 1
@@ -32,7 +29,7 @@ _LAST_ERRNO = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class FunctionInfo:
-    """A packed function: id for the wire, name for people.
+    """A packed function: its id on the wire and its name.
 
     ``signature`` is such as ``(n: u32) -> i32``, or empty when only the board knows it.
     """
@@ -48,12 +45,12 @@ class CounterInfo:
     """One counter as the board describes it.
 
     Attributes:
-        name: the metric's name; ``COLLECTOR.name`` where an earlier collector has that name.
+        name: the metric's name; ``COLLECTOR.name`` if an earlier collector has that name.
         source: the register or call that it is read from.
         bits: width; differences are modulo 2**bits.
-        hz: rate of a clock, 0 for what is no clock.
-        coarse_hz: rate of the slower clock that tells its wraps, 0: none.
-        counts_in_sleep: whether it goes on while the core sleeps.
+        hz: rate of a clock; 0 if it is not a clock.
+        coarse_hz: rate of the slower clock that reveals its wraps; 0 if absent.
+        counts_in_sleep: whether it counts while the core sleeps.
         status: whether it can be trusted.
         detail: the system's error number when it was refused.
     """
@@ -69,7 +66,7 @@ class CounterInfo:
 
     @property
     def unsupported(self) -> str | None:
-        """Why there is no such count on this board, or None when there is."""
+        """Why this counter is not available on this board; None if it is."""
         if self.status is CounterStatus.OK:
             return None
         if self.status is CounterStatus.ABSENT:
@@ -81,7 +78,7 @@ class CounterInfo:
 
 @dataclass(frozen=True)
 class CollectorInfo:
-    """One collector: which layout its blobs have, and its counters."""
+    """One collector: the layout of its blobs, and its counters."""
 
     index: int
     name: str
@@ -95,7 +92,7 @@ class CollectorInfo:
 class Dictionary:
     """All that a board offers.
 
-    ``arena_bytes`` is the memory that the host may use through handles, 0: none.
+    ``arena_bytes`` is the memory that the host may use through handles; 0 if there is none.
     """
 
     board: str
@@ -108,7 +105,7 @@ class Dictionary:
         """Find a function.
 
         Raises:
-            UnknownNameError: there is none of that name; lists what there is.
+            UnknownNameError: there is none of that name; the message lists the known names.
         """
         for function in self.functions:
             if function.name == name:
@@ -127,7 +124,7 @@ class Dictionary:
         """Find a collector.
 
         Raises:
-            UnknownNameError: there is none of that name; lists what there is.
+            UnknownNameError: there is none of that name; the message lists the known names.
         """
         for collector in self.collectors:
             if collector.name == name:
@@ -136,10 +133,10 @@ class Dictionary:
 
 
 def parse_dictionary(stored: bytes) -> Dictionary:
-    """Read the board's answers, one after the other, as msgpack.
+    """Parse the board's answers, which are msgpack back to back.
 
     Raises:
-        LinkError: they are no dictionary.
+        LinkError: they are not a dictionary.
     """
     try:
         firmware, functions, collectors, counters = _sections(stored)
@@ -168,7 +165,7 @@ def _sections(stored: bytes) -> list[list[list[object]]]:
     if len(stored) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
     sections: list[list[list[object]]] = [[]]
-    # Bounded, or a few bytes could ask for an array of a hundred million elements.
+    # This limit keeps a few bytes from asking for an array of a hundred million elements.
     unpacker = msgpack.Unpacker(
         raw=False, max_buffer_size=MOST_BYTES, max_array_len=_MOST_FIELDS, max_map_len=0
     )
@@ -179,14 +176,14 @@ def _sections(stored: bytes) -> list[list[list[object]]]:
         elif isinstance(entry, list):
             sections[-1].append(entry)
         else:
-            raise TypeError(f"{entry!r:.60} is no entry")
+            raise TypeError(f"{entry!r:.60} is not an entry")
     return sections[:-1]
 
 
 def _collector(
     index: int, entry: Sequence[object], counters: Iterator[CounterInfo], taken: set[str]
 ) -> CollectorInfo:
-    """Read one collector, which takes its counters from the front of those that are left.
+    """Parse one collector, which takes its counters from the front of the remaining ones.
 
     Args:
         index: its number.
@@ -197,7 +194,9 @@ def _collector(
     name, schema_id, version, layout_crc, count = entry
     own = list(itertools.islice(counters, _number(count)))
     if len(own) != count:
-        raise ValueError(f"collector {name!r:.60} has {count} counters, {len(own)} are described")
+        raise ValueError(
+            f"collector {name!r:.60} has {count} counters, but {len(own)} are described"
+        )
     # Two collectors may count the same thing; neither may hide the other.
     apart = [replace(c, name=f"{name}.{c.name}") if c.name in taken else c for c in own]
     taken.update(counter.name for counter in apart)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blobs to counts: a layout's fields, subtracted modulo the counter's width.
+"""Decoding of blobs to counts: differences of a layout's fields, modulo the counter's width.
 
-Knows no transport. A blob that does not fit its layout is an error that names the field and the
-byte; there are no partial numbers.
+It does not know any transport. A blob that does not fit its layout is an error that names the field
+and the byte. There are no partial results.
 """
 
 from __future__ import annotations
@@ -20,30 +20,28 @@ from boardprof_protocol.blob import BLOB_HEADER, Blob, BlobError, split_blobs
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.layout import Counter, Layout
 
-__all__ = ["Reading", "Sample", "check_layouts", "decode_samples"]
-
 Layouts = Mapping[int, Layout]
 """Layouts by schema id."""
 
 
 _FASTEST_HZ = 4_000_000_000
-"""No counter of unknown rate is taken to be faster than this."""
+"""Highest rate assumed for a counter of unknown rate."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """What one counter counted in one window.
 
     Attributes:
-        value: stop - start, wraps resolved as far as the board allows.
+        value: stop - start, with wraps resolved as far as the board allows.
         unit: ``count``, ``ns`` or ``ticks``.
-        hz: rate of a clock, 0 for what is no clock.
+        hz: rate of a clock; 0 if it is not a clock.
         own_return: see `boardprof_protocol.layout.Counter`.
         wrapped: how often the counter wrapped within the window.
         ambiguous: it may have wrapped more often than can be told.
         estimated: it counted for a part of the window only, because others shared its hardware.
-        outside_hooks: of the value, what interrupts took outside of the hooks of their handlers, by
-            calibration; no function's.
+        outside_hooks: the part of the value that interrupts took outside of their handlers' hooks,
+            by calibration. It belongs to no function.
     """
 
     value: int
@@ -57,11 +55,11 @@ class Reading:
 
     @property
     def uninterrupted(self) -> int:
-        """The value less what interrupts took outside of their hooks."""
+        """The value without what interrupts took outside of their hooks."""
         return self.value - self.outside_hooks
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Sample:
     """One measured window: readings by counter name, and the blobs that they came from."""
 
@@ -70,7 +68,7 @@ class Sample:
 
 
 def check_layouts(board: str, collectors: Iterable[CollectorInfo], layouts: Layouts) -> None:
-    """See that the board's collectors have the layouts that the host knows.
+    """Check that the board's collectors have layouts known to the host.
 
     Raises:
         LayoutMismatchError: another version or another CRC; both sides are named.
@@ -109,14 +107,14 @@ def decode_samples(
     *,
     longest_s: float | None = None,
 ) -> list[Sample]:
-    """Take the blobs of several samples apart and decode each sample.
+    """Split the blobs of several samples and decode each sample.
 
     Args:
-        data: blobs back to back, for each sample one of every collector, in order.
+        data: blobs back to back; each sample has one of every collector, in order.
         collectors: those that were active, in the order of their index.
         layouts: by schema id.
-        longest_s: no window lasted longer, by a clock of the host; None when its clock says
-            nothing about the board's (a simulated one).
+        longest_s: upper bound on the length of a window by a clock of the host; None if the board's
+            clock is simulated, so that the host's clock says nothing about it.
 
     Raises:
         DecodeError: a blob is short, long, damaged, or of another schema than expected; its offset
@@ -144,34 +142,34 @@ def _sample(
     layouts: Layouts,
     longest_s: float | None,
 ) -> Sample:
-    found: list[_Found] = []
+    found: list[Found] = []
     for (offset, blob), collector in zip(blobs, collectors, strict=True):
         fields = _fields(blob, offset, collector, layouts)
         layout = layouts[collector.schema_id]
         pairs = list(zip(layout.counters, collector.counters, strict=True))
-        by_name = {meaning.name: _Found(fields, meaning, info) for meaning, info in pairs}
+        by_name = {meaning.name: Found(fields, meaning, info) for meaning, info in pairs}
         found += [
             replace(each, bound=by_name.get(each.meaning.bound or ""))
             for each in by_name.values()
-            if _ran(fields, each.meaning)
+            if ran(fields, each.meaning)
         ]
-    longest_s = _shorter(longest_s, found)
-    readings = {each.info.name: _reading(each, longest_s) for each in found}
+    longest_s = shorter(longest_s, found)
+    readings = {each.info.name: reading_of(each, longest_s) for each in found}
     return Sample(readings, b"".join(blob.raw for _, blob in blobs))
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A counter in a blob, and the one that bounds it."""
+class Found:
+    """A counter in a blob, by its fields, and the one that bounds it."""
 
     fields: Any
     meaning: Counter
     info: CounterInfo
-    bound: _Found | None = None
+    bound: Found | None = None
 
 
-def _shorter(longest_s: float | None, found: Sequence[_Found]) -> float | None:
-    """Return the longest that a window may have taken, by a clock of the board that never wraps."""
+def shorter(longest_s: float | None, found: Sequence[Found]) -> float | None:
+    """Return an upper bound on a window's length, from a clock of the board that never wraps."""
     for each in found:
         fields, meaning, info = each.fields, each.meaning, each.info
         if info.bits == 64 and info.hz and meaning.unit == "ticks":
@@ -181,7 +179,7 @@ def _shorter(longest_s: float | None, found: Sequence[_Found]) -> float | None:
 
 
 def _fields(blob: Blob, start: int, collector: CollectorInfo, layouts: Layouts) -> Any:
-    """Parse the blob that stands at byte ``start``."""
+    """Parse the blob at byte ``start``."""
     if (blob.schema_id, blob.version) != (collector.schema_id, collector.version):
         raise DecodeError(
             f"Collector {collector.name!r} sent a blob of schema {blob.schema_id} version "
@@ -203,7 +201,7 @@ def _fields(blob: Blob, start: int, collector: CollectorInfo, layouts: Layouts) 
 
 
 def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
-    """Return the field of a body that is cut off, or the place where the surplus begins."""
+    """Return the field at which a body is cut off, or the place where the surplus begins."""
     offset = 0
     for field in layout.fields:
         if offset + field.size > length:
@@ -212,7 +210,12 @@ def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
     return f"{name}.(end)", offset
 
 
-def _reading(found: _Found, longest_s: float | None) -> Reading:
+def reading_of(found: Found, longest_s: float | None) -> Reading:
+    """Return what a counter counted in a window that took ``longest_s`` at most, if that is known.
+
+    Raises:
+        DecodeError: its fields contradict each other.
+    """
     fields, meaning, info = found.fields, found.meaning, found.info
     period = 1 << info.bits
     value: int = (fields[meaning.stop] - fields[meaning.start]) % period
@@ -222,9 +225,9 @@ def _reading(found: _Found, longest_s: float | None) -> Reading:
             f"{info.source} stepped back within the window: {fields[meaning.start]} at its start, "
             f"{fields[meaning.stop]} at its end.",
             path=f"{info.name}.{meaning.stop}",
-            hint="it may have fewer than the 64 bits that it is declared with, as boardprof doctor "
-            "tells; under an operating system a function that forks or migrates takes the counter "
-            "of another thread with it",
+            hint="the counter may have fewer than its declared 64 bits: check with boardprof "
+            "doctor; under an operating system, a function that forks or migrates may read "
+            "the counter of another thread",
         )
     if meaning.wraps is not None:
         wrapped = _counted_wraps(fields, meaning, info)
@@ -233,10 +236,10 @@ def _reading(found: _Found, longest_s: float | None) -> Reading:
             coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)
             expected = coarse * info.hz / info.coarse_hz
             wrapped = max(0, round((expected - value) / period))
-            # The slower clock is off by up to one tick of its own.
+            # The slower clock may be off by one of its own ticks.
             ambiguous = 2 * info.hz >= period * info.coarse_hz
         else:
-            # Without a slower clock one wrap is resolved by the subtraction; more cannot be seen.
+            # Without a slower clock, the subtraction resolves one wrap. More cannot be detected.
             ambiguous = longest_s is None or longest_s * (info.hz or _FASTEST_HZ) >= period
             ambiguous = ambiguous and not _is_bounded(found.bound, period, longest_s)
     own_return = meaning.own_return
@@ -253,23 +256,23 @@ def _reading(found: _Found, longest_s: float | None) -> Reading:
     )
 
 
-def _is_bounded(bound: _Found | None, period: int, longest_s: float | None) -> bool:
-    """Whether a counter that counts at least as much stayed below this one's period."""
+def _is_bounded(bound: Found | None, period: int, longest_s: float | None) -> bool:
+    """Tell whether a counter that counts at least as much stayed below this one's period."""
     if bound is None or bound.info.status != CounterStatus.OK:
         return False
-    reading = _reading(bound, longest_s)
+    reading = reading_of(bound, longest_s)
     return not reading.ambiguous and reading.value < period
 
 
-def _ran(fields: Any, meaning: Counter) -> bool:
-    """Whether a counter counted at all while it was wanted; what never ran is no 0."""
+def ran(fields: Any, meaning: Counter) -> bool:
+    """Tell whether a counter ran at all; one that never ran has no value, not 0."""
     if meaning.enabled is None or meaning.running is None:
         return True
     return bool(fields[meaning.running]) or not fields[meaning.enabled]
 
 
 def _scale(fields: Any, meaning: Counter) -> Fraction | None:
-    """Return by how much a count of a part of the window is multiplied; None of a whole one."""
+    """Return the factor for a count of part of the window; None if it covers the whole window."""
     if meaning.enabled is None or meaning.running is None:
         return None
     enabled, running = fields[meaning.enabled], fields[meaning.running]
@@ -277,13 +280,13 @@ def _scale(fields: Any, meaning: Counter) -> Fraction | None:
 
 
 def _counted_wraps(fields: Any, meaning: Counter, info: CounterInfo) -> int:
-    """Return how often a counter wrapped beyond what the subtraction sees, as the board counted."""
+    """Return the wraps that the board counted beyond the one that the subtraction resolves."""
     seen = fields[meaning.stop] < fields[meaning.start]
     wrapped: int = fields[meaning.wraps] - seen
     if wrapped < 0:
         raise DecodeError(
-            f"{info.source} ran from {fields[meaning.start]} to {fields[meaning.stop]} without a "
-            "wrap, by the board's own count of them.",
+            f"{info.source} ran from {fields[meaning.start]} to {fields[meaning.stop]}, but the "
+            "board counted no wrap.",
             path=f"{info.name}.{meaning.wraps}",
         )
     return wrapped

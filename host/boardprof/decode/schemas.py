@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which layouts a board's blobs have: boardprof's own, the board's, and other packages'.
+"""The layouts of a board's blobs: from boardprof, from the board and from other packages.
 
 A board with counters of its own has a ``schema.py`` beside its ``board.toml`` with ``LAYOUTS``, a
-sequence of `Layout`; of a layout that is known without it, it may say more of the counters, such as
-what a return takes on its core. A package offers a `Layout` through the entry-point group
-``boardprof.collectors``, and has the collector's ``bp_NAME.c`` beside the module that it is in.
+sequence of `Layout`; It may add details to the counters of a layout that is known already, such as
+the cost of a return on its core. A package provides a `Layout` through the entry-point group
+``boardprof.collectors``. The collector's ``bp_NAME.c`` is next to the module of the layout.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from boardprof.errors import UsageError
 from boardprof.packages import brought, entries
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
-
-__all__ = ["board_layouts", "layouts_for", "packages_collectors"]
 
 _SCHEMA_FILE = "schema.py"
 
@@ -47,7 +45,7 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
 
 
 def _is_same_blob(one: Layout, other: Layout) -> bool:
-    """Whether two layouts are of the same bytes, though they say other things of its counters."""
+    """Tell whether two layouts have the same bytes, even with other counter details."""
     sides = (
         (each.name, each.version, each.crc, [counter.name for counter in each.counters])
         for each in (one, other)
@@ -56,13 +54,13 @@ def _is_same_blob(one: Layout, other: Layout) -> bool:
 
 
 def packages_collectors() -> dict[str, Path]:
-    """Return the C files of the collectors that packages bring, by the collectors' names."""
+    """Return the C files of collectors from packages, by the collectors' names."""
     found = {}
     for entry in entries("collectors"):
         try:
             module = importlib.util.find_spec(entry.module)
         except (ImportError, ValueError):
-            continue  # it is told where its layout is missed
+            continue  # it is reported where its layout is missing
         if module is None or module.origin is None:
             continue
         path = Path(module.origin).resolve().parent / f"bp_{entry.name}.c"
@@ -78,15 +76,15 @@ def _packages_layouts() -> Iterator[Layout]:
 
 def _layout(found: object) -> Layout:
     if not isinstance(found, Layout):
-        raise TypeError(f"{type(found).__name__} is no Layout")
+        raise TypeError(f"{type(found).__name__} is not a Layout")
     return found
 
 
 def board_layouts(folder: Path) -> tuple[Layout, ...]:
-    """Return the layouts of the board's own schema.py, none if it has no such file.
+    """Return the layouts of the board's own schema.py; empty if it has no such file.
 
     Raises:
-        UsageError: it cannot be used.
+        UsageError: the file cannot be used.
     """
     path = folder / _SCHEMA_FILE
     if not path.is_file():
@@ -99,7 +97,7 @@ def board_layouts(folder: Path) -> tuple[Layout, ...]:
         spec.loader.exec_module(module)
         layouts = tuple(module.LAYOUTS)
         if not all(isinstance(layout, Layout) for layout in layouts):
-            raise TypeError("LAYOUTS holds something that is no Layout")
+            raise TypeError("LAYOUTS holds something that is not a Layout")
     except Exception as error:
         raise UsageError(
             f"{path} cannot be used: {error!r}.", hint="it must define LAYOUTS, Layouts in a list"

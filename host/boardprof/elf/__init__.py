@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object files, archives and images: what is in them, read without running them."""
+"""Read object files, archives and images without running them."""

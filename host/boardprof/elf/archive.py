@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The members of a static library: the ar format, with the long names of GNU and of BSD.
 
-Layout, see ar(5): the magic, then members at even offsets. A header of 60 bytes
-of text has the name in bytes 0 to 15, the size in bytes 48 to 57 and ends in a
-grave accent and a newline. ``/`` and ``/SYM64/`` are tables of symbols, ``//`` is
-the table of names of more than 15 bytes, ``/N`` a name at offset N in it,
-``#1/N`` a name in the first N bytes of the content.
+Layout, see ar(5): the magic, then members at even offsets. A header of 60 bytes of text has the
+name in bytes 0 to 15 and the size in bytes 48 to 57, and ends in a grave accent and a newline.
+``/`` and ``/SYM64/`` are tables of symbols, ``//`` is the table of names of more than 15 bytes,
+``/N`` a name at offset N in it, ``#1/N`` a name in the first N bytes of the content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from boardprof.errors import UsageError
-
-__all__ = ["MAGIC", "THIN_MAGIC", "Member", "defining", "library", "members"]
-__all__ += ["is_library", "outside"]
 
 MAGIC = b"!<arch>\n"
 THIN_MAGIC = b"!<thin>\n"
@@ -34,7 +30,7 @@ class Member:
 
 
 def is_library(path: Path) -> bool:
-    """Tell whether a file is a static library, be it a thin one."""
+    """Tell whether a file is a static library, thin or not."""
     with path.open("rb") as file:
         return file.read(len(MAGIC)) in (MAGIC, THIN_MAGIC)
 
@@ -43,18 +39,18 @@ def members(path: Path) -> Iterator[Member]:
     """Yield the files of a library, in its order, without its tables.
 
     Raises:
-        UsageError: it is a thin archive, which has only the names of its files, or is damaged.
+        UsageError: it is damaged, or a thin archive, which has only the names of its files.
     """
     if path.read_bytes().startswith(THIN_MAGIC):
         raise UsageError(
-            f"{path} is a thin archive: it has the names of objects, not the objects.",
+            f"{path} is a thin archive: it contains the names of objects, not the objects.",
             hint="give the objects themselves, or make the library without T: ar rcs",
         )
     return (member for _, member in _placed(path) if member.name not in _TABLES)
 
 
 def outside(path: Path) -> list[Path]:
-    """Return the files that a thin archive names; none of a library that has them itself.
+    """Return the files that a thin archive names; empty for any other library.
 
     Raises:
         UsageError: it is damaged.
@@ -66,9 +62,9 @@ def outside(path: Path) -> list[Path]:
 
 
 def defining(path: Path) -> dict[str, Member]:
-    """Return which file of a library the linker takes for a symbol, as the library's table has it.
+    """Return the member that defines each symbol, from the library's table of symbols.
 
-    Empty for a library without such a table; without what a thin archive names and is not there.
+    Empty for a library without a table. Missing files of a thin archive are left out.
 
     Raises:
         UsageError: it is damaged.
@@ -77,7 +73,7 @@ def defining(path: Path) -> dict[str, Member]:
     table = next((each.content for each in placed.values() if each.name == "/"), None)
     if table is None:
         return {}
-    # Big-endian: how many, where the files begin, and the symbols' names.
+    # Big-endian: the number of symbols, the offset of each one's file, and the names.
     count = int.from_bytes(table[:4], "big")
     begins = [int.from_bytes(table[4 + 4 * i : 8 + 4 * i], "big") for i in range(count)]
     names = table[4 + 4 * count :].split(b"\0")
@@ -89,7 +85,7 @@ def defining(path: Path) -> dict[str, Member]:
 
 
 def _placed(path: Path) -> Iterator[tuple[int, Member]]:
-    """Yield the files, and tables of symbols, with the offsets of their headers."""
+    """Yield the files and the tables of symbols with the offsets of their headers."""
     data = path.read_bytes()
     thin = data.startswith(THIN_MAGIC)
     names, at = b"", len(MAGIC)
@@ -100,7 +96,7 @@ def _placed(path: Path) -> Iterator[tuple[int, Member]]:
         at = begin if elsewhere else begin + size + size % 2
         content = b"" if elsewhere else data[begin : begin + size]
         if len(content) < size and not elsewhere:
-            raise UsageError(f"{path} is cut short: its member {name} has {size} bytes.")
+            raise UsageError(f"{path} is truncated: its member {name} should have {size} bytes.")
         if name == "//":
             names = content
             continue
@@ -119,31 +115,10 @@ def _placed(path: Path) -> Iterator[tuple[int, Member]]:
         yield place, Member(name, content)
 
 
-def library(name: str, content: bytes, symbols: Sequence[str]) -> bytes:
-    """Return a library of one object, the same for the same object.
-
-    Args:
-        name: the object's, 15 characters at most.
-        content: the object.
-        symbols: for which the linker is to take it.
-    """
-    names = b"".join(symbol.encode() + b"\0" for symbol in symbols)
-    length = 4 + 4 * len(symbols) + len(names)
-    offset = len(MAGIC) + _HEADER + length + length % 2
-    table = len(symbols).to_bytes(4, "big") + offset.to_bytes(4, "big") * len(symbols) + names
-    parts = (("/", table), (f"{name}/", content))
-    return MAGIC + b"".join(_member(name, part) for name, part in parts)
-
-
-def _member(name: str, content: bytes) -> bytes:
-    header = f"{name:<16}{0:<12}{0:<6}{0:<6}{'644':<8}{len(content):<10}`\n"
-    return header.encode() + content + b"\n" * (len(content) % 2)
-
-
 def _header(path: Path, header: bytes) -> tuple[str, int]:
     """Return name and size of a member."""
     if header[58:60] != b"`\n":
-        raise UsageError(f"{path} is damaged: a member of the library does not begin as one.")
+        raise UsageError(f"{path} is damaged: a member does not begin with a header.")
     return header[:16].decode(errors="replace").rstrip(), _decimal(
         path, header[48:58].decode(errors="replace")
     )
@@ -151,5 +126,5 @@ def _header(path: Path, header: bytes) -> tuple[str, int]:
 
 def _decimal(path: Path, text: str) -> int:
     if not text.strip().isdecimal():
-        raise UsageError(f"{path} is damaged: {text!r} is no size of a member of a library.")
+        raise UsageError(f"{path} is damaged: {text!r} is not the size of a member.")
     return int(text)

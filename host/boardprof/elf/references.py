@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which functions of some objects need a symbol, be it through others: from relocations.
+"""Find the functions that need a symbol, directly or through others, from relocations.
 
 Each function has a section of its own (``-ffunction-sections``), so what a section refers to is
-what the function in it needs. Where somebody else compiled without, a function needs what its
-neighbours do. Of libraries, only the members are read that a function leads to.
+what the function in it needs. In objects that were compiled without, a function needs what its
+neighbours need. Only the members of libraries that a function leads to are read.
 """
 
 from __future__ import annotations
@@ -16,23 +16,20 @@ from pathlib import Path
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
-from elftools.elf.sections import SymbolTableSection
 
 from boardprof.elf.archive import defining
-from boardprof.elf.object_file import Image, images, read_image
-
-__all__ = ["Need", "functions_needing"]
+from boardprof.elf.object_file import Image, images, read_image, symbols
 
 _Section = tuple[int, int]  # which image, and the section's index in it
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a function needs and does not get.
+    """A symbol that a function needs and nothing defines.
 
     Attributes:
-        symbol: that nothing defines.
-        through: the library's function that needs it, and that the objects use; None where the
+        symbol: the missing symbol.
+        through: the library's function that needs it and that the objects use; None if the
             objects need the symbol themselves.
     """
 
@@ -41,7 +38,7 @@ class Need:
 
 
 class _References:
-    """What refers to what, in all images that were read."""
+    """The references between the sections of all images that were read."""
 
     def __init__(self, libraries: Sequence[Path]) -> None:
         self.functions: dict[str, _Section] = {}
@@ -78,7 +75,7 @@ class _References:
         return None
 
     def _section(self, target: _Section | str) -> _Section | None:
-        """Return where a target is; a library's member is read when it is first asked for."""
+        """Return the section of a target; a library's member is read when it is first needed."""
         if not isinstance(target, str):
             return target
         if target not in self._defined and target in self._unread:
@@ -88,11 +85,8 @@ class _References:
         return self._defined.get(target)
 
     def _read(self, number: int, elf: ELFFile) -> None:
-        table = elf.get_section_by_name(".symtab")
-        if not isinstance(table, SymbolTableSection):
-            return
-        symbols = list(table.iter_symbols())
-        for symbol in symbols:
+        table = symbols(elf)
+        for symbol in table:
             index, info = symbol["st_shndx"], symbol["st_info"]
             if isinstance(index, int) and info["bind"] != "STB_LOCAL":
                 self._defined.setdefault(symbol.name, (number, index))
@@ -101,7 +95,7 @@ class _References:
         for section in _loaded_relocations(elf):
             uses = self._uses.setdefault((number, section["sh_info"]), {})
             for relocation in section.iter_relocations():
-                symbol = symbols[relocation["r_info_sym"]]
+                symbol = table[relocation["r_info_sym"]]
                 index, bind = symbol["st_shndx"], symbol["st_info"]["bind"]
                 if bind == "STB_WEAK" and index == "SHN_UNDEF":
                     continue  # it may be missing
@@ -126,7 +120,7 @@ def functions_needing(
     Args:
         objects: ELF objects and static libraries.
         symbols: names that nothing defines.
-        libraries: static libraries that stand behind the objects, the first one first.
+        libraries: static libraries that come after the objects, in the order of the link.
 
     Raises:
         UsageError: a file is neither.

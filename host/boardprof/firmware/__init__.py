@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From C files to a board's firmware, and onto the board."""
+"""Build a board's firmware from C files, and flash it."""

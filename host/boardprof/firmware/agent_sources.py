@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent and the board bring to a build, and the flags for it."""
+"""Sources and flags from the agent, the board and its C library for a build."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from boardprof.boards.board_file import BOARD_FILE, BoardSpec
@@ -13,8 +14,7 @@ from boardprof.firmware.sources import DEBUG, RUNTIME
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import FileHashes
 from boardprof.toolchain.compile_unit import Unit
-
-__all__ = ["agent_flags", "agent_includes", "agent_units", "libc_unit", "link_inputs"]
+from boardprof.toolchain.compiler import Compiler
 
 _WARNINGS = (
     "-Wall",
@@ -29,12 +29,14 @@ _MAIN = "bp_main.c"
 _FREESTANDING_ONLY = "bp_mem.c"
 _NO_LINK_INPUT = {".c", ".h", ".S", ".md", ".py", ".pyc", ".toml"}
 
+_PROBE = "string.h"
+
 
 def agent_units(spec: BoardSpec) -> list[Unit]:
     """Return the agent's sources that the board needs, and the board's own.
 
     Raises:
-        UnknownNameError: there is no such architecture or collector.
+        UnknownNameError: the architecture or a collector does not exist.
     """
     board, runtime = spec.build, runtime_dir()
     files = [
@@ -64,11 +66,11 @@ def agent_units(spec: BoardSpec) -> list[Unit]:
 
 
 def libc_unit(spec: BoardSpec, cflags: Sequence[str]) -> Unit:
-    """Return what ties the board's C library to the agent: its output, its heap and its end.
+    """Return the source that ties the board's C library to the agent: output, heap and exit.
 
     Args:
-        spec: the board, which has one.
-        cflags: with which the library's headers are found.
+        spec: the board, which has a C library.
+        cflags: flags that find the library's headers.
     """
     runtime = runtime_dir()
     path = runtime / "libc" / str(spec.build.libc) / "bp_libc.c"
@@ -98,7 +100,7 @@ def _collector(runtime: Path, name: str, spec: BoardSpec) -> Path:
 
 
 def _how_to_add(name: str, spec: BoardSpec) -> str | None:
-    """Return how a collector becomes a part of the build whose source is in the board's folder."""
+    """Return how to add a collector whose source is in the board's folder; None if it is not."""
     source = f"bp_{name}.c"
     if not (spec.folder / source).is_file():
         return None
@@ -106,7 +108,7 @@ def _how_to_add(name: str, spec: BoardSpec) -> str | None:
 
 
 def agent_flags(spec: BoardSpec) -> Callable[[Path], tuple[str, ...]]:
-    """Return what gives the flags for a file of the agent or the board."""
+    """Return a function from a file of the agent or the board to its flags."""
     options = (f"-DBP_CFG_{name.upper()}={value}" for name, value in spec.build.config.items())
     common = ("-Os", *spec.build.cflags, *DEBUG, *options)  # a board may prefer speed
     common += ("-ffreestanding",) if spec.build.freestanding else ()
@@ -123,7 +125,7 @@ def agent_includes(spec: BoardSpec) -> tuple[Path, ...]:
 
 
 def link_inputs(spec: BoardSpec) -> dict[str, str | None]:
-    """Return digests of the files that the linker might read: link scripts, libraries."""
+    """Return digests of the board's files that the linker might read: link scripts, libraries."""
     folders = {"": spec.folder}
     if spec.build.arch is not None:
         folders["arch/"] = runtime_dir() / "arch" / spec.build.arch
@@ -136,3 +138,40 @@ def link_inputs(spec: BoardSpec) -> dict[str, str | None]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.suffix not in _NO_LINK_INPUT
     }
+
+
+@dataclass(frozen=True)
+class Libc:
+    """The C library of a board without an operating system.
+
+    Attributes:
+        cflags: flags that find its headers.
+        before: for the link, before the objects.
+        after: for the link, after the objects.
+        version: changes with the library.
+    """
+
+    cflags: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    version: str
+
+
+def find_libc(spec: BoardSpec, compiler: Compiler) -> Libc | None:
+    """Return the library of a freestanding board; None if it is not installed, or not known.
+
+    A board with an operating system has its own C library, which is always linked.
+    """
+    board = spec.build
+    if not board.freestanding or board.libc is None:
+        return None
+    header = compiler.header(_PROBE, (*board.cflags, *board.libc_cflags))
+    if header is None:
+        return None
+    status = header.stat()  # its package sets the same time on every machine
+    return Libc(
+        board.libc_cflags,
+        (*board.libc_cflags, *board.libc_ldflags),
+        ("-Wl,--start-group", "-lm", "-lc", "-lgcc", "-Wl,--end-group"),
+        f"{header.parent.name} {status.st_size} {int(status.st_mtime)}",
+    )

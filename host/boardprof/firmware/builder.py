@@ -1,45 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Firmware for a board: the agent, the board's port, and the user's code as functions.
 
-The user's code needs no header of boardprof; the agent sees none of the user's. What ties them is
-``bp_table.c``, generated after the user's objects have been asked for their functions.
+The user's code needs no header of boardprof, and the agent needs no header of the user's.
+``bp_table.c`` ties them together. It is generated from the functions in the user's objects.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
-from boardprof.cfunction import CFunction
-from boardprof.elf.compilers import compilers_of
-from boardprof.elf.machine import check_machine
+from boardprof.cfunction import CFunction, HiddenFunction
+from boardprof.elf.identity import check_machine, compilers_of
 from boardprof.errors import BuildError, UsageError
-from boardprof.firmware.agent_sources import agent_flags, agent_includes, agent_units, link_inputs
-from boardprof.firmware.build_options import BuildOptions
+from boardprof.firmware.agent_sources import (
+    agent_flags,
+    agent_includes,
+    agent_units,
+    find_libc,
+    link_inputs,
+)
+from boardprof.firmware.build_errors import missing_header
+from boardprof.firmware.build_options import BuildOptions, effective_flags, user_flags
 from boardprof.firmware.firmware import Firmware
+from boardprof.firmware.functions import check_kept, read_functions
 from boardprof.firmware.glue import table_source
-from boardprof.firmware.leaving_out import link_what_can_be
-from boardprof.firmware.libc import find_libc, missing_header
 from boardprof.firmware.linker_files import (
     digests,
     libraries_taken,
     linker_files,
     with_copies,
 )
-from boardprof.firmware.linking import Linker
-from boardprof.firmware.memory_functions import fallback_library, with_own_memory
-from boardprof.firmware.prebuilt import check_constructors, check_kept, edited
-from boardprof.firmware.read_functions import Hidden, read_functions
-from boardprof.firmware.same_names import names_to_change, parts_of, renamed, renamed_libraries
+from boardprof.firmware.linking import Linker, check_constructors, link_what_can_be
 from boardprof.firmware.sources import (
     RUNTIME,
     find_sources,
@@ -47,23 +45,26 @@ from boardprof.firmware.sources import (
     language,
     user_unit,
 )
-from boardprof.firmware.sweep import effective_flags
-from boardprof.firmware.user_flags import user_flags
-from boardprof.progress import activity
+from boardprof.firmware.symbol_renaming import (
+    edited,
+    fallback_library,
+    names_to_change,
+    parts_of,
+    renamed,
+    renamed_libraries,
+    with_own_memory,
+)
 from boardprof.resources import runtime_dir
-from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof.toolchain.cache import Cache, digest, prune
 from boardprof.toolchain.compile_unit import Unit
-from boardprof.toolchain.prune import prune
-from boardprof.toolchain.toolchain import Compiler, Object
-
-__all__ = ["Firmware", "build", "source_functions"]
+from boardprof.toolchain.compiler import Compiler, Object
 
 _DEFAULT = BuildOptions()
 
 OnFunctions = Callable[[Sequence[CFunction]], None]
 
 _Waiting = tuple[Callable[[], list[Object]], Callable[[], list[Object]]]
-"""Return the user's objects, and the agent's, once they are compiled."""
+"""Two functions that wait for the user's objects and for the agent's, and return them."""
 
 
 def build(
@@ -74,19 +75,19 @@ def build(
     verbose: Callable[[str], None] | None = None,
     on_functions: OnFunctions | None = None,
 ) -> Firmware:
-    """Build firmware for a board, as far as the cache does not have it.
+    """Build firmware for a board; whatever is in the cache is not built again.
 
     Args:
         spec: the board.
         sources: the user's C, C++ and assembler files, folders of them, objects and libraries.
-        options: how; further sources are behind ``sources``. With ``-flto`` the build id is
-            another one in another folder.
-        verbose: is given each command before it runs, and compilers' warnings.
-        on_functions: is given the user's functions when their code is compiled, long before the
-            image may be linked; what it raises ends the build.
+        options: how; further sources come after ``sources``. With ``-flto`` the build id depends
+            on the folder.
+        verbose: gets each command before it runs, and compilers' warnings.
+        on_functions: gets the user's functions once their code is compiled, which may be long
+            before the image is linked; an exception in it ends the build.
 
     Raises:
-        UsageError: there is no such source, or a define is none.
+        UsageError: a source does not exist, or a define is invalid.
         MissingToolError: the board's compiler, or its C library, is not installed.
         BuildError: something does not compile or link, with the compiler's own text.
     """
@@ -98,7 +99,7 @@ def source_functions(
     sources: Sequence[str | Path],
     options: BuildOptions = _DEFAULT,
     verbose: Callable[[str], None] | None = None,
-) -> tuple[list[CFunction], list[Hidden]]:
+) -> tuple[list[CFunction], list[HiddenFunction]]:
     """Compile sources as `build` does, and link nothing.
 
     Returns:
@@ -132,12 +133,12 @@ class _Build:
         self._libc = find_libc(spec, self._cc) if self._sources.named else None
         if options.libc == "none" and not spec.build.freestanding:
             raise UsageError(
-                f"{spec.name} cannot do without a C library: it is the system's.",
-                hint="leave out --libc none, or take a bare board",
+                f"{spec.name} always links the C library of its system.",
+                hint="leave out --libc none, or use a board without an operating system",
             )
         self._linked_libc = self._libc if options.libc == "board" else None
 
-    def functions(self) -> tuple[list[CFunction], list[Hidden]]:
+    def functions(self) -> tuple[list[CFunction], list[HiddenFunction]]:
         """Return the functions of the sources, and those that are hidden."""
         user = self._user_units()
         with self._compiling(user, []) as (of_user, _):
@@ -164,9 +165,9 @@ class _Build:
             if brought.objects or brought.archives:
                 own = (compiled or of_agent())[0].path
                 check_machine(self._spec, [*brought.objects, *brought.archives], own)
-            objects = [*compiled, *map(_object, brought.objects)]
+            objects = [*compiled, *map(Object.of, brought.objects)]
             objects = edited(self._cc, objects, self._flags, self._kept(user))
-            archives = edited(self._cc, list(map(_object, brought.archives)), self._flags)
+            archives = edited(self._cc, list(map(Object.of, brought.archives)), self._flags)
             functions, unseen = self._functions([*objects, *archives])
             if on_functions is not None:
                 on_functions(functions)
@@ -174,7 +175,7 @@ class _Build:
         hidden = {name: source for name, source, _ in unseen}
         elsewhere = [*brought.objects, *brought.archives]
         check_kept(self._flags, brought.files, [fn.name for fn in functions], hidden, elsewhere)
-        fallback = fallback_library(self._cc, self._cache, agent)
+        fallback = fallback_library(self._cc, agent)
         if fallback is not None:
             agent = with_own_memory(self._cc, agent)
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
@@ -214,9 +215,9 @@ class _Build:
         hidden: Mapping[str, str],
         build_id: bytes,
     ) -> Callable[[Sequence[CFunction]], tuple[Path, str | None]]:
-        """Return what links the agent and the user's code, with a table of the functions offered.
+        """Return a function that links the agent and the user's code with a table of functions.
 
-        Names that both have are the agent's own by then.
+        The user's functions that have names of the agent's are renamed first.
         """
         taken = libraries_taken(self._flags.linker)
         every = [*objects, *archives, *(part for path in taken for part in parts_of(path))]
@@ -245,16 +246,16 @@ class _Build:
         return link
 
     def _no_libc(self) -> str | None:
-        """Return what would link a C library; None where nothing would."""
+        """Return a hint on how to link a C library. None if the board has none."""
         package = self._spec.build.libc_package
         if self._libc is not None:
-            return "what is of the C library is linked without --libc none"
+            return "leave out --libc none to link functions of the C library"
         if package is not None:
-            return f"what is of the C library comes with the package {package}"
+            return f"install the package {package} for functions of the C library"
         return None
 
     def _effective_flags(self) -> str | None:
-        """Return the flags of the user's sources; None where all was compiled before."""
+        """Return the flags of the user's sources; None if there are only objects."""
         if not self._sources.files:
             return None
         levels = [flag for flag in self._spec.build.cflags if flag.startswith("-O")]
@@ -265,34 +266,29 @@ class _Build:
 
     @contextmanager
     def _compiling(self, user: Sequence[Unit], runtime: Sequence[Unit]) -> Iterator[_Waiting]:
-        """Compile on all processors, the user's code first; lend what waits for either.
+        """Compile on all processors, the user's code first; yield functions that wait for either.
 
-        Of several errors, that of the first unit is raised.
+        If several units fail, the error of the first one is raised.
         """
         units = [(self._compilers[language(Path(unit.source))], unit) for unit in user]
         units += [(self._cc, unit) for unit in runtime]
-        what, done = f"compiling for {self._spec.name}", itertools.count(1)
-        with activity(what, len(units)) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs = [pool.submit(cc.compile, unit) for cc, unit in units]
+        known = [cc.find(unit) for cc, unit in units]
+        made = [each for each in known if each is not None]
+        if len(made) == len(units):
+            yield partial(list, made[: len(user)]), partial(list, made[len(user) :])
+            return
+        # Here, because most builds compile nothing: pools of threads take a while to import.
+        from boardprof.firmware.compiling import compiling
 
-            def made(jobs: Sequence[Future[Object]]) -> list[Object]:
-                for job in as_completed(jobs):
-                    if job.exception() is not None:
-                        break
-                    step(next(done))
-                return [job.result() for job in jobs]
+        what = f"compiling for {self._spec.name}"
+        try:
+            with compiling(what, units, known) as wait:
+                yield partial(wait, 0, len(user)), partial(wait, len(user), len(units))
+        except BuildError as error:
+            missing = missing_header(self._spec, error, self._libc)
+            raise (missing or error) from error
 
-            try:
-                yield partial(made, jobs[: len(user)]), partial(made, jobs[len(user) :])
-            except BuildError as error:
-                pool.shutdown(cancel_futures=True)
-                missing = missing_header(self._spec, error, self._libc)
-                raise (missing or error) from error
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-
-    def _functions(self, objects: Sequence[Object]) -> tuple[list[CFunction], list[Hidden]]:
+    def _functions(self, objects: Sequence[Object]) -> tuple[list[CFunction], list[HiddenFunction]]:
         """Return the functions of the user's objects, and those that are hidden."""
         brought = self._sources
         sources = [*brought.files, *brought.objects, *brought.archives]
@@ -304,10 +300,10 @@ class _Build:
         objects: Sequence[Object],
         inputs: Mapping[str, str | None],
     ) -> bytes:
-        """Return 8 bytes over all that decides the image.
+        """Return 8 bytes that identify everything that the image depends on.
 
-        The contents of sources and headers are in by way of the objects, which are
-        free of paths: what does not change an object changes no id.
+        Sources and headers count through the objects, which have no paths: a change that does not
+        change an object does not change the id.
         """
         made = [[each.path.name, each.sha256] for each in objects]
         names = [[unit.source, unit.flags] for unit in units]
@@ -320,32 +316,26 @@ class _Build:
         return bytes.fromhex(text)[:8]
 
     def _table(self, functions: Sequence[CFunction], build_id: bytes) -> Unit:
-        """Write ``bp_table.c`` to the cache, where it can be read, and return its unit."""
+        """Write ``bp_table.c`` to the cache, where users can read it, and return its unit."""
         spec = self._spec
         text = table_source(spec.name, functions, spec.build.collectors, build_id)
-        name, place = "bp_table.c", ("tables", digest(text))
-        kept = self._cache.find(name, *place)
-        if kept is None:
-            with self._cache.scratch() as scratch:
-                (scratch / name).write_text(text, encoding="utf-8")
-                kept = self._cache.store(scratch / name, *place)
-        path = kept.resolve()
+
+        def written(path: Path) -> None:
+            path.write_text(text, encoding="utf-8")
+
+        path = self._cache.made("bp_table.c", written, "tables", digest(text)).resolve()
         roots = ((RUNTIME, runtime_dir()),)
         return Unit(path.parent, path.name, agent_flags(spec)(path), agent_includes(spec), roots)
 
 
 def _sources(compiled: Sequence[Object]) -> tuple[Path, ...]:
-    """Return the user's files, each once; boardprof itself may be installed among them."""
+    """Return the user's files, each once, without boardprof's own."""
     every = dict.fromkeys(path for each in compiled for path in each.sources)
     return tuple(path for path in every if not path.is_relative_to(runtime_dir()))
 
 
-def _object(path: Path) -> Object:
-    return Object(path, FileHashes().of(path) or "")
-
-
 def _cxx(spec: BoardSpec) -> tuple[str, str]:
-    """Return the board's C++ compiler, which is called as its C compiler is, and its package."""
+    """Return the board's C++ compiler and its package; its name follows the C compiler's."""
     board = spec.build
     name = board.cxx or re.sub(r"gcc(?=(-[\d.]+)?$)", "g++", board.cc)
     if name == board.cc:

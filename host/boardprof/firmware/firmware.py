@@ -1,40 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An image for a board: what it offers, and a session with a board that runs it."""
+"""An image for a board: what it offers, its file and sizes, and a session with it."""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction
-from boardprof.errors import BuildMismatchError
+from boardprof.errors import BuildError, BuildMismatchError
+from boardprof.toolchain.tools import Tools
+from boardprof.writing import check_is_file, unwritable
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
 
-__all__ = ["Firmware", "build"]
-
 
 @dataclass(frozen=True)
 class Firmware:
-    """An image, and what it offers.
+    """An image, and the functions that it offers.
 
     Attributes:
         image: the program or shared library, in the cache: do not change it.
-        build_id: 8 bytes, the same for the same inputs, wherever they are.
-        functions: the user's, by name; those with a ``reason`` are not in the image's table.
-        board: what it was built for.
-        commands: the compilers' runs that were needed; none if all was in the cache.
+        build_id: 8 bytes, the same for the same inputs in any folder.
+        functions: the user's, by name; functions with a ``reason`` are not in the image's table.
+        board: the board that it was built for.
+        commands: the compilers' runs that were needed; empty if everything was in the cache.
         hidden: static functions, which ``keep`` would make callable: name -> source.
-        libc: the C library in it, such as ``picolibc``, or ``none``; None: the system's.
+        libc: the C library in it, such as ``picolibc``, or ``none``; None for the system's.
         compilers: of the user's code.
-        flags: with which the functions were compiled, beside the board's own.
-        missing: functions that are left out, because they need a symbol that nothing defines:
-            name -> symbol.
+        flags: of the functions, besides the board's own.
+        missing: functions that are left out because they need an undefined symbol: name -> symbol.
         sources: the user's files that were compiled, and the headers that they include.
     """
 
@@ -65,27 +66,27 @@ class Firmware:
     ) -> Board:
         """Start the image and connect to it, or connect to a board that runs it already.
 
-        Use it with ``with``: the session, and an emulator that was started, end with the block.
+        Use it with ``with``: at the end of the block the session and a started emulator end.
 
         Args:
             port: a device path or ``socket://HOST:PORT`` where the image runs; None starts it.
-            baud: as for `boardprof.connect`, and so are the others.
+            baud: as for `boardprof.connect`, like the following.
             timeout_s: longest time that a call may take, on the board's clock.
             wall_timeout_s: the same in wall time.
             takeover: take the board even if another host has it.
             clock: as for `boardprof.connect`.
             key_file: file with the key that the agent at a TCP port asks for.
             on_console: gets each line that the board prints.
-            on_note: gets what takes its time, such as that the board's simulator is built.
+            on_note: gets notes about slow steps, such as building the board's simulator.
 
         Raises:
-            BuildMismatchError: what runs at the port is another image.
+            BuildMismatchError: another image runs at the port.
             BoardprofError: as `boardprof.connect`.
         """
-        from boardprof.connection import connect
+        from boardprof.board.open_board import open_board
 
-        board = connect(
-            self.board,
+        board = open_board(
+            self.board if port is None else self.board.at_port(),
             port,
             image=self.image,
             baud=baud,
@@ -101,9 +102,9 @@ class Firmware:
             board.close()
             raise BuildMismatchError(
                 f"The board at {board.device.port} runs build {board.welcome.build_id.hex()}; "
-                f"these sources give build {self.build_id.hex()}.",
+                f"these sources produce build {self.build_id.hex()}.",
                 hint="start or flash the board with these sources and flags, or connect without "
-                "sources to measure what it has",
+                "sources to measure the image that it runs",
             )
         board.flags = self.flags
         board.know(self.functions)
@@ -111,60 +112,52 @@ class Firmware:
         return board
 
 
-def build(
-    *sources: str | Path,
-    board: str | BoardSpec | None = None,
-    optimize: str = "-O2",
-    include: Sequence[str | Path] = (),
-    define: Sequence[str] = (),
-    cflags: str | Sequence[str] = (),
-    ldflags: str | Sequence[str] = (),
-    keep: Sequence[str] = (),
-    libc: str = "board",
-    verbose: Callable[[str], None] | None = None,
-) -> Firmware:
-    """Build firmware with the functions of some sources, as far as the cache does not have it.
-
-    ::
-
-        with boardprof.build("fir.c", board="qemu-rv32").open() as board:
-            print(board.profile("fir", x, h, y, 256, repeat=20).table())
+def write_image(firmware: Firmware, output: str | Path | None = None) -> Path:
+    """Copy an image to a user's file, whole or not at all.
 
     Args:
-        sources: C, C++ and assembler files, folders of them, object files and static libraries.
-        board: its name or description; None takes the default board.
-        optimize: flags for the sources, such as ``-O3 -ffast-math``.
-        include: folders for ``#include``.
-        define: macros: ``NAME`` or ``NAME=VALUE``.
-        cflags: more flags for the sources, as one text or in a list. Relative paths in them begin
-            at the current folder.
-        ldflags: flags for the linker, such as ``-L lib -lfoo``, likewise.
-        keep: static functions that shall be callable, ``NAME`` or ``FILE:NAME``: they are compiled
-            out of line.
-        libc: ``board``: the board's C library where the code needs it, be it for ``memcpy`` alone;
-            ``none``: never, and ``memcpy`` and its like are the agent's.
-        verbose: is given each command before it runs, and compilers' warnings.
+        firmware: the built firmware.
+        output: the file; None takes the image's name, in the current folder.
+
+    Returns:
+        Where it is.
 
     Raises:
-        UsageError: there is no such source or folder; a macro or name is none.
-        UnknownNameError: no such board.
-        MissingToolError: the board's compiler, or a library that the code needs, is not installed.
-        BuildError: something does not compile or link: in plain words, then the tool's own.
+        UsageError, StorageError: it cannot be written there.
     """
-    from boardprof.boards.finding import board_spec, default_board
-    from boardprof.firmware.build_options import BuildOptions
+    if output is not None:
+        check_is_file(os.fspath(output))
+    target = Path(firmware.image.name if output is None else output)
+    try:
+        if target.exists() and not target.is_file():  # a pipe or a device must not be replaced
+            with firmware.image.open("rb") as image, target.open("wb") as device:
+                shutil.copyfileobj(image, device)
+            return target
+        file = target.resolve()  # a link stays a link
+        with tempfile.TemporaryDirectory(dir=file.parent, prefix=".boardprof-") as folder:
+            copy = Path(folder) / file.name
+            shutil.copy(firmware.image, copy)
+            os.replace(copy, file)
+    except OSError as error:
+        raise unwritable(target, error) from error
+    return target
 
-    if board is None:
-        spec = default_board()
-    else:
-        spec = board_spec(board) if isinstance(board, str) else board
-    options = BuildOptions(
-        optimize=optimize,
-        includes=tuple(include),
-        defines=tuple(define),
-        cflags=cflags if isinstance(cflags, str) else shlex.join(cflags),
-        ldflags=ldflags if isinstance(ldflags, str) else shlex.join(ldflags),
-        keep=tuple(keep),
-        libc=libc,
-    )
-    return options.build(spec, sources, verbose=verbose)
+
+def image_sizes(firmware: Firmware) -> dict[str, int] | None:
+    """Return bytes of text, data and bss, as the board's ``size`` prints them.
+
+    None if the board names no such program, or if it is not installed.
+
+    Raises:
+        BuildError: it fails.
+    """
+    program = shutil.which(firmware.board.build.size or "")
+    if program is None:
+        return None
+    said = Tools(None).run(program, [str(firmware.image)], Path("/"), f"{program} fails")
+    lines = [line.split() for line in said.splitlines()]
+    if len(lines) != 2:
+        raise BuildError(f"{program} does not print sizes in the Berkeley format.")
+    names, values = lines
+    sizes = dict(zip(names, values, strict=False))
+    return {name: int(sizes[name]) for name in ("text", "data", "bss") if name in sizes}

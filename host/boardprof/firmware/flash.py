@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing firmware to a board by the board's own tool: the command of ``[flash]`` in board.toml."""
+"""Writes firmware to a board with the command of ``[flash]`` in board.toml."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -13,9 +14,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from boardprof.boards.board_file import BoardSpec, FlashSpec
-from boardprof.boards.launch import DEFAULT_BAUD
-from boardprof.boards.placeholders import filled
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.flash import FlashSpec
+from boardprof.boards.launch import DEFAULT_BAUD, filled
 from boardprof.errors import (
     BoardError,
     BoardTimeoutError,
@@ -26,17 +27,14 @@ from boardprof.errors import (
 )
 from boardprof.progress import activity
 from boardprof.toolchain.cache import Cache
-from boardprof.toolchain.toolchain import Compiler
-from boardprof.toolchain.tools import end_with_children
-from boardprof.transport.sealed import KEY_VARIABLE
+from boardprof.toolchain.compiler import Compiler
+from boardprof.toolchain.tools import end_with_children, later_interrupts
+from boardprof.transport.keyed import KEY_VARIABLE
 from boardprof.transport.serial import connect_serial
 
-__all__ = ["check_flashable", "flash"]
-
 _FORMATS = {"bin": "binary", "hex": "ihex"}  # placeholder -> what objcopy calls it
-_OBJCOPY_S = 60.0
 _PORT_S = 10.0
-"""How long a port may be away after a reset: a board with USB of its own comes back as new."""
+"""How long a port may be missing after a reset: a board's own USB device is found anew."""
 
 _POLL_S = 0.05
 
@@ -45,8 +43,8 @@ def check_flashable(spec: BoardSpec, port: str | None = None) -> FlashSpec:
     """Return how the board is flashed.
 
     Raises:
-        UsageError: it needs no flashing; its board.toml does not say how; or the tool needs a port
-            and there is none.
+        UsageError: it needs no flashing; its board.toml does not say how; or the tool needs a
+            port and none is given.
     """
     if spec.at_port().launch.kind != "serial":
         raise UsageError(
@@ -55,9 +53,9 @@ def check_flashable(spec: BoardSpec, port: str | None = None) -> FlashSpec:
         )
     if spec.flash is None:
         raise UsageError(
-            f"{spec.folder / 'board.toml'} does not say how {spec.name} is flashed.",
-            hint="add [flash] command = [...] (boards/README.md), or write what "
-            "`boardprof build` gives with a tool of your own",
+            f"{spec.folder / 'board.toml'} does not say how to flash {spec.name}.",
+            hint="add [flash] command = [...] (boards/README.md), or flash the output of "
+            "`boardprof build` with your own tool",
         )
     named = "".join([*spec.flash.command, *spec.flash.reset])
     if port is None and "{port}" in named:
@@ -79,21 +77,21 @@ def flash(
         spec: the board.
         image: an ELF file.
         port: where the board will be reached, for tools that use it, too.
-        output: the file descriptor that the tool writes to, so that its progress is seen as it
-            means it; None keeps what it writes for the error.
+        output: file descriptor for the tool's output, so that its progress is visible; None keeps
+            the output for the error message.
         on_command: gets each command before it runs.
 
     Raises:
-        UsageError: the board is not one to be flashed, or there is no such image.
-        MissingToolError: the tool, or the board's toolchain where it must convert, is missing.
+        UsageError: the board cannot be flashed, or the image does not exist.
+        MissingToolError: the tool is missing, or the toolchain that must convert the image.
         BuildError: the image cannot be converted.
         BoardError: the tool fails; most often it does not find the board.
         BusyError: another program has the port; nothing was flashed.
-        BoardTimeoutError: it does not end in time.
+        BoardTimeoutError: the tool does not end in time.
     """
     how = check_flashable(spec, port)
     if not image.is_file():
-        raise UsageError(f"There is no image {image}.")
+        raise UsageError(f"The image {image} does not exist.")
     _check_free(spec, port)
     with tempfile.TemporaryDirectory(prefix="boardprof-flash-") as folder:
         values = _values(spec, how, image.resolve(), port, Path(folder))
@@ -107,7 +105,7 @@ def flash(
 
 
 def _check_free(spec: BoardSpec, port: str | None) -> None:
-    """See that nobody is at work with the board: his session would end with a reset."""
+    """Check that no other host uses the board: a reset would end its session."""
     if port is None or "://" in port or not os.path.exists(port):
         return
     try:
@@ -115,13 +113,13 @@ def _check_free(spec: BoardSpec, port: str | None) -> None:
     except BusyError:
         raise
     except BoardError:
-        return  # who connects afterwards says it; the tool may not need the port
+        return  # connecting will report it; the tool may not need the port
 
 
 def _values(
     spec: BoardSpec, how: FlashSpec, image: Path, port: str | None, folder: Path
 ) -> dict[str, str]:
-    """Return what the placeholders stand for; an image is converted only where one asks for it."""
+    """Return the values of the placeholders; the image is converted only if one needs it."""
     values = {"image": os.fspath(image), "port": port or ""}
     text = "".join([*how.command, *how.reset])
     for name, output_format in _FORMATS.items():
@@ -133,24 +131,15 @@ def _values(
 
 
 def _convert(spec: BoardSpec, image: Path, converted: Path, output_format: str) -> None:
-    objcopy = Compiler(spec.build.cc, spec.build.package, Cache()).program("objcopy")
-    command = [objcopy, "-O", output_format, os.fspath(image), os.fspath(converted)]
-    hint = f"see that {image.name} is a whole ELF file for {spec.name}, or take a tool that writes "
-    hint += "ELF files: {image} in place of the other placeholders of [flash] in board.toml"
+    compiler = Compiler(spec.build.cc, spec.build.package, Cache())
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_OBJCOPY_S,
-            check=False,
+        compiler.convert(image, output_format, converted)
+    except BuildError as error:
+        error.hint = (
+            f"check that {image.name} is a complete ELF file for {spec.name}, or use a tool that "
+            "flashes ELF files: {image} replaces the other placeholders of [flash] in board.toml"
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{objcopy} cannot convert {image}: {error}.", hint=hint) from error
-    if done.returncode != 0:
-        raise BuildError(f"{objcopy} cannot convert {image}:\n{done.stderr.rstrip()}", hint=hint)
+        raise
 
 
 def _run(spec: BoardSpec, how: FlashSpec, command: list[str], output: int | None) -> None:
@@ -159,54 +148,52 @@ def _run(spec: BoardSpec, how: FlashSpec, command: list[str], output: int | None
     place = os.fspath(spec.folder / tool) if os.sep in tool else tool
     if shutil.which(place) is None:
         raise MissingToolError(tool, how.package or tool)
-    # The key is for agents; a tool that flashes has no use for it.
+    # The key is for agents, not for the tool.
     environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
     with tempfile.TemporaryFile() as kept:
+        process: subprocess.Popen[bytes] | None = None
+        code: int | None = None
         try:
-            # In a session of its own, so that whatever the tool has started can be ended with it.
-            # Not by `with`, which would wait for its end without a deadline.
-            process = subprocess.Popen(
-                [place, *command[1:]],
-                cwd=spec.folder,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=kept if output is None else output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-            code = _wait(process, how.timeout_s)
+            # In a new session, so that the tool's children can be ended with it. Without
+            # `with`, which would wait for its end without a deadline.
+            with later_interrupts():
+                process = subprocess.Popen(
+                    [place, *command[1:]],
+                    cwd=spec.folder,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=kept if output is None else output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(how.timeout_s)
         except OSError as error:
             raise BoardError(f"{tool} cannot be started: {error.strerror}.") from error
+        finally:
+            if process is not None and process.poll() is None:  # also when we are interrupted
+                end_with_children(process)
         kept.seek(0)
         written = kept.read().decode(errors="replace").rstrip()
     shown = f"\n{written}" if written else ""
-    hint = f"the command was, in {spec.folder}: {shlex.join(command)}"
+    hint = f"the command in {spec.folder} was: {shlex.join(command)}"
     if code is None:
         raise BoardTimeoutError(
-            f"{tool} was ended: it had not flashed {spec.name} after {how.timeout_s:g} s.{shown}",
+            f"{tool} did not flash {spec.name} within {how.timeout_s:g} s and was ended.{shown}",
             hint=hint,
         )
     if code != 0:
         how_ended = f"with exit code {code}" if code > 0 else f"by {signal.Signals(-code).name}"
-        raise BoardError(f"{spec.name} is not flashed: {tool} ended {how_ended}.{shown}", hint=hint)
-
-
-def _wait(process: subprocess.Popen[bytes], timeout_s: float) -> int | None:
-    """Return the exit code, None of a process that had to be ended; none is left behind."""
-    try:
-        return process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        if process.poll() is None:  # also when we are interrupted
-            end_with_children(process)
+        raise BoardError(
+            f"{spec.name} was not flashed: {tool} ended {how_ended}.{shown}", hint=hint
+        )
 
 
 def _settle(how: FlashSpec, port: str | None) -> None:
-    """Wait as long as the board asks for, and until the device of its port is there."""
+    """Wait for the board's ``settle_s``, and until the device of its port exists."""
     time.sleep(how.settle_s)
     deadline = time.monotonic() + _PORT_S
     while port is not None and "://" not in port and not os.path.exists(port):
         if time.monotonic() >= deadline:
-            return  # who connects says that there is no such port
+            return  # connecting will report it
         time.sleep(_POLL_S)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C source that ties the user's functions to the agent: ``bp_table.c``.
 
-For each function it has a struct for arguments and result, a thunk that calls
-the function through it, and what unpacks and packs it; then the tables and
-``bp_firmware``. The user's functions are declared under names of this file's own
-(``__asm__`` labels), so that none can clash with a built-in or a header.
+Each function gets a struct for arguments and result, a thunk that calls the function with it, and
+functions that unpack and pack it. Then come the tables and ``bp_firmware``. The user's functions
+are declared under other names (``__asm__`` labels): none can clash with a built-in or a header.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from dataclasses import replace
 
 from boardprof.cfunction import CFunction, CType, Pointer, Scalar, signature
 
-__all__ = ["fit", "table_source"]
-
-# A call's arguments are an array of up to 15; bp.measure takes seven of its own.
+# A call's arguments are an array of up to 15; bp.measure itself takes seven.
 _MOST_PARAMETERS = 8
-# What a frame holds beside name and signature in a reply of bp.describe, rounded up.
+# Bytes of a reply of bp.describe besides name and signature, rounded up.
 _FRAME_OVERHEAD = 32
 _LONGEST_TEXT = 255
 
@@ -45,13 +42,13 @@ _RETURNS = {
 
 
 def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
-    """Return the function, with a reason if it is more than this agent can call.
+    """Return the function, with a reason if this agent cannot call it.
 
     Args:
         fn: the function.
         slot_bytes: the agent's BP_CFG_SLOT_BYTES.
         mtu: the agent's BP_CFG_MTU, bytes.
-        arena: the agent's BP_CFG_ARENA, bytes; 0: none.
+        arena: the agent's BP_CFG_ARENA, bytes; 0 if absent.
     """
     if fn.reason is not None:
         return fn
@@ -59,14 +56,14 @@ def fit(fn: CFunction, *, slot_bytes: int, mtu: int, arena: int) -> CFunction:
     needed = _slot_size(fn)
     text = signature(fn)
     if count > _MOST_PARAMETERS:
-        reason = f"it has {count} parameters, a measured call carries {_MOST_PARAMETERS} at most"
+        reason = f"it has {count} parameters; a measured call takes at most {_MOST_PARAMETERS}"
     elif needed > slot_bytes:
         reason = (
-            f"its arguments and result take {needed} bytes, the board's agent has {slot_bytes} "
+            f"its arguments and result take {needed} bytes; the board's agent has {slot_bytes} "
             "(option slot_bytes)"
         )
     elif not arena and any(isinstance(p.type, Pointer) for p in fn.parameters):
-        reason = "it takes pointers, and the board's agent has no memory for what they point to "
+        reason = "it takes pointers, but the board's agent has no memory for what they point to "
         reason += "(option arena)"
     elif _bytes(text) > _LONGEST_TEXT or _bytes(fn.name + text) > mtu - _FRAME_OVERHEAD:
         reason = "its signature is too long for the board's frames (option mtu)"
@@ -87,7 +84,7 @@ def table_source(
 
     Args:
         board: the board's name.
-        functions: those that cannot be called are left out.
+        functions: functions that cannot be called are left out.
         collectors: names as in ``bp_collector_<name>``, at most 8.
         build_id: 8 bytes.
     """
@@ -107,22 +104,22 @@ _HEAD = """\
 
 
 def _size_checks(functions: Sequence[CFunction]) -> list[str]:
-    """Return the C that compares this compiler's types with those of the objects.
+    """Return C that checks that this compiler's types have the sizes that the objects expect.
 
-    Flags such as ``-mdouble=64`` make them differ.
+    Flags such as ``-mdouble=64`` change them.
     """
     every = [kind for fn in functions for _, kind in _slots(fn) if isinstance(kind, Scalar)]
     sizes = sorted({(kind.c_type, kind.size) for kind in every if kind.text in ("f32", "f64")})
     lines = (
         f"_Static_assert(sizeof({name}) == {size}, "
-        f"\"{name} has {size} bytes in the user's code: compile the board's alike\");"
+        f"\"{name} has {size} bytes in the user's code: compile the board's code alike\");"
         for name, size in sizes
     )
     return ["".join(f"{line}\n" for line in lines)] if sizes else []
 
 
 def _function(fn: CFunction) -> str:
-    """Return the C of one function: declarations, glue where it needs some, and its target."""
+    """Return the C of one function: declarations, glue if needed, and its target."""
     parts = [f"/// {fn.name}{signature(fn)} ///\n", _declarations(fn), _texts(fn)]
     if _slots(fn):
         parts += [_struct(fn), _thunk(fn), _unpack(fn), _pack(fn)]
@@ -152,7 +149,7 @@ def _slots(fn: CFunction) -> list[tuple[str, CType]]:
 
 
 def _slot_size(fn: CFunction) -> int:
-    """Return the size of the struct, in bytes, where every field is aligned to its own size."""
+    """Return the size of the struct in bytes, with every field aligned to its own size."""
     end = 0
     sizes = [kind.size for _, kind in _slots(fn)]
     for size in sizes:

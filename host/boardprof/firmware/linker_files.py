@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a user's linker flags lead to: libraries and link scripts, and what these name."""
+"""Files that linker flags refer to: libraries, link scripts, and the files that they name."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from boardprof.elf.archive import MAGIC, outside
+from boardprof.elf.archive import MAGIC, THIN_MAGIC, outside
+from boardprof.elf.object_file import ELF_MAGIC
 from boardprof.toolchain.cache import FileHashes
 
-__all__ = ["digests", "libraries_taken", "linker_files", "with_copies"]
-
-_ELF = b"\x7fELF"
-_ARCHIVES = (MAGIC, b"!<thin>\n")
+_ARCHIVES = (MAGIC, THIN_MAGIC)
 _LONGEST_SCRIPT = 1 << 20  # bytes
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_COMMENT = r"(?s)/\*.*?\*/"
 # ld manual, 3.4.2 "Commands Dealing with Files".
-_INCLUDE = re.compile(r"\bINCLUDE\s+\"?([^\s;\"]+)")
-_INPUT = re.compile(r"\b(?:INPUT|GROUP)\s*\(((?:[^()]|\([^()]*\))*)\)")
+_INCLUDE = r"\bINCLUDE\s+\"?([^\s;\"]+)"
+_INPUT = r"\b(?:INPUT|GROUP)\s*\(((?:[^()]|\([^()]*\))*)\)"
 
 
 def linker_files(flags: Sequence[str]) -> list[Path]:
-    """Return the files, each once, as far as they are found: first those that the flags name.
+    """Return the files that exist, each once; first those that the flags name.
 
     Args:
         flags: of the compiler that calls the linker; paths in them are absolute.
@@ -38,29 +36,29 @@ def linker_files(flags: Sequence[str]) -> list[Path]:
     for path in todo:
         new = [inner for inner in _inside(path, folders) if inner not in found]
         found.update(dict.fromkeys(new))
-        todo += new  # and what these lead to
+        todo += new  # and the files that these refer to
     return list(found)
 
 
 def libraries_taken(flags: Sequence[str]) -> list[Path]:
     """Return the static and shared libraries that the linker takes for these flags.
 
-    Without what stands in link scripts, and without the system's C library.
+    Libraries that link scripts name and the system's C library are left out.
     """
     words, folders = _words(flags)
     static = "-static" in words
     found: dict[Path, None] = {}
     for word in words:
         files = [path for path in _files(word, folders) if not static or path.suffix != ".so"]
-        if word.startswith("-l"):  # of one folder the linker prefers the shared one
+        if word.startswith("-l"):  # within one folder the linker prefers the shared library
             files.sort(key=lambda path: (folders.index(path.parent), path.suffix != ".so"))
         if files and not files[0].name.startswith("libc."):
             found[files[0]] = None
-    return [path for path in found if path.read_bytes()[:8].startswith((_ELF, *_ARCHIVES))]
+    return [path for path in found if path.read_bytes()[:8].startswith((ELF_MAGIC, *_ARCHIVES))]
 
 
 def with_copies(flags: Sequence[str], copies: Mapping[Path, Path]) -> tuple[str, ...]:
-    """Return flags that lead to copies of libraries, each under its own name elsewhere."""
+    """Return flags with the paths of libraries replaced by those of their copies."""
     changed = []
     for flag in flags:
         for path, copy in copies.items():
@@ -76,7 +74,7 @@ def digests(files: Sequence[Path]) -> dict[str, str | None]:
 
 
 def _words(flags: Sequence[str]) -> tuple[list[str], list[Path]]:
-    """Return what the linker itself is told, and the folders in which it looks for libraries."""
+    """Return the linker's own arguments, and the folders that it searches for libraries."""
     words = [part for flag in flags for part in flag.removeprefix("-Wl,").split(",")]
     words = [word for word in words if word != "-Xlinker"]
     folders = [Path(word[2:]) for word in words if word.startswith("-L") and word != "-L"]
@@ -87,7 +85,7 @@ def _words(flags: Sequence[str]) -> tuple[list[str], list[Path]]:
 
 
 def _files(word: str, folders: Sequence[Path]) -> list[Path]:
-    """Return the files that a word may stand for: a library is looked for in ``folders``."""
+    """Return the files that a word may refer to; libraries are searched in ``folders``."""
     if word.startswith("-l"):
         library = word.removeprefix("-l")
         names = [library[1:]] if library[:1] == ":" else [f"lib{library}.a", f"lib{library}.so"]
@@ -97,15 +95,15 @@ def _files(word: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def _inside(path: Path, folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield what a thin archive or a link script names."""
+    """Yield the files that a thin archive or a link script names."""
     with path.open("rb") as file:
         begin = file.read(len(MAGIC))
     if begin in _ARCHIVES:
         yield from (inner for inner in outside(path) if inner.is_file())
-    elif not begin.startswith(_ELF) and path.stat().st_size <= _LONGEST_SCRIPT:
-        text = _COMMENT.sub(" ", path.read_text(errors="replace"))
-        names = _INCLUDE.findall(text)
-        for listed in _INPUT.findall(text):
+    elif not begin.startswith(ELF_MAGIC) and path.stat().st_size <= _LONGEST_SCRIPT:
+        text = re.sub(_COMMENT, " ", path.read_text(errors="replace"))
+        names = re.findall(_INCLUDE, text)
+        for listed in re.findall(_INPUT, text):
             names += re.sub(r"\bAS_NEEDED\b|[(),\"]", " ", listed).split()
         for name in names:
             if name.startswith("-l"):

@@ -1,36 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The link of an image: without the C library first, with it where something is missing."""
+"""The link of an image: first without the C library, then with it if something is missing.
+
+Files that belong to a larger program may need symbols that are not there. Functions that need such
+a symbol are left out of the table, each with a reason, so that the linker discards them and the
+others can be measured.
+"""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from boardprof.boards.board_file import BoardSpec
+from boardprof.cfunction import CFunction
 from boardprof.elf.archive import is_library
+from boardprof.elf.object_file import global_names, images, read_image
 from boardprof.errors import BuildError
-from boardprof.firmware.agent_sources import libc_unit
-from boardprof.firmware.libc import Libc
-from boardprof.firmware.link_errors import explain, libraries_in, undefined_symbols
+from boardprof.firmware.agent_sources import Libc, libc_unit
+from boardprof.firmware.build_errors import explain, libraries_in, undefined_symbols
+from boardprof.firmware.build_options import UserFlags
 from boardprof.firmware.linker_files import linker_files
-from boardprof.firmware.memory_functions import with_own_memory
-from boardprof.firmware.user_flags import UserFlags
+from boardprof.firmware.symbol_renaming import with_own_memory
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, digest
-from boardprof.toolchain.toolchain import Compiler, LinkFailure, Object
+from boardprof.toolchain.compiler import Compiler, LinkFailure, Object
 
-__all__ = ["Linker", "UndefinedError"]
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
-_TOO_LARGE = re.compile(r"The program (needs|is|leaves) | has no room in ")
-_SMALLER = "compile with -Os, take smaller arrays, or build fewer of the files"
+_TOO_LARGE = r"The program (needs|is|leaves) | has no room in "
+_SMALLER = "compile with -Os, use smaller arrays, or build fewer of the files"
+
+_T = TypeVar("_T")
+_CONSTRUCTORS = (".preinit_array", ".init_array", ".ctors")  # names of sections
 
 
 class UndefinedError(BuildError):
-    """An image did not link because ``symbols`` are nowhere to be found.
+    """An image did not link because ``symbols`` are not defined.
 
-    ``libraries`` are those beside the sources that may need them: the user's, and the C library's.
+    ``libraries`` may need them too: the user's besides the sources, and the C library's.
     """
 
     def __init__(
@@ -56,11 +68,11 @@ class Linker:
         compiler: drives the linker.
         cache: remembers which images need the C library.
         flags: the user's.
-        libc: the C library, if the board has one that is not always linked and may be.
+        libc: the C library, if the board has one that is linked on demand and may be used.
         cplusplus: whether there is C++ among the sources.
-        fallback: a library that stands last, with what a compiler calls on its own. Not taken
-            where there is a C library: a function's count must not depend on its neighbours.
-        no_libc: what would link a C library, for a hint; None: nothing.
+        fallback: the last library, with the functions that a compiler calls on its own. Not used
+            if there is a C library: a function's count must not depend on its neighbours.
+        no_libc: how to get a C library, for a hint; None if the board has none.
     """
 
     spec: BoardSpec
@@ -83,13 +95,13 @@ class Linker:
 
         Args:
             objects: the agent's and the user's, in the order of the link.
-            archives: static libraries of the user's.
+            archives: the user's static libraries.
             key: digest of all else that the image depends on.
             hidden: static functions, for a hint: name -> source.
 
         Raises:
-            UndefinedError: symbols are missing; in plain words, then the linker's.
-            BuildError: it does not link for another reason, likewise.
+            UndefinedError: symbols are missing. The message is in plain words, then the linker's.
+            BuildError: it does not link for another reason; likewise.
         """
         made = [each.sha256 for each in (*objects, *archives)]
         place = ("libc", digest(made, key, self.flags.linker, self.libc and self.libc.version))
@@ -116,7 +128,7 @@ class Linker:
     ) -> Path:
         board = self.spec.build
         before = [*board.cflags, "-Wl,--gc-sections"]
-        # Without -z defs a function that is nowhere would be found missing by the loader only.
+        # Without -z defs only the loader would find that a function is missing.
         before += ["-shared", "-fPIC", "-Wl,-z,defs"] if board.shared else []
         before += ["-nostdlib"] if board.freestanding else []
         if board.link_script is not None:
@@ -130,7 +142,7 @@ class Linker:
         is_hosted = self.cplusplus and not board.freestanding
         after += ["-lstdc++"] if is_hosted and self.compiler.has_library("stdc++") else []
         if libc is not None:
-            after += libc.behind
+            after += libc.after
         elif board.freestanding:
             after += ["-lgcc"]
         last = () if self.fallback is None or self.libc is not None else (self.fallback,)
@@ -159,27 +171,146 @@ class Linker:
         message = f"{error.image} does not link: {said}\n{text}"
         symbols = frozenset(undefined_symbols(error.output))
         if not symbols:
-            return BuildError(message, hint=_SMALLER if _TOO_LARGE.search(said) else None)
+            return BuildError(message, hint=_SMALLER if re.search(_TOO_LARGE, said) else None)
         sources = {made.path for made in archives}
         named = [path for path in linker_files(self.flags.linker) if is_library(path)]
         others = [path for path in libraries_in(error.output) if path not in sources]
         users = {path.resolve() for path in named}
         hint = None
         if sources & set(libraries_in(error.output)):
-            hint = "all functions of a library that is named as a source are offered, and linked; "
-            hint += "of one in --ldflags only what the sources need"
+            hint = "a library among the sources is linked whole, so that all its functions can be "
+            hint += "called; from a library in --ldflags only what the sources need is linked"
         elif self.libc is None and self.no_libc is not None:
             hint = self.no_libc
         elif any(path.resolve() not in users for path in others):
-            hint = "this is what the C library asks of an operating system, and the board has none:"
-            hint += " leave out what calls it, or define it in a file of your own and give that "
-            hint += "with --source"
+            hint = "the C library needs this from an operating system, but the board has none. "
+            hint += "Leave out what calls it, or define it in a file of your own and give that "
+            hint += "file with --source"
         elif others:
-            hint = "a library needs it: give the one that defines it in --ldflags, too, behind it"
+            hint = (
+                "a library needs it: in --ldflags, name the library that defines it after that "
+                "library"
+            )
         libraries_ = tuple(dict.fromkeys([*named, *others]))
         return UndefinedError(message, symbols=symbols, libraries=libraries_, hint=hint)
 
 
 def _scripts(spec: BoardSpec) -> tuple[Path, ...]:
-    """Return what the C library adds to the board's link script."""
+    """Return the C library's additions to the board's link script."""
     return tuple(sorted((runtime_dir() / "libc" / str(spec.build.libc)).glob("*.ld")))
+
+
+def link_what_can_be(
+    cache: Cache,
+    functions: Sequence[CFunction],
+    objects: Sequence[Path],
+    build_id: bytes,
+    link: Callable[[Sequence[CFunction]], _T],
+) -> tuple[_T, list[CFunction], dict[str, str]]:
+    """Link with as many functions as possible.
+
+    Args:
+        cache: remembers which functions had to be left out.
+        functions: the user's.
+        objects: the files that have them.
+        build_id: of the image.
+        link: links an image with a table of the functions that have no reason.
+
+    Returns:
+        The result of ``link``, the functions, and a map from each function left out to the symbol
+        that it needs, such as ``times (for clock)`` if a library's ``clock`` needs it.
+
+    Raises:
+        UndefinedError: no function would be left, or the symbol is needed elsewhere.
+        BuildError: the link fails for another reason.
+    """
+    place = ("undefined", build_id.hex() + ".json")
+    known = cache.read(*place)
+    if known is not None:
+        missing: dict[str, str] = json.loads(known)
+        offered = [_without(fn, missing) for fn in functions]
+        return link(offered), offered, missing
+    try:
+        return link(functions), list(functions), {}
+    except UndefinedError as error:
+        from boardprof.elf.references import functions_needing  # pyelftools takes a while to import
+
+        needing = {
+            name: need.symbol + (f" (for {need.through})" if need.through else "")
+            for name, need in functions_needing(objects, error.symbols, error.libraries).items()
+        }
+        needs = {fn.name: _needs(fn, needing) for fn in functions if fn.reason is None}
+        missing = {name: symbol for name, symbol in needs.items() if symbol is not None}
+        offered = [_without(fn, missing) for fn in functions]
+        if not missing or all(fn.reason for fn in offered):
+            raise
+    linked = link(offered)
+    cache.write(json.dumps(missing), *place)
+    return linked, offered, missing
+
+
+def _needs(fn: CFunction, needing: dict[str, str]) -> str | None:
+    """Return the missing symbol that a function, its set-up or its check needs."""
+    hooks = (fn.name, fn.setup, fn.check)
+    return next((needing[name] for name in hooks if name in needing), None)
+
+
+def _without(fn: CFunction, missing: dict[str, str]) -> CFunction:
+    if fn.name not in missing or fn.reason is not None:
+        return fn
+    reason = f"it needs {missing[fn.name]}, which is not defined"
+    return replace(fn, parameters=(), result=None, setup=None, check=None, reason=reason)
+
+
+def check_constructors(
+    spec: BoardSpec,
+    cache: Cache,
+    image: Path,
+    inputs: Sequence[Object],
+    offered: Collection[str],
+) -> None:
+    """Check that an image has no code to be run before main on a board that runs none.
+
+    Args:
+        spec: the board.
+        cache: remembers the images without such code.
+        image: in the cache.
+        inputs: the user's objects and libraries.
+        offered: functions that the image calls.
+
+    Raises:
+        BuildError: it has.
+    """
+    place = ("constructors", image.parent.name)
+    if not spec.build.freestanding or cache.read(*place) is not None:
+        return
+    # The objects are read because many link scripts discard such sections.
+    found = _constructing([made.path for made in inputs], offered)
+    if not found and not _constructing([image], ()):
+        cache.write("", *place)
+        return
+    raise BuildError(
+        f"{found[0] if found else image.name} has constructors of static objects, "
+        f"but {spec.name} does not run constructors.",
+        hint="make the objects constinit, or construct them in NAME_setup()",
+    )
+
+
+def _constructing(paths: Sequence[Path], offered: Collection[str]) -> list[str]:
+    """Return the objects with constructors, and the needed members of libraries with them."""
+    needed, found = set(offered), []
+    for image in (image for path in paths for image in images(path)):
+        names = read_image(image, lambda elf: list(global_names(elf)))
+        needed.update(name for name, is_here in names if not is_here)
+        if read_image(image, _has_constructors):
+            own = {name for name, is_here in names if is_here}
+            found.append((image.label, own if image.in_library else None))
+    return [label for label, own in found if own is None or own & needed]
+
+
+def _has_constructors(elf: ELFFile) -> bool:
+    return any(
+        section.data_size and f"{section.name}.".startswith(f"{kind}.")
+        for section in elf.iter_sections()
+        for kind in _CONSTRUCTORS
+    )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A firmware project with a build of its own: the table of what its sources register.
+"""The function table of a firmware project that has its own build.
 
-``BP_FUNCTION(name)`` (``bp_function.h``) leaves a symbol in the object. Which functions these are,
-and their parameters, is read from the project's own objects; the table is then compiled by the
-project's own build, as any other source.
+``BP_FUNCTION(name)`` (``bp_function.h``) leaves a symbol in the object. Registered functions and
+their parameters are read from the project's objects. The project's build then compiles the table
+like any other source.
 """
 
 from __future__ import annotations
@@ -14,18 +14,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
 
-from boardprof.boards.board_file import agent_options
+from boardprof.boards.build import agent_options
 from boardprof.cfunction import CFunction
-from boardprof.dwarf.object_functions import functions, hidden_functions
-from boardprof.elf.object_file import images, read_image
+from boardprof.elf.functions import functions, hidden_functions
+from boardprof.elf.object_file import images, read_image, symbols
 from boardprof.errors import BuildError, UsageError
 from boardprof.firmware.glue import fit, table_source
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import digest
-
-__all__ = ["agent_config", "project_table", "registered"]
 
 _MARK = "bp_function_of_"
 _BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -38,17 +35,17 @@ def registered(objects: Sequence[Path], config: Mapping[str, int] | None = None)
 
     Args:
         objects: objects and static libraries, compiled with ``-g``, of any machine.
-        config: the agent's options where they are not the default, in lower case, without BP_CFG_.
+        config: the agent's options that differ from the default, in lower case, without BP_CFG_.
 
     Raises:
-        BuildError: none is registered; one is not there, or cannot be called.
-        UsageError: a file is no object.
+        BuildError: no function is registered; or one is missing, or cannot be called.
+        UsageError: a file is not an object.
     """
     names = sorted({name for path in objects for name in _marks(path)})
     if not names:
         raise BuildError(
             f"No function is registered in {_listed(objects)}.",
-            hint="write BP_FUNCTION(name); behind it, and compile without -flto or with "
+            hint="write BP_FUNCTION(name); after the function, and compile without -flto or with "
             "-ffat-lto-objects",
         )
     options = {**agent_options(), **(config or {})}
@@ -79,9 +76,9 @@ def project_table(
 ) -> str:
     """Return the text of ``bp_table.c`` for a project.
 
-    The build id in it, by which one image is told from another, covers ``objects``, ``also``, the
-    agent's sources, its options and the collectors. It does not cover what the project links beside
-    them: other objects and libraries, the link script, flags of the link and of the agent's files.
+    Its build id, which tells images apart, covers ``objects``, ``also``, the agent's sources, its
+    options and the collectors. It does not cover the rest of the project's link: other objects and
+    libraries, the link script, flags of the link and of the agent's files.
 
     Args:
         board: the name that the firmware tells the host.
@@ -89,21 +86,23 @@ def project_table(
         found: from `registered`.
         collectors: names as in ``bp_collector_<name>``, at most 8.
         config: as for `registered`.
-        also: objects and libraries that only make the build id another one when they change.
+        also: further objects and libraries that the build id covers.
 
     Raises:
-        UsageError: a name is none; a file of ``also`` cannot be read.
+        UsageError: a name is invalid; a file of ``also`` cannot be read.
     """
     if not _BOARD.fullmatch(board):
         raise UsageError(
-            f"{board!r} is no name of a board.",
-            hint="letters, digits, '.', '_' and '-', 63 at most",
+            f"{board!r} is not a valid board name.",
+            hint="use at most 63 letters, digits, '.', '_' and '-'",
         )
     for name in collectors:
         if not _COLLECTOR.fullmatch(name):
-            raise UsageError(f"{name!r} is no name of a collector.", hint="such as ticks")
+            raise UsageError(f"{name!r} is not a valid collector name.", hint="such as ticks")
     if len(collectors) > _MOST_COLLECTORS:
-        raise UsageError(f"{len(collectors)} collectors are too many: {_MOST_COLLECTORS} at most.")
+        raise UsageError(
+            f"{len(collectors)} collectors are too many: at most {_MOST_COLLECTORS} are allowed."
+        )
     contents = [[_sha256(path) for path in paths] for paths in (objects, also)]
     text = digest(board, contents, _agent(), list(collectors), dict(config or {}))
     build_id = bytes.fromhex(text)[:8]
@@ -128,7 +127,7 @@ def agent_config(defines: Sequence[str]) -> dict[str, int]:
     """Return the agent's options from macros: ``BP_CFG_MTU=512`` is ``{"mtu": 512}``.
 
     Raises:
-        UsageError: one is no option of ``bp_config.h``, or has no number.
+        UsageError: one is not an option of ``bp_config.h``, or has no number.
     """
     known = agent_options()
     config: dict[str, int] = {}
@@ -137,7 +136,7 @@ def agent_config(defines: Sequence[str]) -> dict[str, int]:
         option = name.removeprefix("BP_CFG_").lower()
         if not name.startswith("BP_CFG_") or option not in known:
             raise UsageError(
-                f"{name!r} is no option of the agent.",
+                f"{name!r} is not an option of the agent.",
                 hint="one of " + ", ".join(f"BP_CFG_{key.upper()}" for key in known),
             )
         if not re.fullmatch(r"\d+", value, re.ASCII):
@@ -153,11 +152,9 @@ def _marks(path: Path) -> Iterator[str]:
 
 
 def _marks_of(elf: ELFFile) -> list[str]:
-    table = elf.get_section_by_name(".symtab")
-    symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
     return [
         symbol.name.removeprefix(_MARK)
-        for symbol in symbols
+        for symbol in symbols(elf)
         if symbol.name.startswith(_MARK) and symbol["st_info"]["type"] == "STT_OBJECT"
     ]
 
@@ -166,13 +163,13 @@ def _missing(name: str, objects: Sequence[Path]) -> BuildError:
     hidden = next((fn for fn in hidden_functions(objects) if fn.name == name), None)
     if hidden is not None:
         return BuildError(
-            f"BP_FUNCTION({name}) in {hidden.source}: the linker cannot see {name}, which is "
-            "static, or inline.",
-            hint="leave the word out",
+            f"BP_FUNCTION({name}) in {hidden.source}: the linker cannot see {name}, because it is "
+            "static or inline.",
+            hint="remove `static` or `inline`",
         )
     return BuildError(
-        f"BP_FUNCTION({name}): there is no function {name} in {_listed(objects)}.",
-        hint="give the object or the library that defines it, too; in C++, declare it as "
+        f"BP_FUNCTION({name}): no function {name} is defined in {_listed(objects)}.",
+        hint="also give the object or the library that defines it; in C++, declare it as "
         'extern "C"',
     )
 

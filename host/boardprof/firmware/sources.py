@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's code: which files a build is of, and how each is compiled."""
+"""The user's code: the files of a build, and how each is compiled."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import UsageError
-from boardprof.firmware.user_flags import UserFlags
+from boardprof.firmware.build_options import UserFlags
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.compile_unit import Unit, is_tracked
 
-__all__ = ["DEBUG", "RUNTIME", "Sources", "find_sources", "language", "names_one_of"]
-__all__ += ["keeps_functions", "user_unit"]
-
 RUNTIME = "device_runtime_c"
-"""In debug information, for wherever the runtime is."""
+"""Stands for the runtime's folder in debug information."""
 
 DEBUG = ("-g", "-gdwarf-4", "-ffunction-sections", "-fdata-sections")
 """For every compilation."""
@@ -28,14 +25,14 @@ _C = {".c"}
 _CPP = {".cc", ".cpp", ".cxx", ".C"}
 _ASSEMBLER = {".S", ".s"}
 _SOURCES = _C | _CPP | _ASSEMBLER
-# Nothing on a bare board unwinds a stack, asks for an object's type or runs what `exit` would.
+# A bare board does not unwind stacks, ask for types at run time, or run the handlers of `exit`.
 _BARE_CPP = ("-fno-exceptions", "-fno-rtti", "-fno-threadsafe-statics", "-fno-use-cxa-atexit")
 _KEEP = ("-fkeep-static-functions", "-fkeep-inline-functions")
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The user's files, each once, absolute and in the order in which they were named.
+    """The user's files, each once, absolute, and in the given order.
 
     Attributes:
         files: C, C++ and assembler.
@@ -49,12 +46,12 @@ class Sources:
 
     @property
     def named(self) -> bool:
-        """Whether there are any."""
+        """Whether there are any files."""
         return bool(self.files or self.objects or self.archives)
 
 
 def language(path: Path) -> str:
-    """Return "c", "c++", "assembler", "object", "archive" or, for any other file, ""."""
+    """Return "c", "c++", "assembler", "object", "archive", or "" for any other file."""
     suffix = path.suffix
     if suffix in _C:
         return "c"
@@ -66,22 +63,22 @@ def language(path: Path) -> str:
 
 
 def find_sources(named: Sequence[str | Path]) -> Sources:
-    """Return the files that ``named`` stand for; a folder stands for the sources in it.
+    """Return the named files; a folder stands for the sources in it.
 
     Raises:
-        UsageError: there is no such file, it is of no known kind, a folder has no sources, or
-            there is a line break in a path.
+        UsageError: a file does not exist, its kind is unknown, a folder has no sources, or there
+            is a line break in a path.
     """
     found: dict[Path, str] = {}
     for source in map(Path, named):
         if not source.exists():
-            raise UsageError(f"There is no file or folder {source}.")
+            raise UsageError(f"The file or folder {source} does not exist.")
         for file in _in_folder(source) if source.is_dir() else [source]:
             kind = language(file)
             if not kind:
                 raise UsageError(
-                    f"{file} is neither source nor object.",
-                    hint="a file's name ends in .c, .cc, .cpp, .cxx, .S, .s, .o or .a",
+                    f"{file} is neither a source nor an object.",
+                    hint="known are .c, .cc, .cpp, .cxx, .S, .s, .o and .a",
                 )
             path = file.parent.resolve() / file.name
             if kind not in ("object", "archive"):
@@ -95,10 +92,10 @@ def find_sources(named: Sequence[str | Path]) -> Sources:
 
 
 def _check_path(path: str) -> None:
-    """See that what compilers tell of a path can be read: make has no form for a line break."""
+    """Refuse a path with a line break, which a depfile cannot express."""
     if "\n" in path:
         raise UsageError(
-            f"{path!r} cannot be compiled: there is a line break in its path.",
+            f"{path!r} cannot be compiled: its path contains a line break.",
             hint="rename the file or its folder",
         )
 
@@ -111,13 +108,13 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str] | None) -> Unit:
-    """Return the unit for a user's file, whose main, if it has one, gets out of the way.
+    """Return the unit for a user's file; a main in it is renamed.
 
     Args:
         spec: the board.
         file: absolute.
         flags: the user's.
-        libc: the flags with which the C library's headers are found; None where there is none.
+        libc: flags that find the C library's headers; None if there is no C library.
     """
     board, kind = spec.build, language(file)
     # The options of the agent are for code that includes boardprof/bp.h.
@@ -126,27 +123,27 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
     if libc is not None:
         words += libc
     elif board.freestanding:
-        # There are no headers of a libc to ask for; but memcpy may still become a load.
+        # Without the headers of a libc; but memcpy may still become a load.
         words += ["-ffreestanding", "-fbuiltin"]
     if kind == "c":
         words += ["-std=gnu11"]
     if kind == "c++":
         words += ["-std=gnu++17", *(_BARE_CPP if board.freestanding else ())]
     if kind != "assembler":
-        # Fat objects: with -flto from the user there would be no functions to be found otherwise.
+        # With -flto from the user, only fat objects have functions that can be found.
         words += ["-ffat-lto-objects"]
     words += flags.compiler
     if kind == "c":
         content = file.read_bytes()
-        # A name of its own for each file: programs with a main each may be built together. Others
-        # than C know main by more than its name; theirs is renamed in the object.
+        # Each file gets another name, so that several programs can be built together. In other
+        # languages main is more than a name; there it is renamed in the object.
         words += [f"-Dmain=bp_user_main_{hashlib.sha256(content).hexdigest()[:16]}"]
         words += _KEEP if names_one_of(content, flags.kept_in(file)) else ()
     folders = (*flags.includes, *flags.quoted, *flags.system, *flags.last)
     roots = [(f"include{i}", folder) for i, folder in enumerate(folders)]
     return Unit(
         file.parent,
-        # Or the compiler would take it for an option, or for a file of options.
+        # Otherwise the compiler would take it for an option, or for a file of options.
         f"./{file.name}" if file.name.startswith(("-", "@")) else file.name,
         tuple(words),
         flags.includes,
@@ -160,10 +157,10 @@ def user_unit(spec: BoardSpec, file: Path, flags: UserFlags, libc: Sequence[str]
 
 
 def keeps_functions(unit: Unit) -> bool:
-    """Return whether a unit is compiled so that its static functions can be made global."""
+    """Return whether a unit is compiled so that its static functions can become global."""
     return unit.flags[-len(_KEEP) :] == _KEEP
 
 
 def names_one_of(content: bytes, names: Sequence[str]) -> bool:
-    """Return whether a source mentions one of these names, be it in a comment."""
+    """Return whether a source mentions one of these names, even in a comment."""
     return any(re.search(rb"\b%s\b" % name.encode(), content) for name in names)

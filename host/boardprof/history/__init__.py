@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every run that was kept, in one SQLite file."""
+"""The history: all kept runs, in one SQLite file."""

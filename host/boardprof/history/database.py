@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history's SQLite file: opened, brought up to date, and what is wrong with it in plain words.
+"""The history's SQLite file: opening, upgrading, and error messages.
 
 Write-ahead logging lets readers read while one process writes; every change is one transaction,
 begun as ``IMMEDIATE``, so that a second writer waits instead of failing half-way.
@@ -8,6 +8,7 @@ begun as ``IMMEDIATE``, so that a second writer waits instead of failing half-wa
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -15,20 +16,18 @@ from pathlib import Path
 from typing import Final
 
 from boardprof.errors import BoardprofError, StorageError
-from boardprof.history.holders import holders_of
 from boardprof.history.run import HistoryError
+from boardprof.processes import described, lock_holders
 from boardprof.writing import unwritable
 
-__all__ = ["SCHEMA_VERSION", "reading", "writing"]
-
 _APPLICATION_ID: Final = 0x62706869
-"""``bphi``: what says that a SQLite file is a history (SQLite's "PRAGMA application_id")."""
+"""``bphi``: identifies a SQLite file as a history (SQLite's "PRAGMA application_id")."""
 
 _UNKNOWN_PROJECT = "CASE WHEN git_commit IS NULL THEN NULL ELSE '?' END"
-"""Of a run in a repository that nobody knows any more: only its number names it."""
+"""Project of a run whose repository is not known any more: only its number identifies it."""
 
 _FORMER_PROJECT = f"coalesce(started_in, git_repository, {_UNKNOWN_PROJECT})"
-"""Where the repository was: former versions knew a project by its place."""
+"""Path of the repository, by which former versions identified a project."""
 
 _MIGRATIONS: Final = (
     """
@@ -62,28 +61,27 @@ _MIGRATIONS: Final = (
     CREATE INDEX runs_by_time ON runs (time);
     """,
 )
-"""Statements that take the file from version i to i + 1; those that were published never change."""
+"""Statements that upgrade the file from version i to i + 1; published ones never change."""
 
 SCHEMA_VERSION: Final = len(_MIGRATIONS)
-"""Of the file, in its user_version."""
+"""Version of the file, in its user_version."""
 
 _AS_NOW: Final = {
     1: f"SELECT *, {_UNKNOWN_PROJECT} AS project, 0 AS failed FROM main.runs",
     2: f"SELECT *, {_FORMER_PROJECT} AS project, 0 AS failed FROM main.runs",
     3: f"SELECT *, {_FORMER_PROJECT} AS project FROM main.runs",
 }
-"""Version of a file -> its runs with the columns of now: who only reads brings nothing up to date.
-"""
+"""Query for the runs with current columns, by file version: readers do not upgrade the file."""
 
-_ELSEWHERE = "BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off none"
+_ELSEWHERE = "BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off keeps no history"
 
 
 @contextlib.contextmanager
 def writing(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
-    """Lend a connection inside of a transaction, which is committed at the end; all or nothing.
+    """Provide a connection within a transaction, which is committed as a whole at the end.
 
     Raises:
-        HistoryError: the file cannot be written: no permission, locked, no history.
+        HistoryError: the file cannot be written: no permission, locked, not a history.
         StorageError: the disk has no room, or fails.
     """
     with _told(path, timeout_s, "written"):
@@ -102,7 +100,7 @@ def writing(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
 
 @contextlib.contextmanager
 def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]:
-    """Lend a connection for reading; None where there is no file yet.
+    """Provide a connection for reading; None if there is no file yet.
 
     Raises:
         HistoryError: the file cannot be read: no permission, locked, no history.
@@ -114,7 +112,7 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
         _told(path, timeout_s, "read"),
         contextlib.closing(_open_to_read(path, timeout_s)) as file,
     ):
-        file.execute("BEGIN")  # all that is read is of one moment, whoever writes meanwhile
+        file.execute("BEGIN")  # all reads see the same state, even if others write meanwhile
         version = _version(file, path)
         if version in _AS_NOW:
             file.execute(f"CREATE TEMP VIEW runs AS {_AS_NOW[version]}")  # it hides the table
@@ -122,14 +120,15 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
 
 
 def _open(uri: str, timeout_s: float) -> sqlite3.Connection:
-    # isolation_level=None: Python begins no transactions of its own.
+    # isolation_level=None: Python does not begin transactions itself.
     file = sqlite3.connect(uri, uri=True, timeout=timeout_s, isolation_level=None)
-    file.text_factory = lambda text: text.decode("utf-8", "replace")  # one damaged run is not all
+    # one damaged run does not make the others unreadable
+    file.text_factory = lambda text: text.decode("utf-8", "replace")
     return file
 
 
 def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
-    """Open a file to read; where nobody can write beside it, without the log's files."""
+    """Open a file for reading; without the log's files if the folder is read-only."""
     _refuse_other_kinds(path)
     uri = path.absolute().as_uri()
     file = _open(f"{uri}?mode=ro", timeout_s)
@@ -139,7 +138,7 @@ def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
         file.close()
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
-        # A log that nobody may make needs none: on a read-only disk nothing changes.
+        # If nobody can make a log, none is needed: nothing changes on a read-only disk.
         return _open(f"{uri}?mode=ro&immutable=1", timeout_s)
     except sqlite3.Error:
         file.close()
@@ -148,9 +147,10 @@ def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _begin(file: sqlite3.Connection, path: Path) -> None:
-    """Begin a transaction on a file of the current version."""
+    """Begin a transaction on a file, and upgrade it to the current version."""
     with contextlib.suppress(sqlite3.OperationalError):
-        # Another process that opens it at the same moment wins; the mode stays in the file.
+        # If another process opens it at the same moment, that one wins. The mode is stored in the
+        # file.
         file.execute("PRAGMA journal_mode = WAL")
     file.execute("BEGIN IMMEDIATE")
     version = _version(file, path)
@@ -163,10 +163,10 @@ def _begin(file: sqlite3.Connection, path: Path) -> None:
 
 
 def _version(file: sqlite3.Connection, path: Path) -> int:
-    """Return the version of the file's tables, 0 of an empty one.
+    """Return the version of the file's tables; 0 if it is empty.
 
     Raises:
-        HistoryError: it is of a newer boardprof, or another program's.
+        HistoryError: it belongs to a newer boardprof, or to another program.
     """
     (kind,) = file.execute("PRAGMA application_id").fetchone()
     (version,) = file.execute("PRAGMA user_version").fetchone()
@@ -174,7 +174,7 @@ def _version(file: sqlite3.Connection, path: Path) -> int:
         (tables,) = file.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if kind or version or tables:
             raise HistoryError(
-                f"{path} is the database of another program, no history.", hint=_ELSEWHERE
+                f"{path} is the database of another program, not a history.", hint=_ELSEWHERE
             )
     if version > SCHEMA_VERSION:
         raise HistoryError(
@@ -186,13 +186,13 @@ def _version(file: sqlite3.Connection, path: Path) -> int:
 
 
 def _refuse_other_kinds(path: Path) -> None:
-    """See that it is a file: SQLite would say of anything else only that it cannot open it."""
+    """Check that it is a regular file: for others, SQLite only reports that it cannot open them."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
         return
     if not stat.S_ISREG(mode):
-        kind = "a folder" if stat.S_ISDIR(mode) else "no regular file"
+        kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
         raise HistoryError(f"The history {path} is {kind}.", hint=_ELSEWHERE)
 
 
@@ -204,7 +204,7 @@ def _told(path: Path, timeout_s: float, done: str) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         raise _error(path, timeout_s, done, code, error) from error
-    except UnicodeDecodeError as error:  # what SQLite says of a damaged file quotes the damage
+    except UnicodeDecodeError as error:  # SQLite's message quotes the damaged bytes
         raise _error(path, timeout_s, done, sqlite3.SQLITE_CORRUPT, error) from error
     except OSError as error:
         told = unwritable(f"The history {path}", error, _ELSEWHERE)
@@ -217,17 +217,18 @@ def _told(path: Path, timeout_s: float, done: str) -> Iterator[None]:
 
 def _error(path: Path, timeout_s: float, done: str, code: int, error: Exception) -> BoardprofError:
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        who = holders_of([path, Path(f"{path}-shm"), Path(f"{path}-wal")])
-        holder = f": {who} has it" if who else ""
+        holders = lock_holders(path, f"{path}-shm", f"{path}-wal")
+        others = described(pid for pid in holders if pid != os.getpid())
+        holder = f": {others} has it" if others else ""
         return HistoryError(
             f"The history {path} was locked for {timeout_s:g} s by another process{holder}.",
             hint=f"end that process, or try again; {_ELSEWHERE}",
         )
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-        what = "is no SQLite database" if code == sqlite3.SQLITE_NOTADB else "is damaged"
+        what = "is not a SQLite database" if code == sqlite3.SQLITE_NOTADB else "is damaged"
         return HistoryError(
             f"The history {path} {what}: {error}.",
-            hint=f"move it away, and a new one is made; {_ELSEWHERE}",
+            hint=f"move it away, and boardprof makes a new one; {_ELSEWHERE}",
         )
     why = {
         sqlite3.SQLITE_FULL: "the disk is full",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs looked up in an open history: by number, name, branch, commit; and what is there instead."""
+"""Lookup of runs in an open history by number, name, branch or commit, and suggestions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from boardprof.history.project import Project
 from boardprof.history.reference import LAST, Reference
 from boardprof.history.run import GitState, Run, RunId, kept_contents
 
-__all__ = ["all_runs", "own_runs", "run_by_number", "run_by_word", "unknown_run"]
-
 _COLUMNS = "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents"
 _COLUMNS += ", project, failed"
 _NAMES_LISTED = 20
@@ -25,7 +23,7 @@ _UNCLEAN = "(git_dirty OR failed)"
 
 
 def run_by_number(file: sqlite3.Connection, reference: Reference) -> Run | None:
-    """Return the run of a reference's number; None where it has none, or there is no such run."""
+    """Return the run of a reference's number; None if it has none, or no such run exists."""
     if reference.number is None:
         return None
     return next(all_runs(file, "id = ?", [reference.number]), None)
@@ -39,10 +37,10 @@ def run_by_word(
     Args:
         file: open for reading.
         reference: the word.
-        project: whose runs are meant; None: those of all.
+        project: whose runs are meant; None for all.
 
     Raises:
-        UsageError: it is a name and a branch, of different runs.
+        UsageError: it is both a name and a branch, of different runs.
     """
     if reference.must_be_number:
         return None
@@ -70,7 +68,7 @@ def _of_kind(
     kind: str,
     condition: str = _CLEAN,
 ) -> Iterator[Run]:
-    """Yield the runs of a name; or those of a branch or commit of which a condition holds."""
+    """Yield the runs of a name, or those of a branch or commit that meet a condition."""
     if kind == "name":
         return own_runs(file, project, "name = ?", [reference.word])
     if kind == "branch":
@@ -82,7 +80,7 @@ def _of_kind(
 
 
 def _newest(runs: Iterator[Run], back: int) -> Run | None:
-    """Return the run so many before the newest; None where there is none."""
+    """Return the run that is N before the newest; None if there is none."""
     return next(itertools.islice(runs, min(back, sys.maxsize), None), None)
 
 
@@ -97,7 +95,9 @@ def _ambiguous(
     return UsageError(
         f"{word!r} is ambiguous: #{named.id} was saved as {word}, and #{on_branch.id} is the "
         f"newest clean run of the branch {word}.",
-        hint=f"name:{word} or branch:{word}; `boardprof history rename #{named.id} NAME` ends it",
+        hint=(
+            f"name:{word} or branch:{word}; `boardprof history rename #{named.id} NAME` resolves it"
+        ),
     )
 
 
@@ -107,7 +107,7 @@ def own_runs(
     condition: str = "1",
     values: Sequence[object] = (),
 ) -> Iterator[Run]:
-    """Yield the runs of a project of which a condition holds, the newest first; None: of all."""
+    """Yield the runs of a project that meet a condition, newest first; None means all projects."""
     runs = all_runs(file, condition, values)
     return runs if project is None else (run for run in runs if project.has(run.project))
 
@@ -115,11 +115,11 @@ def own_runs(
 def all_runs(
     file: sqlite3.Connection, condition: str = "1", values: Sequence[object] = ()
 ) -> Iterator[Run]:
-    """Yield the runs of which a condition holds, the newest first.
+    """Yield the runs that meet a condition, newest first.
 
-    That is by time: a run that was made elsewhere and imported now is as old as it is.
+    The order is by time: an imported run keeps the time of its measurement.
     """
-    order = "time IS NULL DESC, time DESC, id DESC"  # a damaged one is seen
+    order = "time IS NULL DESC, time DESC, id DESC"  # damaged runs are shown
     statement = f"SELECT {_COLUMNS} FROM runs WHERE {condition} ORDER BY {order}"
     return map(_run, file.execute(statement, values))
 
@@ -127,7 +127,7 @@ def all_runs(
 def unknown_run(
     file: sqlite3.Connection, reference: Reference, project: Project | None
 ) -> UnknownNameError:
-    """Return the error for a reference to no run, which says what there is instead."""
+    """Return the error for a reference without a run; it suggests what exists instead."""
     kind, hint = "run", "boardprof history"
     if reference.must_be_number:
         return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
@@ -159,7 +159,7 @@ def _unclean(file: sqlite3.Connection, reference: Reference, project: Project | 
 def _elsewhere(
     file: sqlite3.Connection, reference: Reference, project: Project | None
 ) -> Run | None:
-    """Return the run of another project that a reference means."""
+    """Return the run of another project that a reference would mean."""
     try:
         found = run_by_word(file, reference, None)
     except UsageError:
@@ -168,7 +168,7 @@ def _elsewhere(
 
 
 def _why_unclean(run: Run, word: str) -> tuple[str, str]:
-    """Return what there is not of a branch or commit that has this run, and what to do."""
+    """Return what is missing for a branch or commit that only has this run, and what to do."""
     if run.git is not None and run.git.is_dirty:
         return "run of an unchanged", (
             f"#{run.id} is of {word} with changes, or of a source that git does not track; "
@@ -180,7 +180,7 @@ def _why_unclean(run: Run, word: str) -> tuple[str, str]:
 
 
 def _names(file: sqlite3.Connection, project: Project | None) -> list[str]:
-    """Return names and branches that runs can be found by, the newest first."""
+    """Return names and branches by which runs can be found, newest first."""
     runs = [*itertools.islice(own_runs(file, project), _NAMES_READ)]
     names = dict.fromkeys([LAST] if runs else [])
     for run in runs:
@@ -212,5 +212,5 @@ def _run(row: tuple[Any, ...]) -> Run:
 
 
 def _text(value: object) -> str:
-    """Return a column's text; of a damaged run, as of one without, nothing."""
+    """Return a column's text; empty if it is absent or damaged."""
     return value if isinstance(value, str) else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose run it is: an id of the project that is the same on every machine and in every folder."""
+"""The id of a run's project, which is the same on every machine and in every folder."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from boardprof.history.project_name import project_name
 from boardprof.history.reference import storable
 from boardprof.history.repository import first_commit, remote_url, repository_path
 
-__all__ = ["Project", "id_of_url", "project_of"]
-
 _LONGEST_CHAIN = 8
-"""Of clones of clones on one machine."""
+"""Limit for clones of clones on one machine."""
 
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_LIKE_SCP = re.compile(r"(?:[^/@]+@)?(?P<host>\[[^\]]+\]|[^/:]{2,}):(?P<path>.*)")
-"""``[USER@]HOST:PATH``, as ssh has it (git-clone(1), "GIT URLS"); C: is a disk."""
+_COMMIT = r"[0-9a-f]{40}|[0-9a-f]{64}"
+_LIKE_SCP = r"(?:[^/@]+@)?(?P<host>\[[^\]]+\]|[^/:]{2,}):(?P<path>.*)"
+"""``[USER@]HOST:PATH``, as ssh has it (git-clone(1), "GIT URLS"); a one-letter host such as C: is a
+drive.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Project:
     """A project.
 
     Attributes:
-        id: the same on each machine: what the setting ``project`` says, else the first remote's
-            URL, else the first commit.
-        place: of its repository here, which is the id of runs that former versions have kept, and
-            of those before the first commit; "" where it is in none.
-        folder: in it.
+        id: the same on each machine: the setting ``project``, else the first remote's URL, else the
+            first commit.
+        place: path of its repository here. It is the id of runs kept by former versions, and of
+            runs before the first commit. "" if it is not in a repository.
+        folder: a folder in the project.
     """
 
     id: str
@@ -41,23 +41,23 @@ class Project:
     folder: str | Path = ""
 
     def has(self, id: str) -> bool:
-        """Tell whether a run's project is this one; one of no project is everybody's.
+        """Tell whether a run belongs to this project; a run without a project belongs to all.
 
         Raises:
             HistoryError: git does not answer.
         """
         if id in ("", self.id, self.place):
             return True
-        return _COMMIT.fullmatch(id) is not None and id == self._first_commit
+        return re.fullmatch(_COMMIT, id) is not None and id == self._first_commit
 
     @cached_property
     def _first_commit(self) -> str:
-        """The id of runs that were made before it had a remote."""
+        """The id of runs from before it had a remote."""
         return first_commit(self.folder) if self.place else ""
 
 
 def project_of(folder: str | Path) -> Project | None:
-    """Return the project that a folder is in; None where it is in none.
+    """Return the project that a folder is in; None if it is not in one.
 
     Raises:
         HistoryError: git does not answer.
@@ -75,7 +75,7 @@ def _id(folder: str | Path, place: str, chain: int) -> str:
         return first_commit(folder) or place
     found = id_of_url(url)
     if os.path.isabs(found) and chain > 0 and os.path.isdir(found):
-        # A clone on this machine: its project is that of where it comes from.
+        # A clone on this machine belongs to the project of its origin.
         origin = repository_path(found)
         if origin is not None:
             return _id(found, origin, chain - 1)
@@ -83,17 +83,17 @@ def _id(folder: str | Path, place: str, chain: int) -> str:
 
 
 def id_of_url(url: str) -> str:
-    """Return what a remote's URLs have in common, however it is reached: ``github.com/me/fir``.
+    """Return the common part of all URLs of a remote: ``github.com/me/fir``.
 
-    Users, passwords, tokens and ports are left out; of a folder it is the absolute path.
+    Users, passwords, tokens and ports are left out. For a folder it is the absolute path.
     """
-    scp = None if "://" in url else _LIKE_SCP.fullmatch(url)
+    scp = None if "://" in url else re.fullmatch(_LIKE_SCP, url)
     if scp is not None:
         host, path = scp["host"], scp["path"]
     elif "://" in url:
         try:
             parts = urlsplit(url)
-        except ValueError:  # no address that anything could be fetched from
+        except ValueError:  # not an address to fetch from
             return url
         if parts.scheme == "file":
             return _plain(os.path.realpath(unquote(parts.path)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run with its Report as it goes from one history to another: as a row, or as a line of JSON."""
+"""A run with its Report for transfer between histories: as a row, or as a line of JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from boardprof.history.reference import check_name, storable
 from boardprof.history.run import contents_of
 from boardprof.report.report import Report
 
-__all__ = ["Record", "add_records", "insert", "read_file", "records_of", "unpacked", "written"]
-
 _KIND: Final = "boardprof.history"
 _VERSION: Final = 1
-"""Of the lines' layout; it grows when a reader of the old one would be misled."""
+"""Version of the lines' layout; it grows if an old reader would misread new lines."""
 
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _WROTE: Final = "a file that `boardprof history export` wrote, unchanged"
 _COLUMNS: Final = (
     "time, name, command, project, git_commit, git_branch, git_dirty, version, failed, report"
@@ -36,10 +34,10 @@ class Record:
 
     Attributes:
         time: when it was saved, as `Run.time`.
-        name: None: it has none.
+        name: None if absent.
         command: the command line.
-        project: whose it is, "" of none.
-        commit: None: it is of no repository.
+        project: of the run; "" if it has none.
+        commit: None if it is not from a repository.
         branch: None likewise.
         dirty: None likewise.
         version: of boardprof.
@@ -60,7 +58,7 @@ class Record:
 
 
 def unpacked(kept: Any) -> str:
-    """Return the JSON of a Report that the history keeps.
+    """Return the JSON of a Report in the history.
 
     Raises:
         ValueError: it is damaged.
@@ -91,12 +89,12 @@ def records_of(file: sqlite3.Connection, ids: Iterable[int]) -> Iterator[Record]
 
 
 def add_records(file: sqlite3.Connection, records: Iterable[Record]) -> int:
-    """Add runs in the order in which they were made, but for those that are there; return how many.
+    """Add runs that are not there yet, in the order in which they were made; return how many.
 
-    A run is there if one of the same time, command, commit and Report is, whatever its name.
+    A run is there if one with the same time, command, commit and Report is, whatever its name.
 
     Raises:
-        ReportFileError: one has no Report.
+        ReportFileError: a run has no Report.
     """
     added = 0
     for each in sorted(records, key=lambda record: record.time):
@@ -111,7 +109,7 @@ def add_records(file: sqlite3.Connection, records: Iterable[Record]) -> int:
 
 
 def insert(file: sqlite3.Connection, record: Record, report: Report) -> int:
-    """Add a run, whose Report is given as well; return its number."""
+    """Add a run with its Report; return its number."""
     values = (
         *(record.time, record.name, record.command, record.project or None),
         *(record.commit, record.branch, record.dirty, record.version, record.failed),
@@ -124,7 +122,7 @@ def insert(file: sqlite3.Connection, record: Record, report: Report) -> int:
     marks = ", ".join("?" * len(values))
     statement = f"INSERT INTO runs ({_COLUMNS}, rows, contents) VALUES ({marks})"
     number = file.execute(statement, values).lastrowid
-    assert number is not None  # an INSERT has one
+    assert number is not None  # an INSERT always sets it
     return number
 
 
@@ -136,7 +134,7 @@ def _is_same(kept: Any, report: Report) -> bool:
 
 
 def written(records: Iterable[Record]) -> Iterator[str]:
-    """Yield the lines of a file with runs: what it is, then a run a line."""
+    """Yield the lines of a file with runs: a header, then one line for each run."""
     yield json.dumps({"kind": _KIND, "version": _VERSION}) + "\n"
     for each in records:
         facts = {field.name: getattr(each, field.name) for field in fields(each)}
@@ -144,7 +142,7 @@ def written(records: Iterable[Record]) -> Iterator[str]:
 
 
 def read_file(file: str) -> list[Record]:
-    """Return the runs of a file that `written` gave the lines of.
+    """Return the runs of a file whose lines came from `written`.
 
     Raises:
         ReportFileError: it cannot be read, or is not such a file.
@@ -168,7 +166,7 @@ def _records(lines: Iterable[str]) -> Iterator[Record]:
             raise _refused(number, f"this is not JSON: {error}") from error
         if number == 1:
             if found != {"kind": _KIND, "version": _VERSION}:
-                raise _refused(1, "this is not a history that this boardprof reads")
+                raise _refused(1, "this boardprof cannot read this file as a history")
         else:
             yield _record(found, number)
 
@@ -183,8 +181,8 @@ def _record(found: Any, number: int) -> Record:
     }
     for name, kind in kinds.items():
         if not isinstance(found, dict) or not isinstance(found.get(name), kind):
-            raise _refused(number, f"{name} is missing, or not what it must be")
-    if _TIME.fullmatch(found["time"]) is None:
+            raise _refused(number, f"{name} is missing, or has the wrong type")
+    if re.fullmatch(_TIME, found["time"]) is None:
         raise _refused(number, f"{found['time']!r:.40} is not a time")
     try:
         if found["name"] is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""git, asked from outside: which repository a folder is in, its remotes and its branches."""
+"""Queries to git: the repository of a folder, its remotes and its branches."""
 
 from __future__ import annotations
 
@@ -10,31 +10,23 @@ from pathlib import Path
 from boardprof.history.reference import storable
 from boardprof.history.run import HistoryError
 
-__all__ = [
-    "first_commit",
-    "git_environment",
-    "git_output",
-    "has_branch",
-    "remote_url",
-    "repository_path",
-]
-
-_TIMEOUT_S = 10.0  # a machine may stand still for seconds
+_TIMEOUT_S = 10.0  # a machine may hang for seconds
 _FOLDERS = {"GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
 _FOLDERS |= {"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_WORK_TREE"}
-"""Variables that hooks are given, and that would send git to another repository than the folder's
-(git-rev-parse(1), --local-env-vars)."""
+"""Variables set for hooks, which would lead git to another repository than the folder's
+(git-rev-parse(1), --local-env-vars).
+"""
 
 _QUIETLY = {
-    "GIT_OPTIONAL_LOCKS": "0",  # somebody may be committing
-    "GIT_NO_LAZY_FETCH": "1",  # a commit that is not here is not looked for in the network
+    "GIT_OPTIONAL_LOCKS": "0",  # another process may be committing
+    "GIT_NO_LAZY_FETCH": "1",  # do not fetch missing commits from the network
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",
 }
 
 
 def git_output(folder: str | Path, *words: str) -> str | None:
-    """Return what git prints in a folder; None where it fails, or there is no git.
+    """Return git's output in a folder; None if it fails, or git is not installed.
 
     Args:
         folder: where it runs.
@@ -55,9 +47,8 @@ def git_output(folder: str | Path, *words: str) -> str | None:
         )
     except subprocess.TimeoutExpired as error:
         raise HistoryError(
-            f"git has not answered in {folder} within {_TIMEOUT_S:g} s, so whose runs are meant is "
-            "not known.",
-            hint="try again; #NUMBER needs no git",
+            f"git did not answer in {folder} within {_TIMEOUT_S:g} s, so the project is not known.",
+            hint="try again, or use #NUMBER, which does not need git",
         ) from error
     except OSError:
         return None
@@ -65,7 +56,7 @@ def git_output(folder: str | Path, *words: str) -> str | None:
 
 
 def git_environment() -> dict[str, str]:
-    """Return the environment for git: nothing leads it elsewhere, and it asks nobody."""
+    """Return the environment for git: it uses the folder's repository and never prompts."""
     inherited = {name: value for name, value in os.environ.items() if name not in _FOLDERS}
     return {**inherited, **_QUIETLY}
 
@@ -85,13 +76,13 @@ def repository_path(folder: str | Path) -> str | None:
 
 
 def remote_url(folder: str | Path) -> str:
-    """Return the URL of the first remote of a folder's repository; "" where it has none."""
+    """Return the URL of the first remote of a folder's repository; "" if it has none."""
     told = git_output(folder, "config", "--local", "--get-regexp", r"^remote\..*\.url$") or ""
     return storable(told.partition("\n")[0].partition(" ")[2])
 
 
 def first_commit(folder: str | Path) -> str:
-    """Return the oldest commit of a folder's repository without a parent; "" before the first."""
+    """Return the oldest root commit of a folder's repository; "" before the first commit."""
     told = git_output(folder, "rev-list", "--max-parents=0", "HEAD") or ""
     return told.rstrip("\n").rpartition("\n")[2]
 

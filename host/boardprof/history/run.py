@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the history knows of a run beside its Report."""
+"""What the history stores about a run besides its Report."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any, NewType
 from boardprof.errors import UsageError
 from boardprof.report.report import Report
 
-__all__ = ["GitState", "HistoryError", "Run", "RunId", "contents_of", "kept_contents"]
-
 RunId = NewType("RunId", int)
 
 
@@ -22,12 +20,12 @@ class HistoryError(UsageError):
 
 @dataclass(frozen=True)
 class GitState:
-    """What a run was made of, as git has it.
+    """The state of a run's sources in git.
 
     Attributes:
         commit: 40 hexadecimal digits, or 64; "" before the first commit.
-        branch: "" where HEAD is detached, or the sources are of another repository than the run.
-        is_dirty: a file that git knows was changed, or it does not know one that was measured.
+        branch: "" if HEAD is detached, or the sources are from another repository than the run.
+        is_dirty: a tracked file was changed, or a measured source is not tracked.
     """
 
     commit: str
@@ -36,7 +34,7 @@ class GitState:
 
     @property
     def text(self) -> str:
-        """Branch and commit in short; a ``+`` behind them stands for ``is_dirty``."""
+        """Branch and short commit; a ``+`` after them stands for ``is_dirty``."""
         where = f"branch {self.branch}" if self.branch else "commit" if self.commit else ""
         parts = (", " if self.branch else " ").join(filter(None, [where, self.commit[:8]]))
         return parts + ("+" if self.is_dirty else "")
@@ -47,20 +45,20 @@ class Run:
     """One run, without its Report.
 
     Attributes:
-        id: counts up, never used twice.
+        id: increasing, never used twice.
         time: when it was saved, ISO 8601 in UTC, e.g. ``2026-11-21T09:14:00Z``.
         name: given by ``--save``, or None.
         boards: that were measured.
         functions: likewise.
         build_ids: of their firmware.
         flags: of the compiler.
-        command: the command line, "" where it is not known.
+        command: the command line; "" if not known.
         git: the state of the work tree that the measured sources are in; None outside of one.
         version: of boardprof.
         rows: in the Report.
-        project: whose it is, see `boardprof.history.project`; "" where it is of none.
-        has_failed: it failed or was interrupted, and so is not found by its branch or commit. Of
-            runs that a boardprof kept which did not keep this, it is False.
+        project: of the run, see `boardprof.history.project`; "" if it has none.
+        has_failed: it failed or was interrupted, and so is not found by its branch or commit. False
+            for runs of older versions, which did not record this.
     """
 
     id: RunId
@@ -79,14 +77,14 @@ class Run:
 
     @property
     def place(self) -> str:
-        """Its project as people know it: of a repository's folder, without ``/.git``."""
+        """Its project for people: a repository's folder without ``/.git``."""
         return self.project.removesuffix("/.git")
 
     @property
     def label(self) -> str:
-        """What output calls it: ``#42 (saved as before)``, ``#43 (failed; branch main, 3f2a91c0)``.
+        """Its name in output: ``#42 (saved as before)``, ``#43 (failed; branch main, 3f2a91c0)``.
 
-        It says that a run failed, since what is compared with it may be.
+        It tells that a run failed, since a comparison with it may mislead.
         """
         other = f"saved as {self.name}" if self.name else self.git.text if self.git else ""
         facts = "; ".join(filter(None, ["failed" if self.has_failed else "", other]))
@@ -118,7 +116,7 @@ class Run:
 
 
 def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
-    """Return what a Report is of: its boards, functions, build ids and flags."""
+    """Return the contents of a Report: its boards, functions, build ids and flags."""
     extra = report.extra or {}
     devices = extra.get("devices")
     boards = [str(name) for name in devices] if isinstance(devices, Mapping) else []
@@ -132,9 +130,9 @@ def contents_of(report: Report) -> dict[str, tuple[str, ...]]:
 
 
 def kept_contents(text: object) -> dict[str, tuple[str, ...]]:
-    """Return what `contents_of` gave, of the JSON that is kept; of a damaged run nothing.
+    """Read the contents from stored JSON, see `contents_of`; empty if the run is damaged.
 
-    So the others can still be listed, and this one removed.
+    So other runs can still be listed, and this one can be removed.
     """
     try:
         found = json.loads(text) if isinstance(text, str) else None

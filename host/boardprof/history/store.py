@@ -23,25 +23,25 @@ __all__ = ["History"]
 
 
 class History:
-    """Runs in a SQLite file; each method opens it, does one transaction, and closes it.
+    """Runs in a SQLite file; each method opens it, runs one transaction, and closes it.
 
     Attributes:
         path: of the file; it is made when the first run is saved.
         timeout_s: how long a method waits for other processes that write.
-        folder: where the user is; None: nowhere in particular.
+        folder: the current folder; None for none in particular.
     """
 
     def __init__(
         self, path: str | Path, *, timeout_s: float = 10.0, folder: str | Path | None = None
     ) -> None:
-        """Name the file; nothing is opened yet.
+        """Set the file; nothing is opened yet.
 
         Args:
             path: of the file.
             timeout_s: how long a method waits for other processes that write.
-            folder: in a project, a name, a branch, a commit and ``last`` mean runs of this project
-                or of none; see `boardprof.history.project`. Elsewhere, and with None, they mean
-                runs of all. What is saved belongs to the folder's project.
+            folder: if it is in a project, then a name, a branch, a commit and ``last`` mean runs of
+                this project or without a project; see `boardprof.history.project`. Elsewhere, and
+                with None, they mean all runs. Saved runs belong to the folder's project.
         """
         self.path = Path(path)
         self.timeout_s = timeout_s
@@ -56,25 +56,24 @@ class History:
         git: GitState | None = None,
         has_failed: bool = False,
     ) -> RunId:
-        """Keep a Report; wholly, or not at all.
+        """Keep a Report, completely or not at all.
 
         Args:
             report: of the run.
-            name: by which it can be found; several runs may have it, the newest counts.
+            name: to find it by; if several runs have it, the newest is meant.
             command: the command line, as one text or in words.
-            git: what the run was made of.
-            has_failed: it is not whole, or not what it should be: it is not found by its branch or
-                commit.
+            git: the state of its sources.
+            has_failed: it is incomplete or wrong, and so is not found by its branch or commit.
 
         Returns:
             The run's number.
 
         Raises:
-            UsageError: the name cannot be one.
+            UsageError: the name is not valid.
             HistoryError: the file cannot be written.
         """
         if not isinstance(report, Report):
-            raise UsageError(f"{report!r:.60} is no Report.")
+            raise UsageError(f"{report!r:.60} is not a Report.")
         if name is not None:
             check_name(name)
         text = command if isinstance(command, str) else shlex.join(command or ())
@@ -99,15 +98,15 @@ class History:
 
         Args:
             ref: its number, also as ``#42`` or ``"42"``; ``last``, ``last~1``; the name given by
-                ``--save``; a branch or the beginning of a commit, of which the newest run with
-                nothing changed that did not fail is taken. What it is first in this order, it is;
-                ``name:NAME``, ``branch:BRANCH`` and ``commit:COMMIT`` say which is meant.
+                ``--save``; a branch or the beginning of a commit, which mean the newest clean run
+                that did not fail. The first match in this order wins; ``name:NAME``,
+                ``branch:BRANCH`` and ``commit:COMMIT`` say which is meant.
 
         Raises:
             UnknownNameError: there is no such run.
-            UsageError: no run can be called so, or a name and a branch are of different runs.
+            UsageError: it cannot refer to a run, or it is a name and a branch of different runs.
             HistoryError: the file cannot be read.
-            ReportFileError: what was kept is no Report.
+            ReportFileError: the stored data is not a Report.
         """
         return self.load(self.run(ref))
 
@@ -115,12 +114,12 @@ class History:
         """Return the Report of a run that `run` or `runs` gave.
 
         Raises:
-            UsageError: it is no Run.
-            UnknownNameError: it was removed meanwhile.
+            UsageError: it is not a Run.
+            UnknownNameError: it has been removed.
             HistoryError: the file cannot be read.
         """
         if not isinstance(run, Run):
-            raise UsageError(f"{run!r:.60} is no Run.", hint="find() takes a number or a name")
+            raise UsageError(f"{run!r:.60} is not a Run.", hint="find() takes a number or a name")
         with reading(self.path, self.timeout_s) as file:
             statement = "SELECT report FROM runs WHERE id = ?"
             row = file.execute(statement, [run.id]).fetchone() if file is not None else None
@@ -131,7 +130,7 @@ class History:
         return Report.from_json(text)
 
     def run(self, ref: str | int) -> Run:
-        """Return what is known of a run; see `find`."""
+        """Return what is known about a run; see `find`."""
         reference = parse_reference(ref)
         with reading(self.path, self.timeout_s) as file:
             if file is None:
@@ -150,15 +149,15 @@ class History:
     def runs(
         self, *, board: str | None = None, function: str | None = None, limit: int | None = None
     ) -> list[Run]:
-        """Return what is known of the runs, the newest first.
+        """Return what is known about the runs, newest first.
 
         Args:
-            board: only those on it.
-            function: only those of it.
-            limit: so many at most, 0 or more.
+            board: only runs on this board.
+            function: only runs of this function.
+            limit: maximum number of runs, 0 or more; None for all.
 
         Raises:
-            UsageError: the limit is none.
+            UsageError: the limit is out of range.
             HistoryError: the file cannot be read.
         """
         if limit is not None and (type(limit) is not int or limit < 0):
@@ -175,7 +174,7 @@ class History:
         return found
 
     def remove(self, ref: str | int) -> Run:
-        """Remove one run for good, and return what was known of it.
+        """Remove one run permanently, and return what was known about it.
 
         Raises:
             UnknownNameError: there is no such run.
@@ -187,18 +186,18 @@ class History:
         return run
 
     def rename(self, ref: str | int, name: str | None) -> Run:
-        """Give a run another name, or take its name away.
+        """Rename a run, or remove its name.
 
         Args:
             ref: the run.
-            name: the new one; None: it is to have none.
+            name: the new one; None to remove it.
 
         Returns:
-            What was known of it before.
+            What was known about it before.
 
         Raises:
             UnknownNameError: there is no such run.
-            UsageError: the name cannot be one.
+            UsageError: the name is not valid.
             HistoryError: the file cannot be written.
         """
         if name is not None:
@@ -209,7 +208,7 @@ class History:
         return run
 
     def own_runs(self) -> list[Run]:
-        """Return the runs of the folder's project, the newest first; in none, those of all.
+        """Return the runs of the folder's project, newest first; without a project, all runs.
 
         Raises:
             HistoryError: the file cannot be read, or git does not answer.
@@ -218,10 +217,10 @@ class History:
             return [] if file is None else [*own_runs(file, self._project())]
 
     def records(self, runs: Iterable[Run] | None = None) -> list[Record]:
-        """Return runs with their Reports, as another history can take them.
+        """Return runs with their Reports, for import into another history.
 
         Args:
-            runs: which; None: all that there are.
+            runs: the runs; None for all.
 
         Raises:
             HistoryError: the file cannot be read, or one is damaged.
@@ -236,7 +235,7 @@ class History:
             return found
 
     def add(self, records: Iterable[Record]) -> int:
-        """Add runs of another history, but for those that are there; return how many.
+        """Add runs of another history that are not there yet; return how many.
 
         Raises:
             ReportFileError: one has no Report.
@@ -259,7 +258,7 @@ class History:
         return None if self.folder is None else project_of(self.folder)
 
     def _project_told(self) -> Project | None:
-        """Return the same; None, too, where git does not answer: a run is kept all the same."""
+        """Return the same, or None if git does not answer: the run is kept anyway."""
         try:
             return self._project()
         except HistoryError:

@@ -11,14 +11,12 @@ from boardprof.link.channel import LEAST_FRAME, Receiver, Upload
 from boardprof.link.session import Session, Welcome
 from boardprof_protocol.codes import ErrorCode
 
-__all__ = ["Channels"]
-
 Progress = Callable[[int, int], None]
 """Called with (bytes done, bytes in all)."""
 
 _FAST_CREDIT = 1 << 20
 _SLOW_CREDIT = 1 << 14
-"""On a line with a rate: four long frames, so that what a lost one costs is not much."""
+"""On a line with a baud rate: four long frames, so that losing one costs little."""
 
 _SLOW_FRAME = 1 << 12
 _STREAM_CREDIT = 1 << 16
@@ -42,7 +40,7 @@ class Channels:
 
     @property
     def codec(self) -> str:
-        """What encodes bulk, for people; "" before the first."""
+        """Name of the codec for bulk data; "" before the first use."""
         return self._codec or ""
 
     def download(
@@ -51,7 +49,7 @@ class Channels:
         """Return ``length`` bytes, 1 or more, of the block from ``offset``.
 
         Raises:
-            FrameError: what came is not what the board sent; none of it is returned.
+            FrameError: the data differs from what the board sent; none of it is returned.
             RpcError, BoardTimeoutError, DeviceResetError, LinkError: see `Session.carry`.
         """
         client = self._session.client
@@ -63,9 +61,9 @@ class Channels:
         sent, crc, _ = self.finish()
         if sent != length or channel.crc != crc:
             raise FrameError(
-                f"{length} bytes came from the board, but not the {sent} that it sent: "
-                "the CRC differs.",
-                hint="read again; if it happens again, the board's memory changes meanwhile",
+                f"The data read from the board is damaged: {length} bytes arrived, the board sent "
+                f"{sent}, and the CRC differs.",
+                hint="read again; if it happens again, the board's memory changes during the read",
             )
         return content
 
@@ -82,8 +80,8 @@ class Channels:
         taken, crc, _ = self.finish()
         if taken != len(content) or crc != channel.crc:
             raise FrameError(
-                f"The board has {taken} of {len(content)} bytes, and not those that were sent: "
-                "the CRC differs.",
+                f"The data written to the board is damaged: {taken} of {len(content)} bytes "
+                "arrived, and the CRC differs.",
                 hint="write again",
             )
 
@@ -95,7 +93,9 @@ class Channels:
             RpcError: another channel is open.
         """
         if "bp.stream" not in self._ids:
-            raise UsageError("The board's agent has no streams.", hint="set stream in board.toml")
+            raise UsageError(
+                "The board's agent does not support streams.", hint="set stream in board.toml"
+            )
         channel = Receiver(self._session.client, self._next(), _STREAM_CREDIT)
         self._opened(channel, "bp.stream")
         return channel
@@ -106,8 +106,9 @@ class Channels:
         Raises:
             RpcError: the board has closed it, since its block was freed.
         """
+        assert self._open is not None, "whoever closes a channel has opened one"
         self._session.drop_channel()
-        fields = self._call("bp.finish", self._open or 0)
+        fields = self._call("bp.finish", self._open)
         self._open = None
         if not (
             isinstance(fields, list)
@@ -118,9 +119,9 @@ class Channels:
         return fields[0], fields[1], fields[2]
 
     def _next(self) -> int:
-        """Close what an interruption or an error has left open; return the next one's number."""
+        """Close a channel that an interruption or error left open; return the next one's number."""
         if self._session.channel is not None:
-            raise UsageError("A stream of the board is open.", hint="close it first")
+            raise UsageError("A stream of the board is already open.", hint="close it first")
         if self._codec is None:
             from boardprof.link.codec import load_codec
 

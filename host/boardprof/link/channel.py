@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Channels as state machines, free of input, output and clock: bulk and streams (SPEC.md 4.5).
+"""Channels as state machines, without I/O and clock: bulk and streams (SPEC.md 4.5).
 
 Numbered bytes go one way, in windows that the receiver can hold, and acknowledgements the other.
 The board reacts only; the host keeps the time for both. `RpcClient` carries a channel's frames
@@ -17,8 +17,6 @@ from boardprof.link.rpc import RpcClient
 from boardprof_protocol.codes import AckFlag, FrameKind
 from boardprof_protocol.frame import Frame, body_capacity
 
-__all__ = ["LEAST_FRAME", "Receiver", "Upload"]
-
 LEAST_FRAME = 64
 """Encoded bytes of a frame that every board can take: the least MTU."""
 
@@ -34,8 +32,8 @@ class _Timer:
     """The channel's time-out: that of calls, doubled with each that brought nothing.
 
     Attributes:
-        at_s: when it is over.
-        count: time-outs since there was last some progress.
+        at_s: when it expires.
+        count: time-outs since the last progress.
     """
 
     def __init__(self, client: RpcClient) -> None:
@@ -92,7 +90,7 @@ class Receiver:
         self._chunks: deque[bytes] = deque()
         self.waiting = 0
         self._used = 0  # encoded bytes since the last ACK
-        self._asked = False  # for what is missing, since it is
+        self._asked = False  # when to ask for missing bytes
         self._ack_due = False
         self._resend = False
         self._told = 0  # the credit of the last ACK
@@ -200,7 +198,7 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
-    """A DATA frame on the way: the number of the byte behind it, its length, when it has left."""
+    """A DATA frame in flight: the number of the byte after it, its length and its send time."""
 
     end: int
     encoded: int
@@ -210,7 +208,7 @@ class _Sent:
 class Upload:
     """Gives the bytes of a block to the board, as many at a time as it has room for.
 
-    Go-back-N: the board takes them in order only, so whatever was sent behind a lost frame is sent
+    Go-back-N: the board takes them in order only, so whatever was sent after a lost frame is sent
     again. Where that brings nothing either, less is sent at a time: a board may have told of more
     room than it has, and of what overruns it there would never be anything left.
 
@@ -253,7 +251,7 @@ class Upload:
         self._timer = _Timer(client)
 
     def begin(self, now_s: float) -> None:
-        """Count the silence from now on: the channel is open."""
+        """Start the time-out: the channel is open."""
         if self._timer.at_s == _NEVER and not self.done:
             self._timer.start(now_s)
 
@@ -323,7 +321,7 @@ class Upload:
         size = min(body_capacity(min(longest, room)) - _DATA.size, left) if room > 0 else 0
         if self._probe:
             return max(size, min(1, left))
-        # A small frame only at the end: the room that the next ACK makes is worth the wait.
+        # Send a small frame only at the end; otherwise wait for the room of the next ACK.
         whole = size == left or room >= longest or not (self._flying or self._ghosts)
         return size if size > 0 and whole else 0
 

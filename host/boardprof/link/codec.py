@@ -2,7 +2,7 @@
 """COBS for bulk: the agent's own C, where this machine has a compiler, else the Python one.
 
 The agent's source is compiled once into the build's cache, and loaded without a C API of Python's.
-Small frames never come here: the way into C takes longer than they do.
+Small frames are not encoded here, because the call into C takes longer than the work.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, digest
 from boardprof_protocol.frame import BadFrame, Cobs
 
-__all__ = ["load_codec"]
-
 _LONGEST = 65535
 """Encoded bytes of a frame."""
 
@@ -38,36 +36,30 @@ _FLAGS = (
     "-DBP_CFG_ARENA=1",
 )
 
-# The agent's file as it is, its static functions included. Another agent's receiver would be in the
-# way of two sessions on two threads: each has a state of its own, of bp_codec_state() bytes.
+# The agent's file as it is, its static functions included. Each session has a receiver of its own,
+# of bp_codec_state() bytes: two threads may have a session each.
 _SOURCE = """
 #include "bp_frame.c"
 #include "bp_le.c"
 
-size_t bp_codec_state(void) { return sizeof(bp_agent_t); }
+size_t bp_codec_state(void) { return sizeof(bp_receiver_t); }
 
 size_t bp_codec_encode(uint8_t *out, const uint8_t *raw, size_t length) {
     return bp_cobs(out, raw, length);
 }
 
-int bp_codec_decode(bp_agent_t *state, const uint8_t *encoded, size_t count, uint8_t **raw) {
+int bp_codec_decode(bp_receiver_t *state, const uint8_t *encoded, size_t count, uint8_t **raw) {
     int length = 0;
     bp_frame_take(state, 0);
     size_t taken = bp_frame_take_some(state, encoded, count, &length);
-    *raw = state->rx;
+    *raw = state->frame;
     return taken == count && length == 0 ? bp_frame_take(state, 0) : -1;
 }
 """
 
-_DECLARATIONS = """
-size_t bp_codec_state(void);
-size_t bp_codec_encode(uint8_t *out, const uint8_t *raw, size_t length);
-int bp_codec_decode(void *state, const uint8_t *encoded, size_t count, uint8_t **raw);
-"""
-
 
 def load_codec() -> tuple[Cobs, str]:
-    """Return the fastest COBS that this machine has, and where it comes from, for people.
+    """Return the fastest COBS on this machine, and a text that says where it comes from.
 
     Each call returns one with buffers of its own, for one session. What is found, or why there is
     nothing, is kept for the process. Nothing here is an error: the Python one can do all that the
@@ -85,11 +77,9 @@ _finding = threading.Lock()
 def _found() -> tuple[Any, Any, str]:
     """Return cffi's FFI and the library, None without one, and where it is or why there is none."""
     try:
-        import cffi  # only bulk needs it
+        from boardprof.transport.libraries import ffi  # only bulk needs it
 
         path = _library()
-        ffi = cffi.FFI()
-        ffi.cdef(_DECLARATIONS)
         return ffi, ffi.dlopen(str(path)), f"C, {path}"
     except (BoardprofError, OSError, subprocess.SubprocessError, ImportError) as error:
         reason = str(error).strip().splitlines()
@@ -102,7 +92,7 @@ def _library() -> Path:
     if compiler is None:
         raise OSError("there is no C compiler")
     runtime = runtime_dir()
-    files = sorted([*runtime.glob("include/boardprof/*.h"), *runtime.glob("src/bp_*.h")])
+    files = sorted(runtime.glob("include/boardprof/*.h"))
     files += [runtime / "src" / "bp_frame.c", runtime / "src" / "bp_le.c"]
     status = os.stat(compiler)
     key = digest(

@@ -6,30 +6,38 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable
 
-__all__ = ["Console"]
-
 KEPT_BYTES = 1 << 16
-"""How much of the text is kept, in bytes: the end of it."""
+"""How many bytes of text are kept: the last ones."""
 
 _QUIET_S = 0.1
-"""A line whose end has not come for so long is given out as it is: it may be a prompt."""
+"""Seconds after which an unfinished line is given out: it may be a prompt."""
 
 _LONGEST_LINE = 4096
-"""Characters; what never ends a line is given out in pieces."""
+"""Longest line, in characters; longer text is given out in pieces."""
 
 
 class Console:
     """Keeps the end of what the board has printed, and cuts it into lines.
 
     Attributes:
-        on_line: gets each line as it comes, without its end; None: nobody looks.
+        on_line: gets each line as it arrives, without its line end. None to ignore them.
         quiet_at_s: when a line that was begun is given out unless it goes on; infinity: there is
             none.
     """
 
-    def __init__(self, on_line: Callable[[str], None] | None = None) -> None:
-        """Begin with nothing printed."""
+    def __init__(
+        self, on_line: Callable[[str], None] | None = None, printed: Callable[[], str] = str
+    ) -> None:
+        """Begin with nothing printed.
+
+        Args:
+            on_line: see above.
+            printed: returns all that the program at the other end has printed elsewhere; see
+                `Transport.printed`.
+        """
         self.on_line = on_line
+        self._printed = printed
+        self._followed = len(printed()) if on_line is not None else 0  # characters of it
         self.quiet_at_s = float("inf")
         self._kept = bytearray()
         self._line = ""
@@ -49,6 +57,23 @@ class Console:
         self.quiet_at_s = now_s + _QUIET_S if rest else float("inf")
         for line in lines:
             self.on_line(line.removesuffix("\r"))
+
+    def follow(self, now_s: float) -> None:
+        """Take what was printed elsewhere, if there is a listener."""
+        if self.on_line is not None and (text := self.unfollowed):
+            self._followed += len(text)
+            self.feed(text.encode(), now_s)
+
+    def end_call(self, now_s: float) -> None:
+        """Give out all that was printed during a call that has ended."""
+        if self.on_line is not None:
+            self.follow(now_s)
+            self.flush()
+
+    @property
+    def unfollowed(self) -> str:
+        """What was printed elsewhere and not taken."""
+        return self._printed()[self._followed :]
 
     def flush(self) -> None:
         """Give out the line that was begun, if there is one."""

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from dataclasses import dataclass
 
 from boardprof.errors import (
@@ -16,14 +19,12 @@ from boardprof.link.channel import LEAST_FRAME
 from boardprof_protocol.codes import (
     HELLO_MAGIC,
     PROTOCOL_VERSION,
+    ClaimFlag,
     FrameKind,
     ResetCause,
     WelcomeFlag,
 )
-from boardprof_protocol.handshake import HELLO, OWNER_BYTES, WELCOME
-
-__all__ = ["HOST_MTU", "Welcome", "hello_body", "in_use", "lost_session", "read_welcome"]
-__all__ += ["taken_over"]
+from boardprof_protocol.handshake import CLAIM, HELLO, OWNER_BYTES, WELCOME
 
 HOST_MTU = 65535
 """Longest encoded frame that the host takes, in bytes."""
@@ -33,7 +34,7 @@ _RESETS = {
     for cause in ResetCause
     if cause is not ResetCause.UNKNOWN
 }
-"""What a reset's cause adds to a message."""
+"""Reset cause -> its text in a message."""
 
 
 @dataclass(frozen=True)
@@ -81,12 +82,12 @@ def read_welcome(port: str, body: bytes) -> Welcome:
     """Return what a WELCOME says.
 
     Raises:
-        FrameError: it is too short, or says what no agent may.
+        FrameError: it is too short or has values that no agent may send.
         ProtocolMismatchError: the board speaks another version.
     """
     if len(body) < WELCOME.size:
         raise FrameError(
-            f"WELCOME of {port} has {len(body)} bytes, {WELCOME.size} are due.",
+            f"The WELCOME from {port} has {len(body)} bytes instead of {WELCOME.size}.",
             hint="is it a boardprof agent?",
         )
     found = WELCOME.struct.parse(body)
@@ -94,8 +95,8 @@ def read_welcome(port: str, body: bytes) -> Welcome:
         raise _mismatch(port, found.version_min, found.version_max)
     if min(found.mtu_rx, found.mtu_tx) < LEAST_FRAME:
         raise FrameError(
-            f"WELCOME of {port} tells of frames of {found.mtu_rx} and {found.mtu_tx} bytes; an "
-            f"agent has {LEAST_FRAME} at least.",
+            f"The WELCOME from {port} gives frame sizes of {found.mtu_rx} and {found.mtu_tx} "
+            f"bytes; an agent has at least {LEAST_FRAME}.",
             hint="is it a boardprof agent?",
         )
     causes = set(ResetCause)
@@ -125,11 +126,11 @@ def _mismatch(port: str, version_min: int, version_max: int) -> ProtocolMismatch
 
 def _owner(body: bytes) -> str:
     """Return the host that a BUSY names."""
-    return body[:OWNER_BYTES].rstrip(b"\0").decode(errors="replace") or "a host without a name"
+    return body[:OWNER_BYTES].rstrip(b"\0").decode(errors="replace") or "an unnamed host"
 
 
 def in_use(port: str, body: bytes) -> BusyError:
-    """Return what a BUSY in place of a WELCOME means."""
+    """Return the error for a BUSY in place of a WELCOME."""
     owner = _owner(body)
     return BusyError(
         f"The board at {port} is in use by {owner}.",
@@ -139,10 +140,10 @@ def in_use(port: str, body: bytes) -> BusyError:
 
 
 def taken_over(port: str, body: bytes | None) -> BusyError:
-    """Return what a BUSY within a session means; None: the new host's name is not known."""
+    """Return the error for a BUSY during a session. None if the new host's name is unknown."""
     owner = _owner(body) if body is not None else ""
     return BusyError(
-        f"Another host took the board at {port} over{owner and ': '}{owner}.",
+        f"Another host took over the board at {port}{owner and ': '}{owner}.",
         owner=owner,
         hint="connect again when it is free, or take it back with --takeover",
     )
@@ -151,18 +152,18 @@ def taken_over(port: str, body: bytes | None) -> BusyError:
 def lost_session(
     port: str, name: str, boot_id: int | None, answer: tuple[int, bytes] | None
 ) -> BoardprofError:
-    """Return why the board does not know the session any more.
+    """Return the error for a board that no longer knows the session.
 
     Args:
         port: the line's name.
         name: of what was under way.
         boot_id: of the session's beginning.
-        answer: kind and body of what the board said when it was asked (SPEC.md 3.4); None: nothing.
+        answer: kind and body of what the board said when it was asked (SPEC.md 3.4), or None.
     """
     if answer is None:
         return DeviceResetError(
-            f"The board no longer knows this session since {name}, and did not say why when it was "
-            "asked: a reset, most likely.",
+            f"The board lost this session during {name} and did not say why. It was probably "
+            "reset.",
             hint="connect again; if it happens again, the function crashes the board",
         )
     kind, body = answer
@@ -173,6 +174,34 @@ def lost_session(
         return taken_over(port, None)
     cause = _RESETS.get(now.reset_cause, "")
     return DeviceResetError(
-        f"The board was reset during {name}{cause}: it no longer knows this session.",
+        f"The board was reset during {name}{cause}, so this session is lost.",
         hint="connect again; if it happens again, the function crashes the board",
     )
+
+
+def owner_name(user: str, host: str, pid: int) -> bytes:
+    """Return ``user@host (pid N)`` as UTF-8 of at most 32 bytes.
+
+    What is too long is cut from the host's name on, between characters; the process id stays.
+    """
+    process = f" (pid {pid})".encode()
+    place = f"{user}@{host}".encode(errors="replace")[: OWNER_BYTES - len(process)]
+    return place.decode(errors="ignore").encode() + process
+
+
+def make_claim(*, takeover: bool) -> bytes:
+    """Return the fields that follow HELLO's own.
+
+    Args:
+        takeover: take the board even if another host has it.
+    """
+    name = owner_name(_user(), socket.gethostname(), os.getpid())
+    flags = ClaimFlag.TAKEOVER if takeover else 0
+    return bytes(CLAIM.struct.build({"flags": flags, "owner": name.ljust(OWNER_BYTES, b"\0")}))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in many containers
+        return f"uid{os.getuid()}"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that tell of each emulator that runs for a host, so that none is left behind for long.
+"""Files that record each running emulator, so that orphans can be found and ended.
 
 Emulators die with their host. Where that has failed, the next host that starts one finds the file,
-whose lock nobody holds any more, and ends that very process.
+whose lock is free, and ends that process.
 """
 
 from __future__ import annotations
@@ -23,18 +23,16 @@ from typing import IO, Any
 from boardprof.errors import BoardprofError
 from boardprof.writing import unwritable
 
-__all__ = ["EmulatorLock", "sweep"]
-
 _END_S = 2.0
 _UNFINISHED_S = 60.0
-"""A file is in the making for much less than this."""
+"""Seconds; creating a file takes much less than this."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
 class _Process:
-    """What tells one process from every other one, at any time."""
+    """The identity of a process, unique at any time."""
 
     boot: str
     pid: int
@@ -65,7 +63,7 @@ class _Process:
         except OSError:
             return
         try:
-            # The descriptor stands for one process: what holds now holds when the signal is sent.
+            # The descriptor refers to one process: the checks still hold when the signal is sent.
             if self.is_alive():
                 _end(descriptor)
         finally:
@@ -109,14 +107,14 @@ class EmulatorLock:
         """
         process = _Process.running(pid, command)
         if process is None:
-            return  # has ended already, which whoever started it will notice
+            return  # it has already ended, which its starter will notice
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(".new", f"{self._board}-{pid}-", self._folder)
         except OSError as error:
             raise self._unwritable(error) from error
         self._file = os.fdopen(handle, "w", encoding="utf-8")
-        # Locked before it has the name by which it is looked for: nobody finds it unlocked.
+        # Lock it before it gets its final name, so that nobody finds it unlocked.
         fcntl.flock(handle, fcntl.LOCK_EX)
         self._facts: dict[str, Any] = {
             "board": self._board,
@@ -156,7 +154,7 @@ class EmulatorLock:
         file, self._file = self._file, None
         if file is not None:
             self._path.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # what found no room still finds none
+            with contextlib.suppress(OSError):  # the disk may still be full
                 file.close()
 
 
@@ -165,7 +163,7 @@ def sweep(folder: Path) -> None:
     for path in sorted(folder.glob("*.json")) + sorted(folder.glob("*.new")):
         try:
             file = path.open(encoding="utf-8")
-        except OSError:  # its host has removed it meanwhile; or it is another user's
+        except OSError:  # its host has just removed it, or it belongs to another user
             continue
         with file:
             age_s = time.time() - os.fstat(file.fileno()).st_mtime
@@ -191,7 +189,7 @@ def _read(file: IO[str]) -> _Process | None:
 
 
 def _boot() -> str:
-    """Return what tells this boot of the machine, and this machine, from others."""
+    """Return an id of this machine and of its current boot."""
     return _BOOT_ID.read_text(encoding="ascii").strip()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host's side of the protocol as a state machine, free of input, output and clock.
+"""The host's side of the protocol as a state machine, without I/O and clock.
 
-Whoever drives it passes the time in and carries the bytes. One request is under way at a time: it
+The caller passes in the time and moves the bytes. One request is under way at a time: it
 is sent again until its reply comes, and the board answers a duplicate with the reply it has kept,
 so that nothing runs twice (SPEC.md 4).
 """
@@ -10,51 +10,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from boardprof.link.rtt import RttEstimate
 from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
 from boardprof_protocol.frame import (
     OVERHEAD,
     Cobs,
     Frame,
     FrameDecoder,
-    encode_fields,
+    encode_body,
     header,
-    result_body,
+    only_body,
 )
 
-__all__ = ["NIL", "Channel", "Progress", "Reply", "RpcClient"]
+_ANSWERS = {
+    FrameKind.HELLO: frozenset({FrameKind.WELCOME, FrameKind.BUSY}),
+    FrameKind.CALL: frozenset(
+        {FrameKind.RESULT, FrameKind.ERROR, FrameKind.NO_SESSION, FrameKind.PROGRESS}
+    ),
+}
+"""Kinds of frames that may answer a request, by its kind; PROGRESS does not end it."""
 
-_REPLIES = frozenset(map(int, {FrameKind.RESULT, FrameKind.ERROR, FrameKind.NO_SESSION}))
-_GREETINGS = frozenset(map(int, {FrameKind.WELCOME, FrameKind.BUSY}))
-_HELLO, _WELCOME = int(FrameKind.HELLO), int(FrameKind.WELCOME)
-_NAK, _PROGRESS = int(FrameKind.NAK), int(FrameKind.PROGRESS)
-_BUSY = int(FrameKind.BUSY)
-_CHANNEL = frozenset(map(int, {FrameKind.DATA, FrameKind.ACK}))
-_CALL, _RESULT = int(FrameKind.CALL), int(FrameKind.RESULT)
-_FIRST = PROTOCOL_VERSION << 4
-_RESULT_FIRST = _FIRST | _RESULT
-NIL = b"\xc0"
-"""The body of a RESULT that returns nothing: msgpack's nil."""
-
+_CALL = FrameKind.CALL
+_VERSION = PROTOCOL_VERSION << 4
 _NEVER = float("inf")
 _ALIVE_RESEND_S = 5.0
 """A board that has said PROGRESS has the request: ask again only in case its reply was lost."""
-
-
-class Reply(NamedTuple):
-    """What ends a request: the frame's kind and body, and how often the request was sent."""
-
-    kind: int
-    body: bytes
-    sent: int
-
-
-class Progress(NamedTuple):
-    """The board is alive and at work; ``body`` is msgpack ``[done, total]``."""
-
-    body: bytes
 
 
 class Channel(Protocol):
@@ -74,30 +55,57 @@ class Channel(Protocol):
         """Take a DATA or ACK of this channel."""
 
     def damaged(self, now_s: float) -> None:
-        """Take note that the board got something that it could not read."""
+        """Take note that the board received a damaged frame."""
 
     def outgoing(self, now_s: float, *, timed: bool = True) -> bytes:
         """Return the encoded frames to be sent now; with ``timed`` false no time-out counts."""
 
 
+class RttEstimate:
+    """Retransmission time-out as in RFC 6298, with a floor that suits the line.
+
+    Attributes:
+        floor_s: never wait less: two frame times and 20 ms.
+        timeout_s: how long to wait now before asking again.
+    """
+
+    def __init__(self, floor_s: float) -> None:
+        """Begin with a time-out of 250 ms, until something has been measured."""
+        self.floor_s = floor_s
+        self.timeout_s = 0.25
+        self._smoothed_s: float | None = None
+        self._variation_s = 0.0
+
+    def measured(self, rtt_s: float) -> None:
+        """Take the round trip of a request that was sent once (Karn's rule: no other counts)."""
+        if self._smoothed_s is None:
+            self._smoothed_s, self._variation_s = rtt_s, rtt_s / 2
+        else:
+            self._variation_s += (abs(self._smoothed_s - rtt_s) - self._variation_s) / 4
+            self._smoothed_s += (rtt_s - self._smoothed_s) / 8
+        self.timeout_s = max(self._smoothed_s + 4 * self._variation_s, self.floor_s)
+
+    def expired(self) -> None:
+        """Back off: double, up to a second or the floor; what is longer already stays."""
+        ceiling_s = max(1.0, self.floor_s)
+        self.timeout_s = max(self.timeout_s, min(2 * self.timeout_s, ceiling_s))
+
+
+@dataclass
 class _Request:
-    """The request under way. The defaults are the class's: most requests never change them."""
+    """The request under way and its state."""
 
-    sent = 0
-    resend_at_s = 0.0
-    alive = False
-    damaged = False
-    cancel = b""
-    cancels = 0
-    sent_at_s = 0.0
-    answer = b"\0"  # how the RESULT begins; nothing begins like that
-    nil: bytes | None = None  # a RESULT that returns nothing, as it stands on the line
-
-    def __init__(self, kind: int, sequence: int, encoded: bytes, silence_s: float) -> None:
-        self.kind = kind
-        self.sequence = sequence
-        self.encoded = encoded
-        self.silence_s = silence_s
+    kind: FrameKind
+    sequence: int
+    encoded: bytes
+    silence_s: float
+    begin_s: float
+    resend_at_s: float
+    result: bytes  # how its RESULT begins
+    alive: bool = False
+    damaged: bool = False
+    cancel: bytes = b""
+    cancels: int = 0
 
     @property
     def alive_resend_s(self) -> float:
@@ -111,14 +119,14 @@ class RpcClient:
 
     Attributes:
         session: 16-bit id, 1..65535, the host's choice.
-        byte_time_s: seconds a byte takes on the wire, 0 where that is no limit.
-        naks: frames that the board could not read.
-        channel: gets the DATA and ACK frames of its number; None: nobody does.
+        byte_time_s: seconds that a byte takes on the wire; 0 if the rate is not a limit.
+        naks: damaged frames that the board received.
+        channel: gets the DATA and ACK frames of its number. None to ignore them.
         rtt: the time-out, for channels too.
-        has_text: whether `console` may have something.
+        sent: how often the last request was sent.
         echoes: whether a HELLO has come back: the line returns what is sent.
         taken_by: body of the BUSY by which the agent told that another host has taken the board
-            over; None: it has not. The line ends behind it.
+            over. None if it has not. Nothing more is read after it.
     """
 
     session: int
@@ -126,11 +134,12 @@ class RpcClient:
     naks: int = 0
     channel: Channel | None = None
     rtt: RttEstimate = field(init=False)
-    has_text: bool = False
+    sent: int = 0
     echoes: bool = False
     taken_by: bytes | None = None
     _decoder: FrameDecoder = field(default_factory=FrameDecoder)
     _request: _Request | None = None
+    _round_trip_s: float | None = None  # of the last request, if that counts
 
     def __post_init__(self) -> None:
         """Begin with the floor of a line whose frames have up to 256 bytes."""
@@ -152,43 +161,40 @@ class RpcClient:
 
     def encode(self, kind: int, sequence: int, body: bytes = b"") -> bytes:
         """Return a frame of this session as it stands on the line."""
-        return encode_fields(_FIRST | kind, self.session, sequence, body, self._decoder.cobs)
+        start = header(_VERSION | kind, self.session, sequence)
+        return encode_body(start, body, self._decoder.cobs)
 
-    def request(self, kind: int, sequence: int, body: bytes, silence_s: float = _NEVER) -> bytes:
-        """Begin a request; return its bytes.
-
-        Whoever sends them at once says so by `sent`; else `outgoing` has them.
+    def request(
+        self,
+        kind: FrameKind,
+        sequence: int,
+        encoded: bytes,
+        sent_at_s: float,
+        silence_s: float = _NEVER,
+    ) -> None:
+        """Take note of a request that was just sent, for the first time.
 
         Args:
             kind: of the frame.
             sequence: its number.
-            body: of the frame.
+            encoded: the frame, of `encode`.
+            sent_at_s: the time before it was sent.
             silence_s: how long the host waits after PROGRESS: it asks again before that is over.
         """
-        encoded = encode_fields(_FIRST | kind, self.session, sequence, body, self._decoder.cobs)
-        self._request = _Request(kind, sequence, encoded, silence_s)
-        return encoded
-
-    def sent(self, at_s: float) -> None:
-        """Take note that the request was sent, for the first time.
-
-        Nothing is hurried here, for the board is at it now: what `result` will compare is prepared.
-        """
-        request = self._request
-        assert request is not None
-        request.sent = 1
-        request.sent_at_s = at_s
-        wait_s = self.rtt.timeout_s + len(request.encoded) * self.byte_time_s
-        request.resend_at_s = at_s + wait_s
-        if request.kind == _CALL:
-            session, sequence = self.session, request.sequence
-            request.answer = header(_RESULT_FIRST, session, sequence)
-            request.nil = encode_fields(_RESULT_FIRST, session, sequence, NIL, self._decoder.cobs)
+        if self._round_trip_s is not None:
+            self.rtt.measured(self._round_trip_s)
+            self._round_trip_s = None
+        wait_s = self.rtt.timeout_s + len(encoded) * self.byte_time_s
+        result = header(_VERSION | FrameKind.RESULT, self.session, sequence)
+        self._request = _Request(
+            kind, sequence, encoded, silence_s, sent_at_s, sent_at_s + wait_s, result
+        )
+        self.sent = 1
 
     def cancel(self, now_s: float) -> bool:
         """Ask the board to end the CALL under way (SPEC.md 4.6); return whether there is one."""
         request = self._request
-        if request is None or request.kind != _CALL or not request.sent:
+        if request is None or request.kind != FrameKind.CALL:
             return False
         if not request.cancel:
             request.cancel = self.encode(FrameKind.CANCEL, request.sequence)
@@ -196,15 +202,11 @@ class RpcClient:
         return True
 
     def outgoing(self, now_s: float) -> bytes:
-        """Return what is to be sent now: the request when it is due, what the channel has."""
+        """Return what is to be sent now: the request if it is due again, what the channel has."""
         request = self._request
         encoded = b""
         if request is not None and now_s >= request.resend_at_s:
-            if request.sent:
-                encoded = self._again(request, now_s)
-            else:
-                encoded = request.encoded
-                self.sent(now_s)
+            encoded = self._again(request, now_s)
         if self.channel is not None:
             # A board at work on a call is silent, and may have no room for more of our frames.
             encoded += self.channel.outgoing(now_s, timed=request is None)
@@ -220,8 +222,7 @@ class RpcClient:
         if not request.damaged and request.cancels != 1:
             self.rtt.expired()
         request.damaged = False
-        request.sent += 1
-        request.sent_at_s = now_s
+        self.sent += 1
         alive = request.alive and not request.cancel
         wait_s = request.alive_resend_s if alive else self.rtt.timeout_s
         request.resend_at_s = now_s + wait_s + len(encoded) * self.byte_time_s
@@ -235,64 +236,75 @@ class RpcClient:
         return self.channel.next_at_s if self.channel is not None else _NEVER
 
     def result(self, data: bytes, now_s: float) -> bytes | None:
-        """Take bytes that arrived if they are what most calls get: one RESULT and nothing else.
+        """Take what most calls get, one short RESULT that comes alone: a faster `receive`.
 
         Returns:
-            Its body, which ends the request; None: nothing was taken, `receive` is to have it.
+            Its body, which ends the request. None if nothing was taken.
         """
         request = self._request
-        if request is None or request.sent != 1 or self.has_text:
-            return None
-        body = NIL if data == request.nil else result_body(data, request.answer)
-        if body is not None:
-            if not request.alive:
-                self.rtt.measured(now_s - request.sent_at_s)
-            self._request = None
+        body = None
+        if request is not None and request.kind == _CALL and not self._decoder.has_text:
+            body = only_body(data, request.result)
+            if body is not None:
+                self._end(request, now_s)
         return body
 
-    def receive(self, data: bytes, now_s: float) -> Sequence[Reply | Progress]:
-        """Take bytes that arrived; return what they mean for the request under way."""
-        events = []
-        for frame in self._decoder.feed(data):
-            event = self._event(frame, now_s)
-            if event is not None:
-                events.append(event)
-        self.has_text = self._decoder.has_text
-        return events
+    def receive(self, data: bytes, now_s: float) -> Sequence[Frame]:
+        """Take bytes that arrived.
 
-    def _event(self, frame: Frame, now_s: float) -> Reply | Progress | None:
-        kind, session, sequence, body, version = frame
-        if version != PROTOCOL_VERSION and kind != _WELCOME:
-            return None
-        if kind == _NAK and session in (self.session, 0):
-            self._damaged(now_s)
-            return None
-        if session != self.session:
-            if kind == _BUSY and session == 0:
-                self.taken_by = body
-            return None
-        request = self._request
-        if kind in _CHANNEL:
-            if self.channel is not None and sequence == self.channel.sequence:
-                self.channel.receive(frame, now_s)
-            return None
-        if request is None or sequence != request.sequence:
-            return None
-        if kind == _PROGRESS:
-            request.alive = True
-            if not request.cancel:
-                request.resend_at_s = now_s + request.alive_resend_s
-            return Progress(body)
-        if kind not in (_GREETINGS if request.kind == _HELLO else _REPLIES):
-            self.echoes |= kind == _HELLO
-            return None
-        if request.sent == 1 and not request.alive:
-            self.rtt.measured(now_s - request.sent_at_s)
+        Returns:
+            Frames for the request under way: any number of PROGRESS, and the one that ends it.
+        """
+        frames = []
+        for frame in self._decoder.feed(data):
+            request = self._request
+            if request is not None and self._is_answer(frame, request):
+                frames.append(frame)
+                if frame.kind == FrameKind.PROGRESS:
+                    self._put_off(request, now_s)
+                else:
+                    self._end(request, now_s)
+            else:
+                self._take_other(frame, now_s)
+        return frames
+
+    def _is_answer(self, frame: Frame, request: _Request) -> bool:
+        """Tell whether a frame is for the request under way."""
+        kind, session, sequence, _, version = frame
+        return (
+            sequence == request.sequence
+            and session == self.session
+            and kind in _ANSWERS[request.kind]
+            and (version == PROTOCOL_VERSION or kind == FrameKind.WELCOME)
+        )
+
+    def _put_off(self, request: _Request, now_s: float) -> None:
+        """Note that the board is working on it, so the next retry can wait."""
+        request.alive = True
+        if not request.cancel:
+            request.resend_at_s = now_s + request.alive_resend_s
+
+    def _end(self, request: _Request, now_s: float) -> None:
+        if self.sent == 1 and not request.alive:
+            self._round_trip_s = now_s - request.begin_s
         self._request = None
-        return Reply(kind, body, request.sent)
+
+    def _take_other(self, frame: Frame, now_s: float) -> None:
+        kind, session, sequence, body, version = frame
+        if version != PROTOCOL_VERSION:
+            return
+        if kind == FrameKind.NAK and session in (self.session, 0):
+            self._damaged(now_s)
+        elif kind == FrameKind.BUSY and session == 0:
+            self.taken_by = body
+        elif session == self.session:
+            if kind == FrameKind.HELLO and self._request is not None:
+                self.echoes |= sequence == self._request.sequence
+            elif self.channel is not None and sequence == self.channel.sequence:
+                self.channel.receive(frame, now_s)
 
     def _damaged(self, now_s: float) -> None:
-        """Send again: nobody knows which of the things that we sent arrived damaged."""
+        """Send everything again: it is unknown which frame arrived damaged."""
         if self._request is None and self.channel is None:
             return
         self.naks += 1
@@ -304,16 +316,19 @@ class RpcClient:
             self.channel.damaged(now_s)
 
     @property
+    def has_text(self) -> bool:
+        """Whether `console` may have something."""
+        return self._decoder.has_text
+
+    @property
     def waits(self) -> bool:
         """Whether a request is under way."""
         return self._request is not None
 
     def forget(self) -> None:
-        """Give the request under way up; a late reply to it is ignored."""
+        """Give up the request under way; a late reply to it is ignored."""
         self._request = None
 
     def console(self, *, everything: bool = False, lines: bool = False) -> bytes:
-        """Return and forget bytes that were no frames; see `FrameDecoder.take_console`."""
-        text = self._decoder.take_console(everything=everything, lines=lines)
-        self.has_text = self._decoder.has_text
-        return text
+        """Return and forget bytes outside of frames; see `FrameDecoder.take_console`."""
+        return self._decoder.take_console(everything=everything, lines=lines)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgpack
 
 from boardprof.errors import BoardprofError, BoardTimeoutError, LinkError, UsageError
-from boardprof.link.carry import carry
 from boardprof.link.channel import Receiver, Upload
+from boardprof.link.error_replies import Locate, refusal, unpack_reply
 from boardprof.link.handshake import (
     HOST_MTU,
     Welcome,
@@ -24,8 +24,7 @@ from boardprof.link.handshake import (
     read_welcome,
 )
 from boardprof.link.line import Line, OnProgress
-from boardprof.link.refusal import Locate, refusal, unpack_reply
-from boardprof.link.rpc import NIL, Channel, RpcClient
+from boardprof.link.rpc import Channel, RpcClient
 from boardprof.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn, FrameKind
 from boardprof_protocol.frame import body_capacity
@@ -36,7 +35,7 @@ _WHY_S = 2.0
 """How long the board is asked why it has lost the session, where its time-out is not longer. It has
 just answered; but what is asked may get lost, or the board's process may have to wait its turn."""
 
-_CALL, _RESULT = int(FrameKind.CALL), int(FrameKind.RESULT)
+_CALL, _RESULT = FrameKind.CALL, FrameKind.RESULT
 _MOST_ARGUMENTS = 14
 
 
@@ -58,16 +57,12 @@ class CallResult(NamedTuple):
 
 @functools.lru_cache(maxsize=1024)
 def _head(function_id: int, count: int) -> bytes:
-    """Return the beginning of a CALL's body: before the packed arguments, so many."""
+    """Return the start of a CALL's body, which comes before that number of packed arguments."""
     return bytes([0x90 | (count + 1) & 15]) + bytes(msgpack.packb(function_id))
 
 
 def _packed(arguments: Iterable[object]) -> bytes:
     return b"".join(map(msgpack.packb, arguments))
-
-
-def _value(name: str, body: bytes) -> object:
-    return None if body == NIL else unpack_reply(name, body)
 
 
 class Session:
@@ -76,7 +71,7 @@ class Session:
     Attributes:
         transport: the line to the board.
         timeout_s: longest silence of the board.
-        welcome: what it said when the session began; None before.
+        welcome: the WELCOME of the session's start. None before.
         calls: how often the board has run functions that are not its own, in this session.
     """
 
@@ -97,10 +92,10 @@ class Session:
             timeout_s: longest silence of the board. PROGRESS ends a silence if more is done than
                 before.
             claim: who we are, and whether we want the board although another host has it
-                (SPEC.md 3.3); stands behind HELLO's own fields.
+                (SPEC.md 3.3); follows HELLO's own fields.
             on_console: gets each line that the board prints beside its frames, as it comes.
             clock: seconds that only grow; the transport must wait by the same clock.
-            random_bits: random number of so many bits; for the session id and the nonce.
+            random_bits: returns a random number of N bits; for the session id and the nonce.
         """
         self._random_bits = random_bits
         self._claim = claim
@@ -170,17 +165,17 @@ class Session:
         body, sent, elapsed_s = self._result(
             function_id, arguments, count, name, on_progress, timeout_s
         )
-        return CallResult(_value(name, body), body, elapsed_s, sent)
+        return CallResult(unpack_reply(name, body), body, elapsed_s, sent)
 
     def value(self, function_id: int, arguments: bytes, count: int, name: str) -> object:
         """Call one of the user's functions as `call` does; return the value alone."""
         self.calls += 1
-        return _value(name, self._result(function_id, arguments, count, name, None, None)[0])
+        return unpack_reply(name, self._result(function_id, arguments, count, name)[0])
 
     def invoke(self, function_id: int, name: str, *arguments: object) -> Any:
         """Call one of the agent's own, with arguments that are not packed yet."""
         packed = _packed(arguments)
-        return _value(name, self._result(function_id, packed, len(arguments), name, None, None)[0])
+        return unpack_reply(name, self._result(function_id, packed, len(arguments), name)[0])
 
     def _result(
         self,
@@ -188,8 +183,8 @@ class Session:
         arguments: bytes,
         count: int,
         name: str,
-        on_progress: OnProgress | None,
-        timeout_s: float | None,
+        on_progress: OnProgress | None = None,
+        timeout_s: float | None = None,
     ) -> tuple[bytes, int, float]:
         body = _head(function_id, count) + arguments
         if count > _MOST_ARGUMENTS or len(body) > self._body_room:
@@ -215,7 +210,7 @@ class Session:
     def _forgotten(self, name: str) -> BoardprofError:
         """Ask the board why it has lost the session (SPEC.md 3.4); return what that means.
 
-        Under another id than the session's: a late duplicate of its own WELCOME is no answer.
+        Under another id than the session's: a late duplicate of its own WELCOME is not an answer.
         """
         client = self._client
         client.channel = None
@@ -236,7 +231,7 @@ class Session:
 
     @property
     def limit_s(self) -> float | None:
-        """After which the board itself ends a call, on its clock; None: it does not."""
+        """Seconds on its clock after which the board itself ends a call. None if it does not."""
         return self._line.limit_s
 
     def limit(
@@ -246,16 +241,16 @@ class Session:
 
         Args:
             timeout_s: longest silence of the board.
-            limit_s: after which the board itself ends a call, on its clock; None: it does not.
+            limit_s: seconds on its clock after which the board ends a call. None if it does not.
             surely_s: wall seconds after which it has done so if it lives.
-            wall_s: ``timeout_s`` if that is a limit in wall time; None: it follows from the other.
+            wall_s: ``timeout_s`` if that is a wall-time limit. None to derive it from the other.
         """
         self.timeout_s = timeout_s
         self._line.limit_s, self._line.surely_s, self._line.wall_s = limit_s, surely_s, wall_s
 
     @property
     def locate(self) -> Locate | None:
-        """What names the source lines of faults; None where the image is not known."""
+        """Finds the source lines of faults. None if the image is unknown."""
         return self._line.locate
 
     @locate.setter
@@ -264,11 +259,11 @@ class Session:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the line was let go of."""
+        """Whether the line was released."""
         return self._line.is_closed
 
     def cancel(self) -> None:
-        """Ask the board to break the call under way off: it then ends as RpcError, CANCELLED.
+        """Ask the board to cancel the call under way: it then ends as RpcError, CANCELLED.
 
         For an `on_progress` that wants no more, or another thread. Only measurements can be broken
         off, and only between their rounds; other calls, and older agents, go on to their end.
@@ -279,7 +274,7 @@ class Session:
 
     @property
     def client(self) -> RpcClient:
-        """The state machine, for who makes channels."""
+        """The state machine, for code that creates channels."""
         return self._client
 
     @property
@@ -289,7 +284,7 @@ class Session:
 
     @property
     def channel(self) -> Channel | None:
-        """The open channel, None: none is."""
+        """The open channel. None if no channel is open."""
         return self._client.channel
 
     def open_channel(
@@ -299,7 +294,7 @@ class Session:
 
         Raises as `call`; the channel is open nevertheless if the board has got so far.
         """
-        self._client.channel = channel  # its first frame may come right behind the reply
+        self._client.channel = channel  # its first frame may come right after the reply
         try:
             self.invoke(function_id, name, *arguments)
         except BaseException:
@@ -327,10 +322,10 @@ class Session:
             LinkError: the line is gone.
         """
         with self._line.held(name):
-            carry(self._line, channel, name, self.timeout_s, self._is_known, on_progress)
+            self._line.carry(channel, name, self.timeout_s, self._is_known, on_progress)
 
     def _is_known(self, name: str, silence_s: float) -> bool:
-        """See whether the board still knows the session: of a lost channel it says nothing.
+        """Check whether the board still knows the session; it does not report a lost channel.
 
         Returns:
             Whether it answers at all.
@@ -365,9 +360,9 @@ class Session:
 
     @property
     def console(self) -> str:
-        """All that came and was no frame, as text."""
+        """Everything received outside of frames, as text."""
         return self._line.console
 
     def close(self) -> None:
-        """Let go of the line."""
+        """Release the line."""
         self._line.close()

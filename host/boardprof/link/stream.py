@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream: what the board's functions write, as it comes, beside the calls."""
+"""A stream: data that the board's functions write, delivered during and between calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_SETTLE_S = 2.0
 
 
 class Stream:
-    """Bytes from the board, in order and without a gap, but for records that it had no room for.
+    """Bytes from the board, in order and without gaps, except for records that found no room on it.
 
     Use it by ``with`` and from the thread that calls the board's functions. What comes during a
     call is kept until it is read.
@@ -42,13 +42,13 @@ class Stream:
         self._is_open = True
 
     def read(self, timeout_s: float | None = None) -> bytes:
-        """Return what has come; wait up to ``timeout_s`` for the first byte, then return b"".
+        """Return the received data; wait up to ``timeout_s`` for the first byte, then return b"".
 
         Args:
             timeout_s: seconds; the stream's own when None, 0 does not wait.
 
         Raises:
-            LinkError: the line is gone.
+            LinkError: the connection is lost.
         """
         if self._is_open and not self._receiver.waiting:
             wait_s = self.timeout_s if timeout_s is None else timeout_s
@@ -56,7 +56,7 @@ class Stream:
         return self._receiver.take()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield what comes, until nothing does for the stream's `timeout_s` or it is closed."""
+        """Yield data until none arrives for the stream's `timeout_s` or it is closed."""
         while content := self.read():
             yield content
 
@@ -64,7 +64,7 @@ class Stream:
         """Take what is still on its way, and end the stream; what was not read stays readable.
 
         Raises:
-            FrameError: what came is not what the board sent.
+            FrameError: the data differs from what the board sent.
         """
         if not self._is_open:
             return
@@ -80,11 +80,11 @@ class Stream:
             raise
         sent, crc, self.dropped = self._channels.finish()
         if receiver.crc_at(sent) != crc:
-            raise FrameError("What the stream brought is not what the board sent: the CRC differs.")
+            raise FrameError("The stream's data differs from what the board sent: the CRC differs.")
 
     def _has_more(self) -> bool:
         before = self._receiver.position
-        # On a slow line the board sends again what got lost only after some time-outs of it.
+        # On a slow line the board resends lost data only after some time-outs.
         wait_s = min(max(_SETTLE_S, 3 * self._session.client.rtt.timeout_s), _LONGEST_SETTLE_S)
         self._session.listen(wait_s, lambda: self._receiver.position != before, "a stream")
         return self._receiver.position != before
@@ -99,12 +99,12 @@ class Stream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the stream; behind another error nothing is said of what else fails."""
+        """Close the stream. After another error, ignore further errors."""
         if error is None:
             self.close()
         elif isinstance(error, Exception):
             with contextlib.suppress(BoardprofError):
                 self.close()
-        else:  # an interruption; the board is told at the next use
+        else:  # an interruption; the board learns of it at the next use
             self._is_open = False
             self._session.drop_channel()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What timing gives, and how many calls it takes: figures and rule of TVM's time evaluator."""
+"""Results of timing and the number of calls, by the rules of TVM's time evaluator."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from dataclasses import dataclass
 
 from boardprof.errors import UsageError
 
-__all__ = ["MOST_CALLS", "BenchmarkResult", "next_number", "time_long_enough"]
-
 _GROWTH = 1.618
 """Least factor between the numbers of calls of two attempts."""
 
 MOST_CALLS = (1 << 32) - 1
-"""In one window: what the wire holds."""
+"""Maximum number of calls in one window: the limit of the wire format."""
 
 
 @dataclass(frozen=True)
@@ -23,46 +21,46 @@ class BenchmarkResult:
     """What a time evaluator measured; names and units are TVM's.
 
     Attributes:
-        results: seconds a call, one for each repeat, in run order.
+        results: seconds per call, one for each repeat, in run order.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are no results.
     """
 
     results: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        """See that there is something to take figures of."""
+        """Check that there are results."""
         if not self.results:
-            raise UsageError("A BenchmarkResult takes one result or more.")
+            raise UsageError("A BenchmarkResult needs at least one result.")
 
     @property
     def mean(self) -> float:
-        """Average, in seconds."""
+        """The mean, in seconds."""
         return statistics.fmean(self.results)
 
     @property
     def median(self) -> float:
-        """Middle, or halfway between the middle two, in seconds."""
+        """The median, in seconds."""
         return statistics.median(self.results)
 
     @property
     def min(self) -> float:
-        """Shortest, in seconds."""
+        """The minimum, in seconds."""
         return min(self.results)
 
     @property
     def max(self) -> float:
-        """Longest, in seconds."""
+        """The maximum, in seconds."""
         return max(self.results)
 
     @property
     def std(self) -> float:
-        """Standard deviation of the results as a whole (divided by n), in seconds."""
+        """Population standard deviation of the results (divided by n), in seconds."""
         return statistics.pstdev(self.results)
 
     def __str__(self) -> str:
-        """Return the five figures in milliseconds."""
+        """Return the five statistics in milliseconds."""
         names = ("mean", "median", "max", "min", "std")
         head = "".join(f"{f'{name} (ms)':>13}" for name in names)
         line = "".join(f"{1e3 * getattr(self, name):>13.4f}" for name in names)
@@ -80,12 +78,12 @@ def time_long_enough(
     """Call ``seconds`` with growing numbers until they take ``min_repeat_ms``.
 
     Args:
-        seconds: from a number of calls to the time that they take together.
-        number: of calls, to begin with.
-        min_repeat_ms: what is long enough.
-        limit_zero: how many times may be 0 or less before the last one is taken.
-        may_grow: asked behind an attempt; False: it is taken. By a clock that wraps unseen none is
-            ever long enough.
+        seconds: function from a number of calls to their total time.
+        number: of calls in the first attempt.
+        min_repeat_ms: time that is long enough.
+        limit_zero: number of times of 0 or less after which the last one is accepted.
+        may_grow: called after an attempt; False accepts it. With a clock that wraps unseen, no
+            attempt would ever be long enough.
 
     Returns:
         The number of the last attempt, and its time in seconds.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's interface for collectors that run on the host: what a user derives from."""
+"""TVM's interface for collectors on the host: the base classes for users."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from boardprof.board.board import Board
 from boardprof.errors import UsageError
 from boardprof.metrics import Metric
 
-__all__ = ["DeviceWrapper", "MetricCollector"]
-
 
 class DeviceWrapper:
-    """A device as `MetricCollector.Init` gets it; the name is TVM's.
+    """A device for `MetricCollector.Init`; the name is TVM's.
 
     Attributes:
-        device: the connected board, which `MetricCollector.Start` gets as it is.
+        device: the connected board, which `MetricCollector.Start` gets directly.
     """
 
     def __init__(self, dev: Board | DeviceWrapper) -> None:
         """Wrap a board.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not a board.
         """
         device: object = dev.device if isinstance(dev, DeviceWrapper) else dev
         if not isinstance(device, Board):
             raise UsageError(
-                f"{device!r:.60} is no device.", hint="pass what boardprof.connect returned"
+                f"{device!r:.60} is not a device.", hint="pass what boardprof.connect returned"
             )
         self.device: Board = device
 
@@ -39,7 +37,7 @@ class DeviceWrapper:
         return self.device.device.name
 
     def __eq__(self, other: object) -> bool:
-        """Two wrappers of the same session with a board are equal."""
+        """Compare: two wrappers of the same session with a board are equal."""
         return isinstance(other, DeviceWrapper) and other.device is self.device
 
     def __hash__(self) -> int:
@@ -56,7 +54,7 @@ class DeviceWrapper:
 
 
 class MetricCollector(ABC):
-    """Something on the host that is to be read around what runs on a board: a power meter, a log.
+    """A host collector, read before and after each call of a board: a power meter, a log.
 
     ::
 
@@ -72,18 +70,17 @@ class MetricCollector(ABC):
 
         fir = profile_function(board, None, [Energy(), "cycles"], "fir")
 
-    Each sample, which is one call of the board, has this order: `Start` of all collectors, then the
-    board's own window opens; it closes, and then `Stop` of all. So the board's counts and its
-    Duration have nothing of the collectors in them, while what happens between Start and Stop is
-    the call as the host sees it: the request on the wire, the board unpacking the arguments and
-    putting its arrays back, the window, and the reply. Where it takes several passes to count
-    everything, the collectors run in the first only.
+    Each sample is one call of the board, in this order: `Start` of all collectors, the board's own
+    window, `Stop` of all collectors. So the board's counts and its Duration do not include the
+    collectors. Between Start and Stop is the call as the host sees it: the request on the wire, the
+    board unpacking arguments and restoring arrays, the window, and the reply. If counting takes
+    several passes, the collectors run only in the first.
 
-    What runs on the board itself is faster and exact: see the board's own collectors.
+    Collectors on the board itself are faster and exact: see the board's own collectors.
     """
 
-    def Init(self, devs: Sequence[DeviceWrapper]) -> None:  # noqa: B027 - most need none
-        """Prepare whatever is expensive; called once, before anything is profiled.
+    def Init(self, devs: Sequence[DeviceWrapper]) -> None:  # noqa: B027 - few need it
+        """Do expensive preparations; called once, before anything is profiled.
 
         Args:
             devs: the boards that will be profiled.
@@ -91,22 +88,22 @@ class MetricCollector(ABC):
 
     @abstractmethod
     def Start(self, dev: Board) -> object | None:
-        """Begin to collect.
+        """Start collecting.
 
         Args:
             dev: the board that is about to be called.
 
         Returns:
-            What `Stop` gets; None: the device is unsupported, and Stop is not called for it.
+            The argument for `Stop`. None if the device is not supported; Stop is then not called.
         """
 
     @abstractmethod
     def Stop(self, obj: object) -> Mapping[str, Metric | int]:
-        """End what `Start` began.
+        """Stop collecting.
 
         Args:
-            obj: what Start returned.
+            obj: the return value of Start.
 
         Returns:
-            Name -> Count, Duration, Percent, Ratio or str; an int is a Count.
+            A Count, Duration, Percent, Ratio or str by name; an int is a Count.
         """

@@ -8,11 +8,13 @@ from types import TracebackType
 from typing import Self
 
 from boardprof.board.board import Board
-from boardprof.board.measuring import Rounds
 from boardprof.errors import UsageError
+from boardprof.measure.board_interrupts import flags_for, said_of
+from boardprof.measure.counted_pass import CountedPass, Taken
+from boardprof.measure.rounds import Rounds
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.profiling.benchmark import time_long_enough
-from boardprof.profiling.choice import (
+from boardprof.profiling.collector_selection import (
     Choice,
     Collector,
     Module,
@@ -20,33 +22,37 @@ from boardprof.profiling.choice import (
     check_device,
     choose,
 )
-from boardprof.profiling.collecting import Gathered, columns_for
-from boardprof.profiling.counted import Passes
-from boardprof.profiling.placed import PlacedFunction, measurable
+from boardprof.profiling.host_collectors import Gathered, columns_for
+from boardprof.profiling.observed_calls import (
+    UNMASKED,
+    bound_call,
+    observed_sample,
+    observed_value,
+    planned_passes,
+)
 from boardprof.profiling.timing import Stopwatch, check_ms, check_time
 from boardprof.report.assemble import assemble
 from boardprof.report.counter_metrics import DURATION
 from boardprof.report.measurement import Measurement, Windows
 from boardprof.report.report import Report, Row
-
-__all__ = ["Metrics", "ProfiledFunction", "profile_function"]
+from boardprof_protocol.codes import MeasureFlag
 
 _LIMIT_ZERO = 100
-"""As in TVM's time evaluator: attempts that take no time before ``number`` is left as it is."""
+"""Number of attempts without any time before ``number`` is accepted, as in TVM."""
 
 _OF_ROWS = ("Name", "Device", "Percent", "Argument Shapes", "Flags")
-"""Columns of a Report that say what a row is of, and are no metrics."""
+"""Columns of a Report that identify a row and are not metrics."""
 
 _REFERENCES = (DURATION, "instructions", "ticks", "cycles")
-"""What samples are ordered by: the first that there is."""
+"""Metrics by which samples are ordered: the first available one."""
 
 
 class Metrics(dict[str, Metric]):
     """Metric name -> metric, as TVM's profiled functions return it.
 
-    With several samples these are the metrics of one of them, the middle one (of two the lower) by
-    Duration, else by instructions, ticks or cycles: so they belong together, and none is made up.
-    With ``number`` > 1 they are of so many calls together, which ``Count`` tells then.
+    With several samples, these are the metrics of one real sample: the median one (the lower of
+    two) by Duration, else by instructions, ticks or cycles. So all values belong together. With
+    ``number`` > 1 they are totals of that many calls; ``Count`` is the number.
 
     Attributes:
         report: all samples, with the board's totals, configuration and raw data.
@@ -61,7 +67,7 @@ class Metrics(dict[str, Metric]):
 
 
 class ProfiledFunction:
-    """What `profile_function` returns: call it with the function's arguments.
+    """The result of `profile_function`: call it with the function's arguments.
 
     Attributes:
         board: where it runs.
@@ -69,31 +75,38 @@ class ProfiledFunction:
     """
 
     def __init__(
-        self, target: OpenBoard, name: str, choice: Choice, rounds: Rounds, min_repeat_ms: float
+        self,
+        target: OpenBoard,
+        name: str,
+        choice: Choice,
+        rounds: Rounds,
+        min_repeat_ms: float,
+        mask_interrupts: bool,
     ) -> None:
-        """Take what `profile_function` has checked."""
+        """Keep the settings, which `profile_function` has checked."""
         self.board = target.board
         self.name = name
         self._target = target
         self._choice = choice
         self._rounds = rounds
         self._min_repeat_ms = min_repeat_ms
+        self._masks = mask_interrupts
 
     def __call__(self, *args: object, **named: object) -> Metrics:
         """Measure the function with these arguments.
 
-        In/out arrays begin each sample with the caller's values, and hold afterwards what one
-        further call leaves in them.
+        In/out arrays begin each sample with the caller's values. Afterwards they hold the result of
+        one extra call.
 
         Raises:
-            UsageError: the arguments do not fit, or a collector of the host failed; it is named.
+            UsageError: the arguments do not fit, or a host collector failed; the message names it.
             DeviceError, LinkError: see ``Board.profile``.
         """
         rounds = self._rounds
         if self._min_repeat_ms > 0:
             rounds = Rounds(rounds.warmup, rounds.repeat, self._number(args, named))
         if self._choice.collecting:
-            return _middle(_collected(self.board, self.name, args, named, self._choice, rounds))
+            return _middle(self._collected(args, named, rounds))
         measurement = self.board.measure(
             self.name,
             *args,
@@ -102,13 +115,15 @@ class ProfiledFunction:
             repeat=rounds.repeat,
             number=rounds.number,
             named=named,
+            mask_interrupts=self._masks,
         )
         return _middle(assemble([measurement]))
 
     def _number(self, args: Sequence[object], named: Mapping[str, object]) -> int:
-        """Return how many calls a sample needs to take long enough."""
-        with PlacedFunction(self.board, self.name, args, named) as placed:
-            watch = Stopwatch(self.board, placed)
+        """Return the number of calls with which a sample is long enough."""
+        call, placement = bound_call(self.board, self.name, args, named)
+        with placement:
+            watch = Stopwatch(call, placement, mask_interrupts=self._masks)
             watch.warm_up()
             number, _ = time_long_enough(
                 watch.seconds,
@@ -118,6 +133,60 @@ class ProfiledFunction:
                 may_grow=watch.is_certain,
             )
         return number
+
+    def _collected(
+        self, args: Sequence[object], named: Mapping[str, object], rounds: Rounds
+    ) -> Report:
+        """Measure with host collectors around each sample of the first pass."""
+        board, name, collecting = self.board, self.name, self._choice.collecting
+        passes = planned_passes(board, self._choice.metrics, mask_interrupts=self._masks)
+        gathered: list[Gathered] = []
+        windows: list[Windows] = []
+        calls_before, number = board.calls, rounds.number
+        call, placement = bound_call(board, name, args, named)
+        info, arguments = call.function.info, placement.arguments
+
+        def sample(
+            counted: CountedPass, number: int = 1, flags: MeasureFlag | None = None
+        ) -> Taken:
+            placement.send_again()
+            return observed_sample(counted, call, placement.call(info), number, flags)
+
+        with placement:
+            while counted := passes.next(lambda counted: counted.try_out(placement.call(info))):
+                calibration = counted.calibration(placement.call(info), number)
+                for _ in range(rounds.warmup):
+                    sample(counted, flags=UNMASKED)
+                if counted.needs_trial:
+                    sample(counted, number, UNMASKED)
+                taken = []
+                for _ in range(rounds.repeat):
+                    if windows:  # another pass
+                        taken.append(sample(counted, number))
+                        continue
+                    with collecting.around(board) as metrics:
+                        taken.append(sample(counted, number))
+                    gathered.append(metrics)
+                windows.append(counted.windows(taken, calibration))
+            result, outputs = placement.call_for_outputs(
+                lambda: observed_value(call, placement.call(info))
+            )
+        measurement = Measurement(
+            name,
+            passes.device(windows),
+            number,
+            rounds.warmup,
+            tuple(windows),
+            arguments.text,
+            result=result,
+            result_type=call.function.signature.result,
+            outputs=outputs,
+            kept=tuple(array.name for array in arguments.arrays if array.is_kept),
+            sent_again=placement.why_again,
+            interrupts=said_of(board.link, windows, masked=self._masks),
+        )
+        measurement = board.described(measurement, calls_before)
+        return _with_gathered(assemble([measurement]), gathered)
 
     def close(self) -> None:
         """Stop the board, if it was started for this."""
@@ -147,22 +216,23 @@ def profile_function(
     number: int = 1,
     repeat: int = 1,
     min_repeat_ms: float = 0,
+    mask_interrupts: bool = False,
 ) -> ProfiledFunction:
-    """Wrap a function of a board so that calling it measures it.
+    """Wrap a board's function so that calling it measures it.
 
-    The names, their order and the defaults are those of ``tvm.runtime.profiling``; unlike there, it
-    works over RPC, and there is a Duration wherever the board has a real clock::
+    The names, their order and the defaults are those of ``tvm.runtime.profiling``; unlike TVM's, it
+    works over RPC, and there is a Duration if the board has a real clock::
 
         fir = profile_function(board, None, ["cycles", PowerMeter()], "fir")
         print(fir(x, h, y, 256)["cycles"])
 
-    The board counts in windows of its own around the call alone, corrected by the calibration.
-    Collectors of the host run around the board's call, see `MetricCollector`; with any, each sample
-    is such a call, which begins as cold as the link leaves the board. Where a name of theirs is
-    taken, the collector's stands before it: ``PowerMeter.cycles``.
+    The board counts in windows around the call alone, corrected by the calibration. Host collectors
+    run around the board's call, see `MetricCollector`. With host collectors, each sample is a
+    separate request, which begins as cold as the link leaves the board. If a metric's name is
+    taken, it gets the collector's name in front: ``PowerMeter.cycles``.
 
     Args:
-        mod: a connected board; or a Firmware, which is started: use the result by ``with`` then.
+        mod: a connected board; or a Firmware, which is started: then use the result in a ``with``.
         dev: the device to measure on: None, the board, its name, or a `DeviceWrapper` of it.
         collectors: names of the board's collectors, `MetricCollector` of the host, or both; a
             `PAPIMetricCollector` counts on the board. None takes all of the board's.
@@ -170,15 +240,17 @@ def profile_function(
         warmup_iters: calls before the first sample, >= 0.
         number: calls in each sample, >= 1.
         repeat: samples, >= 1.
-        min_repeat_ms: shortest time of a sample, in milliseconds; ``number`` grows until one is as
-            long, by the rule of `time_evaluator`.
+        min_repeat_ms: shortest time of a sample, in milliseconds; ``number`` grows until a sample
+            takes that long, by the rule of `time_evaluator`.
+        mask_interrupts: mask interrupts within the windows of samples; see ``Board.profile``.
 
     Returns:
         A callable that takes the function's arguments and returns `Metrics`, which is a dict.
 
     Raises:
-        UsageError: another device; no name where the board has several functions; a number out of
-            range; a shortest time without a clock; or a collector whose `Init` failed.
+        UsageError: another device; no name although the board has several functions; a number out
+            of range; a shortest time without a clock; interrupts that the board cannot mask; or a
+            collector whose `Init` failed.
         UnknownNameError: no such function or collector.
     """
     rounds = Rounds(warmup_iters, repeat, number)
@@ -187,17 +259,16 @@ def profile_function(
     try:
         board = target.board
         check_device(board, dev)
-        name = measurable(
-            board, _only_function(board) if func_name is None else func_name
-        ).info.name
+        name = board.measurable(_only_function(board) if func_name is None else func_name).info.name
         if min_repeat_ms > 0:
             check_time(board)
+        flags_for(board.link, mask=mask_interrupts)
         choice = choose(board, collectors)
         choice.collecting.init([board])
     except BaseException:
         target.close()
         raise
-    return ProfiledFunction(target, name, choice, rounds, min_repeat_ms)
+    return ProfiledFunction(target, name, choice, rounds, min_repeat_ms, mask_interrupts)
 
 
 def _only_function(board: Board) -> str:
@@ -210,60 +281,8 @@ def _only_function(board: Board) -> str:
     return names[0]
 
 
-def _collected(
-    board: Board,
-    name: str,
-    args: Sequence[object],
-    named: Mapping[str, object],
-    choice: Choice,
-    rounds: Rounds,
-) -> Report:
-    """Measure with collectors of the host around each sample; of the first pass, if several."""
-    gathered: list[Gathered] = []
-    windows: list[Windows] = []
-    passes = Passes(board, choice.metrics)
-    calls_before = board.calls
-    with PlacedFunction(board, name, args, named) as placed:
-        while (counted := passes.next(placed.call)) is not None:
-            calibration = counted.calibration(placed.call, rounds.number)
-            for _ in range(rounds.warmup):
-                placed.put_back()
-                counted.sample(placed.call)
-            samples = []
-            for _ in range(rounds.repeat):
-                placed.put_back()
-                if windows:  # a further pass
-                    samples.append(counted.sample(placed.call, rounds.number))
-                    continue
-                with choice.collecting.around(board) as found:
-                    samples.append(counted.sample(placed.call, rounds.number))
-                gathered.append(found)
-            windows.append(counted.windows(samples, calibration))
-        result, outputs = placed.call_for_outputs()
-    measurement = Measurement(
-        name,
-        passes.device(windows),
-        rounds.number,
-        rounds.warmup,
-        tuple(windows),
-        placed.arguments.text,
-        flags=board.flags,
-        libc=board.libc,
-        result=result,
-        result_type=placed.remote.signature.result,
-        outputs=outputs,
-        kept=tuple(array.name for array in placed.arguments.arrays if array.is_kept),
-        sent_again=placed.why_again,
-        parts=board.parts,
-        formulas=board.formulas,
-        compilers=board.compilers,
-        calls_before=calls_before,
-    )
-    return _with_gathered(assemble([measurement]), gathered)
-
-
 def _with_gathered(report: Report, gathered: Sequence[Gathered]) -> Report:
-    """Add what was gathered around each sample to the sample's first row, which is the CPU's."""
+    """Add the gathered metrics of each sample to its first row, which is the CPU's."""
     rows: list[Row] = [dict(row) for row in report.calls]
     columns = columns_for(gathered, (name for row in rows for name in row))
     per_sample = len(rows) // len(gathered)
@@ -274,7 +293,7 @@ def _with_gathered(report: Report, gathered: Sequence[Gathered]) -> Report:
 
 
 def _middle(report: Report) -> Metrics:
-    """Return the metrics of the middle sample, those of the board's other parts included."""
+    """Return the metrics of the median sample, including the board's other parts."""
     rows: list[Row] = list(report.calls)
     device = rows[0]["Device"]
     starts = [index for index, row in enumerate(rows) if row["Device"] == device]

@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from boardprof.board.board import Board
-from boardprof.board.events import Programmable, Slots
-from boardprof.board.window import Window
 from boardprof.decode.samples import decode_samples
 from boardprof.errors import UsageError
+from boardprof.measure.programmable import Programmable, Slots
+from boardprof.measure.window import Window
 from boardprof.metrics import Count, Metric
 from boardprof.profiling.collector import DeviceWrapper, MetricCollector
-
-__all__ = ["PAPIMetricCollector"]
 
 _COLLECTOR = "papi"
 _DEFAULTS = (
@@ -29,40 +27,41 @@ _DEFAULTS = (
 
 @dataclass(frozen=True)
 class _Running:
-    """A window that is open, and what its slots count."""
+    """An open window, and the events of its slots."""
 
     window: Window
     slots: Slots
 
 
 class PAPIMetricCollector(MetricCollector):
-    """Counts PAPI's events on boards that have them.
+    """Collector of PAPI's events, on boards that have PAPI.
 
-    Name, arguments and defaults are those of ``tvm.runtime.profiling``; unlike there it works over
-    RPC, and of the defaults those are left out, with a warning, that a board does not have::
+    Name, arguments and defaults are those of ``tvm.runtime.profiling``; unlike TVM's, it works over
+    RPC, and defaults that a board does not have are left out with a warning::
 
         collector = PAPIMetricCollector({board: ["perf::PAGE-FAULTS"]})
         profiled = profile_function(board, collectors=[collector], func_name="fir")
 
-    `Init`, `Start` and `Stop` are there as well. Between Start and Stop the host can call what it
-    likes; the agent's handling of these calls is in the counts then. `profile_function` measures on
-    the board and corrects by the calibration.
+    `Init`, `Start` and `Stop` are available too. Between Start and Stop the host can make any
+    calls. The counts then include the agent's handling of these calls. `profile_function` measures
+    on the board and corrects by the calibration.
     """
 
     def __init__(self, metric_names: Mapping[object, Sequence[str]] | None = None) -> None:
-        """Choose the events; none is asked for yet.
+        """Set the events; the board is not asked yet.
 
         Args:
-            metric_names: board, or its name -> names of PAPI's events. None: TVM's five of a CPU.
+            metric_names: names of PAPI's events by board, or by the board's name. None for TVM's
+                five CPU events.
         """
         self._names = metric_names
         self._slots: dict[int, Slots] = {}
 
     def metric_names(self, board: Board) -> list[str]:
-        """Return the events for ``board`` that it can count; selects them to find that out.
+        """Return the events that ``board`` can count; to find out, they are selected.
 
         Raises:
-            UsageError: an event was named that the board cannot count, which says why; or the
+            UsageError: the board cannot count a named event, for the reason in the message; or the
                 board has no PAPI.
         """
         collector = _papi_of(board)
@@ -77,7 +76,7 @@ class PAPIMetricCollector(MetricCollector):
         return [name for name in _DEFAULTS if name not in refused]
 
     def metrics(self, board: Board) -> list[str]:
-        """Return `metric_names` as ``metrics=`` takes them, so that nothing else counts them.
+        """Return `metric_names` in the form of ``metrics=``, bound to this collector.
 
         Raises:
             UsageError: see `metric_names`.
@@ -85,7 +84,7 @@ class PAPIMetricCollector(MetricCollector):
         return [f"{_COLLECTOR}.{name}" for name in self.metric_names(board)]
 
     def Init(self, devs: Sequence[DeviceWrapper | Board]) -> None:
-        """Select the events on each board. Boards for which nothing is chosen are left out.
+        """Select the events on each board. Boards without chosen events are left out.
 
         Raises:
             UsageError: see `metric_names`; or there are more events than fit into one pass.
@@ -97,7 +96,7 @@ class PAPIMetricCollector(MetricCollector):
                 self._slots[id(board)] = _papi_of(board).select(names)
 
     def Start(self, dev: Board) -> object | None:
-        """Open a window on a board; None where `Init` chose nothing for it."""
+        """Open a window on a board; None if `Init` chose no events for it."""
         slots = self._slots.get(id(dev))
         if slots is None:
             return None
@@ -109,13 +108,13 @@ class PAPIMetricCollector(MetricCollector):
         """Close a window that `Start` returned.
 
         Returns:
-            Event -> Count, raw.
+            Raw Counts by event.
 
         Raises:
-            UsageError: it is no such window, or closed already.
+            UsageError: it is not such a window, or is already closed.
         """
         if not isinstance(obj, _Running):
-            raise UsageError(f"{obj!r:.60} is nothing that Start returned.")
+            raise UsageError(f"{obj!r:.60} was not returned by Start.")
         obj.window.stop()
         collector, layout = obj.slots.collector, obj.slots.layout
         (sample,) = decode_samples(obj.window.blob, [collector], {layout.schema_id: layout})
@@ -149,5 +148,5 @@ def _papi_of(board: Board) -> Programmable:
             return collector
     raise UsageError(
         f"{board.device.name} has no collector {_COLLECTOR!r}.",
-        hint="PAPI is there on Linux boards; boardprof metrics lists what a board counts",
+        hint="PAPI is available on Linux boards; boardprof metrics lists what a board counts",
     )

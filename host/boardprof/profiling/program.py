@@ -6,22 +6,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from boardprof.board.board import Board
-from boardprof.board.measuring import Rounds
-from boardprof.board.sampling import Progress
 from boardprof.errors import UsageError
-from boardprof.profiling.choice import Collector, check_device, check_open, choose
+from boardprof.measure.function_sampler import Progress
+from boardprof.measure.rounds import Rounds
 from boardprof.profiling.collector import DeviceWrapper
+from boardprof.profiling.collector_selection import Collector, check_device, check_open, choose
+from boardprof.profiling.observed_calls import observed_value, planned_passes
 from boardprof.profiling.program_arrays import ProgramArrays
 from boardprof.profiling.program_call import ProgramCall, program_call
 from boardprof.profiling.program_rows import program_report
 from boardprof.profiling.program_runs import ProgramRuns
 from boardprof.report.report import Report
 
-__all__ = ["Program"]
-
 
 class Program:
-    """Calls of packed functions in their order, which share arrays.
+    """A sequence of calls of packed functions that share arrays.
 
     ::
 
@@ -31,24 +30,25 @@ class Program:
         program.add("dense", h, w2, y, 32, 10, label="output")
         print(program.profile().table())
 
-    An array that several calls take is on the board once: what one call writes the next one reads
-    there, without the wire. So a graph is its calls in an order in which each finds its inputs
-    written. A view of another shape is the same array; other overlaps are refused. Blocks of
-    ``board.memory`` are passed as they are, and nothing puts them back.
+    An array that several calls take is on the board once: the next call reads there what one call
+    has written, without the wire. So a graph becomes its calls in an order in which inputs are
+    written before they are read. A view of another shape is the same array; other overlaps are
+    refused. Blocks of ``board.memory`` are passed directly, and are not restored.
     """
 
     def __init__(self, board: Board) -> None:
         """Begin an empty program.
 
         Args:
-            board: connected; each call is of it, unless it names another.
+            board: connected; used for each call that does not name another.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not a connected board.
         """
         if not isinstance(board, Board):
             raise UsageError(
-                f"{board!r:.60} is no board.", hint="pass what boardprof.connect returned"
+                f"{board!r:.60} is not a connected board.",
+                hint="pass what boardprof.connect returned",
             )
         self._board = board
         self._calls: list[ProgramCall] = []
@@ -67,18 +67,18 @@ class Program:
             function: its name.
             args: as for ``Board.profile``; arrays are looked at when the program runs.
             label: a name for the call, in a column of its own.
-            device: another connected board that is to be called. What is written on one board
-                cannot be read on another.
+            device: another connected board to call. Data written on one board cannot be read on
+                another.
             named: arguments by parameter name.
 
         Raises:
             UnknownNameError: no such function.
             LinkError: the board is closed.
             UsageError: it cannot be measured; the arguments do not fit; there is no such device; or
-                the label is no text.
+                the label is not a string.
         """
         if not isinstance(named, Mapping | None):
-            raise UsageError(f"named={named!r:.60} is no dict of arguments by name.")
+            raise UsageError(f"named={named!r:.60} is not a dict of arguments by name.")
         board = device.device if isinstance(device, DeviceWrapper) else device
         if not isinstance(board, Board):
             check_device(self._board, board)
@@ -87,18 +87,18 @@ class Program:
         self._calls.append(program_call(board, function, args, named or {}, label))
 
     def __len__(self) -> int:
-        """Return how many calls it has."""
+        """Return the number of calls."""
         return len(self._calls)
 
     def run(self) -> list[object]:
-        """Run it once, unmeasured; return what each function returned. The arrays hold the rest.
+        """Run it once without measuring; return each function's result. Arrays hold the outputs.
 
         Raises:
             UsageError: there are no calls, or their arrays do not fit; see `profile`.
         """
         self._check()
         with ProgramArrays(self._calls) as arrays:
-            values = [arrays.call(call).value() for call in self._calls]
+            values = [observed_value(call.host_call, arrays.call(call)) for call in self._calls]
             arrays.fetch()
         return values
 
@@ -108,31 +108,34 @@ class Program:
         *,
         warmup: int = 3,
         repeat: int = 1,
+        mask_interrupts: bool = False,
         on_progress: Progress | None = None,
     ) -> Report:
-        """Run it and measure each call; what ``graph_executor.profile`` and ``vm.profile`` gave.
+        """Run it and measure each call, like ``graph_executor.profile`` and ``vm.profile``.
 
         The Report has a row for each call in the order of execution, run after run: Name, Count 1,
-        Duration where there is a clock, the counters, Percent of the board's total, the arguments'
+        Duration if there is a clock, the counters, Percent of the board's total, the arguments'
         shapes, a Hash that is the same for the same function, Label, Device. The totals are of the
         board's work between the calls' first and last instruction on it, argument handling
         included; ``End to end (us)`` in the configuration is a run by the host's clock, wire and
         collectors included, the median of the runs.
 
-        Each run begins with the caller's values in all arrays. Afterwards they hold what the last
-        run has left. More counters than one pass holds take further runs; ``collectors`` of the
-        host run in those of the first pass.
+        Each run begins with the caller's values in all arrays. Afterwards they hold the results of
+        the last run. More counters than fit one pass need more runs; host ``collectors`` run in
+        those of the first pass.
 
         Args:
             collectors: as for `profile_function`.
-            warmup: runs before, >= 0.
+            warmup: runs before the measured ones, >= 0.
             repeat: measured runs, >= 1.
-            on_progress: called with (calls done, calls in all) of a pass, the warm-up's included.
+            mask_interrupts: mask interrupts within the windows of the measured runs. If this also
+                masks the guard's timer, one warm-up run is needed, and is added if there is none.
+            on_progress: called with (calls done, total calls) of a pass, warm-up included.
 
         Raises:
             UsageError: there are no calls; two boards have the same name; arrays overlap, do not
                 fit the arena, or are written on one board and taken on another; a collector is
-                unknown or failed.
+                unknown or failed; a board cannot mask interrupts, or not for so long.
             DeviceError, LinkError: see ``Board.profile``.
         """
         rounds = Rounds(warmup, repeat, 1)
@@ -142,14 +145,26 @@ class Program:
         if len({*names}) < len(names):
             raise UsageError(
                 f"Two boards of the program have the same name: {', '.join(sorted(names))}.",
-                hint="a Report tells boards apart by their names",
+                hint="give them different names: a Report tells boards apart by name",
             )
         choices = {board: choose(board, collectors) for board in boards}
+        passes = {
+            board: planned_passes(board, choice.metrics, mask_interrupts=mask_interrupts)
+            for board, choice in choices.items()
+        }
         # The collectors of the host are the same for all boards.
         collecting = choices[boards[0]].collecting
         collecting.init(boards)
         with ProgramArrays(self._calls) as arrays:
-            runs = ProgramRuns(self._calls, arrays, rounds, choices, collecting, on_progress)
+            runs = ProgramRuns(
+                self._calls,
+                arrays,
+                rounds,
+                passes,
+                collecting,
+                on_progress,
+                mask_interrupts=mask_interrupts,
+            )
             executed = list(runs.executed())
             arrays.fetch()
         return program_report(executed, warmup, repeat, runs.elapsed_s)

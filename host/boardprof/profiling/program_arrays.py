@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program's arrays on its boards: each once, for all calls that take it.
+"""Placement of a program's arrays on its boards: each once, for all calls that take it.
 
-So what one call writes the next one reads on the board; nothing goes over the line in between.
+So the next call reads on the board what one call has written, without a transfer.
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.arguments.arguments import Arguments
+from boardprof.arguments.arguments import Arguments, check_overlap
 from boardprof.arguments.array_argument import ArrayArgument
-from boardprof.arguments.array_overlap import check_overlap
 from boardprof.arguments.passing import Passing
 from boardprof.board.board import Board
-from boardprof.board.placement import Placement
 from boardprof.errors import UsageError
-from boardprof.profiling.counted import PlacedCall
+from boardprof.measure.counted_pass import PackedCall
+from boardprof.measure.placement import Placement
 from boardprof.profiling.program_call import ProgramCall
-
-__all__ = ["ProgramArrays"]
 
 _PROGRAM = "the program"
 _BIN_HEAD = 2
@@ -33,7 +30,7 @@ _BIN_HEAD = 2
 
 @dataclass(eq=False)
 class _Placed:
-    """What a board's calls take: each array, block and NULL once, and its span when it is there."""
+    """The arrays, blocks and NULL of a board's calls, each once, and their spans when placed."""
 
     arguments: dict[object, ArrayArgument] = field(default_factory=dict)
     placement: Placement | None = None
@@ -41,7 +38,7 @@ class _Placed:
 
 
 class ProgramArrays:
-    """The arrays of a program's calls, placed. Use it by ``with``."""
+    """The placed arrays of a program's calls. Use it in a ``with``."""
 
     def __init__(self, calls: Sequence[ProgramCall]) -> None:
         """Find which arrays are the same; nothing is sent yet.
@@ -64,12 +61,13 @@ class ProgramArrays:
         for board, placed in self._boards.items():
             bound = Arguments(_PROGRAM, tuple(placed.arguments.values()), "")
             placed.placement = Placement(board.memory, bound)
-            placed.placement.sends_again = True  # from the host: a copy would be put back each call
+            # from the host: the board would restore a copy before each call
+            placed.placement.sends_again = True
         self._stack = ExitStack()
         self._is_fresh = False
 
     def __enter__(self) -> Self:
-        """Reserve the blocks and send what is to be sent."""
+        """Reserve the blocks and send the arrays."""
         with ExitStack() as stack:
             for placed in self._boards.values():
                 assert placed.placement is not None
@@ -89,7 +87,7 @@ class ProgramArrays:
         self._stack.__exit__(kind, error, trace)
 
     def restart(self) -> None:
-        """Let written arrays begin with the caller's values again, those in `Out` as zeros."""
+        """Reset written arrays to the caller's values, and those in `Out` to zeros."""
         if not self._is_fresh:
             for placed in self._boards.values():
                 assert placed.placement is not None
@@ -98,25 +96,24 @@ class ProgramArrays:
             self._pack()
         self._is_fresh = False
 
-    def call(self, call: ProgramCall) -> PlacedCall:
-        """Return a call with its arguments where they are on the board."""
+    def call(self, call: ProgramCall) -> PackedCall:
+        """Return a call with its arguments at their places on the board."""
         spans = self._boards[call.board].spans
         parts = call.arguments.parts
         packed = [part if isinstance(part, bytes) else spans[_key(part)] for part in parts]
-        content = b"".join(packed), len(packed)
-        return PlacedCall(call.board, call.remote, call.arguments, content)
+        return PackedCall(call.remote.info, b"".join(packed), len(packed))
 
     def fetch(self) -> None:
-        """Read what was written into the caller's arrays."""
+        """Read written arrays back into the caller's arrays."""
         for placed in self._boards.values():
             assert placed.placement is not None
             placed.placement.fetch()
 
     def _pack(self) -> None:
-        """Take the spans of each placement apart: msgpack's bin 8 each."""
+        """Split the spans of each placement: each is a bin 8 of msgpack."""
         for placed in self._boards.values():
             assert placed.placement is not None
-            content, _ = placed.placement.packed
+            content = placed.placement.content
             at = 0
             for key in placed.arguments:
                 end = at + _BIN_HEAD + content[at + 1]
@@ -125,7 +122,7 @@ class ProgramArrays:
 
 
 def _key(argument: ArrayArgument) -> object:
-    """Return what is equal for arguments that are the same memory, whatever their shapes."""
+    """Return a key that is equal for arguments with the same memory, whatever their shapes."""
     array = argument.array
     if array is None:
         return None if argument.block is None else argument.block
@@ -137,12 +134,12 @@ def _key(argument: ArrayArgument) -> object:
 
 
 def _joined(first: ArrayArgument, later: ArrayArgument) -> ArrayArgument:
-    """Return one argument for two of the same memory: sent and returned as both need it."""
+    """Return one argument for two with the same memory, sent and returned as both need."""
     ways = {first.passing, later.passing}
     if first.passing is Passing.OUT or ways == {Passing.IN} or first.array is None:
         return first
     passing = Passing.KEEP if Passing.KEEP in ways else Passing.IN_OUT
-    written = later if later.is_returned else first  # of two views one may be read-only
+    written = later if later.is_returned else first  # one of two views may be read-only
     return replace(written, name=first.name, passing=passing)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of a program: what is called, with which arguments, and what a Report says of it."""
+"""One call of a program: the function, its arguments, and its facts in a Report."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 from boardprof.arguments.arguments import Arguments
 from boardprof.arguments.array_argument import ArrayArgument
+from boardprof.arguments.dtypes import element_dtype
 from boardprof.arguments.signature import in_order
-from boardprof.arguments.struct_dtype import element_dtype
 from boardprof.board.board import Board
+from boardprof.board.call_observers import HostCall
 from boardprof.board.functions import RemoteFunction
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UsageError
-from boardprof.profiling.placed import measurable
-
-__all__ = ["ProgramCall", "program_call"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +23,10 @@ class ProgramCall:
     """A call of a packed function with its arguments.
 
     Attributes:
-        board: that is called.
+        board: the called board.
         remote: the function.
-        arguments: its own; the arrays are the caller's, looked at when the program runs.
-        shapes: the arguments as TVM writes them: ``float32[1, 64], float32[64]``, and scalars by
-            their value.
+        arguments: of the call; the arrays are the caller's and are read when the program runs.
+        shapes: the arguments in TVM's form: ``float32[1, 64], float32[64]``, and scalars by value.
         label: the caller's name for it, or None.
     """
 
@@ -45,10 +42,15 @@ class ProgramCall:
         return self.remote.info.name
 
     @property
+    def host_call(self) -> HostCall:
+        """The call for observers."""
+        return HostCall(self.board, self.remote, arguments=self.arguments)
+
+    @property
     def hash(self) -> str:
         """16 hexadecimal digits that are the same for the same function, in any build.
 
-        So equal layers are one in an aggregated table, and are found again in another Report.
+        So equal layers are one row in an aggregated table, and match those of another Report.
         """
         text = f"{self.name}{self.remote.info.signature}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -66,11 +68,11 @@ def program_call(
     Raises:
         UnknownNameError: no such function.
         UsageError: it cannot be measured, the arguments do not fit its signature, or the label is
-            no text.
+            not a string.
     """
     if not isinstance(label, str | None):
-        raise UsageError(f"label={label!r:.60} is no text.", hint=f'label="{label!s:.40}"')
-    remote = measurable(board, function)
+        raise UsageError(f"label={label!r:.60} is not a string.", hint=f'label="{label!s:.40}"')
+    remote = board.measurable(function)
     arguments = remote.bind(args, named)
     values = in_order(function, remote.signature, args, named)
     parameters = [name for name, _ in remote.signature.parameters]
@@ -82,7 +84,7 @@ def program_call(
 
 
 def _shape(argument: ArrayArgument, pointer: Pointer) -> str:
-    """Return ``float32[4, 4]``; of a block how many elements the pointer finds in it."""
+    """Return ``float32[4, 4]``; for a block, its number of the pointer's elements."""
     if argument.block is None:
         return argument.shape_text.replace(",", ", ")
     element, size = pointer.element, argument.block.size

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program's measurements to a Report: a row a call, in the order of execution."""
+"""The Report of a program: a row for each call, in the order of execution."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from boardprof.metrics import Count, Duration, Metric, Percent
-from boardprof.profiling.collecting import Gathered, columns_for
+from boardprof.profiling.host_collectors import Gathered, columns_for
 from boardprof.profiling.program_call import ProgramCall
 from boardprof.report.assemble import assemble
 from boardprof.report.counter_metrics import DURATION
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report, Row
-
-__all__ = ["Executed", "program_report"]
 
 END_TO_END = "End to end (us)"
 """Time of a whole run by the host's clock."""
@@ -26,9 +24,9 @@ class Executed:
     """One execution of one call.
 
     Attributes:
-        call: what was called.
+        call: the call.
         measurement: of one sample.
-        gathered: by the collectors of the host.
+        gathered: metrics of the host collectors.
     """
 
     call: ProgramCall
@@ -42,9 +40,9 @@ def program_report(
     """Build the Report of a program's runs.
 
     Args:
-        executed: all calls of the first run, then those of the next, at least one.
-        warmup: runs before.
-        repeat: runs.
+        executed: all calls of the first run, then those of the next; at least one.
+        warmup: number of warm-up runs.
+        repeat: number of measured runs.
         elapsed_s: time of each run by the host's clock.
     """
     measurements = [each.measurement for each in executed]
@@ -71,7 +69,7 @@ def program_report(
 
 
 def _groups(rows: Sequence[Row], measurements: Sequence[Measurement]) -> Iterator[list[Row]]:
-    """Give each measurement its rows: that of the CPU, and those of the board's other parts."""
+    """Assign rows to each measurement: the CPU's, and those of the board's other parts."""
     at = 0
     for measurement in measurements:
         parts = {f"{measurement.device.name} {part}" for part in measurement.parts.values()}
@@ -85,7 +83,7 @@ def _groups(rows: Sequence[Row], measurements: Sequence[Measurement]) -> Iterato
 
 
 def _share_of_the_longest(rows: Sequence[Row], totals: Mapping[str, Row]) -> None:
-    """Of several boards, let Percent be of the one that is busy longest, if all have a clock."""
+    """With several boards that all have a clock, refer Percent to the one that is busy longest."""
     boards = {row["Device"] for row in rows if "Percent" in row}
     times = [totals[f"{board}"].get(DURATION) for board in boards]
     spans = [time.microseconds for time in times if isinstance(time, Duration)]
@@ -98,7 +96,7 @@ def _share_of_the_longest(rows: Sequence[Row], totals: Mapping[str, Row]) -> Non
 
 
 def _end_to_end(executed: Sequence[Executed], elapsed_s: Sequence[float]) -> Metric:
-    """Return the median of the runs' times; an emulator takes time that says nothing."""
+    """Return the median of the runs' times; an emulator's time is meaningless."""
     devices = {each.measurement.device.name: each.measurement.device for each in executed}
     emulated = [device.name for device in devices.values() if device.emulated]
     if emulated:

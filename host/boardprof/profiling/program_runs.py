@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program's runs: pass by pass, warm-up and samples, each call measured on its own."""
+"""The runs of a program: pass by pass, warm-up and samples, each call measured separately."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 from boardprof.board.board import Board
-from boardprof.board.measuring import Rounds
-from boardprof.board.sampling import Progress
 from boardprof.decode.samples import Sample
-from boardprof.profiling.choice import Choice
-from boardprof.profiling.collecting import Collecting, Gathered
-from boardprof.profiling.counted import CountedPass, Passes
+from boardprof.measure.board_interrupts import said_of
+from boardprof.measure.counted_pass import CountedPass, Taken
+from boardprof.measure.function_sampler import Progress
+from boardprof.measure.passes import PassQueue
+from boardprof.measure.rounds import Rounds
+from boardprof.profiling.host_collectors import Collecting, Gathered
+from boardprof.profiling.observed_calls import UNMASKED, observed_sample, observed_value
 from boardprof.profiling.program_arrays import ProgramArrays
 from boardprof.profiling.program_call import ProgramCall
 from boardprof.profiling.program_rows import Executed
 from boardprof.report.measurement import Measurement, Windows
 
-__all__ = ["ProgramRuns"]
-
-_Round = tuple[Sample, Sample]
 _Place = tuple[int, int]
-"""Which run, and which call of it."""
+"""The run, and the call within it."""
 
 
 class ProgramRuns:
@@ -39,32 +39,35 @@ class ProgramRuns:
         calls: Sequence[ProgramCall],
         arrays: ProgramArrays,
         rounds: Rounds,
-        choices: Mapping[Board, Choice],
+        passes: Mapping[Board, PassQueue],
         collecting: Collecting,
         on_progress: Progress | None,
+        *,
+        mask_interrupts: bool,
     ) -> None:
-        """Take what `Program.profile` has checked; nothing is called yet."""
+        """Keep the settings, which `Program.profile` has checked; nothing is called yet."""
         self.elapsed_s: list[float] = []
         self._calls = calls
         self._arrays = arrays
         self._rounds = rounds
+        self._masks = mask_interrupts
         self._collecting = collecting
         self._on_progress = on_progress
-        self._passes = {board: Passes(board, c.metrics) for board, c in choices.items()}
+        self._passes = passes
         self._gathered: dict[_Place, Gathered] = {}
         self._calls_before: dict[_Place, int | None] = {}
         self._done = 0
 
     def executed(self) -> Iterator[Executed]:
-        """Run them all, then go through the executions: run by run, call by call."""
+        """Run all, then yield the executions: run by run, call by call."""
         windows: dict[_Place, list[Windows]] = defaultdict(list)
         while counted := self._next():
             is_first = not windows
             self._done = 0
             calibrations = self._calibrations(counted)
-            for _ in range(self._rounds.warmup):
+            for _ in range(max(self._rounds.warmup, any(c.needs_trial for c in counted.values()))):
                 self._arrays.restart()
-                self._run(counted, None)
+                self._run(counted, None, is_warmup=True)
             for run in range(self._rounds.repeat):
                 self._arrays.restart()
                 began_s = time.monotonic()
@@ -83,7 +86,6 @@ class ProgramRuns:
         for (_, index), found in windows.items():
             of_board[self._calls[index].board] += found
         devices = {board: self._passes[board].device(found) for board, found in of_board.items()}
-        compilers = {board: board.compilers for board in of_board}  # each reads the image
         for place in sorted(windows):
             call = self._calls[place[1]]
             measurement = Measurement(
@@ -93,21 +95,17 @@ class ProgramRuns:
                 self._rounds.warmup,
                 tuple(windows[place]),
                 call.shapes,
-                flags=call.board.flags,
-                libc=call.board.libc,
-                parts=call.board.parts,
-                formulas=call.board.formulas,
-                compilers=compilers[call.board],
-                calls_before=self._calls_before[place],
+                interrupts=said_of(call.board.link, windows[place], masked=self._masks),
             )
+            measurement = call.board.described(measurement, self._calls_before[place])
             yield Executed(call, measurement, self._gathered.get(place, {}))
 
     def _next(self) -> dict[Board, CountedPass]:
-        """Program the boards that have a further pass."""
+        """Program the boards that have another pass."""
         counted = {}
         for board, passes in self._passes.items():
-            probe = next(call for call in self._calls if call.board is board)
-            found = passes.next(self._arrays.call(probe))
+            probe = self._arrays.call(next(call for call in self._calls if call.board is board))
+            found = passes.next(partial(CountedPass.try_out, call=probe))
             if found is not None:
                 counted[board] = found
         return counted
@@ -115,7 +113,7 @@ class ProgramRuns:
     def _calibrations(
         self, counted: Mapping[Board, CountedPass]
     ) -> dict[tuple[Board, str], tuple[Sample, ...]]:
-        """Calibrate once a function: the empty one that stands for it takes its arguments."""
+        """Calibrate once per function: the empty function takes the same arguments."""
         first = {(call.board, call.name): call for call in reversed(self._calls)}
         return {
             key: counted[call.board].calibration(self._arrays.call(call))
@@ -124,14 +122,22 @@ class ProgramRuns:
         }
 
     def _run(
-        self, counted: Mapping[Board, CountedPass], collected: int | None
-    ) -> dict[int, _Round]:
-        """Run the program once; ``collected``: the run for which collectors of the host work."""
-        samples: dict[int, _Round] = {}
+        self,
+        counted: Mapping[Board, CountedPass],
+        collected: int | None,
+        *,
+        is_warmup: bool = False,
+    ) -> dict[int, Taken]:
+        """Run the program once; ``collected`` is the run with host collectors."""
+        samples: dict[int, Taken] = {}
         for index, call in enumerate(self._calls):
-            placed = self._arrays.call(call)
-            if call.board not in counted:  # it has counted everything in earlier passes
-                placed.value()
+            packed = self._arrays.call(call)
+            counter = counted.get(call.board)
+            if counter is None or is_warmup:
+                if counter is None:  # the board has counted everything in earlier passes
+                    observed_value(call.host_call, packed)
+                else:
+                    observed_sample(counter, call.host_call, packed, flags=UNMASKED)
                 self._show_progress()
                 continue
             around: AbstractContextManager[Gathered] = nullcontext({})
@@ -139,7 +145,7 @@ class ProgramRuns:
                 around = self._collecting.around(call.board)
                 self._calls_before[collected, index] = call.board.calls
             with around as gathered:
-                samples[index] = counted[call.board].sample(placed)
+                samples[index] = observed_sample(counter, call.host_call, packed)
             if collected is not None:
                 self._gathered[collected, index] = gathered
             self._show_progress()

@@ -1,85 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TVM's ``time_evaluator``: seconds a call, by the board's own clock."""
+"""TVM's ``time_evaluator``: seconds per call, by the board's own clock."""
 
 from __future__ import annotations
 
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from boardprof.board.board import Board
-from boardprof.board.measuring import check_range
+from boardprof.board.call_observers import HostCall
 from boardprof.errors import UsageError
+from boardprof.measure.board_interrupts import flags_for
+from boardprof.measure.counted_pass import PackedCall
+from boardprof.measure.placement import Placement
+from boardprof.measure.rounds import check_range
 from boardprof.profiling.benchmark import MOST_CALLS, BenchmarkResult, time_long_enough
-from boardprof.profiling.choice import Module, OpenBoard, check_device, timer_of
-from boardprof.profiling.counted import CountedPass, Passes
-from boardprof.profiling.placed import PlacedFunction, measurable
-from boardprof.report.measurement import Measurement
-
-__all__ = ["Stopwatch", "TimeEvaluator", "check_ms", "check_time", "time_evaluator"]
+from boardprof.profiling.collector_selection import Module, OpenBoard, check_device, timer_of
+from boardprof.profiling.observed_calls import (
+    UNMASKED,
+    bound_call,
+    observed_sample,
+    observed_value,
+    planned_passes,
+)
 
 _LONGEST_MS = 1e9
 
 
 class Stopwatch:
-    """Times calls of one function, each attempt a call of the board of its own.
+    """Timer of one function's calls; each attempt is a separate request.
 
     Attributes:
         is_ambiguous: whether the clock may have wrapped unseen within an attempt.
     """
 
-    def __init__(self, board: Board, placed: PlacedFunction) -> None:
-        """Program the board for its clock alone; nothing is called yet.
+    def __init__(
+        self, call: HostCall, placement: Placement, *, mask_interrupts: bool = False
+    ) -> None:
+        """Program the board to count only its clock; nothing is called yet.
 
         Raises:
-            UsageError: see `check_time`.
+            UsageError: see `check_time`; or the board cannot mask interrupts.
         """
-        self._board = board
-        self._placed = placed
-        self._passes = Passes(board, [check_time(board)])
-        self._counted: CountedPass | None = None
-        self._calibrations: dict[int, Measurement] = {}
+        self._call = call
+        self._placement = placement
+        clock = check_time(call.board)
+        passes = planned_passes(call.board, [clock], mask_interrupts=mask_interrupts)
+        counted = passes.next(lambda counted: counted.try_out(self._packed))
+        assert counted is not None, "one counter is one pass"
+        self._counted = counted
+        self._tried: set[int] = set()
         self.is_ambiguous = False
 
     def warm_up(self) -> None:
         """Call the function once, untimed."""
-        self._placed.put_back()
-        self._clock().sample(self._placed.call)
+        self._placement.send_again()
+        observed_sample(self._counted, self._call, self._packed, flags=UNMASKED)
 
     def seconds(self, number: int) -> float:
         """Call it ``number`` times in one window; return their net time, in seconds.
 
-        A time that the clock cannot resolve may come out as 0 or less.
+        A time that the clock cannot resolve may be 0 or negative.
         """
-        counted, placed = self._clock(), self._placed
-        if number not in self._calibrations:
-            calibration = counted.calibration(placed.call, number)
-            windows = counted.windows([(calibration[0], calibration[0])], calibration)  # no sample
-            name, device = placed.remote.info.name, self._board.device
-            self._calibrations[number] = Measurement(name, device, number, 0, (windows,))
-        placed.put_back()
-        sample, _ = counted.sample(placed.call, number)
-        known = self._calibrations[number]
-        clock = known.clock
-        assert clock is not None, "check_time has seen to it"
+        counted = self._counted
+        if number not in self._tried:
+            counted.calibration(self._packed, number)
+            if counted.needs_trial:
+                self._placement.send_again()
+                observed_sample(counted, self._call, self._packed, number, UNMASKED)
+            self._tried.add(number)
+        self._placement.send_again()
+        taken = observed_sample(counted, self._call, self._packed, number)
+        measurement = counted.measurement(self._packed, taken, number)
+        (sample,), clock = measurement.samples, measurement.clock
+        assert clock is not None, "check_time has ensured this"
         reading = sample.readings[clock]
         self.is_ambiguous |= reading.ambiguous
         per_second = 1e9 if reading.unit == "ns" else reading.hz
-        return known.net(sample, clock) / per_second
+        return measurement.net(sample, clock) / per_second
 
     def is_certain(self) -> bool:
-        """Whether no attempt may have been longer than the clock tells."""
+        """Whether no attempt can have been longer than the clock shows."""
         return not self.is_ambiguous
 
-    def _clock(self) -> CountedPass:
-        if self._counted is None:
-            self._counted = self._passes.next(self._placed.call)
-            assert self._counted is not None, "one counter is one pass"
-        return self._counted
+    @property
+    def _packed(self) -> PackedCall:
+        return self._placement.call(self._call.function.info)
 
 
 class TimeEvaluator:
-    """What `time_evaluator` returns: call it with the function's arguments."""
+    """The result of `time_evaluator`: call it with the function's arguments."""
 
     def __init__(
         self,
@@ -92,8 +103,9 @@ class TimeEvaluator:
         cooldown_interval_ms: float,
         repeats_to_cooldown: int,
         f_preproc: str | Callable[..., object],
+        mask_interrupts: bool,
     ) -> None:
-        """Take what `time_evaluator` has checked."""
+        """Keep the settings, which `time_evaluator` has checked."""
         self._target = target
         self._function = function
         self._number = number
@@ -103,23 +115,25 @@ class TimeEvaluator:
         self._cooldown_s = cooldown_interval_ms / 1000.0
         self._repeats_to_cooldown = repeats_to_cooldown
         self._prepare = f_preproc
+        self._masks = mask_interrupts
 
     def __call__(self, *args: object, **named: object) -> BenchmarkResult:
         """Time the function.
 
-        In/out arrays begin each repeat with the caller's values, and hold afterwards what one
-        further call leaves in them.
+        In/out arrays begin each repeat with the caller's values. Afterwards they hold the result of
+        one extra call.
 
         Raises:
             UsageError, DeviceError, LinkError: see ``Board.profile``.
         """
         board, number = self._target.board, self._number
         results: list[float] = []
-        with PlacedFunction(board, self._function, args, named) as placed:
-            watch = Stopwatch(board, placed)
+        call, placement = bound_call(board, self._function, args, named)
+        with placement:
+            watch = Stopwatch(call, placement, mask_interrupts=self._masks)
             watch.warm_up()
             for index in range(self._repeat):
-                self._preprocess(placed, args, named)
+                self._preprocess(call, placement, args, named)
                 number, seconds = time_long_enough(
                     watch.seconds,
                     number,
@@ -130,7 +144,8 @@ class TimeEvaluator:
                 results.append(seconds / number)
                 if self._cooldown_s > 0 and index % self._repeats_to_cooldown == 0:
                     time.sleep(self._cooldown_s)
-            placed.call_for_outputs()
+            info = call.function.info
+            placement.call_for_outputs(lambda: observed_value(call, placement.call(info)))
         if min(results) <= 0:
             warnings.warn(
                 f"{self._function} takes less time than the clock of {board.device.name} "
@@ -150,16 +165,20 @@ class TimeEvaluator:
         self._target.close()
 
     def _preprocess(
-        self, placed: PlacedFunction, args: Sequence[object], named: Mapping[str, object]
+        self,
+        call: HostCall,
+        placement: Placement,
+        args: Sequence[object],
+        named: Mapping[str, object],
     ) -> None:
         if callable(self._prepare):
             self._prepare(*args, **named)
-            placed.renew()
+            placement.renew()
         elif self._prepare:
             remote = self._target.board.functions[self._prepare]
             if remote.signature.parameters:
                 self._target.board.stack_check.require(self._prepare)
-                placed.also(remote)
+                observed_value(replace(call, function=remote), placement.call(remote.info))
             else:
                 remote()
 
@@ -176,18 +195,20 @@ def time_evaluator(
     repeats_to_cooldown: int = 1,
     cache_flush_bytes: int = 0,
     f_preproc: str | Callable[..., object] = "",
+    *,
+    mask_interrupts: bool = False,
 ) -> TimeEvaluator:
-    """Return what times a function by the board's clock; names and defaults are TVM's.
+    """Return an evaluator that times a function by the board's clock; names and defaults are TVM's.
 
     ::
 
         evaluate = time_evaluator(board, "fir", number=10, repeat=5, min_repeat_ms=20)
         print(evaluate(x, h, y, 256).median)
 
-    One call warms up. Then ``repeat`` times: ``number`` calls in one window on the board. If that
-    was shorter than ``min_repeat_ms``, again with more calls: as many as the time that it took
-    tells, and 1.618 times as many at least; the repeats that follow begin with so many. What the
-    measuring itself takes is subtracted.
+    There is one warm-up call. Then each of ``repeat`` repeats makes ``number`` calls in one window
+    on the board. If a window is shorter than ``min_repeat_ms``, it is repeated with more calls: as
+    many as its time suggests, and at least 1.618 times as many. The following repeats begin with
+    this number. The measurement overhead is subtracted.
 
     Args:
         mod: a connected board, or a Firmware, which is started; `TimeEvaluator.close` stops it.
@@ -196,19 +217,20 @@ def time_evaluator(
         number: calls in each repeat, >= 1.
         repeat: results, >= 1.
         min_repeat_ms: shortest time of a repeat, in milliseconds.
-        limit_zero_time_iterations: after so many attempts of a repeat that measure no time at all,
-            it is taken as it is.
-        cooldown_interval_ms: pause after a repeat, in milliseconds.
-        repeats_to_cooldown: how many repeats there are for one pause.
+        limit_zero_time_iterations: number of attempts with zero time after which a repeat is
+            accepted.
+        cooldown_interval_ms: length of a pause, in milliseconds.
+        repeats_to_cooldown: number of repeats before each pause.
         cache_flush_bytes: 0 only; a board has no function that flushes its caches unless you
             register one: see ``f_preproc``.
-        f_preproc: called before each repeat, untimed: a function of the board, by name, or one of
-            the host. Either gets the arguments; one of the board, where they are there, unless it
-            takes none. What one of the host writes into arrays is what the repeat begins with.
+        f_preproc: called before each repeat, untimed: a function of the board, by name, or of the
+            host. Both get the arguments. A function of the board gets them at their places there,
+            unless it takes none. The repeat begins with what a host function writes into arrays.
+        mask_interrupts: mask interrupts within the windows; see ``Board.profile``.
 
     Raises:
         UsageError: the board has no real clock; a number is out of range; another device;
-            f_preproc takes other arguments than the function.
+            f_preproc takes other arguments than the function; the board cannot mask interrupts.
         UnknownNameError: no such function.
     """
     for name, value in (
@@ -231,7 +253,8 @@ def time_evaluator(
     try:
         check_device(target.board, dev)
         check_time(target.board)
-        function = measurable(target.board, func_name).info.name
+        flags_for(target.board.link, mask=mask_interrupts)
+        function = target.board.measurable(func_name).info.name
         if isinstance(f_preproc, str) and f_preproc:
             _check_takes_the_same(target.board, function, f_preproc)
     except BaseException:
@@ -247,11 +270,12 @@ def time_evaluator(
         cooldown_interval_ms,
         repeats_to_cooldown,
         f_preproc,
+        mask_interrupts,
     )
 
 
 def _check_takes_the_same(board: Board, function: str, preproc: str) -> None:
-    """See that a function takes what another one takes, const or not, or nothing at all."""
+    """Check that a function takes the same as another (const or not), or nothing at all."""
     taken, wanted = (
         [kind.removeprefix("const ") for _, kind in board.functions[name].signature.parameters]
         for name in (preproc, function)
@@ -268,7 +292,7 @@ def check_time(board: Board) -> str:
     """Return the counter that is the board's clock.
 
     Raises:
-        UsageError: it has none, or its clock is simulated; says what to use instead.
+        UsageError: it has no clock, or a simulated one; the hint says what to use instead.
     """
     timer = timer_of(board)
     if timer is not None:
@@ -279,11 +303,11 @@ def check_time(board: Board) -> str:
     raise UsageError(
         f"{board.device.name} cannot be timed: "
         + (
-            "its clock is simulated, and says nothing of seconds."
+            "its clock is simulated and does not measure seconds."
             if is_simulated
             else "it has no clock."
         ),
-        hint=f"profile_function counts what there is on it: {', '.join(there)}",
+        hint=f"use profile_function, which can count: {', '.join(there)}",
     )
 
 
@@ -291,4 +315,4 @@ def check_ms(name: str, value: object) -> None:
     """Raise UsageError unless ``value`` is a time in milliseconds, 0 or more."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= _LONGEST_MS:  # type: ignore[operator]
-        raise UsageError(f"{name}={value!r:.60} is no time in milliseconds, 0 or more.")
+        raise UsageError(f"{name}={value!r:.60} is not a time in milliseconds of 0 or more.")

@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
+import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,19 +15,17 @@ from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.finding import board_spec, default_board
+from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.connection import connect
+from boardprof.errors import BusyError
 from boardprof.firmware.build_options import BuildOptions
-from boardprof.pytest_plugin.lease import leased
 from boardprof.pytest_plugin.options import Options
 from boardprof.toolchain.cache import cache_root
-
-__all__ = ["Boards", "Wanted"]
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A board that a test asks for, and what shall run on it.
+    """A board that a test asks for, and what runs on it.
 
     Attributes:
         name: of the board; None takes the default one, or what is at the port.
@@ -53,8 +55,8 @@ class Boards:
     def board(self, wanted: Wanted) -> Iterator[Board]:
         """Lend a board to one test.
 
-        A board at a port, and this machine, are leased meanwhile: no other worker measures there.
-        An emulator with a clock of its own is this worker's alone, and stays started.
+        A board at a port and this machine are leased for that time: no other worker measures there.
+        An emulator with its own clock belongs to this worker and stays started.
 
         Raises:
             BoardprofError: it cannot be built, started or reached.
@@ -76,7 +78,7 @@ class Boards:
             yield self._open[wanted]
 
     def forget(self, wanted: Wanted) -> None:
-        """Close a board that a test has left in no good state; the next test starts it anew."""
+        """Close a board that a test left in a bad state; the next test starts it again."""
         board = self._open.pop(wanted, None)
         if board is not None:
             board.close()
@@ -100,6 +102,52 @@ class Boards:
         }
         if not wanted.sources:
             return connect(spec, port, **how)
-        firmware = wanted.options.build(spec or default_board(), wanted.sources)
+        from boardprof.firmware.builder import build
+
+        firmware = build(spec or default_board(), wanted.sources, wanted.options)
         self.compiled[wanted] = firmware.sources
         return firmware.open(port, **how)
+
+
+_LOOK_S = 0.02
+
+
+@contextlib.contextmanager
+def leased(folder: Path, what: str, timeout_s: float) -> Iterator[None]:
+    """Hold the lease of ``what``; the kernel releases it if this process dies.
+
+    Args:
+        folder: where leases are, for all workers of this user; made if need be.
+        what: a port or a board's name.
+        timeout_s: how long to wait for another worker.
+
+    Raises:
+        BusyError: another process has it for longer.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _locked(handle):
+            if time.monotonic() > deadline:
+                holder = os.pread(handle, 64, 0).decode(errors="replace") or "another process"
+                raise BusyError(
+                    f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
+                    owner=holder,
+                    hint="wait longer with --bp-wait SECONDS",
+                )
+            time.sleep(_LOOK_S)
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"process {os.getpid()}".encode(), 0)
+        yield
+    finally:
+        os.close(handle)  # gives the lock back
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,36 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test's measurements must keep: limits, and rules against an earlier run."""
+"""Gates on a test's measurements: limits, and rules against an earlier run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from boardprof.comparison.compatibility import comparable_flags
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import digits
-from boardprof.pytest_plugin.baseline import part_about
-from boardprof.report.report import Report
+from boardprof.report.report import Report, Row
 from boardprof.stats.groups import SHARES, GroupSummary, summaries
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison, Difference, Unjudged
     from boardprof.pytest_plugin.turns import Other
 
-__all__ = ["Gate", "Verdict", "check_counted", "check_limits", "check_rules"]
-
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of holding a Report against a gate.
+    """The result of checking a Report against a gate.
 
     Attributes:
         failures: what is over its limit, or broke a rule, each as a text with the numbers.
         notes: what could not be compared, and why.
-        is_compared: with the baseline; None: there is none.
-        is_ruled: there are rules, so that a change can be a failure.
-        rows: without rules, what came of comparing each metric.
+        is_compared: with the baseline. None if there is no baseline.
+        is_ruled: there are rules, so a change can be a failure.
+        rows: without rules, the comparison of each metric.
     """
 
     failures: tuple[str, ...]
@@ -45,11 +43,11 @@ class Gate:
     """Limits and rules.
 
     Attributes:
-        limits: metric -> the most that its median per call may be.
+        limits: metric -> the largest allowed median per call.
         rules: such as ``cycles:median>2%``.
-        baseline: the earlier run: its name and its Report; None: there is none.
-        allow: mismatches to compare in spite of.
-        is_baseline_required: what the baseline lacks, or a rule could not judge, is a failure.
+        baseline: the earlier run: its name and its Report. None if absent.
+        allow: mismatches to ignore.
+        is_baseline_required: fail if the baseline lacks something or a rule could not be checked.
     """
 
     limits: Mapping[str, float]
@@ -59,11 +57,11 @@ class Gate:
     is_baseline_required: bool = False
 
     def judge(self, report: Report, other: Other | None = None) -> Verdict:
-        """Hold a test's Report against it.
+        """Check a test's Report against the gate.
 
         Args:
             report: of one call.
-            other: what was measured in turns with it, in place of the baseline; None: nothing.
+            other: what was measured in turns with it and replaces the baseline. None if absent.
 
         Raises:
             UnknownNameError: a limit's metric was not counted.
@@ -78,7 +76,7 @@ class Gate:
         name, common = self._before(report, other)
         if common is None:
             names = ", ".join(dict.fromkeys(each.key.name for each in groups))
-            text = f"{name} has no such run of {names} by this test"
+            text = f"{name} has no matching run of {names} by this test"
             failures += self._required([f"not compared: {text}"])
             return Verdict(tuple(failures), (text,), is_compared=False, is_ruled=is_ruled)
         from boardprof.comparison.compare import compare
@@ -93,7 +91,7 @@ class Gate:
             sessions=1 if other is None else other.sessions,
         )
         if found.regressed:
-            broken = ", ".join(f"{row.rule}" for row in found.regressions)
+            broken = "; ".join(map(_broken, found.regressions))
             failures.append(f"regression: {broken}\n{found.table(changed_only=True)}")
         new = [*_of_new_metrics(found)]
         failures += self._required([*map(_unjudged_text, found.unjudged), *new])
@@ -106,14 +104,14 @@ class Gate:
         )
 
     def _before(self, report: Report, other: Other | None) -> tuple[str, Report | None]:
-        """Return the name of the older side, and what of it is about the same; None: nothing."""
+        """Return the older side's name and its matching rows. None if there are none."""
         held = self.baseline if other is None else (other.name, other.report)
         assert held is not None
         name, earlier = held
         return name, part_about(earlier, report, any_board="board" in self.allow)
 
     def _required(self, texts: Sequence[str]) -> Iterator[str]:
-        """Yield what could not be compared, or not be judged, where that is a failure."""
+        """Yield what could not be compared or checked, if that counts as a failure."""
         if self.is_baseline_required:
             yield from (f"{text} (--bp-require-baseline)" for text in texts)
 
@@ -127,20 +125,20 @@ class Gate:
                 yield (
                     f"{each.key.name} on {each.key.device}: {each.metric} is "
                     f"{_text(each.summary.median)} per call (median of {each.summary.n}), "
-                    f"over its limit of {_text(limit)}"
+                    f"above its limit of {_text(limit)}"
                 )
 
     def _uncounted(self, groups: Sequence[GroupSummary]) -> Iterator[str]:
-        """Yield the rules whose metric is not there: that nobody has counted it breaks no rule."""
+        """Yield the rules whose metric was not counted; they cannot break."""
         boards = ", ".join(dict.fromkeys(each.board for each in groups))
         for rule, error in _without_metric(self.rules, groups, boards):
-            yield f"the rule {rule} cannot be kept, its metric was not counted: {error}"
+            yield f"the rule {rule} cannot be checked, because its metric was not counted: {error}"
 
 
 def _without_metric(
     rules: Sequence[str], groups: Sequence[GroupSummary], owner: str
 ) -> Iterator[tuple[str, UnknownNameError]]:
-    """Yield rules of whose metric there is nothing, and what to say of it."""
+    """Yield rules whose metric is missing, with a text for each."""
     from boardprof.comparison.rule import parse_rule
 
     metrics = list(dict.fromkeys(each.metric for each in groups))
@@ -151,25 +149,25 @@ def _without_metric(
 
 
 def _unjudged_text(each: Unjudged) -> str:
-    return f"{each.what} is not judged by {each.rule}: {each.why}"
+    return f"{each.what} could not be checked against {each.rule}: {each.why}"
 
 
 def _untold(found: Comparison) -> Iterator[str]:
-    """Yield what rules could not judge for a reason that no note gives."""
+    """Yield what rules could not check for a reason that no note gives."""
     for each in found.unjudged:
         if not any(each.why in note for note in found.notes):
             yield _unjudged_text(each)
 
 
 def _of_new_metrics(found: Comparison) -> Iterator[str]:
-    """Yield the rules that are for metrics which were not counted before."""
+    """Yield the rules for metrics that were not counted before."""
     for rule in found.rules:
         rows = [
             row for row in found.rows if rule.chosen([row.metric, f"{row.device}.{row.metric}"])
         ]
         if rows and all(row.before is None for row in rows):
             metrics = ", ".join(dict.fromkeys(row.metric for row in rows))
-            yield f"the rule {rule} is for {metrics}, which {found.before_name} lacks here"
+            yield f"the rule {rule} needs {metrics}, which is missing from {found.before_name} here"
 
 
 def _text(value: int | float) -> str:
@@ -177,7 +175,7 @@ def _text(value: int | float) -> str:
 
 
 def check_rules(rules: Sequence[str]) -> None:
-    """See before anything is measured that rules parse.
+    """Check before the first measurement that rules parse.
 
     Raises:
         UsageError: one does not.
@@ -186,12 +184,12 @@ def check_rules(rules: Sequence[str]) -> None:
 
     for rule in rules:
         if not isinstance(rule, str):
-            raise UsageError(f"{rule!r} is no rule.", hint="fail_if=['cycles:median>2%']")
+            raise UsageError(f"{rule!r} is not a rule.", hint="fail_if=['cycles:median>2%']")
         parse_rule(rule)
 
 
 def check_limits(limits: object) -> None:
-    """See before anything is measured that limits are numbers, by metric.
+    """Check before the first measurement that limits are numbers, by metric.
 
     Raises:
         UsageError: they are not.
@@ -200,13 +198,13 @@ def check_limits(limits: object) -> None:
     is_right = isinstance(limits, Mapping) and all(isinstance(each, Real) for each in values)
     if not is_right or any(each != each for each in values):
         raise UsageError(
-            f"limit={limits!r} has no number for each metric.",
+            f"limit={limits!r} must give a number for each metric.",
             hint="limit={'instructions': 50_000}",
         )
 
 
 def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
-    """See before anything is measured that a baseline has what rules are about.
+    """Check before the first measurement that a baseline has the metrics of the rules.
 
     Args:
         rules: of all tests that have none of their own.
@@ -218,3 +216,77 @@ def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
     """
     for _, error in _without_metric(rules, summaries(baseline), name):
         raise error
+
+
+def _broken(row: Difference) -> str:
+    """Describe a broken rule; the change comes first, because pytest cuts long lines."""
+    from boardprof.render.comparison_cells import change_text, median_text
+
+    sides = f"{median_text(row.before, row.kind)} to {median_text(row.after, row.kind)}"
+    return f"{change_text(row)} {row.metric}, {sides} ({row.rule})"
+
+
+_LABEL = "Label"
+_KEYS = ("Name", "Argument Shapes", _LABEL)
+_STORED = ("name", "arguments", "label")
+"""The key of a measurement on a board: columns of rows, and keys of the raw data."""
+
+
+def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | None:
+    """Return the matching part of an earlier run. None if there is none.
+
+    Rows are about the same by name, arguments, label (the test) and board. Those of a run in which
+    tests have built with several flags name them: then these must be the same as well, and are left
+    out, as the test's own rows have none. A run of no tests has no labels: it is about each test.
+
+    Args:
+        earlier: all tests' rows.
+        report: one measurement's.
+        any_board: it may be of another board.
+    """
+    if _LABEL not in earlier.calls.names:
+        earlier = _labelled(earlier, report)
+    keys = _KEYS if any_board else (*_KEYS, "Device")
+    wanted = {tuple(row.get(key, "") for key in keys) for row in report.calls}
+    flags = {comparable_flags(text) for text in _flags(report)}
+    rows: list[Row] = [
+        {name: metric for name, metric in row.items() if name != "Flags"}
+        for row in earlier.calls
+        if tuple(row.get(key, "") for key in keys) in wanted and _fits(row.get("Flags", ""), flags)
+    ]
+    if not rows:
+        return None
+    is_swept = "Flags" in earlier.calls.names
+    kept = [
+        each
+        for each in _measurements(earlier)
+        if tuple(each.get(key, "") for key in _STORED) in {key[:3] for key in wanted}
+        and (not is_swept or _fits(each.get("flags"), flags))
+    ]
+    extra = None if earlier.extra is None else {**earlier.extra, "measurements": kept}
+    return Report(rows, earlier.device_metrics, earlier.configuration, extra)
+
+
+def _labelled(earlier: Report, report: Report) -> Report:
+    """Return an earlier run with the label of the test's rows."""
+    label = next(iter(report.calls.column(_LABEL).filled("")), "")
+    rows: list[Row] = [{**row, _LABEL: label} for row in earlier.calls]
+    kept = [{**each, "label": label} for each in _measurements(earlier)]
+    extra = None if earlier.extra is None else {**earlier.extra, "measurements": kept}
+    return Report(rows, earlier.device_metrics, earlier.configuration, extra)
+
+
+def _fits(found: object, wanted: set[str]) -> bool:
+    """Tell whether flags are among the wanted ones; rows without flags always are."""
+    return not isinstance(found, str) or found == "" or comparable_flags(found) in wanted
+
+
+def _flags(report: Report) -> Iterator[str]:
+    for each in _measurements(report):
+        if isinstance(each.get("flags"), str):
+            yield each["flags"]
+
+
+def _measurements(report: Report) -> list[Mapping[str, Any]]:
+    found = (report.extra or {}).get("measurements") or ()
+    return [each for each in found if isinstance(each, Mapping)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test's markers ``board`` and ``boardprof`` say."""
+"""Read a test's markers ``board`` and ``boardprof``."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ import pytest
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Wanted
 
-__all__ = ["MARKERS", "MEASURING", "is_ruled", "marked", "named_board", "wanted_board"]
 
 MARKERS = (
-    "board(name, *sources, optimize='-O2'): run on that board, with those sources",
-    "boardprof(limit={METRIC: N}, fail_if=[RULE], metrics=, warmup=, repeat=, number=): what a "
-    "test's measurements must keep, and how they are made",
+    "board(name, *sources, optimize='-O2'): run the test on this board with these sources",
+    "boardprof(limit={METRIC: N}, fail_if=[RULE], metrics=, warmup=, repeat=, number=): limits "
+    "and rules for the measurements of a test, and how to measure",
 )
 MEASURING = ("metrics", "warmup", "repeat", "number")
-"""Words of the marker ``boardprof`` that say how it is measured."""
+"""Arguments of the marker ``boardprof`` that control the measurement."""
 
 _GATING = ("limit", "fail_if")
 
 
 def named_board(node: pytest.Item) -> str | None:
-    """Return the board that a test names; None: it names none."""
+    """Return the board that a test names, or None."""
     marker = node.get_closest_marker("board")
     return str(marker.args[0]) if marker is not None and marker.args else None
 
@@ -43,10 +42,10 @@ def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
 
 
 def marked(node: pytest.Item) -> dict[str, Any]:
-    """Return what the marker ``boardprof`` says, the nearest one's words first.
+    """Return the arguments of the marker ``boardprof``; the nearest marker overrides.
 
     Raises:
-        UnknownNameError: it has no such word.
+        UnknownNameError: it has an unknown argument.
     """
     from boardprof.errors import UnknownNameError
 
@@ -55,12 +54,12 @@ def marked(node: pytest.Item) -> dict[str, Any]:
         words = {**marker.kwargs, **words}
     for name in words:
         if name not in (*MEASURING, *_GATING):
-            raise UnknownNameError("word of the marker boardprof", name, [*MEASURING, *_GATING])
+            raise UnknownNameError("argument of the marker boardprof", name, [*MEASURING, *_GATING])
     return words
 
 
 def is_ruled(node: pytest.Item, rules: Sequence[str]) -> bool:
-    """Tell whether a test that measures is held against rules, if it is run; mistakes are not told.
+    """Tell whether rules apply to a measuring test, if it runs. Mistakes are not reported here.
 
     Args:
         node: the test.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test gets back: the Report of one function, and its statistics by metric."""
+"""The result for a test: the Report of one function, and its statistics by metric."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the plugin is told: flags, then ``BOARDPROF_*``, then boardprof.toml or pyproject.toml."""
+"""The plugin's options: flags, then ``BOARDPROF_*``, then boardprof.toml or pyproject.toml."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 from boardprof.errors import UsageError
 from boardprof.history.project_name import set_project_name
 
-__all__ = ["Options", "add_options", "read_options"]
-
 N = TypeVar("N", int, float)
 
 _WAIT_S = 600.0
@@ -28,18 +26,18 @@ class Options:
     """The options of a run of pytest.
 
     Attributes:
-        boards: names; tests that say nothing else run on each. Empty: the default board.
-        port: where the board is, None: it is started.
+        boards: names; tests without a board of their own run on each. Empty for the default board.
+        port: where the board is. None to start it.
         baud: of a serial port.
-        baseline: what to compare with: a run of the history, or a file; None: nothing.
-        new_baseline: the baseline file to be written; None: none is.
-        ab_flags: two settings of compiler flags to be measured in turns; None: none are.
-        ab_revision: the commit to be measured in turns with the working tree; None: none is.
+        baseline: what to compare with: a run of the history, or a file. None if absent.
+        new_baseline: the baseline file to write. None if absent.
+        ab_flags: two settings of compiler flags to measure in turns. None if absent.
+        ab_revision: the commit to measure in turns with the working tree. None if absent.
         rules: what a change must not break, where a test's marker has none.
         allow: mismatches to compare in spite of.
         json_file: where the Report of all tests is written.
         save: name under which the history keeps it.
-        timeout_s: longest time of a call, in seconds of the board's clock; None: the default.
+        timeout_s: longest time of a call, in seconds of the board's clock. None for the default.
         wall_timeout_s: the same in wall time.
         wait_s: how long to wait for a board that another worker has.
         is_required: a board that cannot be had fails the test instead of skipping it.
@@ -68,60 +66,64 @@ def add_options(parser: pytest.Parser) -> None:
     """Add the options that all begin with ``--bp-``."""
     group = parser.getgroup("boardprof", "measuring functions on boards (boardprof)")
     add = group.addoption
-    add("--bp-board", metavar="NAME[,NAME]", help="Board, or several: tests run on each.")
+    add("--bp-board", metavar="NAME[,NAME]", help="One board, or several: tests run on each.")
     add("--bp-port", metavar="PORT", help="Device path or socket://HOST:PORT of the board.")
-    add("--bp-baud", type=int, metavar="N", help="Bits a second of a serial port.")
-    add("--bp-compare", metavar="RUN", help="Compare with a run of the history or a JSON file.")
-    add("--bp-baseline", metavar="FILE", help="Compare with a baseline file that is committed.")
+    add("--bp-baud", type=int, metavar="N", help="Baud rate of a serial port.")
+    add("--bp-compare", metavar="RUN", help="Compare with a run in the history or a JSON file.")
+    add("--bp-baseline", metavar="FILE", help="Compare with a committed baseline file.")
     add(
         "--bp-update-baseline",
         action="store_true",
-        help="Write the file of --bp-baseline in place of comparing with it.",
+        help="Write the file of --bp-baseline instead of comparing with it.",
     )
     add(
         "--bp-ab",
         metavar='"FLAGS|FLAGS"',
-        help="Measure with each of two settings of compiler flags in turns, and compare them: "
+        help="Measure with two settings of compiler flags in turns, and compare them: "
         "--bp-ab='-O2|-O3'.",
     )
-    add("--bp-ab-rev", metavar="REV", help="Likewise, the commit REV and the working tree.")
+    add(
+        "--bp-ab-rev",
+        metavar="REV",
+        help="Compare the commit REV with the working tree in the same way.",
+    )
     add(
         "--bp-fail-if",
         action="append",
         metavar="RULE",
-        help="Fail where a change breaks RULE, e.g. 'cycles:median>2%%'; needs --bp-baseline or "
+        help="Fail if a change breaks RULE, e.g. 'cycles:median>2%%'. Needs --bp-baseline or "
         "--bp-compare.",
     )
     add(
         "--bp-allow",
         action="append",
         metavar="WHAT",
-        help="Compare although the clock, the board or the compiler differs.",
+        help="Compare even if the clock, the board or the compiler differs.",
     )
-    add("--bp-json", metavar="FILE", help="Write the Report of all that was measured.")
-    add("--bp-save", metavar="NAME", help="Keep that Report in the history under NAME.")
+    add("--bp-json", metavar="FILE", help="Write a Report of all measurements.")
+    add("--bp-save", metavar="NAME", help="Store that Report in the history as NAME.")
     add(
         "--bp-timeout",
         metavar="SECONDS",
-        help="Longest time that a call may take, by the board's clock.",
+        help="Longest time of a call on the board's clock.",
     )
-    add("--bp-wall-timeout", metavar="SECONDS", help="Longest wall time that a call may take.")
+    add("--bp-wall-timeout", metavar="SECONDS", help="Longest wall time of a call.")
     add(
         "--bp-wait",
         type=float,
         default=_WAIT_S,
         metavar="SECONDS",
-        help="How long to wait for a board that another worker has. [%(default)g]",
+        help="Wait this long for a board that another worker is using. [default: %(default)g]",
     )
     add(
         "--bp-require-board",
         action="store_true",
-        help="Fail, rather than skip, where a board or its tools cannot be had.",
+        help="Fail instead of skipping if a board or its tools are not available.",
     )
     add(
         "--bp-require-baseline",
         action="store_true",
-        help="Fail what could not be compared or judged, or was not measured again; needs "
+        help="Fail tests that could not be compared or checked, or were not measured again. Needs "
         "--bp-baseline or --bp-compare.",
     )
 
@@ -130,7 +132,7 @@ def read_options(config: pytest.Config) -> Options:
     """Return the options of this run.
 
     Raises:
-        pytest.UsageError: a file of settings is wrong, or options do not go together.
+        pytest.UsageError: a settings file is wrong, or options conflict.
     """
     settings = _settings(config.rootpath)
 
@@ -143,27 +145,27 @@ def read_options(config: pytest.Config) -> Options:
     boards = option("board") or ()
     names = boards.split(",") if isinstance(boards, str) else boards
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise pytest.UsageError(f"board is {boards!r}, which is no name of a board")
+        raise pytest.UsageError(f"board is {boards!r}, which is not a board name")
     rules = config.getoption("--bp-fail-if") or ()
     baseline, new_baseline = _baseline(config)
     flags, revision = config.getoption("--bp-ab"), config.getoption("--bp-ab-rev")
     others = (baseline, new_baseline, flags, revision)
     if sum(each is not None for each in (baseline, flags, revision)) > 1:
         raise pytest.UsageError(
-            "--bp-compare, --bp-baseline, --bp-ab and --bp-ab-rev all say what to compare with: "
-            "give one of them"
+            "--bp-compare, --bp-baseline, --bp-ab and --bp-ab-rev cannot be combined: give one of "
+            "them"
         )
     for name, given in (("fail-if", rules), ("require-baseline", _is_required(config))):
         if given and all(each is None for each in others):
             raise pytest.UsageError(
-                f"--bp-{name} is about a change: --bp-baseline FILE or --bp-compare RUN says from "
-                "what"
+                f"--bp-{name} needs something to compare with: add --bp-baseline FILE or "
+                "--bp-compare RUN"
             )
     json_file = config.getoption("--bp-json")
     baud = option("baud")
     wait_s = config.getoption("--bp-wait")
     if not 0 <= wait_s < math.inf:
-        raise pytest.UsageError(f"--bp-wait {wait_s} is no number of seconds")
+        raise pytest.UsageError(f"--bp-wait {wait_s} is not a number of seconds")
     return Options(
         boards=tuple(name.strip() for name in names if name.strip()),
         port=option("port"),
@@ -189,40 +191,40 @@ def _is_required(config: pytest.Config) -> bool:
 
 
 def _baseline(config: pytest.Config) -> tuple[str | Path | None, Path | None]:
-    """Return what to compare with, and the baseline file to be written; None: nothing."""
+    """Return what to compare with and the baseline file to write; each may be None."""
     run, file = config.getoption("--bp-compare"), config.getoption("--bp-baseline")
     path = None if file is None else Path(file).absolute()
     if config.getoption("--bp-update-baseline"):
         if path is None:
             raise pytest.UsageError(
-                "--bp-update-baseline writes a file: --bp-baseline FILE names it"
+                "--bp-update-baseline needs a file to write: add --bp-baseline FILE"
             )
         return run, path
     if run is not None and path is not None:
-        raise pytest.UsageError("--bp-compare and --bp-baseline both say what to compare with")
+        raise pytest.UsageError("--bp-compare and --bp-baseline cannot be combined")
     if path is not None and not path.is_file():
-        raise pytest.UsageError(f"there is no {file}: --bp-update-baseline writes it")
+        raise pytest.UsageError(f"{file} does not exist: --bp-update-baseline writes it")
     return run or path, None
 
 
 def _timeout_s(name: str, given: Any) -> float | None:
-    """Return the longest time of a call, in seconds; None: nothing says it."""
+    """Return the longest time of a call, in seconds. None if it is not set."""
     if given is None:
         return None
     seconds = _number(name, given, float)
     if not 0 < seconds <= _LONGEST_S:
         raise pytest.UsageError(
-            f"{name} is {given}, which is out of range: above 0, to {_LONGEST_S:,.0f} seconds"
+            f"{name} is {given}; it must be above 0 and at most {_LONGEST_S:,.0f} seconds"
         )
     return seconds
 
 
 def _number(name: str, given: Any, kind: type[N]) -> N:
-    """Return what an option, the environment or a file has for a number."""
+    """Return a number from an option, the environment or a file."""
     try:
         return kind(given)
     except (TypeError, ValueError):
-        raise pytest.UsageError(f"{name} is {given!r}, which is no number") from None
+        raise pytest.UsageError(f"{name} is {given!r}, which is not a number") from None
 
 
 def _settings(folder: Path) -> dict[str, Any]:

@@ -15,11 +15,12 @@ the branch main.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from boardprof.printable import escaped
+from boardprof.pytest_plugin.error_format import in_pytest, shortened, told
 from boardprof.pytest_plugin.markers import (
     MARKERS,
     MEASURING,
@@ -30,16 +31,13 @@ from boardprof.pytest_plugin.markers import (
 )
 from boardprof.pytest_plugin.options import add_options
 from boardprof.pytest_plugin.row_label import BOARD, label_of, unlabelled
-from boardprof.pytest_plugin.selection import is_narrowed, is_within
 from boardprof.pytest_plugin.session import Session
-from boardprof.pytest_plugin.telling import in_pytest, shortened, told
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
     from boardprof.pytest_plugin.profiler import Profiler
     from boardprof.report.measurement import Measurement
 
-__all__ = ["board", "boardprof", "bp_board"]
 
 _SENT = "boardprof"
 _SESSION = pytest.StashKey[Session]()
@@ -52,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register markers; read the options, so that a mistake is told before any test."""
+    """Register markers; read the options, so that a mistake is reported before any test."""
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.stash[_SESSION] = session = Session(config)
@@ -61,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # so that the board begins the id, see `label_of`
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Let a test that names no board run on each one that was asked for."""
+    """Run a test that names no board on each requested board."""
     boards = metafunc.config.stash[_SESSION].options.boards
     is_free = BOARD in metafunc.fixturenames and named_board(metafunc.definition) is None
     if is_free and len(boards) > 1:
@@ -70,7 +68,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def bp_board(request: pytest.FixtureRequest) -> str | None:
-    """The name of the test's board: its marker's, else ``--bp-board``; None: the default."""
+    """The name of the test's board: its marker's, else ``--bp-board``. None for the default."""
     boards = request.config.stash[_SESSION].options.boards
     named: str | None = getattr(request, "param", None) or named_board(request.node)
     return named or (boards[0] if boards else None)
@@ -134,7 +132,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
-    """Tell our errors as a test's reader wants them, and skip without a board."""
+    """Report our errors in a form for test output, and skip tests without a board."""
     is_whole = bool(pyfuncitem.config.getoption("fulltrace", False))
     if _PROFILER not in pyfuncitem.stash:
         if "board" not in pyfuncitem.fixturenames:
@@ -147,7 +145,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that went through, but measured what it must not; one of unittest, too."""
+    """Fail a test that passed but broke its gate, also a unittest test."""
     yield
     profiler = item.stash.get(_PROFILER, None)
     if profiler is None:
@@ -161,7 +159,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Know why a test was skipped; an expected failure has no such place and reason."""
+    """Record why a test was skipped; an expected failure has no such place and reason."""
     report = yield
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = str(report.longrepr[2]).removeprefix("Skipped: ")
@@ -170,20 +168,20 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    """Know that this run is not of all tests."""
+    """Record that this run does not include all tests."""
     for item in items[:1]:
         item.config.stash[_SESSION].is_narrowed = True
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Know the rules of tests that are going to be run, or skipped before they get our fixture."""
+    """Record the rules of tests that will run, or be skipped before they get our fixture."""
     ours = session.config.stash[_SESSION]
     ours.is_ruled |= any(is_ruled(item, ours.options.rules) for item in session.items)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Know that it was broken off: `pytest.exit` may give the exit code of a success."""
+    """Record the interruption: `pytest.exit` may give the exit code of a success."""
     try:
         return (yield)
     except (KeyboardInterrupt, pytest.exit.Exception):
@@ -202,19 +200,19 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         _conclude(session, ours)
         ours.write(session.exitstatus != pytest.ExitCode.OK)
         if ours.errors and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # what was asked for is not there
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED  # a requested thing is missing
     else:
         output[_SENT] = ours.packed()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over what a worker of pytest-xdist has measured; of one that died there is nothing."""
+    """Take over a pytest-xdist worker's measurements; a worker that died has none."""
     output = getattr(node, "workeroutput", {})
     sent = output.get(_SENT)
     if sent:
         node.config.stash[_SESSION].take(sent)
-        output[_SENT] = b""  # of a worker that was interrupted we are told twice
+        output[_SENT] = b""  # pytest reports an interrupted worker twice
     elif sent is None and error:
         node.config.stash[_SESSION].lost.append(str(node.gateway.id))
 
@@ -230,7 +228,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         text = report.table(by_board=report.has_several, col_sums=False)
         terminalreporter.write_line(text.partition("\n\nConfiguration\n")[0])
     for worker in ours.lost:
-        terminalreporter.write_line(f"note: worker {worker} died: what it had measured is missing")
+        terminalreporter.write_line(f"note: worker {worker} died: its measurements are missing")
     for note in ours.notes:
         terminalreporter.write_line(escaped(f"note: {note}", keep="\n"))
     if ours.changes:
@@ -240,7 +238,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _conclude(session: pytest.Session, ours: Session) -> None:
-    """Hold the session against the baseline, unless it was broken off or is of no test."""
+    """Compare the session with the baseline, unless it was interrupted or ran no test."""
     config = session.config
     is_whole = session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     if not is_whole or config.getoption("collectonly"):
@@ -258,3 +256,20 @@ def _properties(measurement: Measurement) -> list[tuple[str, object]]:
         (f"boardprof.{measurement.function}.{metric}.median", summary.median)
         for metric, summary in Measured(measurement).items()
     ]
+
+
+_NARROWING: Final = ("lf", "ignore", "ignore_glob", "setuponly", "setupplan")
+"""Options that leave tests out without deselecting them."""
+
+
+def is_narrowed(config: pytest.Config) -> bool:
+    """Tell whether options or arguments choose among the tests of a folder or a file."""
+    options = any(config.getoption(name, None) for name in _NARROWING)
+    return options or any("::" in each for each in config.args)
+
+
+def is_within(config: pytest.Config, label: str) -> bool:
+    """Tell whether a test's label lies in the files and folders that pytest was given."""
+    file = (config.rootpath / label.partition("::")[0]).resolve()
+    folder = config.invocation_params.dir
+    return any(file.is_relative_to((folder / each).resolve()) for each in config.args)

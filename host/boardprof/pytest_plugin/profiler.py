@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixture ``boardprof``: measures functions for one test, and holds them against its gate."""
+"""The fixture ``boardprof``: measures functions for one test and checks them against its gate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Profiler:
         measurements: all that the test has measured.
         sources: files and folders that they are of, each once.
         compiled: the files that these were compiled of, headers among them, each once.
-        verdicts: what came of holding each against the gate.
+        verdicts: the result of checking each against the gate.
     """
 
     def __init__(
@@ -46,9 +46,9 @@ class Profiler:
             wanted: the board of this test.
             folder: what relative paths begin at: the test file's.
             label: of the rows: the test's.
-            gate: what is to be kept.
+            gate: limits and rules.
             defaults: of ``warmup``, ``repeat``, ``number`` and ``metrics``, from the marker.
-            turns: measures in turns with other code; None: there is none.
+            turns: measures in turns with other code. None if absent.
         """
         self._boards = boards
         self._wanted = wanted
@@ -120,7 +120,7 @@ class Profiler:
         return found
 
     def _label_for(self, measured: Measurement) -> str:
-        """Return the test's label; with a number, if it has measured such before."""
+        """Return the test's label; with a number, if it has measured the same before."""
         such = (measured.function, measured.arguments)
         before = {m.label for m in self.measurements if (m.function, m.arguments) == such}
         return numbered(self._label, len(before) + 1)

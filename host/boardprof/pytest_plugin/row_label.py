@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells a test's rows from those of others that measure the same function: the test's id."""
+"""Row labels: the test's id, because several tests can measure the same function."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Final
 
 import pytest
 
-__all__ = ["BOARD", "label_of", "numbered", "unlabelled", "unnumbered"]
-
 _NUMBER: Final = re.compile(r" #\d+$")
 
 BOARD = "bp_board"
@@ -17,7 +15,7 @@ BOARD = "bp_board"
 
 
 def label_of(node: pytest.Item) -> str:
-    """Return a test's id; without its board, which has a column of its own."""
+    """Return a test's id without its board, which has its own column."""
     callspec = getattr(node, "callspec", None)
     if callspec is None or BOARD not in callspec.params:
         return node.nodeid

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one run of pytest, or one worker of it, has at hand and has measured."""
+"""The state of one run of pytest, or of one worker: boards, baseline, measurements."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from boardprof.pytest_plugin.error_format import renamed
 from boardprof.pytest_plugin.options import Options, read_options
 from boardprof.pytest_plugin.row_label import unnumbered
-from boardprof.pytest_plugin.telling import renamed
 
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Boards
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from boardprof.pytest_plugin.turns import Turns
     from boardprof.report.measurement import Measurement
     from boardprof.report.report import Report
-
-__all__ = ["Session"]
 
 
 class Session:
@@ -36,7 +34,7 @@ class Session:
         notes: what people should know of it.
         lost: workers of pytest-xdist that died.
         errors: what fails the session: it could not be written, or not be compared.
-        verdicts: what came of holding each measurement against its test's gate.
+        verdicts: the result of checking each measurement against its test's gate.
         is_narrowed: tests were deselected.
         is_ruled: there are rules: for all tests, or of a test that was chosen, run or skipped.
         is_broken_off: by a user, or by a test that calls `pytest.exit`, with whatever exit code.
@@ -76,7 +74,7 @@ class Session:
 
     @property
     def turns(self) -> Turns | None:
-        """What measures in turns with other code; None: nothing does."""
+        """Measures in turns with other code. None if absent."""
         options = self.options
         if self._turns is None and (options.ab_flags or options.ab_revision) is not None:
             from boardprof.pytest_plugin.turns import Turns
@@ -88,16 +86,16 @@ class Session:
 
     @property
     def baseline(self) -> tuple[str, Report] | None:
-        """Name and Report of the run to compare with; None: with nothing."""
+        """Name and Report of the run to compare with, or None."""
         if self._baseline is None and self.options.baseline is not None:
-            from boardprof.history.finding import find_run
+            from boardprof.history.report_lookup import find_run
 
             found = find_run(self.options.baseline, self._root)
             self._baseline = (found.label, found.report)
         return self._baseline
 
     def check(self) -> None:
-        """See before any test that what the options name is there, or can be written.
+        """Check before any test that what the options name exists or can be written.
 
         What no option asks for is not even imported.
 
@@ -120,7 +118,7 @@ class Session:
             raise pytest.UsageError(str(renamed(error))) from None
 
     def _check_comparison(self) -> None:
-        from boardprof.comparison.matching import check_allowed
+        from boardprof.comparison.compatibility import check_allowed
         from boardprof.pytest_plugin.gate import check_counted, check_rules
 
         check_rules(self.options.rules)
@@ -167,7 +165,7 @@ class Session:
         self.skipped |= skipped
 
     def conclude(self, is_asked_for: Callable[[str], bool]) -> None:
-        """Hold all that was measured against the baseline; see `errors`, `notes` and `changes`.
+        """Compare all measurements with the baseline; see `errors`, `notes` and `changes`.
 
         Args:
             is_asked_for: tells whether this run was to measure a test, by its label.
@@ -176,7 +174,7 @@ class Session:
         baseline = self.baseline
         if baseline is None:
             return
-        from boardprof.pytest_plugin.conclusion import conclude
+        from boardprof.pytest_plugin.session_comparison import conclude
 
         found = conclude(
             baseline,
@@ -230,13 +228,13 @@ class Session:
         is_failure = kept is None and name is not None
         (self.errors if is_failure else self.notes).extend(told)
         if kept is not None and name is not None and has_failed:
-            why = "was broken off" if self.is_broken_off else "failed"
+            why = "was interrupted" if self.is_broken_off else "failed"
             self.notes.append(f"kept as #{kept}, not as {name}: the session {why}")
 
     def _write_baseline(self, report: Report, has_failed: bool) -> bool:
-        """Write the baseline file, unless the session has failed; return whether it is written."""
+        """Write the baseline file unless the session failed; return whether it was written."""
         from boardprof.errors import BoardprofError
-        from boardprof.run.baseline import write_baseline
+        from boardprof.run.saving import write_baseline
 
         file = self.options.new_baseline
         assert file is not None
@@ -252,7 +250,7 @@ class Session:
         return True
 
     def _keeps(self, label: str) -> bool:
-        """Tell whether a measurement of the baseline stays that was not made now."""
+        """Tell whether to keep a measurement of the baseline that was not repeated."""
         return not self._is_asked_for(label) or unnumbered(label) in self.skipped
 
     def close(self) -> None:
@@ -264,22 +262,22 @@ class Session:
 
 
 def _check_boards(names: Iterable[str]) -> None:
-    """See that there are such boards."""
-    from boardprof.boards.finding import board_spec
+    """Check that the boards exist."""
+    from boardprof.boards.board_lookup import board_spec
 
     for name in names:
         board_spec(name)
 
 
 def _check_file(file: Path) -> None:
-    """See that a file can be written."""
+    """Check that a file can be written."""
     from boardprof.report.report_file import check_report_file
 
     check_report_file(str(file))
 
 
 def _check_save_name(name: str, folder: Path) -> None:
-    """See that the Report can be kept under its name."""
+    """Check that the Report can be stored under its name."""
     from boardprof.run.saving import check_save_name
 
     check_save_name(name, folder)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from boardprof.boards.finding import board_spec, default_board
+from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.pytest_plugin.boards import Boards, Wanted
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
@@ -16,18 +16,16 @@ from boardprof.report.report import Report
 from boardprof.run.alternating import sessions_on, turns, two_settings
 from boardprof.run.worktree import Worktree, worktree_of
 
-__all__ = ["Other", "Turns"]
-
 
 @dataclass(frozen=True)
 class Other:
-    """The other side of what a test has measured.
+    """The other side of a test's measurements.
 
     Attributes:
-        name: what output calls it.
+        name: as shown in output.
         report: of it.
         sessions: that each side was measured in.
-        allow: mismatches that are meant.
+        allow: mismatches that are intended.
     """
 
     name: str
@@ -46,8 +44,8 @@ class Turns:
 
         Args:
             boards: of this worker.
-            port: where the board is; None: it is started.
-            flags: two settings of compiler flags; None: a commit is the other side.
+            port: where the board is. None to start it.
+            flags: two settings of compiler flags. None if a commit is the other side.
             revision: the commit.
         """
         self._boards = boards

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters of a Report: one file each, each a pure function on a Report.
+"""Exporters of a Report: one per file, each a pure function of a Report.
 
 To add one, write ``def render_x(report: Report, ...) -> str`` in a new file
 here.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merging, summing and sorting of rows, column by column; all in linear or n log n time.
 
-Nothing depends on the order of rows, to the last bit: Counts are added as integers, floats without
-rounding in between. In TVM's layout floats are added one after the other, as TVM does, whose last
-digit may be another.
+Results do not depend on the order of rows, to the last bit: Counts are added as integers, and
+floats without intermediate rounding. In TVM's layout floats are added one after the other, as in
+TVM, so the last digit may differ.
 """
 
 from __future__ import annotations
@@ -22,19 +22,16 @@ from boardprof.report.columns import Column, metric_of_kind
 from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat
 
-__all__ = ["LEVELS", "SORT_COLUMNS", "PerCall", "merge_calls"]
-__all__ += ["per_call_median", "per_call_medians", "sort_order", "sum_rows"]
-
 SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
-"""What rows are sorted by, and what one number stands for a row: the first that there is."""
+"""The columns by which rows are sorted, and that represent a row: the first available one."""
 
 
 SHARE: Final = "Percent"
-"""The column that has each row's share of its device's total: the one Percent that adds up."""
+"""The column with each row's share of its device's total: the only Percent that adds up."""
 
 
 LEVELS: Final = frozenset(["Stack (bytes)"])
-"""Columns that say how high something stood, not how often: the largest counts, nothing adds up."""
+"""Columns that hold a level, not a count: the largest is kept, and they do not add up."""
 
 
 PerCall: TypeAlias = int | Fraction | Duration | None
@@ -49,7 +46,7 @@ _MANY: Final = 100  # values from which on numpy finds a median sooner
 
 
 def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Calls:
-    """Merge the rows of each group into one, column by column; a column counts where it is present.
+    """Merge the rows of each group into one, column by column; missing values are ignored.
 
     Count, Duration and the share of the device's total are summed, of `LEVELS` the largest is
     taken, Ratio and other Percents are averaged without weights, a string is kept if it is the
@@ -74,7 +71,7 @@ def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Cal
 
 
 def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[Row]:
-    """Sum Counts, Durations and the share in each group; nothing else has a sum.
+    """Sum Counts, Durations and the share in each group; other columns have no sum.
 
     A column in which kinds of number differ has none either, and is left out.
 
@@ -180,7 +177,7 @@ def _size(metric: Metric | None) -> int | float | None:
 def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCall]:
     """Return for each group the median over its samples of a column's value per call.
 
-    Rows without a positive ``Count`` do not say how many calls they held and are passed over.
+    Rows without a positive ``Count`` have no number of calls and are skipped.
 
     Returns:
         An exact int or Fraction for Counts, else a Duration for Durations, None if

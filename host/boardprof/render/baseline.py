@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report as a baseline file: sorted, one line a value, the same bytes when nothing has changed.
 
-Left out is what no gate looks at, such as ports, boot ids, blobs and paths, and what differs from
-run to run of the same code:
+Left out is data that gates do not use, such as ports, boot ids, blobs and paths, and data that
+varies between runs of the same code:
 
 - ``Percent`` and ``Perturbation (%)``, which depend on what the agent did around the samples;
 - on emulators, what is read from a clock with steps, where there is an exact count as well.
 
-The number of calls before a function is needed where its exact samples differ, and there only.
+The number of calls before a function is kept only if its exact samples differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import ComparisonError
-from boardprof.comparison.matching import BoardFacts, comparable_flags, facts_of
+from boardprof.comparison.compatibility import BoardFacts, comparable_flags, facts_of
 from boardprof.metrics import TAGS, Metric, raw_of
 from boardprof.report.baseline import (
     BASELINE_KIND,
@@ -31,8 +31,6 @@ from boardprof.report.baseline import (
 from boardprof.report.report import Report
 from boardprof.stats.boards import Boards, Source
 from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
-
-__all__ = ["render_baseline", "updated_baseline"]
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -48,15 +46,15 @@ def render_baseline(report: Report) -> str:
 def updated_baseline(
     report: Report, earlier: Mapping[str, Any], keeps: Callable[[str], bool]
 ) -> str:
-    """Return the text of a baseline file that takes the place of an earlier one.
+    """Return the text of a baseline file that replaces an earlier one.
 
-    A measurement of which nothing has changed stays as it was, although its samples may be others:
-    noise is not a change.
+    An unchanged measurement keeps its old samples: noise is not a change.
 
     Args:
         report: what was measured.
         earlier: content of the earlier file.
-        keeps: tells by its label whether a measurement stays that was not made now.
+        keeps: function that tells by its label whether an old measurement stays if it was not
+            repeated.
 
     Raises:
         ReportFileError: the earlier file is damaged.

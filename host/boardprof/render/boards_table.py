@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report of several boards, or of several settings of compiler flags, as one text table.
 
-A row a function, or a function's setting; a group of columns a board, under its name. Each number
-is the median per call over the samples; what a board does not have stays empty. There are no sums:
-what is put side by side here does not add up. A function is the same on two boards by its name:
-its types, and so its hash, may be others there.
+There is a row for each function or setting, and a group of columns for each board, under its name.
+Each number is the median per call over the samples; missing metrics stay empty. There are no sums,
+because values of different boards do not add up. Functions are matched between boards by name:
+their types, and so their hashes, may differ.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, TypeAlias
@@ -23,15 +23,19 @@ from boardprof.render.aggregate import (
     merge_calls,
     per_call_medians,
 )
-from boardprof.render.cells import cell, display_width, escaped, per_call_cell
-from boardprof.render.labels import LABEL, LabelledKey, labelled_groups
-from boardprof.render.mixed import mixed_columns, mixed_note
-from boardprof.render.table import configuration_lines, headers_of
-from boardprof.render.typical import Typical
+from boardprof.render.cells import cell, per_call_cell
+from boardprof.render.layout import Column, Page, Table
+from boardprof.render.median_order import Typical
+from boardprof.render.mixed_columns import mixed_columns, mixed_note
+from boardprof.render.rows import (
+    LABEL,
+    LabelledKey,
+    configuration_lines,
+    headers_of,
+    labelled_groups,
+)
 from boardprof.report.calls import Calls, Row
 from boardprof.report.report import Report
-
-__all__ = ["render_boards_table"]
 
 _LEFT_OUT: Final = frozenset(
     # The row's own key; the board's name; what says nothing of one call.
@@ -44,8 +48,6 @@ _LEGEND: Final = (
 _RELATIVE_LEGEND: Final = (
     "Relative: time as a multiple of the function's first row; without time, instructions or ticks."
 )
-
-_Group: TypeAlias = list[list[str]]  # columns: a header, then one cell a line
 
 _Function: TypeAlias = tuple[Metric, ...]  # name, argument shapes, label, a hash if need be
 
@@ -114,8 +116,8 @@ def _named(key: LabelledKey) -> _Function:
     return key.name, key.shapes, key.label
 
 
-def render_boards_table(report: Report, *, sort: bool = True, separator: str = ",") -> str:
-    """Return ``report`` as a table with a group of columns for each board.
+def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> Page:
+    """Return ``report`` as a table with a group of columns for each board, and notes.
 
     Args:
         report: what to print.
@@ -132,24 +134,31 @@ def render_boards_table(report: Report, *, sort: bool = True, separator: str = "
     lines = [line for function in functions for line in function]
     swept = any(line.flags for line in lines)
     keys, legend = _keys(lines, swept)
-    groups = [_group(device, functions, samples, swept, separator) for device in devices]
-    text = _text(keys, list(zip(map(str, devices), groups, strict=True)))
+    groups = (_group(device, functions, samples, swept, separator) for device in devices)
+    columns = [column for group in groups for column in group]
     legend = [_LEGEND, *([_RELATIVE_LEGEND] if swept else []), *legend, *samples.notes]
-    text += ["", *legend] if lines else []
-    text += configuration_lines(report.configuration, separator)
-    return "".join(f"{line.rstrip(' ')}\n" for line in text)
+    return [
+        Table([*keys, *columns]),
+        *(["", *legend] if lines else []),
+        *configuration_lines(report.configuration, separator),
+    ]
 
 
-def _keys(lines: Sequence[_Line], swept: bool) -> tuple[_Group, list[str]]:
+def _keys(lines: Sequence[_Line], swept: bool) -> tuple[list[Column], list[str]]:
     """Return the columns that name a line, and a line for the legend: arguments that all have."""
-    columns = [["Name", *(cell(line.name, "Name", "") for line in lines)]]
+
+    def column(header: str, values: Iterable[Metric]) -> Column:
+        return Column(header, [cell(value, header, "") for value in values], is_text=True)
+
+    columns = [column("Name", (line.name for line in lines))]
     if any(line.label for line in lines):
-        columns.append([LABEL, *(cell(line.label, LABEL, "") for line in lines)])
+        columns.append(column(LABEL, (line.label for line in lines)))
     if swept:
-        columns.append(["Flags", *(cell(line.flags, "Flags", "") for line in lines)])
-    shapes = [cell(line.shapes, "Argument Shapes", "") for line in lines]
+        columns.append(column("Flags", (line.flags for line in lines)))
+    arguments = column("Argument Shapes", (line.shapes for line in lines))
+    shapes = arguments.cells
     if len(set(shapes)) > 1:
-        return [*columns, ["Argument Shapes", *shapes]], []
+        return [*columns, arguments], []
     return columns, [f"Arguments: {shapes[0]}"] if any(shapes) else []
 
 
@@ -159,18 +168,20 @@ def _group(
     samples: _Samples,
     swept: bool,
     separator: str,
-) -> _Group:
-    """Return a board's columns: those in which any line has something."""
+) -> list[Column]:
+    """Return a board's columns: those in which any line has something; or its name alone."""
+    title = str(device)
     groups = [line.groups.get(device) for function in functions for line in function]
     headers = headers_of(samples.merged(group) for group in groups)
     columns = [
-        [escaped(name), *(_cell(name, group, samples, separator) for group in groups)]
+        Column(name, [_cell(name, group, samples, separator) for group in groups], group=title)
         for name in headers
         if name not in _LEFT_OUT
     ]
     if swept:
-        columns.append([_RELATIVE, *_relative(device, functions, samples)])
-    return [column for column in columns if any(column[1:])]
+        columns.append(Column(_RELATIVE, _relative(device, functions, samples), group=title))
+    shown = [column for column in columns if any(column.cells)]
+    return shown or [Column("", [""] * len(groups), group=title)]
 
 
 def _cell(name: str, group: int | None, samples: _Samples, separator: str) -> str:
@@ -210,30 +221,3 @@ def _quotient(value: Fraction | None, first: Fraction | None) -> str:
         return f"{float(value / first):.2f}"
     except OverflowError:
         return ""
-
-
-def _text(keys: _Group, groups: Sequence[tuple[str, _Group]]) -> list[str]:
-    """Return the two lines of headers and the rows; columns stand two blanks apart."""
-    lines = ["  ".join(cells) for cells in zip(*map(_left, keys), strict=True)]
-    titles = " " * display_width(lines[0])
-    for device, columns in groups:
-        title = escaped(device)
-        block = [""] * len(lines)
-        for column in columns:
-            parted = zip(block, _right(column), strict=True)
-            block = [f"{left}  {text}" if left else text for left, text in parted]
-        block = _right([title, *block])[1:]  # no narrower than the title
-        rest = display_width(block[0]) - display_width(title)
-        titles += f"  {title}" + (f" {'-' * (rest - 1)}" if rest > 1 else " " * rest)
-        lines = [f"{line}  {text}" for line, text in zip(lines, block, strict=True)]
-    return [titles, *lines]
-
-
-def _left(column: Sequence[str]) -> list[str]:
-    widest = max(map(display_width, column))
-    return [text + " " * (widest - display_width(text)) for text in column]
-
-
-def _right(column: Sequence[str]) -> list[str]:
-    widest = max(map(display_width, column))
-    return [" " * (widest - display_width(text)) + text for text in column]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One metric as the text of one table cell, in TVM's manner and in ours."""
+"""One metric as the text of a table cell, in TVM's format and in ours."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import unicodedata
 from decimal import Decimal
 from fractions import Fraction
 
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits
+from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits
 from boardprof.printable import bounded as escaped
+from boardprof.stats.summary import Number, plain
 
-__all__ = ["cell", "display_width", "escaped", "per_call_cell", "plural", "tvm_cell"]
+__all__ = ["cell", "display_width", "escaped", "number_text", "per_call_cell", "plural", "tvm_cell"]
 __all__ += ["tvm_width"]
+
+
+_PRECISE_BELOW = 100.0
+_LONG = 10**60
+"""Larger counts are implausible, and would make the table too wide."""
 
 
 def tvm_cell(metric: Metric, separator: str) -> str:
@@ -69,13 +75,25 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
     return ("" if positive else "-") + f"{digits(hundredths // 100, separator)}.{decimals}"
 
 
+def number_text(value: Number | None, kind: Kind) -> str:
+    """Return a value per call: whole numbers whole, others with four digits or two decimals."""
+    if value is None:
+        return ""
+    unit = " %" if kind is Percent else ""
+    number = plain(value)
+    if number == int(number):
+        whole = int(number)
+        return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
+    return (f"{number:.4g}" if abs(number) < _PRECISE_BELOW else f"{number:,.2f}") + unit
+
+
 def plural(number: int, one: str) -> str:
     """Return how many there are of something: ``1 row``, ``1,200 rows``."""
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def display_width(text: str) -> int:
-    """Return the columns that ``text`` takes on a terminal: East Asian wide is two."""
+    """Return the width of ``text`` in terminal columns; East Asian wide characters take two."""
     return len(text) if text.isascii() else sum(_char_width(c) for c in text)
 
 

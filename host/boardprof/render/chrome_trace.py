@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Chrome trace format, which Perfetto, chrome://tracing and speedscope open.
 
-What these programs make of a trace differs where the format leaves room, so that little of it is
-used: complete events (phase X) and instants, each track in the order of time, times from the
-beginning of the trace in us with three decimals, and never two slices on a track of which one ends
-within the other: Perfetto leaves such slices out. They go to a second lane of the track.
+These programs differ where the format is ambiguous, so only a small part of it is used: complete
+events (phase X) and instants, each track in the order of time, times from the beginning of the
+trace in us with three decimals, and never two slices on a track that overlap without nesting:
+Perfetto leaves such slices out. They go to a second lane of the track.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from typing import Any, NamedTuple
 
 from boardprof.errors import UsageError
 
-__all__ = ["OWN_KEYS", "TraceEvent", "Track", "chrome_trace", "json_text", "microseconds"]
-__all__ += ["trace_text", "track_names"]
-
 OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
 """Of a trace file, beside the metadata."""
 
@@ -29,7 +26,7 @@ _MOST = (1 << 63) - 1
 
 
 class Track(NamedTuple):
-    """Where an event stands: a group of lanes, and one of them.
+    """The place of an event: a group of lanes, and one of them.
 
     Attributes:
         process: such as a board, or the host's process.
@@ -47,9 +44,9 @@ class TraceEvent:
     Attributes:
         name: any text.
         start_us: from the beginning of the trace, us; finite.
-        duration_us: us, >= 0; None: an instant.
+        duration_us: us, >= 0; None for an instant.
         track: where it stands.
-        args: what is shown of it besides; what JSON does not know becomes text.
+        args: further facts to show; values that JSON does not have become text.
         category: to filter by; "" for none.
     """
 
@@ -66,7 +63,7 @@ def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]
 
     Args:
         events: in any order; tracks stand in the order in which they first occur.
-        metadata: what stands beside the events, such as where they come from.
+        metadata: further keys of the file, such as the origin of the events.
 
     Raises:
         UsageError: a key of ``metadata`` is one of the format's own.
@@ -84,7 +81,7 @@ def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str
     for key in metadata:
         if key in OWN_KEYS:
             raise UsageError(
-                f"{key!r} cannot be a key of metadata: the trace format has it.",
+                f"{key!r} cannot be a key of metadata: the trace format uses it.",
                 hint=f"another name, such as {'my_' + key!r}",
             )
     head = {"schemaVersion": 1, "displayTimeUnit": "ns"}

@@ -22,8 +22,6 @@ from boardprof.render.stacks import Stacks, metric_of_all, weights_of
 from boardprof.report.columns import Column
 from boardprof.report.report import Report
 
-__all__ = ["render_collapsed"]
-
 _NS_PER_US = 1000
 
 
@@ -49,7 +47,7 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
             frames = (stacks.devices[device], *stacks.frames[stack])
             sums[frames] = sums.get(frames, 0) + total(weights)
     if not sums:
-        raise UsageError(f"No sample has {name} above or at 0: there is nothing to draw.")
+        raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
     return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
 
 

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cells of a Comparison's row, as the table, Markdown and JUnit have them."""
+"""The cells of a Comparison's row, for the table, Markdown and JUnit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
 from boardprof.comparison.comparison import Comparison, Difference, Gap, Unjudged, place_of
+from boardprof.comparison.geometric_mean import mean_ratios
 from boardprof.comparison.notes import first_of
 from boardprof.comparison.rule import Rule, statistic
-from boardprof.metrics import Kind, Percent, digits
-from boardprof.render.cells import plural
-from boardprof.stats.summary import Number, Summary, magnitude, plain
-
-__all__ = ["certainty", "change_text", "headline", "judged_text", "median_text", "number_text"]
-__all__ += ["unjudged_at", "unjudged_lines", "verdict_text", "what_of"]
-
-_PRECISE_BELOW = 100.0
-_LONG = 10**60
-"""Such counts are no counts any more, and would tear the table."""
+from boardprof.metrics import Kind, Percent
+from boardprof.render.cells import number_text, plural
+from boardprof.stats.summary import Summary, magnitude
 
 _NO_RULE = "no rule, so nothing is gated"
 _NOTHING_JUDGED = "no rule could judge anything, so nothing is gated"
@@ -30,20 +24,8 @@ _VERDICTS: Final = (
 )
 
 
-def number_text(value: Number | None, kind: Kind) -> str:
-    """Return a value per call: whole numbers whole, others with four digits or two decimals."""
-    if value is None:
-        return ""
-    unit = " %" if kind is Percent else ""
-    number = plain(value)
-    if number == int(number):
-        whole = int(number)
-        return (digits(whole, ",") if abs(whole) < _LONG else f"{Decimal(whole):.12e}") + unit
-    return (f"{number:.4g}" if abs(number) < _PRECISE_BELOW else f"{number:,.2f}") + unit
-
-
 def median_text(summary: Summary | None, kind: Kind) -> str:
-    """Return the median, or nothing of a side that is missing."""
+    """Return the median; empty if the side is missing."""
     return number_text(None if summary is None else summary.median, kind)
 
 
@@ -59,9 +41,17 @@ def change_text(row: Difference) -> str:
     if not row.change:  # from 0, or less than any float
         return f"{'+' if step > 0 else '-'}{number_text(magnitude(step), row.kind)}"
     try:
-        percent = float(100 * row.change)
+        return _percent_text(float(100 * row.change))
     except OverflowError:
         return f"{Decimal(100 * int(row.change)):+.3g} %"
+
+
+def ratio_text(ratio: float) -> str:
+    """Return after over before as a change in percent."""
+    return "0" if ratio == 1 else _percent_text(100 * (ratio - 1))
+
+
+def _percent_text(percent: float) -> str:
     text = f"{percent:+,.2f}"
     return f"{text} %" if float(text.replace(",", "")) else f"{percent:+.1g} %"
 
@@ -76,9 +66,9 @@ def certainty(row: Difference) -> str:
 
 
 def verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
-    """Return what it amounts to; a broken rule says so, and one that could not judge it.
+    """Return the verdict, with a broken rule or a rule that could not judge.
 
-    What a rule has looked at is told where the columns, which have medians, do not show it.
+    The rule's statistic is shown if it is not the median, which the columns show.
     """
     if row.rule is not None:
         return f"REGRESSION ({row.rule}{judged_text(row, row.rule)})"
@@ -107,7 +97,7 @@ def _place(row: Difference | Gap) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """Return one sentence: what came of it, what no rule could judge ahead of what is in order."""
+    """Return one sentence with the result; unjudged rows come before the rest."""
     rows = comparison.rows
     parts = [plural(len(comparison.regressions), "regression")] if comparison.regressed else []
     if comparison.unjudged:
@@ -147,7 +137,7 @@ def unjudged_at(comparison: Comparison) -> dict[tuple[str, ...], list[Unjudged]]
 
 
 def unjudged_lines(comparison: Comparison) -> list[str]:
-    """Say for each rule why it could not judge which rows."""
+    """List for each rule the rows that it could not judge, and why."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for each in comparison.unjudged:
         what = f"{each.gap.metric} of {_place(each.gap)}" if each.gap.name else each.what
@@ -155,3 +145,25 @@ def unjudged_lines(comparison: Comparison) -> list[str]:
     return [
         f"Not judged by {rule}: {first_of(names)}; {why}." for (rule, why), names in found.items()
     ]
+
+
+def means_line(
+    comparison: Comparison,
+    name: Callable[[str], str] = str,
+    ratio: Callable[[str], str] = str,
+) -> str:
+    """Return one line with the geometric means of after over before, or "" if there are none.
+
+    Args:
+        comparison: of several functions.
+        name: marks up the name of a metric or board.
+        ratio: marks up a ratio.
+    """
+    means = mean_ratios(comparison.rows)
+    is_one = len({mean.device for mean in means}) == 1
+    texts = [
+        f"{name(mean.metric)} {ratio(ratio_text(mean.ratio))} over {mean.measured}"
+        f"{'' if is_one else f' on {name(mean.device)}'}"
+        for mean in means
+    ]
+    return f"Geometric mean: {'; '.join(texts)}." if texts else ""

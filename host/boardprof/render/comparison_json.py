@@ -10,10 +10,8 @@ from boardprof.comparison.comparison import Comparison, Difference
 from boardprof.metrics import TAGS
 from boardprof.stats.summary import Summary
 
-__all__ = ["COMPARISON_VERSION", "comparison_json"]
-
 COMPARISON_VERSION: Final = 1
-"""Of the layout; it grows when a reader of the old one would be misled."""
+"""Version of the layout; it grows if an old reader would misread new files."""
 
 
 def comparison_json(comparison: Comparison) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Comparison as JUnit XML: a test case a metric, failed where a rule is broken."""
+"""A Comparison as JUnit XML: a test case for each metric, failed if a rule is broken."""
 
 from __future__ import annotations
 
@@ -26,16 +26,14 @@ from boardprof.render.comparison_cells import (
     what_of,
 )
 
-__all__ = ["comparison_junit"]
-
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def comparison_junit(comparison: Comparison) -> str:
     """Return ``comparison`` as JUnit XML.
 
-    What only one side has, and what a rule could not judge, is skipped; the latter is a failure
-    where `Comparison.fails_if_missing` says so.
+    Rows that only one side has, and rows that a rule could not judge, are skipped. The latter are
+    failures if `Comparison.fails_if_missing` is set.
     """
     cases = [*_cases(comparison)]
     suite = xml.Element(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
@@ -13,16 +12,12 @@ from boardprof.render.comparison_cells import (
     change_text,
     headline,
     judged_text,
+    means_line,
     median_text,
     unjudged_at,
     unjudged_lines,
 )
-from boardprof.render.markdown import code, markdown_table
-
-__all__ = ["comparison_markdown"]
-
-_PLAIN = re.compile(r"[^\W_]+(?:[ .,:;()%+=-]|[^\W_])*")
-"""Letters, digits, and what no renderer takes for markup, a link, an issue or somebody's name."""
+from boardprof.render.markdown import code, markdown_table, plain_text, section
 
 _HEADERS = ["Function", "Metric", "Before", "After", "Change", "Certainty", "Verdict"]
 
@@ -31,20 +26,24 @@ def comparison_markdown(comparison: Comparison) -> str:
     """Return ``comparison`` as GitHub-flavoured Markdown."""
     unjudged = unjudged_at(comparison)
     changed = [row for row in comparison.rows if _counts(row) or place_of(row) in unjudged]
-    changed.sort(key=lambda row: (row.rule is None, place_of(row) not in unjudged))
+    changed.sort(
+        key=lambda row: (row.rule is None, place_of(row) not in unjudged, row.verdict != "worse")
+    )
     rest = [row for row in comparison.rows if row not in changed]
     parts = [
-        f"### {_mark(comparison)} boardprof: {_text(headline(comparison))}\n",
+        f"### {_mark(comparison)} boardprof: {plain_text(headline(comparison))}\n",
         f"{code(comparison.before_name)} → {code(comparison.after_name)}\n",
     ]
+    means = means_line(comparison, name=code, ratio="**{}**".format)
+    parts += [f"{means}\n"] if means else []
     if changed:
         parts.append(_table(changed, unjudged))
     if unjudged:
-        parts.append("".join(f"- {_text(line)}\n" for line in unjudged_lines(comparison)))
+        parts.append("".join(f"- {plain_text(line)}\n" for line in unjudged_lines(comparison)))
     if rest:
         summary = f"{plural(len(rest), 'metric')} without a change that counts"
-        parts.append(_folded(summary, _table(rest, unjudged)))
-    notes = "".join(f"- {_text(note)}\n" for note in comparison.notes)
+        parts.append(section(summary, _table(rest, unjudged)))
+    notes = "".join(f"- {plain_text(note)}\n" for note in comparison.notes)
     if notes:
         parts.append(notes)
     facts = [
@@ -57,7 +56,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     ]
     if facts:
         table = markdown_table(["Side", "What", "Value"], facts, left=3)
-        parts.append(_folded("What was compared", table))
+        parts.append(section("What was compared", table))
     return "\n".join(parts)
 
 
@@ -95,12 +94,3 @@ def _verdict(row: Difference, unjudged: Sequence[Unjudged]) -> str:
     if row.rule is not None:
         return f"**regression** {code(f'{row.rule}{judged_text(row, row.rule)}')}"
     return f"**not judged** {code(str(unjudged[0].rule))}" if unjudged else row.verdict
-
-
-def _folded(summary: str, content: str) -> str:
-    return f"<details><summary>{summary}</summary>\n\n{content}\n</details>\n"
-
-
-def _text(note: str) -> str:
-    """Return a sentence in which names of the user's stand, as no markup."""
-    return note if _PLAIN.fullmatch(note) else code(note)

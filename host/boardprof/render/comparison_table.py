@@ -1,35 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Comparison as a text table: a row a metric, the medians per call, then what to know of it."""
+"""A Comparison as a text table: a row for each metric with medians per call, then notes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
-from boardprof.render.cells import escaped
 from boardprof.render.comparison_cells import (
     certainty,
     change_text,
     headline,
+    means_line,
     median_text,
     unjudged_at,
     unjudged_lines,
     verdict_text,
 )
-from boardprof.render.plain_table import aligned_lines
-
-__all__ = ["comparison_table"]
+from boardprof.render.layout import Page, plain, record_table
 
 _LEFT = ("Name", "Label", "Flags", "Arguments", "Device", "Metric", "Verdict")
+_Facts: TypeAlias = Sequence[tuple[str, str]]
+
 _OPTIONAL = ("Label", "Flags", "Arguments", "Device")
 
 
 def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> str:
-    """Return ``comparison`` as a text table.
+    """Return ``comparison`` as a text table; see `comparison_page`."""
+    return plain(comparison_page(comparison, changed_only=changed_only))
+
+
+def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Page:
+    """Return ``comparison`` as a table with notes.
 
     Args:
         comparison: what to print.
-        changed_only: leave out what is the same on both sides.
+        changed_only: leave out rows that are equal on both sides.
     """
     unjudged = unjudged_at(comparison)
     names = ("Before", "After")
@@ -43,34 +49,36 @@ def comparison_table(comparison: Comparison, *, changed_only: bool = False) -> s
         for name in (*_LEFT[:-1], *names, "Change", "Certainty", "Verdict")
         if name not in _OPTIONAL or any(row[name] for row in cells)
     ]
-    lines = aligned_lines(headers, cells, _LEFT) if cells else []
-    lines += [""] if cells else []
-    lines += [
-        f"Before: {escaped(comparison.before_name)}{_listed(comparison.before_facts)}",
-        f"After:  {escaped(comparison.after_name)}{_listed(comparison.after_facts)}",
-        *(f"Note: {escaped(note)}" for note in comparison.notes),
-        *map(escaped, unjudged_lines(comparison)),
-        f"Result: {escaped(headline(comparison))}",
+    table: Page = [record_table(headers, cells, _LEFT), ""] if cells else []
+    means = means_line(comparison)
+    return [
+        *table,
+        *([means] if means else []),
+        f"Before: {comparison.before_name}{_only(comparison.before_facts, comparison.after_facts)}",
+        f"After:  {comparison.after_name}{_only(comparison.after_facts, comparison.before_facts)}",
+        *(f"Note: {note}" for note in comparison.notes),
+        *unjudged_lines(comparison),
+        f"Result: {headline(comparison)}",
     ]
-    return "".join(f"{line}\n" for line in lines)
 
 
 def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
     return {
-        "Name": escaped(row.name),
-        "Label": escaped(row.label),
-        "Flags": escaped(row.flags),
-        "Arguments": escaped(row.shapes),
-        "Device": escaped(row.device),
-        "Metric": escaped(row.metric),
+        "Name": row.name,
+        "Label": row.label,
+        "Flags": row.flags,
+        "Arguments": row.shapes,
+        "Device": row.device,
+        "Metric": row.metric,
         "Before": median_text(row.before, row.kind),
         "After": median_text(row.after, row.kind),
         "Change": change_text(row),
         "Certainty": certainty(row),
-        "Verdict": escaped(verdict_text(row, unjudged)),
+        "Verdict": verdict_text(row, unjudged),
     }
 
 
-def _listed(facts: Sequence[tuple[str, str]]) -> str:
-    text = "; ".join(f"{name} {value}" for name, value in facts)
-    return escaped(f" ({text})") if text else ""
+def _only(facts: _Facts, others: _Facts) -> str:
+    """Return what identifies one side and not the other, such as another build."""
+    text = "; ".join(f"{name} {value}" for name, value in facts if (name, value) not in others)
+    return f" ({text})" if text else ""

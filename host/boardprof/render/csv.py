@@ -18,8 +18,6 @@ from boardprof.errors import UnknownNameError
 from boardprof.metrics import Metric, digits, raw_of
 from boardprof.report.report import Compat, Report
 
-__all__ = ["render_csv"]
-
 _NEEDS_QUOTES: Final = frozenset(',"\r\n')
 _BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Of blanks, spreadsheets skip some at the beginning (OWASP, "CSV Injection")."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report as a pandas DataFrame. pandas is no dependency: it is imported when it is asked for."""
+"""A Report as a pandas DataFrame. pandas is optional and imported only when needed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from boardprof.report.report import Report, Row
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["MissingExtraError", "to_pandas"]
-
 
 class MissingExtraError(UsageError):
     """The Python package ``package`` is not installed; the extra ``extra`` brings it."""
@@ -29,13 +27,13 @@ class MissingExtraError(UsageError):
 
 
 def to_pandas(report: Report) -> pandas.DataFrame:
-    """Return the Report's rows as a DataFrame, a row a sample in run order.
+    """Return the Report's rows as a DataFrame, one row for each sample in run order.
 
     Columns have the Report's names. Counts are ``Int64`` (exact Python ints where one is wider),
-    Durations (microseconds), Percents and Ratios are ``float64``, texts are what
-    pandas takes them for; what a row does not have is missing (``<NA>``, NaN). A column in which
-    kinds of metric differ keeps the plain values as objects. ``attrs`` has ``kinds`` (column ->
-    name of the metric's class), ``configuration`` and ``device_metrics`` as plain values.
+    Durations (microseconds), Percents and Ratios are ``float64``, texts have pandas' own type;
+    missing values are missing (``<NA>``, NaN). A column in which kinds of metric differ keeps the
+    plain values as objects. ``attrs`` has ``kinds`` (column -> name of the metric's class),
+    ``configuration`` and ``device_metrics`` as plain values.
 
     Raises:
         MissingExtraError: pandas is not installed.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report as one self-contained HTML page: it asks the network for nothing, and needs none.
+"""A Report as one self-contained HTML page that does not use the network.
 
-The page carries the whole Report, so that it is an archive as well as a picture. What a Report says
-is untrusted: names come from other people's code. Text is escaped where it is put into the page and
-isolated in its direction; and the page's own policy lets run but the one script that it came with.
+The page contains the whole Report, so it is also an archive. A Report's content is untrusted: names
+come from other people's code. Text in the page is escaped and its direction is isolated. The page's
+own policy allows only the one script that it came with.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import hashlib
 import html
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from string import Template
@@ -22,9 +22,11 @@ from typing import Final
 
 from boardprof._version import __version__
 from boardprof.errors import ReportFileError
-from boardprof.render.cells import escaped, plural
-from boardprof.render.html_trust import (
+from boardprof.render.answer import doubts
+from boardprof.render.heading import heading
+from boardprof.render.html_facts import (
     cards,
+    clock_tags,
     configuration_rows,
     facts_line,
     isolated,
@@ -49,14 +51,17 @@ def render_html(
     before: Report | None = None,
     allow: Sequence[str] = (),
     names: tuple[str, str] = ("an older run", "This run"),
+    earlier: Sequence[tuple[str, Report]] = (),
 ) -> str:
     """Return ``report`` as an HTML page.
 
     Args:
         report: what the page is about.
-        before: an older Report; the page shows what changed from it, and carries it too.
-        allow: mismatches to compare in spite of, see `compare`.
-        names: what the page calls ``before`` and ``report`` where it tells what changed.
+        before: an older Report; the page shows the changes from it, and contains it too.
+        allow: mismatches to ignore, see `compare`.
+        names: names of ``before`` and ``report`` in the page's list of changes.
+        earlier: names and Reports of earlier runs, the oldest first. Their medians are drawn as a
+            small line for each row; runs that `compare` refuses are left out.
 
     Raises:
         ComparisonError: the two Reports cannot be compared.
@@ -68,18 +73,19 @@ def render_html(
         from boardprof.comparison.compare import compare
 
         comparison = compare(before, report, allow=allow, before_name=names[0], after_name=names[1])
-    view = page_view(report, groups, comparison)
+    view = page_view(report, groups, comparison, earlier)
     return Template(_asset("page.html")).substitute(
         version=__version__,
         style=style,
         script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        title=html.escape(f"{_heading(report, str)} \N{MIDDLE DOT} boardprof"),
-        heading=_heading(report, isolated),
+        title=html.escape(f"{heading(report, str)} \N{MIDDLE DOT} boardprof"),
+        heading=heading(report, isolated),
         facts=facts_line(report),
+        clocks=clock_tags(report),
         cards=cards(report),
-        warnings=warning_list(groups),
+        warnings=warning_list(groups, doubts(report.configuration)),
         configuration=configuration_rows(report),
         view=_inert(json.dumps(view, separators=(",", ":"), allow_nan=False)),
         reports="\n".join(
@@ -91,14 +97,14 @@ def render_html(
 
 
 def read_page(text: str, *, before: bool = False) -> Report:
-    """Take the Report out of a page again.
+    """Read the Report from a page.
 
     Args:
         text: the page, as `render_html` made it.
         before: the Report that it is compared with.
 
     Raises:
-        ReportFileError: there is none in it.
+        ReportFileError: the page does not contain it.
     """
     name = _BEFORE if before else _REPORT
     found = re.search(rf'<script type="([^"]+)" id="{name}">(.*?)</script>', text, re.DOTALL)
@@ -114,7 +120,8 @@ def read_page(text: str, *, before: bool = False) -> Report:
 
 @cache
 def _asset(name: str) -> str:
-    return resources.files("boardprof.render").joinpath("page", name).read_text(encoding="utf-8")
+    text = resources.files("boardprof.render").joinpath("page", name).read_text(encoding="utf-8")
+    return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # a twelfth of the page is indentation
 
 
 def _hash(content: str) -> str:
@@ -133,30 +140,3 @@ def _embedded(name: str, report: Report) -> str:
 def _inert(text: str) -> str:
     """Return JSON in which nothing can end the element that it stands in."""
     return text.replace("<", r"\u003c")
-
-
-def _names(report: Report, column: str) -> list[str]:
-    found = dict.fromkeys(report.calls.column(column).filled(""))
-    return [escaped(name) for name in found if isinstance(name, str) and name]
-
-
-def _heading(report: Report, shown: Callable[[str], str]) -> str:
-    """Return what was measured where; each name as ``shown`` gives it."""
-    what, devices = _measured(report, shown), _names(report, "Device")
-    return f"{what} on {_listed([shown(each) for each in devices])}" if devices else what
-
-
-def _measured(report: Report, shown: Callable[[str], str]) -> str:
-    """Name the one function, or count them; and what was measured of them if that is more."""
-    functions = _names(report, "Name")
-    if len(functions) == 1:
-        return shown(functions[0])
-    rows = len(report.calls.group_by("Name", "Label", "Argument Shapes", "Flags").keys)
-    counted = plural(len(functions), "function")
-    return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > 4:
-        return f"{len(names)} devices"
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

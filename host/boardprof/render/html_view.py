@@ -7,24 +7,31 @@ in a comparison. Of samples that are all alike, one value is kept.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
+from boardprof.comparison.compare import compare
+from boardprof.comparison.comparison import ComparisonError, place_of
+from boardprof.comparison.geometric_mean import mean_ratios
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.render.aggregate import SORT_COLUMNS
-from boardprof.render.cells import escaped
+from boardprof.render.answer import JUDGED_BY
+from boardprof.render.cells import escaped, number_text
+from boardprof.render.relative import relatives, settings_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.summary import Number, Summary
 from boardprof.stats.summary import plain as rounded
+from boardprof.stats.warnings import modes_of
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison, Difference
 
-__all__ = ["page_view"]
 
 _KINDS: Final[dict[type[Metric], str]] = {
     Count: "count",
@@ -39,12 +46,21 @@ _LAST: Final = ("Stack (bytes)", "Perturbation (%)")
 _IDENTITY: Final = ("build", "compiler", "flags")
 """Which facts tell two runs apart."""
 
+_COMPARABLE: Final = ("Duration (us)", "cycles", "instructions")
+"""Metrics that mean the same on all boards that have them; ticks are of each board's own clock."""
+
+_OWN: Final = -1
+"""Stands for the leading metric of each row, where rows have no metric in common."""
+
 _EXACT_FLOAT: Final = 1 << 53
 """Integers up to here are exact in JavaScript."""
 
 
 def page_view(
-    report: Report, groups: Sequence[GroupSummary], comparison: Comparison | None
+    report: Report,
+    groups: Sequence[GroupSummary],
+    comparison: Comparison | None,
+    earlier: Sequence[tuple[str, Report]] = (),
 ) -> dict[str, Any]:
     """Return the page's data as plain JSON.
 
@@ -52,34 +68,105 @@ def page_view(
         report: what the page is about.
         groups: its `summaries`.
         comparison: with an older one, or None.
+        earlier: runs to draw the history of each row from: name and Report, the oldest first.
     """
     names = _metric_names(report, groups)
     places = {name: i for i, name in enumerate(names)}
     kinds = {group.metric: _KINDS[group.kind] for group in groups}
+    history = _History(report, earlier)
     rows: dict[GroupKey, dict[str, Any]] = {}
     for group in groups:
         if group.metric in places:
             row = rows.setdefault(group.key, {**_key(group.key), "metrics": {}})
-            row["metrics"][places[group.metric]] = _series(group)
+            row["metrics"][places[group.metric]] = _series(group) | history.of(group)
+    for row in rows.values():
+        row["leads"] = _leading(row["metrics"], places)
+    _add_sweep(rows, {(each.key, places.get(each.metric)): each for each in groups})
     keys = [*rows.values(), *(_changed_keys(comparison) if comparison else ())]
     return {
         "metrics": [
             {"name": escaped(name), "kind": kinds.get(name) or _kind_of_total(report, name)}
             for name in names
         ],
-        "first": _first(names, {group.metric for group in groups}),
+        "first": _first(list(rows.values()), places),
         "shows": {
             "device": len({row["device"] for row in keys}) > 1,
             "flags": any(row["flags"] for row in keys),
             "shapes": any(row["shapes"] for row in keys),
         },
-        "groups": list(rows.values()),
+        "groups": sorted(rows.values(), key=lambda row: row.get("function", 0)),
         "totals": [
             {"device": escaped(device), "metrics": _total(row, places)}
             for device, row in report.device_metrics.items()
         ],
         "changes": None if comparison is None else _changes(comparison),
     }
+
+
+class _History:
+    """The medians of earlier runs, by row and metric."""
+
+    def __init__(self, report: Report, earlier: Sequence[tuple[str, Report]]) -> None:
+        self._found: dict[tuple[str, ...], list[tuple[str, Number]]] = {}
+        for name, older in earlier:
+            with contextlib.suppress(ComparisonError):  # such as another compiler
+                self._add(escaped(name), compare(older, report))
+
+    def _add(self, name: str, comparison: Comparison) -> None:
+        places = Counter(map(place_of, comparison.rows))
+        for row in comparison.rows:
+            # Rows that only a hash tells apart have one place, and no history.
+            if row.before is not None and row.after is not None and places[place_of(row)] == 1:
+                self._found.setdefault(place_of(row), []).append((name, row.before.median))
+
+    def of(self, group: GroupSummary) -> dict[str, Any]:
+        """Return the name of the oldest run and the medians up to this one, if there are any."""
+        key = group.key
+        place = (key.name, key.label, key.shapes, key.device, key.flags, group.metric)
+        found = self._found.get(place)
+        if not found:
+            return {}
+        medians = [_number(each) for each in (*(m for _, m in found), group.summary.median)]
+        if any(isinstance(each, str) for each in medians):  # a line needs numbers
+            return {}
+        return {"history": {"from": found[0][0], "medians": medians}}
+
+
+def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:
+    """Return the metric that stands for a row."""
+    found = (places[name] for name in JUDGED_BY if name in places)
+    return next((place for place in found if place in metrics), min(metrics))
+
+
+def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:
+    """Return the metric that the page begins with; no row may lack it."""
+    leading = {row["leads"] for row in rows}
+    if len(leading) == 1:
+        return int(leading.pop())
+    common = (places[name] for name in _COMPARABLE if name in places)
+    shared = (place for place in common if all(place in row["metrics"] for row in rows))
+    return next(shared, _OWN if rows else 0)
+
+
+def _add_sweep(
+    rows: dict[GroupKey, dict[str, Any]], groups: dict[tuple[GroupKey, int | None], GroupSummary]
+) -> None:
+    """Number the function of each row; add each setting's multiple of the first setting."""
+    keys = list(rows)
+    settings = settings_of(keys)
+    if max(map(len, settings.values()), default=0) < 2:
+        return
+    for number, members in enumerate(settings.values()):
+        swept = [keys[member] for member in members]
+        for key in swept:
+            rows[key]["function"] = number
+        for metric in rows[swept[0]]["metrics"]:
+            found = [groups[key, metric] for key in swept if metric in rows[key]["metrics"]]
+            if found[0].kind in (Count, Duration):
+                medians = [each.summary.exactly("median") for each in found]
+                for group, each in zip(found, relatives(medians) or (), strict=False):
+                    more = {"ratio": each.ratio, "best": each.is_best}
+                    rows[group.key]["metrics"][metric] |= more
 
 
 def _metric_names(report: Report, groups: Sequence[GroupSummary]) -> list[str]:
@@ -91,11 +178,6 @@ def _metric_names(report: Report, groups: Sequence[GroupSummary]) -> list[str]:
     first = [name for name in SORT_COLUMNS[:1] if name in found]
     last = [name for name in _LAST if name in found]
     return [*first, *(n for n in found if n not in (*first, *last)), *last]
-
-
-def _first(names: Sequence[str], sampled: set[str]) -> int:
-    """Return the metric that the page begins with."""
-    return next((names.index(name) for name in (*SORT_COLUMNS, *names) if name in sampled), 0)
 
 
 def _kind_of_total(report: Report, name: str) -> str:
@@ -115,6 +197,7 @@ def _key(key: GroupKey | Difference) -> dict[str, str]:
 
 def _series(group: GroupSummary) -> dict[str, Any]:
     one = group.summary
+    modes = None if one.minimum == one.maximum else modes_of(group)
     series: dict[str, Any] = {
         "n": one.n,
         "minimum": _number(one.minimum),
@@ -127,12 +210,15 @@ def _series(group: GroupSummary) -> dict[str, Any]:
         "mean": _number(one.mean),
         "stddev": _number(one.stddev),
         "cv": _number(one.cv),
-        "outliers": list(one.outliers),
+        "outliers": [] if modes else list(one.outliers),
         "first": _number(one.first),
         "exact": one.is_exact,
     }
     if one.minimum != one.maximum:
         series["values"] = [_number(value) for value in group.values]
+    if modes:
+        near = (f"{each.n} near {number_text(each.middle, group.kind)}" for each in modes)
+        series["modes"] = " and ".join(near)
     return series
 
 
@@ -154,6 +240,15 @@ def _changes(comparison: Comparison) -> dict[str, Any]:
         "facts": [
             [escaped(name), escaped(old.get(name, "")), escaped(new.get(name, ""))]
             for name in {**old, **new}
+        ],
+        "means": [
+            {
+                "metric": escaped(mean.metric),
+                "device": escaped(mean.device),
+                "change": _number(mean.ratio - 1),
+                "of": mean.measured,
+            }
+            for mean in mean_ratios(comparison.rows)
         ],
         "notes": [escaped(note) for note in comparison.notes],
         "rows": [_change(each) for each in comparison.rows],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report as JSON, and back; the shape is the one that TVM's code really writes.
+"""Conversion of a Report to JSON and back, in the form that TVM's code really writes.
 
 ::
 
@@ -14,10 +14,13 @@ The last key is ours and absent from a Report that has no ``extra``; TVM's own r
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final
 
@@ -25,7 +28,6 @@ from boardprof.errors import ReportFileError, UnknownNameError, UsageError
 from boardprof.metrics import (
     TAGS,
     Count,
-    Kind,
     MetricJson,
     metric_from_json,
     metric_to_json,
@@ -34,12 +36,11 @@ from boardprof.metrics import (
 )
 from boardprof.render.json_extra import check_extra
 from boardprof.render.json_reader import JsonReader, need_list, need_object, syntax_error
+from boardprof.render.json_rows import RowPatterns
 from boardprof.render.json_tvm import tvm_json
 from boardprof.report.calls import Calls, CallsBuilder, place_text
 from boardprof.report.columns import Cells, Column
 from boardprof.report.report import SCHEMA_VERSION, Compat, Report, Row
-
-__all__ = ["parse_json", "render_json"]
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
 
@@ -69,14 +70,13 @@ def render_json(report: Report, *, compat: Compat = None) -> str:
 
 
 def _rendered(report: Report) -> str:
-    parts = {
-        "calls": "[" + ",".join(_rows(report.calls)) + "]",
-        "device_metrics": _dumped({k: _row_to_json(r) for k, r in report.device_metrics.items()}),
-        "configuration": _dumped(_row_to_json(report.configuration)),
-    }
+    device_metrics = {device: _row_to_json(row) for device, row in report.device_metrics.items()}
+    parts = ['{"calls":[', ",".join(_rows(report.calls)), '],"device_metrics":']
+    parts += [_dumped(device_metrics), ',"configuration":']
+    parts.append(_dumped(_row_to_json(report.configuration)))
     if report.extra is not None:
-        parts["boardprof"] = _dumped(report.extra)
-    return "{" + ",".join(f'"{key}":{text}' for key, text in parts.items()) + "}"
+        parts += [',"boardprof":', _dumped(report.extra)]
+    return "".join([*parts, "}"])  # at once: each step would copy a text of many megabytes
 
 
 def parse_json(text: str | bytes) -> Report:
@@ -96,13 +96,27 @@ def parse_json(text: str | bytes) -> Report:
     try:
         if not isinstance(text, str):
             text = text.decode(json.detect_encoding(text), "surrogatepass")
-        return _report(JsonReader(text))
+        with _no_garbage():
+            return _report(JsonReader(text))
     except RecursionError:
         raise ReportFileError("the JSON is nested too deeply to be a Report") from None
     except json.JSONDecodeError as error:
         raise syntax_error(error) from None
     except ValueError as error:  # not UTF-8, or an integer of thousands of digits
         raise ReportFileError(f"the text cannot be read as JSON: {error}") from None
+
+
+@contextlib.contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Keep the collector from looking again and again at samples, among which are no cycles."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -119,13 +133,16 @@ def _row_to_json(row: Row) -> dict[str, MetricJson]:
 def _rows(calls: Calls) -> Iterator[str]:
     """Yield the text of each row: its layout's, into which the values go."""
     texts = {name: _texts(calls.column(name)) for name in calls.names}
-    found: dict[tuple[str, ...], tuple[str, list[Iterator[str]]]] = {}
+    found: dict[tuple[str, ...], Iterator[str]] = {}
     for layout in calls.layouts:
         if layout not in found:
-            members = ",".join(_member(name, calls.column(name)) for name in layout)
-            found[layout] = "{" + members + "}", [texts[name] for name in layout]
-        template, values = found[layout]
-        yield template % tuple(map(next, values))
+            values = zip(*map(texts.__getitem__, layout), strict=False) if layout else repeat(())
+            found[layout] = map(_template(layout, calls).__mod__, values)
+        yield next(found[layout])
+
+
+def _template(layout: tuple[str, ...], calls: Calls) -> str:
+    return "{" + ",".join(_member(name, calls.column(name)) for name in layout) + "}"
 
 
 def _member(name: str, column: Column) -> str:
@@ -137,8 +154,10 @@ def _texts(column: Column) -> Iterator[str]:
     """Yield what stands behind the tag; of a column of mixed kinds, the tag as well."""
     if column.kind is None:
         return (_dumped(metric_to_json(metric)) for metric in column.metrics())
-    texts: dict[Kind, Callable[[Any], str]] = {str: quoted, Count: repr}
-    return map(texts.get(column.kind, _float_text), column.given)
+    if column.kind is str:
+        return map(quoted, column.given)
+    is_plain = column.kind is Count or all(map(math.isfinite, column.given))
+    return map(repr if is_plain else _float_text, column.given)
 
 
 def _float_text(number: float) -> str:
@@ -161,7 +180,7 @@ def _report(reader: JsonReader) -> Report:
     if "calls" not in found:
         raise ReportFileError('this is not a Report: the key "calls" is missing')
     totals = need_object(found.get("device_metrics", {}), "device_metrics")
-    return Report(
+    return Report.owning(
         found["calls"] if isinstance(found["calls"], Calls) else need_list(found["calls"], "calls"),
         {device: _row(row, "device_metrics", device) for device, row in totals.items()},
         _row(found.get("configuration", {}), "configuration"),
@@ -175,9 +194,13 @@ _CELLS: Final = Cells(
 
 
 def _calls(reader: JsonReader) -> Calls:
-    builder = CallsBuilder(_CELLS)
-    for number in reader.elements():
-        builder.add(need_object(reader.value("calls", number), "calls", number))
+    builder, patterns = CallsBuilder(_CELLS), RowPatterns()
+    for _ in reader.elements():
+        number = len(builder.layout_of)
+        row = need_object(reader.value("calls", number), "calls", number)
+        builder.add(row)
+        patterns.learn(row)
+        patterns.take(reader, builder)
     return Calls.built(builder)
 
 

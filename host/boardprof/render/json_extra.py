@@ -7,20 +7,30 @@ keys of other versions are passed over, and a single value may be null: not know
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from types import NoneType
 from typing import Any, Final, TypeAlias
 
 from boardprof.errors import ReportFileError
 from boardprof.render.json_reader import json_kind, need_object
 from boardprof.report.calls import place_text
 
-__all__ = ["check_extra"]
-
 _Place: TypeAlias = tuple[str | int, ...]
-_Check: TypeAlias = Callable[[Any, _Place], None]
 
-_HEX: Final = re.compile("(?:[0-9a-fA-F]{2})*")
+
+@dataclass(frozen=True)
+class _Check:
+    """What values of one type must be.
+
+    Attributes:
+        are_right: whether many values are, looked at together; it never raises.
+        refuse: raise the error for a value, or for a part of it, that is not.
+    """
+
+    are_right: Callable[[Sequence[Any]], bool]
+    refuse: Callable[[Any, _Place], None]
 
 
 def check_extra(extra: Mapping[str, Any]) -> None:
@@ -29,7 +39,8 @@ def check_extra(extra: Mapping[str, Any]) -> None:
     Raises:
         ReportFileError: something is not; with its place.
     """
-    _BOARDPROF(extra, ())
+    if not _BOARDPROF.are_right([extra]):
+        _BOARDPROF.refuse(extra, ())
 
 
 def _refuse(needed: str, value: object, place: _Place) -> None:
@@ -37,60 +48,89 @@ def _refuse(needed: str, value: object, place: _Place) -> None:
     raise ReportFileError(message, where=place_text("boardprof", *place))
 
 
-def _single(kind: type | tuple[type, ...], needed: str) -> _Check:
-    def check(value: Any, place: _Place) -> None:
-        is_bool = isinstance(value, bool) and kind is not bool
-        if value is not None and (is_bool or not isinstance(value, kind)):
+def _are(kind: type, values: Iterable[Any]) -> bool:
+    return set(map(type, values)) <= {kind}
+
+
+def _single(needed: str, *kinds: type) -> _Check:
+    accepted = {*kinds, NoneType}
+
+    def refuse(value: Any, place: _Place) -> None:
+        if type(value) not in accepted:
             _refuse(needed, value, place)
 
-    return check
+    return _Check(lambda values: set(map(type, values)) <= accepted, refuse)
 
 
 def _object(members: Mapping[str, _Check]) -> _Check:
-    def check(value: Any, place: _Place) -> None:
+    def are_right(values: Sequence[Any]) -> bool:
+        return _are(dict, values) and all(
+            check.are_right([value[name] for value in values if name in value])
+            for name, check in members.items()
+        )
+
+    def refuse(value: Any, place: _Place) -> None:
         need_object(value, "boardprof", *place)
         for name in value.keys() & members.keys():
-            members[name](value[name], (*place, name))
+            members[name].refuse(value[name], (*place, name))
 
-    return check
+    return _Check(are_right, refuse)
 
 
 def _object_of(each: _Check) -> _Check:
-    def check(value: Any, place: _Place) -> None:
+    def refuse(value: Any, place: _Place) -> None:
         for name, item in need_object(value, "boardprof", *place).items():
-            each(item, (*place, name))
+            each.refuse(item, (*place, name))
 
-    return check
+    return _Check(
+        lambda values: _are(dict, values) and each.are_right(_all(map(dict.values, values))), refuse
+    )
 
 
 def _array_of(each: _Check) -> _Check:
-    def check(value: Any, place: _Place) -> None:
+    def refuse(value: Any, place: _Place) -> None:
         if not isinstance(value, list):
             _refuse("a JSON array", value, place)
         for number, item in enumerate(value):
-            each(item, (*place, number))
+            each.refuse(item, (*place, number))
 
-    return check
+    return _Check(lambda values: _are(list, values) and each.are_right(_all(values)), refuse)
+
+
+def _all(parts: Iterable[Iterable[Any]]) -> list[Any]:
+    return list(chain.from_iterable(parts))
 
 
 def _or_null(check: _Check) -> _Check:
-    return lambda value, place: None if value is None else check(value, place)
+    return _Check(
+        lambda values: check.are_right([value for value in values if value is not None]),
+        lambda value, place: None if value is None else check.refuse(value, place),
+    )
 
 
-def _blobs(value: Any, place: _Place) -> None:
+def _are_blobs(values: Sequence[Any]) -> bool:
+    try:
+        size = sum(map(len, map(bytes.fromhex, values)))
+    except (TypeError, ValueError):
+        return False
+    return sum(map(len, values)) == 2 * size  # fromhex passes blanks over
+
+
+def _refuse_blobs(value: Any, place: _Place) -> None:
     if not isinstance(value, str):
         _refuse("hexadecimal text", value, place)
-    if not _HEX.fullmatch(value):
+    if not _are_blobs([value]):
         raise ReportFileError(
             f"{value:.20} is not hexadecimal, two digits a byte",
             where=place_text("boardprof", *place),
         )
 
 
-_TEXT: Final = _single(str, "a string")
-_INTEGER: Final = _single(int, "an integer")
-_NUMBER: Final = _single((int, float), "a number")
-_FLAG: Final = _single(bool, "true or false")
+_BLOBS: Final = _Check(_are_blobs, _refuse_blobs)
+_TEXT: Final = _single("a string", str)
+_INTEGER: Final = _single("an integer", int)
+_NUMBER: Final = _single("a number", int, float)
+_FLAG: Final = _single("true or false", bool)
 _TEXTS: Final = _array_of(_TEXT)
 _INTEGERS: Final = _object_of(_INTEGER)
 
@@ -99,7 +139,7 @@ _SAMPLE_MEMBERS: Final = {
     "wraps": _INTEGERS,
     "ambiguous": _TEXTS,
     "estimated": _TEXTS,
-    "blobs": _blobs,
+    "blobs": _BLOBS,
 }
 _SAMPLE: Final = _object(_SAMPLE_MEMBERS)
 _PASS_MEMBERS: Final = {

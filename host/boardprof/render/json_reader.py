@@ -18,25 +18,25 @@ from typing import Any, Final
 from boardprof.errors import ReportFileError
 from boardprof.report.calls import place_text
 
-__all__ = ["JsonReader", "json_kind", "need_list", "need_object", "syntax_error"]
-
 _FAULT: Final = object()  # stands in the parsed JSON for what cannot be accepted
 _NON_FINITE_HINT: Final = 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
 _DAMAGED_HINT: Final = "write each key once; a file that nobody edited is damaged"
 _BLANK: Final = " \t\n\r"
 _BLANKS: Final = re.compile(r"[ \t\n\r]*")
-_SURROGATE: Final = re.compile("[\ud800-\udc7f\udd00-\udfff]")
+_SURROGATE: Final = "[\ud800-\udc7f\udd00-\udfff]"
 """Halves of a character that stand alone, but for those that Python reads file names with."""
 
 _TVMS_NUMBER: Final = r"-?(?:inf|nan)\b(?:\(\w*\))?"
 """A number that is not finite as C++ writes it, and so TVM, bare."""
 
 _BARE: Final = re.compile(_TVMS_NUMBER)
-_STRING_OR_BARE_MEMBER: Final = re.compile(
-    rf'"(?:[^"\\]|\\.)*"|(?P<colon>:[{_BLANK}]*)(?P<bare>{_TVMS_NUMBER})', re.DOTALL
+_STRING_OR_BARE_MEMBER: Final = (
+    rf'(?s)"(?:[^"\\]|\\.)*"|(?P<colon>:[{_BLANK}]*)(?P<bare>{_TVMS_NUMBER})'
 )
 
-_CUT_TOKEN: Final = re.compile(r"-|\.|[eE][-+]?|nu?l?|tr?u?|fa?l?s?")
+_AT_A_TIME: Final = 1000
+
+_CUT_TOKEN: Final = r"-|\.|[eE][-+]?|nu?l?|tr?u?|fa?l?s?"
 
 
 class JsonReader:
@@ -79,7 +79,7 @@ class JsonReader:
             raise ReportFileError(message, where=_find_fault(value, *place) or "", hint=hint)
         if self._has_surrogates and (found := _find_surrogate(value, *place)) is not None:
             raise ReportFileError(
-                "half of a UTF-16 pair, a lone surrogate, is no text",
+                "half of a UTF-16 pair, a lone surrogate, is not text",
                 where=found,
                 hint="write text in UTF-8, or characters beyond U+FFFF as both their halves",
             )
@@ -116,10 +116,26 @@ class JsonReader:
             seen.add(key)
             yield key
 
-    def elements(self) -> Iterator[int]:
-        """Take an array: yield each index; its value must be taken before the next one."""
-        for number, _ in enumerate(self._between_commas("]")):
-            yield number
+    def elements(self) -> Iterator[None]:
+        """Take an array: yield before each value, which must be taken before the next one."""
+        return self._between_commas("]")
+
+    def elements_like(self, pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
+        """Take elements of an array, with the comma before each, while they match a pattern.
+
+        It must match only what `value` accepts.
+
+        Returns:
+            The groups of each; no more than a thousand elements, so that they take little memory.
+        """
+        found: list[tuple[str, ...]] = []
+        text, match = self._text, pattern.match
+        while len(found) < _AT_A_TIME and not self._has_surrogates:
+            if (element := match(text, self._pos)) is None:
+                break
+            found.append(element.groups())
+            self._pos = element.end()
+        return found
 
     def end(self) -> None:
         """See that nothing but blanks follows."""
@@ -200,7 +216,7 @@ def _with_quotes(text: str) -> str:
             return found[0]
         return f'{found["colon"]}"{"nan" if "nan" in bare else bare}"'
 
-    return _STRING_OR_BARE_MEMBER.sub(quoted, text)
+    return re.sub(_STRING_OR_BARE_MEMBER, quoted, text)
 
 
 def _twice(key: str) -> str:
@@ -243,7 +259,9 @@ def _is_cut_short(error: json.JSONDecodeError) -> bool:
     if error.msg.startswith("Invalid \\u"):
         return '"' not in rest
     return (
-        not rest or error.msg.startswith("Unterminated string") or bool(_CUT_TOKEN.fullmatch(rest))
+        not rest
+        or error.msg.startswith("Unterminated string")
+        or bool(re.fullmatch(_CUT_TOKEN, rest))
     )
 
 
@@ -263,15 +281,15 @@ def _find_fault(value: object, *keys: str | int) -> str | None:
 
 
 def _may_have_surrogates(text: str) -> bool:
-    if "\\ud" in text or "\\uD" in text:
+    if "\\" in text and ("\\ud" in text or "\\uD" in text):
         return True
-    return not text.isascii() and _SURROGATE.search(text) is not None
+    return not text.isascii() and re.search(_SURROGATE, text) is not None
 
 
 def _find_surrogate(value: object, *keys: str | int) -> str | None:
     """Return the place of the first text, or name, that is none."""
     if isinstance(value, str):
-        is_text = _SURROGATE.search(value) is None
+        is_text = re.search(_SURROGATE, value) is None
         return None if is_text else (place_text(str(keys[0]), *keys[1:]) if keys else "a key")
     items: Any = ()
     if isinstance(value, dict):
@@ -279,7 +297,7 @@ def _find_surrogate(value: object, *keys: str | int) -> str | None:
     elif isinstance(value, list):
         items = enumerate(value)
     for key, item in items:
-        bad_key = isinstance(key, str) and _SURROGATE.search(key) is not None
+        bad_key = isinstance(key, str) and re.search(_SURROGATE, key) is not None
         if bad_key:
             return place_text(str(keys[0]), *keys[1:], str(key)) if keys else str(key)
         if (found := _find_surrogate(item, *keys, key)) is not None:

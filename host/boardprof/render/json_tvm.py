@@ -16,9 +16,7 @@ from boardprof.metrics import MetricJson, metric_to_json
 from boardprof.report.calls import Row
 from boardprof.report.report import Report
 
-__all__ = ["tvm_json"]
-
-_BY_NUMBER: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]")
+_BY_NUMBER: Final = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]"
 
 
 def tvm_json(report: Report) -> str:
@@ -40,4 +38,4 @@ def _spelled_out(metric: MetricJson) -> MetricJson:
 
 
 def _text(text: str) -> str:
-    return _BY_NUMBER.sub(lambda found: ascii(found[0])[1:-1], text)
+    return re.sub(_BY_NUMBER, lambda found: ascii(found[0])[1:-1], text)

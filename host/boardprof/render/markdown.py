@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report as Markdown with GitHub's tables: for a pull request or a wiki.
 
-A table a device; each number is the median per call. Names stand as code; what could be taken for
-markup is written as character references.
+What a call costs comes first, then warnings. All metrics, in a table for each device, and the
+configuration are folded up. Names are shown as code. Possible markup is written as character
+references.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from boardprof.metrics import Count, Duration
@@ -18,16 +20,20 @@ from boardprof.render.aggregate import (
     merge_calls,
     per_call_median,
 )
+from boardprof.render.answer import answer_table, doubts
 from boardprof.render.cells import cell, escaped, per_call_cell
-from boardprof.render.labels import LABEL
-from boardprof.render.mixed import mixed_columns, mixed_note
-from boardprof.render.names import KEY_COLUMNS, text_of
-from boardprof.render.typical import Typical
+from boardprof.render.heading import heading
+from boardprof.render.layout import Column
+from boardprof.render.median_order import Typical
+from boardprof.render.mixed_columns import mixed_columns, mixed_note
+from boardprof.render.rows import KEY_COLUMNS, LABEL, text_of
 from boardprof.report.calls import Calls
 from boardprof.report.groups import grouped
 from boardprof.report.report import Report, Row
+from boardprof.stats.warnings import Warning_, warnings
 
-__all__ = ["code", "markdown_table", "render_markdown"]
+_SENTENCE = re.compile(r"[^\W_]+(?:[ .,:;()%+=?-]|[^\W_])*")
+"""Letters, digits, and what no renderer takes for markup, a link, an issue or somebody's name."""
 
 _PLAIN = re.compile(r"[\w .,:;=()\[\]{}/+*%'^?!@$-]+")
 _KEYS = (LABEL, "Flags", "Argument Shapes")
@@ -35,12 +41,29 @@ _LEFT_OUT = frozenset({*KEY_COLUMNS, LABEL, "Hash"})
 
 
 def render_markdown(report: Report) -> str:
-    """Return ``report`` as Markdown: a table a device, then the configuration, folded up."""
+    """Return ``report`` as Markdown: what a call costs, warnings, and the rest folded up."""
     by_device: dict[str, list[Row]] = {}
     for row in report.calls:
         by_device.setdefault(text_of(row.get("Device", "")), []).append(row)
-    parts = [_device(report, device, rows) for device, rows in by_device.items()]
-    return "\n".join(filter(None, [*parts, _configuration(report)]))
+    tables = "\n".join(_device(report, device, rows) for device, rows in by_device.items())
+    parts = [
+        f"### {heading(report, code)}{_only_clock(report, [*by_device])}\n",
+        *_answer(report),
+        _warnings(report),
+        section("All metrics", tables) if tables else "",
+        _configuration(report),
+    ]
+    return "\n".join(filter(None, parts))
+
+
+def plain_text(sentence: str) -> str:
+    """Return a sentence that may have names of the user's, as no markup."""
+    return sentence if _SENTENCE.fullmatch(sentence) else code(sentence)
+
+
+def section(summary: str, content: str) -> str:
+    """Return something that is folded up, under its summary."""
+    return f"<details><summary>{summary}</summary>\n\n{content}\n</details>\n"
 
 
 def code(text: str) -> str:
@@ -65,6 +88,50 @@ def markdown_table(headers: list[str], rows: list[list[str]], *, left: int = 1) 
     """
     rule = [":--" if i < left else "--:" for i in range(len(headers))]
     return "".join(f"| {' | '.join(line)} |\n" for line in (headers, rule, *rows))
+
+
+def _answer(report: Report) -> list[str]:
+    """Return the table of what a call costs, and where it comes from."""
+    found = answer_table(report)
+    if found is None:
+        return []
+    table, origin = found
+    headers = [plain_text(column.header) for column in table.columns]
+    cells = [_cells(column) for column in table.columns]
+    left = sum(column.is_text for column in table.columns)
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    return [markdown_table(headers, rows, left=left), f"{plain_text(origin)}\n"]
+
+
+def _cells(column: Column) -> list[str]:
+    """Return names as code, and numbers as they are; the best ones bold."""
+    if column.is_text:
+        return [code(cell) for cell in column.cells]
+    tones = column.tones or [""] * len(column.cells)
+    marked = zip(column.cells, tones, strict=True)
+    return [f"**{cell}**" if tone == "good" else cell for cell, tone in marked]
+
+
+def _warnings(report: Report) -> str:
+    """Return a line for each doubt; what helps against several is said once."""
+    by_hint: dict[str, list[Warning_]] = {}
+    for each in warnings(report):
+        by_hint.setdefault(each.hint, []).append(each)
+    lines = [f"- {plain_text(line)}\n" for line in doubts(report.configuration)]
+    return "".join([*lines, *(_warning(hint, found) for hint, found in by_hint.items())])
+
+
+def _warning(hint: str, found: Sequence[Warning_]) -> str:
+    first, key = found[0], found[0].key
+    board = f"on {code(key.device)}" if key.device else ""
+    where = " ".join(filter(None, [code(key.title), code(key.flags), board]))
+    what = ", ".join(filter(None, [where, code(first.metric)]))
+    more = f" {len(found) - 1} more like it." if len(found) > 1 else ""
+    return f"- ⚠️ {what}: {plain_text(first.text)}{more} {hint}\n"
+
+
+def _only_clock(report: Report, devices: Sequence[str]) -> str:
+    return _clock(report, devices[0]) if len(devices) == 1 else ""
 
 
 def _device(report: Report, device: str, rows: list[Row]) -> str:
@@ -130,5 +197,4 @@ def _configuration(report: Report) -> str:
     lines = [[code(k), code(cell(v, k, ","))] for k, v in report.configuration.items()]
     if not lines:
         return ""
-    table = markdown_table(["Key", "Value"], lines, left=2)
-    return f"<details><summary>Configuration</summary>\n\n{table}\n</details>\n"
+    return section("Configuration", markdown_table(["Key", "Value"], lines, left=2))

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report as a Chrome trace: the samples in run order, one behind the other, a track a device.
 
-A Report does not say when a sample began: only what it took is true, and that they follow each
-other as they ran. Where a device has no time, its samples are as long as their instructions or
-ticks are many, one of which is drawn as 1 us; the device's name, and ``boardprof_time_base`` in the
-metadata, say so.
+A Report does not say when a sample began: only the lengths and the order are real. If a device has
+no time, the length of its samples is their instructions or ticks, each drawn as 1 us; the device's
+name, and ``boardprof_time_base`` in the metadata, say so.
 
 Reports have many rows, so that entries are written column by column, as text.
 """
@@ -22,13 +21,11 @@ from boardprof._version import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, raw_of
 from boardprof.render.chrome_trace import json_text, microseconds, trace_text, track_names
-from boardprof.render.names import KEY_COLUMNS
+from boardprof.render.rows import KEY_COLUMNS
 from boardprof.render.stacks import Stacks, weights_of
 from boardprof.report.calls import Calls
 from boardprof.report.columns import Column
 from boardprof.report.report import Report
-
-__all__ = ["render_chrome"]
 
 _ORDER = "samples in run order, end to end; when each began was not recorded"
 _TEXTS = ("Argument Shapes", "Flags")
@@ -123,7 +120,7 @@ def _base_text(base: str | None, is_time: bool) -> str:
 def _too_long(device: str, base: str | None) -> UsageError:
     return UsageError(
         f"The samples on {device} are too long for a trace: {base} adds up to more than 2**53 ns.",
-        hint="export speedscope, or fewer samples",
+        hint="export to speedscope instead, or export fewer samples",
     )
 
 

@@ -19,8 +19,6 @@ from boardprof.render.stacks import Stacks, weights_of
 from boardprof.report.columns import Column
 from boardprof.report.report import Report
 
-__all__ = ["render_speedscope"]
-
 _Profile: TypeAlias = dict[str, Any]
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"

@@ -12,13 +12,10 @@ from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import LEVELS, SORT_COLUMNS
 from boardprof.render.cells import escaped
-from boardprof.render.labels import LABEL
-from boardprof.render.names import KEY_COLUMNS, text_of
+from boardprof.render.rows import KEY_COLUMNS, LABEL, text_of
 from boardprof.report.calls import Calls
 from boardprof.report.columns import Column
 from boardprof.report.groups import grouped
-
-__all__ = ["Stacks", "Weight", "metric_of_all", "weights_of"]
 
 _NO_WEIGHTS: Final = frozenset(["Count", LABEL, *LEVELS, *KEY_COLUMNS])
 
@@ -86,7 +83,7 @@ def _frames(*names: Metric) -> tuple[str, ...]:
 
 
 def weights_of(column: Column) -> list[Weight | None]:
-    """Return the total of each row in a column; None where there is none that can be drawn."""
+    """Return the total of each row in a column; None if it cannot be drawn."""
     if column.kind is Count:
         found = [value if value >= 0 else None for value in column.given]
     elif column.kind is Duration:

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the samples of a Report are like, as a text table: a row a metric of a function."""
+"""Statistics of a Report's samples as a text table: a row for each metric of a function."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from boardprof.render.cells import escaped
-from boardprof.render.comparison_cells import number_text
-from boardprof.render.plain_table import aligned_lines
+from boardprof.render.cells import number_text
+from boardprof.render.layout import Page, plain, record_table
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary, LeftOut, left_out, summaries
 from boardprof.stats.summary import PERCENTILES, Summary
-
-__all__ = ["render_statistics"]
 
 _LEFT: Final = ("Name", "Label", "Flags", "Argument Shapes", "Device", "Metric")
 _OPTIONAL: Final = ("Label", "Flags", "Argument Shapes", "Device", "Cold", "Outliers")
@@ -22,25 +19,31 @@ _SHOWN_OUTLIERS: Final = 8
 _LEGEND: Final = "Values are per call."
 _NOTES: Final = {
     "CV": "CV: standard deviation as a share of the mean.",
-    _EXACT: "exact: without noise: a deterministic board's, or found once for all samples.",
-    "Cold": "Cold: the first call of all, which is in none of the other columns.",
+    _EXACT: (
+        "exact: no noise. The board is deterministic, or the value was found once for all samples."
+    ),
+    "Cold": "Cold: the very first call. The other columns do not include it.",
     "Outliers": "Outliers: samples that stand apart, by their number in the run; the first is #0.",
 }
 
 
 def render_statistics(report: Report) -> str:
     """Return the statistics of a Report's samples as a text table; see ``Report.statistics``."""
+    return plain(statistics_page(report))
+
+
+def statistics_page(report: Report) -> Page:
+    """Return the statistics of a Report's samples as a table, and a legend."""
     rows = [_cells(group) for group in summaries(report)]
     notes = [_left_out(each) for each in left_out(report)]
     if not rows:
-        return "".join(f"{line}\n" for line in ("There are no samples.", *notes))
+        return ["There are no samples.", *notes]
     headers = [name for name in rows[0] if name not in _OPTIONAL or any(row[name] for row in rows)]
     has_exact = any(row["CV"] == _EXACT for row in rows)
     shown = [
         text for name, text in _NOTES.items() if name in headers or (name == _EXACT and has_exact)
     ]
-    lines = [*aligned_lines(headers, rows, _LEFT), "", _LEGEND, *shown, *notes]
-    return "".join(f"{line}\n" for line in lines)
+    return [record_table(headers, rows, _LEFT), "", _LEGEND, *shown, *notes]
 
 
 def _cells(group: GroupSummary) -> dict[str, str]:
@@ -51,12 +54,12 @@ def _cells(group: GroupSummary) -> dict[str, str]:
         return number_text(value, group.kind)
 
     return {
-        "Name": escaped(key.name),
-        "Label": escaped(key.label),
-        "Flags": escaped(key.flags),
-        "Argument Shapes": escaped(key.shapes),
-        "Device": escaped(key.device),
-        "Metric": escaped(group.metric),
+        "Name": key.name,
+        "Label": key.label,
+        "Flags": key.flags,
+        "Argument Shapes": key.shapes,
+        "Device": key.device,
+        "Metric": group.metric,
         "n": f"{summary.n:,}",
         "Min": text(summary.minimum),
         "Median": text(summary.median),
@@ -71,8 +74,8 @@ def _cells(group: GroupSummary) -> dict[str, str]:
 
 
 def _left_out(lost: LeftOut) -> str:
-    of = f" of {escaped(lost.key.title)}" if lost.key is not None else ""
-    return f"Left out: {escaped(lost.metric)}{of}: {lost.why}."
+    of = f" of {lost.key.title}" if lost.key is not None else ""
+    return f"Left out: {lost.metric}{of}: {lost.why}."
 
 
 def _cv(summary: Summary) -> str:

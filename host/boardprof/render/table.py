@@ -15,10 +15,10 @@ named below.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeAlias
 
-from boardprof.errors import UnknownNameError
+from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
     LEVELS,
@@ -28,27 +28,20 @@ from boardprof.render.aggregate import (
     sort_order,
     sum_rows,
 )
-from boardprof.render.cells import (
-    cell,
-    display_width,
-    escaped,
-    per_call_cell,
-    tvm_cell,
-    tvm_width,
-)
-from boardprof.render.labels import labelled_groups
-from boardprof.render.mixed import mixed_columns, mixed_note
-from boardprof.render.typical import Typical
+from boardprof.render.boards_table import boards_page
+from boardprof.render.cells import cell, per_call_cell, tvm_cell, tvm_width
+from boardprof.render.layout import Column, Page, Table, plain
+from boardprof.render.median_order import Typical
+from boardprof.render.mixed_columns import mixed_columns, mixed_note
+from boardprof.render.rows import FIRST_COLUMNS, configuration_lines, headers_of, labelled_groups
 from boardprof.report.calls import Calls
 from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
 
-__all__ = ["FIRST_COLUMNS", "configuration_lines", "headers_of", "render_table"]
-
-_Column: TypeAlias = list[str]  # the header, then one cell a row
-
-FIRST_COLUMNS: Final = ("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes")
-"""The columns that always come first, in TVM's order."""
+_Cells: TypeAlias = list[str]  # the header, then one cell a row
+_Text: TypeAlias = Callable[[Metric, str], str]
+_BY_BOARD: Final = "A table by board merges all samples, and has no TVM layout."
+_RULE: Final = "----------"
 
 _KEPT_WHEN_EMPTY: Final = frozenset(FIRST_COLUMNS) - {"Argument Shapes"}
 
@@ -61,6 +54,7 @@ def render_table(
     col_sums: bool = True,
     compat: Compat = None,
     separator: str = ",",
+    by_board: bool = False,
 ) -> str:
     """Return ``report`` as a text table; see ``Report.table``.
 
@@ -72,83 +66,101 @@ def render_table(
         col_sums: add the ``Sum`` row.
         compat: None for our layout, "tvm" for TVM's.
         separator: between thousands.
+        by_board: a group of columns for each board.
 
     Raises:
         UnknownNameError: there is no such compat mode.
+        UsageError: ``by_board`` of single samples, or in TVM's layout.
     """
-    if compat not in (None, "tvm"):
-        raise UnknownNameError("compat mode", compat, ["tvm"])
-    calls = report.calls
-    groups = _groups(calls, compat) if aggregate else grouped(range(len(calls)))
-    merged = merge_calls(calls, groups, compat)
-    order: Sequence[int] = range(len(merged))
     if compat is None:
-        typical = Typical(calls, groups, merged)
-        merged = typical.merged
-        order = typical.order() if sort else order
-    elif sort:
-        order = sort_order(merged, SORT_COLUMNS[0]) or order
-    mixed = mixed_columns(calls, merged) if compat is None else {}
-    tail = _sum_rows(merged, order, compat, mixed) if col_sums else []
-    tail += _total_rows(report, with_device=compat is None)
+        return plain(report_page(report, sort, aggregate, col_sums, separator, by_board=by_board))
+    if compat != "tvm":
+        raise UnknownNameError("compat mode", compat, ["tvm"])
+    if by_board:
+        raise UsageError(_BY_BOARD)
+    calls = report.calls
+    groups = calls.groups(by_flags=False) if aggregate else grouped(range(len(calls)))
+    merged = merge_calls(calls, groups, compat)
+    in_order = range(len(merged))
+    order: Sequence[int] = (sort and sort_order(merged, SORT_COLUMNS[0])) or in_order
+    tail: list[Row] = [{"Name": _RULE}, *_sum_rows(merged, order, compat)] if col_sums else []
+    tail += _total_rows(report, with_device=False)
     names = headers_of([merged.names, *tail])
-    if compat == "tvm":
-        columns = [_column(name, merged, order, tail, separator, tvm_cell) for name in names]
-        return _tvm_text(report.configuration, columns, separator)
-    columns = []
+    columns = [_cells(name, merged, order, tail, separator, tvm_cell) for name in names]
+    return _tvm_text(report.configuration, columns, separator)
+
+
+def report_page(
+    report: Report,
+    sort: bool = True,
+    aggregate: bool = True,
+    col_sums: bool = True,
+    separator: str = ",",
+    *,
+    by_board: bool = False,
+) -> Page:
+    """Return our layout's table, then what cannot be merged, then the configuration.
+
+    The arguments are those of `render_table`.
+    """
+    if by_board:
+        if not aggregate:
+            raise UsageError(_BY_BOARD)
+        return boards_page(report, sort=sort, separator=separator)
+    calls = report.calls
+    groups: Groups[Any] = labelled_groups(calls) if aggregate else grouped(range(len(calls)))
+    typical = Typical(calls, groups, merge_calls(calls, groups))
+    merged = typical.merged
+    order = typical.order() if sort else range(len(merged))
+    mixed = mixed_columns(calls, merged)
+    totals = _sum_rows(merged, order, None, mixed) if col_sums else []
+    totals += _total_rows(report, with_device=True)
+    names = headers_of([merged.names, *totals])
+    columns: list[_Cells] = []
     for name in names:
-        columns.append(_column(name, merged, order, tail, separator, _our_cell(name)))
+        columns.append(_cells(name, merged, order, totals, separator, _our_cell(name)))
         if name != "Count" and name not in LEVELS and f"{name}/call" not in names:
             per_call = _per_call_cells(name, calls, groups, merged, separator)
-            columns.append([f"{name}/call", *(per_call[i] for i in order), *("" for _ in tail)])
-    return _our_text(
-        columns, mixed_note(mixed), configuration_lines(report.configuration, separator)
-    )
+            columns.append([f"{name}/call", *(per_call[i] for i in order), *("" for _ in totals)])
+    shown = [Column(c[0], c[1:]) for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
+    notes = mixed_note(mixed)
+    return [
+        Table(shown, totals=len(totals) if col_sums else 0),
+        *(["", *notes] if notes else []),
+        *configuration_lines(report.configuration, separator),
+    ]
 
 
-def _groups(calls: Calls, compat: Compat) -> Groups[Any]:
-    return labelled_groups(calls) if compat is None else calls.groups(by_flags=False)
-
-
-def _our_cell(column: str) -> Callable[[Metric, str], str]:
+def _our_cell(column: str) -> _Text:
     return lambda metric, separator: cell(metric, column, separator)
 
 
-def _column(
+def _cells(
     name: str,
     merged: Calls,
     order: Sequence[int],
     tail: Sequence[Row],
     separator: str,
-    text: Callable[[Metric, str], str],
-) -> _Column:
+    text: _Text,
+) -> _Cells:
     metrics = merged.column(name).filled(None)
     cells = ["" if metric is None else text(metric, separator) for metric in metrics]
     below = (text(row[name], separator) if name in row else "" for row in tail)
     return [name, *(cells[i] for i in order), *below]
 
 
-def _tvm_text(configuration: Row, columns: Sequence[_Column], separator: str) -> str:
-    lines = _lines(columns, tvm_width)
+def _tvm_text(configuration: Row, columns: Sequence[_Cells], separator: str) -> str:
+    """Align the columns by bytes, the first left and the others right, two blanks after each."""
+    aligned: list[_Cells] = []
+    for number, column in enumerate(columns):
+        widths = list(map(tvm_width, column))
+        pads = [" " * (max(widths) - width) for width in widths]
+        pairs = zip(column, pads, strict=True)
+        aligned.append([pad + text if number else text + pad for text, pad in pairs])
+    lines = ["  ".join(line) + "  " for line in zip(*aligned, strict=True)]
     lines += ["", "Configuration", "-------------"]
     lines += [f"{key}: {tvm_cell(value, separator)}" for key, value in configuration.items()]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _our_text(
-    columns: Sequence[_Column], notes: Sequence[str], configuration: Sequence[str]
-) -> str:
-    shown = [c for c in columns if c[0] in _KEPT_WHEN_EMPTY or any(c[1:])]
-    lines = _lines([[escaped(c[0]), *c[1:]] for c in shown], display_width)
-    lines += ["", *notes] if notes else []
-    lines += configuration
-    return "".join(f"{line.rstrip(' ')}\n" for line in lines)
-
-
-def configuration_lines(configuration: Row, separator: str) -> list[str]:
-    """Return what stands below our tables, from the blank line on."""
-    lines = ["", "Configuration", "-------------"]
-    return lines + [f"{escaped(k)}: {cell(v, k, separator)}" for k, v in configuration.items()]
 
 
 def _per_call_cells(
@@ -166,22 +178,21 @@ def _per_call_cells(
 
 
 def _sum_rows(
-    merged: Calls, order: Sequence[int], compat: Compat, mixed: Collection[str]
+    merged: Calls, order: Sequence[int], compat: Compat, mixed: Collection[str] = ()
 ) -> list[Row]:
-    """Return the line and the sums; of several devices, a sum for each in our layout.
+    """Return the sums; of several devices, a sum for each in our layout.
 
     TVM adds up all devices. Ticks of different clocks, or instructions of different processors,
     have no sum.
     """
-    rule: Row = {"Name": "----------"}
     by_device = merged.group_by("Device")
     if compat is None and len(by_device) > 1:
         sums = zip(sum_rows(merged, by_device), by_device.keys, strict=True)
         own = (_without(mixed, row) | {"Device": device} for row, (device,) in sums)
-        return [rule, *({**row, "Name": "Sum"} for row in own)]
+        return [{**row, "Name": "Sum"} for row in own]
     all_of_them = Groups(("",), array("q", order), (0, len(merged)))
     [total] = sum_rows(merged, all_of_them, compat)
-    return [rule, {**_without(mixed, total), "Name": "Sum"}]
+    return [{**_without(mixed, total), "Name": "Sum"}]
 
 
 def _without(columns: Collection[str], row: Row) -> Row:
@@ -196,22 +207,3 @@ def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
         default: dict[str, Metric] = {"Device": device} if with_device else {}
         totals.append({**default, **metrics, "Name": "Total"})
     return totals
-
-
-def headers_of(rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the six fixed columns, then all others of the rows in byte order."""
-    names = {name for row in rows for name in row}
-    return [*FIRST_COLUMNS, *sorted(names.difference(FIRST_COLUMNS))]
-
-
-def _lines(columns: Sequence[_Column], width: Callable[[str], int]) -> list[str]:
-    """Align the columns, the first left and the others right, two blanks after each."""
-    aligned: list[list[str]] = []
-    for number, column in enumerate(columns):
-        widths = [width(text) for text in column]
-        widest = max(widths)
-        justify = str.ljust if number == 0 else str.rjust
-        aligned.append(
-            [justify(text, widest - w + len(text)) for text, w in zip(column, widths, strict=True)]
-        )
-    return ["  ".join(line) + "  " for line in zip(*aligned, strict=True)]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measurements to rows: raw to net, and the Report."""
+"""The Report, and how measurements become its rows: from raw to net values."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A baseline file: what gates need of a Report, to be committed and read in a diff.
+"""Baseline files: the parts of a Report that gates need, to be committed and read in a diff.
 
-It is JSON with one line a value. A value stands for all samples where they are alike; else there
-is a list with one for each::
+It is JSON with one line per value. If all samples are equal, one value stands for all; else there
+is a list with one value for each::
 
     {
      "kind": "boardprof.baseline",
@@ -16,7 +16,7 @@ is a list with one for each::
      ]
     }
 
-`boardprof.render.baseline` writes it; its docstring says what is left out.
+`boardprof.render.baseline` writes it; its docstring lists what is left out.
 """
 
 from __future__ import annotations
@@ -31,20 +31,17 @@ from boardprof.errors import ReportFileError
 from boardprof.metrics import TAGS, Count, Duration, Percent, Ratio, metric_from_json
 from boardprof.report.report import SCHEMA_VERSION, Report, Row
 
-__all__ = ["BASELINE_KIND", "BASELINE_VERSION", "COLD", "COLUMNS", "VALUES"]
-__all__ += ["baseline_content", "is_baseline", "report_of_baseline"]
-
 BASELINE_KIND: Final = "boardprof.baseline"
 BASELINE_VERSION: Final = 1
-"""Of the layout; it grows when a reader of the old one would be misled."""
+"""Version of the layout; it grows if an old reader would misread new files."""
 
-_BEGINNING: Final = re.compile(rf'\s*{{\s*"kind":\s*"{re.escape(BASELINE_KIND)}"')
+_BEGINNING: Final = rf'\s*{{\s*"kind":\s*"{re.escape(BASELINE_KIND)}"'
 
 VALUES: Final = tuple(TAGS[kind] for kind in (Count, Duration, Percent, Ratio))
-"""Keys of a measurement's values, by their kind of metric."""
+"""Keys of a measurement's values, by kind of metric."""
 
 COLD: Final = "cold "
-"""Before such a key: what the first call of all took."""
+"""Prefix of such a key for the very first call."""
 
 COLUMNS: Final = {
     "arguments": "Argument Shapes",
@@ -52,7 +49,7 @@ COLUMNS: Final = {
     "hash": "Hash",
     "label": "Label",
 }
-"""Key of a measurement -> column of its rows."""
+"""Column of the rows for each key of a measurement."""
 
 _COURSE: Final = {"number": "calls", "warmup": "warm-up", "calls_before": "calls before"}
 _NAMES: Final = {dict: "an object", list: "an array", str: "a text", int: "a whole number"}
@@ -63,9 +60,9 @@ T = TypeVar("T", dict[str, Any], list[Any], str, int)
 
 
 def is_baseline(text: str) -> bool:
-    """Tell whether a text is a baseline file rather than a Report's, also if it was formatted."""
-    if _BEGINNING.match(text) or f'"{BASELINE_KIND}"' not in text:
-        return _BEGINNING.match(text) is not None
+    """Tell whether a text is a baseline file, even if reformatted, rather than a Report."""
+    if re.match(_BEGINNING, text) or f'"{BASELINE_KIND}"' not in text:
+        return re.match(_BEGINNING, text) is not None
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -77,7 +74,7 @@ def baseline_content(text: str) -> dict[str, Any]:
     """Parse a baseline file.
 
     Raises:
-        ReportFileError: it is not JSON, or not of a version that this package reads.
+        ReportFileError: it is not JSON, or of a version that this package cannot read.
     """
     try:
         content = _need(json.loads(text), dict, "the file")
@@ -93,10 +90,10 @@ def baseline_content(text: str) -> dict[str, Any]:
 
 
 def report_of_baseline(content: Mapping[str, Any]) -> Report:
-    """Return the Report that a baseline stands for: its rows, and what makes runs comparable.
+    """Return the Report that a baseline represents: its rows, and what comparing needs.
 
     Raises:
-        ReportFileError: something is not of its type; says what is wrong where.
+        ReportFileError: a value has the wrong type; the message gives its place.
     """
     boards = _need(content.get("boards"), dict, "boards")
     rows: list[Row] = []
@@ -156,16 +153,16 @@ def _rows(entry: Mapping[str, Any], at: str) -> Iterator[Row]:
 
 
 def _each(value: object, samples: int, at: str) -> list[Any]:
-    """Return what each sample has of a value that stands for all, or of a list of them."""
+    """Return each sample's value, from one value for all or a list."""
     if not isinstance(value, list):
         return [value] * samples
     if len(value) != samples:
-        raise ReportFileError(f"there are {len(value)} values of {samples} samples.", where=at)
+        raise ReportFileError(f"there are {len(value)} values for {samples} samples.", where=at)
     return value
 
 
 def _measurement(entry: Mapping[str, Any], facts: Mapping[str, Any], at: str) -> dict[str, Any]:
-    """Return what a Report keeps of a measurement, as far as comparing looks at it."""
+    """Return a Report's data on a measurement, as far as comparing uses it."""
     found: dict[str, Any] = {
         "name": entry["function"],
         "device": entry.get("board", ""),
@@ -200,7 +197,7 @@ def _measurement(entry: Mapping[str, Any], facts: Mapping[str, Any], at: str) ->
 def _windows(
     overheads: Mapping[str, Any], doubts: Mapping[str, Any], at: str
 ) -> list[dict[str, dict[str, int]]]:
-    """Return windows around the empty function that are as far apart as those that there were."""
+    """Return windows around the empty function with the original spread."""
     taken = {name: _need(value, int, f"{at}.overhead") for name, value in overheads.items()}
     apart = {n: value + _need(doubts.get(n, 0), int, f"{at}.doubt") for n, value in taken.items()}
     return [{"raw": taken}, {"raw": apart}]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report's rows: a sequence of dicts to those who look, columns in memory.
+"""The rows of a Report: a sequence of dicts, stored as columns.
 
-``calls[3]["cycles"]`` builds row 3 and takes it apart again, which is right for a few rows. What
-goes over all of them goes by column: ``calls.column("cycles")``.
+``calls[3]["cycles"]`` builds row 3 as a dict, which is fine for a few rows. To process all rows,
+use columns: ``calls.column("cycles")``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import islice, repeat
 from typing import Any, TypeAlias, overload
 
-from boardprof.metrics import Metric, as_metric
+from boardprof.metrics import Kind, Metric, Raw, as_metric
 from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder
 from boardprof.report.groups import Groups, Key, grouped
 
@@ -23,20 +23,21 @@ __all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "place_text"]
 Row: TypeAlias = dict[str, Metric]
 
 _NOBODY_HAS_IT = array("q")
-_AT_A_TIME = 1024  # rows whose values are put away at once: several times as fast as one by one
+_AT_A_TIME = 1024  # rows whose values are stored at once: several times as fast as one by one
 
 
 class Calls(Sequence[Row]):
-    """Rows that cannot be changed; equal to a list of the same dicts.
+    """Immutable rows, equal to a list of the same dicts.
 
-    Every dict that comes out of it is new.
+    Every returned dict is new.
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Metric | int]] = ()) -> None:
         """Copy and check rows.
 
         Raises:
-            TypeError: what is no metric, named with its place, e.g. ``calls[3]["cycles"]``.
+            TypeError: a value is not a metric; the message has its place, e.g.
+                ``calls[3]["cycles"]``.
         """
         builder = CallsBuilder()
         for row in rows:
@@ -45,7 +46,7 @@ class Calls(Sequence[Row]):
 
     @classmethod
     def built(cls, builder: CallsBuilder) -> Calls:
-        """Return the rows that a builder was given; it must get no more."""
+        """Return the rows of a builder, which must not be used afterwards."""
         calls = cls.__new__(cls)
         calls._take(builder)
         return calls
@@ -67,24 +68,24 @@ class Calls(Sequence[Row]):
 
     @property
     def layouts(self) -> Iterator[tuple[str, ...]]:
-        """The names of the columns that each row has, in its own order."""
+        """The names of each row's columns, in its own order."""
         return map(self._layouts.__getitem__, self._layout_of)
 
     def column(self, name: str) -> Column:
-        """Return a column; of a name that no row has, one without values."""
+        """Return a column; without values if no row has the name."""
         found = self._columns.get(name)
         return Column(str, [], _NOBODY_HAS_IT, len(self)) if found is None else found
 
     def group_by(self, *names: str) -> Groups[tuple[Metric, ...]]:
-        """Return the rows that are equal in some columns; "" stands for what a row lacks."""
+        """Group rows by the values of some columns; "" stands for a missing value."""
         found = grouped(zip(*(self.column(name).filled("") for name in names), strict=True))
         return replace(found, same=names)
 
     def groups(self, *, by_flags: bool = True) -> Groups[Key]:
-        """Return the rows of equal name, or hash where they have one, shapes, flags and device.
+        """Group rows by name (or hash, if they have one), shapes, flags and device.
 
         Args:
-            by_flags: rows of other compiler flags are apart; else the key's ``flags`` is "".
+            by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
         """
         name = self.column("Name").filled("")
         if "Hash" in self._columns:
@@ -116,13 +117,13 @@ class Calls(Sequence[Row]):
         return {name: self._columns[name].metric(row) for name in layout}
 
     def __iter__(self) -> Iterator[Row]:
-        """Yield row after row."""
+        """Yield the rows."""
         values = {name: column.metrics() for name, column in self._columns.items()}
         for layout in self.layouts:
             yield {name: next(values[name]) for name in layout}
 
     def __eq__(self, other: object) -> bool:
-        """Compare by content, whatever the order of the columns; NaN equals NaN."""
+        """Compare by content in any order of the columns; NaN equals NaN."""
         if isinstance(other, Calls):
             return len(self) == len(other) and self._columns == other._columns
         if isinstance(other, list):
@@ -133,34 +134,33 @@ class Calls(Sequence[Row]):
     __hash__ = None  # type: ignore[assignment]  # as of a list
 
     def __repr__(self) -> str:
-        """Return one short line, however many rows there are."""
+        """Return one short line, whatever the number of rows."""
         return f"<Calls: {len(self)} rows of {', '.join(self._columns) or 'nothing'}>"
 
 
 class CallsBuilder:
-    """Takes rows one by one.
+    """Builder of `Calls` from single rows.
 
     Attributes:
-        layouts: which columns rows have, in which order -> number of that layout, and what takes
-            the values.
+        layouts: number and value store of each layout, which is a sequence of column names.
         layout_of: number of each row's layout.
         columns: by name, in the order in which they are first seen.
     """
 
     def __init__(self, cells: Cells = METRICS) -> None:
-        """Begin without rows, whose values will be written in a certain way."""
+        """Begin without rows; ``cells`` tells how values are written."""
         self._cells = cells
-        self._away = 0  # rows of which all values were put away
+        self._away = 0  # rows whose values were all stored
         self.layouts: dict[tuple[str, ...], tuple[int, list[Callable[[Any], None]]]] = {}
         self.layout_of = array("I")
         self.columns: dict[str, ColumnBuilder] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take a row.
+        """Add a row.
 
         Raises:
-            TypeError: the row is no dict, or a name is no str, or, here or later, what is no
-                metric, named with its place; for this last, ``cells`` may have another error.
+            TypeError: the row is not a dict, or a name is not a str. Here or later: a value is not
+                a metric; the message has its place, and ``cells`` may choose another error.
         """
         is_row = type(row) is dict or isinstance(row, Mapping)
         number, takers = (is_row and self.layouts.get(tuple(row))) or self._new_layout(row)
@@ -170,11 +170,29 @@ class CallsBuilder:
         if len(self.layout_of) - self._away == _AT_A_TIME:
             self.put_away()
 
-    def put_away(self) -> None:
-        """Put away what is pending.
+    def extend(self, names: tuple[str, ...], columns: Sequence[tuple[Kind, Sequence[Raw]]]) -> None:
+        """Add rows of one layout, column by column.
+
+        Args:
+            names: of the columns, as in an earlier row.
+            columns: kind and values of each, as many as there are rows.
 
         Raises:
-            TypeError: what is no metric, named with its place; or another error of ``cells``.
+            TypeError: of an earlier row; see `add`.
+        """
+        self.put_away()
+        number, _ = self.layouts[names]
+        for name, (kind, raws) in zip(names, columns, strict=True):
+            self.columns[name].extend(kind, raws)
+        self.layout_of.extend(repeat(number, len(columns[0][1])))
+        self._away = len(self.layout_of)
+
+    def put_away(self) -> None:
+        """Store the pending values.
+
+        Raises:
+            TypeError: a value is not a metric, or another error of ``cells``; the message has its
+                place.
         """
         try:
             for column in self.columns.values():
@@ -186,19 +204,19 @@ class CallsBuilder:
 
     def _new_layout(self, row: Mapping[str, Any]) -> tuple[int, list[Callable[[Any], None]]]:
         if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
-            self.put_away()  # where an earlier row may be refused
+            self.put_away()  # an earlier row may be refused here
             checked_row(row, "calls", len(self.layout_of))
         names = tuple(map(str.__str__, row))
         takers = [self.columns.setdefault(n, ColumnBuilder()).pending.append for n in names]
         return self.layouts.setdefault(names, (len(self.layouts), takers))
 
     def _refuse(self) -> None:
-        """Raise for the first pending value, in the order of rows, that is no metric."""
+        """Raise for the first pending value that is not a metric, in the order of rows."""
         layouts = list(self.layouts)
         pending = {name: iter(column.pending) for name, column in self.columns.items()}
         for row in range(self._away, len(self.layout_of)):
             for name in layouts[self.layout_of[row]]:
-                for value in islice(pending[name], 1):  # what was put away has nothing wrong
+                for value in islice(pending[name], 1):  # stored values are valid
                     try:
                         self._cells.one(value)
                     except (TypeError, ValueError) as error:
@@ -207,7 +225,7 @@ class CallsBuilder:
 
 
 def place_text(root: str, *keys: str | int) -> str:
-    """Return the place of a value as Python writes it, e.g. ``calls[3]["cycles"]``."""
+    """Return the place of a value in Python syntax, e.g. ``calls[3]["cycles"]``."""
     return root + "".join(f"[{json.dumps(key)}]" for key in keys)
 
 
@@ -215,14 +233,16 @@ def checked_row(row: Mapping[str, Metric | int], root: str, *keys: str | int) ->
     """Return a copy of a row, with metrics for plain numbers.
 
     Raises:
-        TypeError: what is no metric, named with its place.
+        TypeError: a value is not a metric; the message has its place.
     """
     if not isinstance(row, Mapping):
         raise TypeError(f"{place_text(root, *keys)}: a dict of metrics is needed, not {row!r:.60}")
     metrics: Row = {}
     for name, value in row.items():
         if not isinstance(name, str):
-            raise TypeError(f"{place_text(root, *keys)}: a column name is a str, not {name!r:.60}")
+            raise TypeError(
+                f"{place_text(root, *keys)}: a column name must be a str, not {name!r:.60}"
+            )
         try:
             metrics[name] = as_metric(value)
         except TypeError as error:
@@ -233,7 +253,7 @@ def checked_row(row: Mapping[str, Metric | int], root: str, *keys: str | int) ->
 def _rows_of_sparse(
     layouts: Sequence[tuple[str, ...]], layout_of: Iterable[int]
 ) -> dict[str, array[int]]:
-    """Return of each column that some rows lack the rows that have it."""
+    """Return the rows that have each column, for columns that some rows lack."""
     everywhere = set(layouts[0]).intersection(*layouts) if layouts else set()
     rows: dict[str, Any] = {}
     for layout in layouts:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One column of a Report's rows: numbers side by side in memory, not an object each.
+"""A column of a Report's rows, stored as packed numbers instead of one object each.
 
-A column takes 8 bytes a value: Counts are 64-bit integers (Python's own from the first on that does
-not fit), Durations, Percents and Ratios are 64-bit floats, and texts share one string where they
-are equal. A column in which kinds of metric are mixed holds the metrics themselves. Only rows that
-have a value take room.
+A column takes 8 bytes per value. Counts are 64-bit integers, or Python's own from the first one
+that does not fit. Durations, Percents and Ratios are 64-bit floats. Equal texts share one string. A
+column with mixed kinds of metric holds the metrics themselves. Only rows with a value take space.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from boardprof.metrics import Count, Kind, Metric, Raw, as_metric, raw_of, raws_
 __all__ = ["METRICS", "Cells", "Column", "ColumnBuilder", "Values", "metric_of_kind"]
 
 Values: TypeAlias = "Sequence[Any]"
-"""A list, or an ``array.array``, of which ``numpy.asarray`` makes an array without a copy."""
+"""A list, or an ``array.array``, from which ``numpy.asarray`` makes an array without a copy."""
 
 
 def metric_of_kind(kind: Kind, raw: Raw) -> Metric:
-    """Return the metric of that kind which holds ``raw``."""
+    """Return a metric of that kind with the value ``raw``."""
     return cast(Callable[[Raw], Metric], kind)(raw)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """How values in rows are written: as metrics, or as in JSON.
+    """How values in rows are written: as metrics, or as JSON.
 
     Attributes:
-        one: return the kind of a value and what it holds.
-        alike: return the same of many that are of one kind; None where they are not.
-        refusal: return the exception for a value in a place of which ``one`` raises an error.
+        one: return the kind and the content of a value.
+        alike: return the same for many values of one kind; None if their kinds differ.
+        refusal: return the exception for a value at a place, after ``one`` raised an error.
     """
 
     one: Callable[[Any], tuple[Kind, Raw]]
@@ -54,13 +53,13 @@ METRICS: Final = Cells(_one, raws_of, lambda place, error: TypeError(f"{place}: 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The values of one column, without the name.
+    """The values of one column, without its name.
 
     Attributes:
-        kind: Count, Duration, Percent, Ratio or str; None where kinds are mixed.
-        given: of the rows that have one: ints, floats or texts; metrics where kinds are mixed.
-        rows: indices of the rows that have one, ascending; None: all have.
-        length: how many rows there are.
+        kind: Count, Duration, Percent, Ratio or str; None if kinds are mixed.
+        given: values of the rows that have one: ints, floats or texts; metrics if kinds are mixed.
+        rows: indices of the rows that have one, ascending; None if all have one.
+        length: number of rows.
     """
 
     kind: Kind | None
@@ -70,7 +69,7 @@ class Column:
 
     @cached_property
     def values(self) -> Values:
-        """As ``given``, one for each row; 0, "" or None where a row has none."""
+        """Like ``given``, one for each row; 0, "" or None if a row has no value."""
         if self.rows is None:
             return self.given
         if isinstance(self.given, array):
@@ -83,7 +82,7 @@ class Column:
 
     @cached_property
     def present(self) -> array[int] | None:
-        """1 for a row that has a value, 0 for one that has none; None: all have."""
+        """1 for each row with a value, 0 for others; None if all rows have one."""
         if self.rows is None:
             return None
         mask = array("b", bytes(self.length))
@@ -98,7 +97,7 @@ class Column:
         return map(cast(Callable[[Raw], Metric], self.kind), self.given)
 
     def filled(self, blank: Any) -> Iterator[Any]:
-        """Return a metric for each row, ``blank`` for one that has none."""
+        """Return a metric for each row; ``blank`` for rows without one."""
         if self.rows is None:
             return self.metrics()
         full: list[Any] = [blank] * self.length
@@ -107,12 +106,12 @@ class Column:
         return iter(full)
 
     def metric(self, row: int) -> Metric:
-        """Return the metric of a row that has one."""
+        """Return the metric of a row that has a value."""
         raw = self.given[row if self.rows is None else bisect_left(self.rows, row)]
         return cast(Metric, raw) if self.kind is None else metric_of_kind(self.kind, raw)
 
     def of(self, kind: Kind) -> Column:
-        """Return the column with its values of one kind only."""
+        """Return the column reduced to values of one kind."""
         if self.kind is kind:
             return self
         rows, builder = array("q"), ColumnBuilder()
@@ -131,59 +130,60 @@ class Column:
         mine, theirs = (self.kind, self.length, self.rows), (other.kind, other.length, other.rows)
         return mine == theirs and _alike(self.given, other.given)
 
-    __hash__ = None  # type: ignore[assignment]  # nothing looks columns up
+    __hash__ = None  # type: ignore[assignment]  # columns are never hashed
 
 
 class ColumnBuilder:
-    """Takes values as they come, and puts them away many at a time.
+    """Collects values one by one, and stores them many at a time.
 
     Attributes:
-        kind: of all values that were put away, None where kinds are mixed or there is none.
-        values: those that were put away, in what holds them best.
-        pending: those that were not yet; append to it.
+        kind: of all stored values; None if kinds are mixed or there are none.
+        values: the stored values, in the best suited container.
+        pending: values not stored yet; append to it.
     """
 
     __slots__ = ("_texts", "kind", "pending", "values")
 
     def __init__(self) -> None:
-        """Begin without a value."""
+        """Begin without values."""
         self.kind: Kind | None = None
         self.values: Any = []
         self.pending: list[Any] = []
         self._texts: dict[str, str] = {}
 
     def put_away(self, cells: Cells) -> None:
-        """Put the pending values away.
+        """Store the pending values.
 
         Raises:
-            TypeError: one of them is no metric; it and those before it are still pending.
+            TypeError: one of them is not a metric; it and those before it are still pending.
             ValueError: likewise.
         """
         if not self.pending:
             return
         alike = cells.alike(self.pending)
         if alike is not None:
-            self._extend(*alike)
+            self.extend(*alike)
         else:
             for kind, raw in map(cells.one, self.pending):
-                self._extend(kind, [raw])
+                self.extend(kind, [raw])
         self.pending.clear()
 
-    def _extend(self, kind: Kind, raws: Sequence[Raw]) -> None:
+    def extend(self, kind: Kind, raws: Sequence[Raw]) -> None:
+        """Store values of one kind; none may be pending."""
         if kind is not self.kind:
             self._make_room_for(kind)
         if self.kind is None:
             self.values += [metric_of_kind(kind, raw) for raw in raws]
         elif kind is str:
             share = self._texts.setdefault
-            self.values += [share(text, text) for text in cast(Sequence[str], raws)]
+            self.values += map(share, cast(Sequence[str], raws), cast(Sequence[str], raws))
         else:
             self._extend_numbers(raws)
 
     def _extend_numbers(self, raws: Sequence[Any]) -> None:
         try:
             self.values.extend(array(self.values.typecode, raws))
-        except (OverflowError, AttributeError):  # beyond 64 bit; since an earlier one was
+        except (OverflowError, AttributeError):  # beyond 64 bits, or an earlier one was
             self.values = [*self.values, *raws]
 
     def _make_room_for(self, kind: Kind) -> None:

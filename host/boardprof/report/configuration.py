@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Report says of how it was measured, in sentences: the lines below its table."""
+"""The configuration of a Report: how it was measured, in the lines below its table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from boardprof.report.measurement import Device, Measurement, clock_of
 from boardprof.report.parts import busy_parts, devices_of
 from boardprof.report.report import Row
 
-__all__ = ["configuration_of"]
-
-_NO_LIBC = "none; memcpy and its like are the agent's, byte by byte, unless the code has its own"
+_NO_LIBC = (
+    "none; memcpy and similar functions come from the agent and copy byte by byte, unless the "
+    "code has its own"
+)
 
 
 def configuration_of(measurements: Sequence[Measurement]) -> Row:
-    """Return the lines, by their names; those of a device begin with its own."""
+    """Return the lines by their names; names of a device's lines begin with the device."""
     configuration: Row = {
         "boardprof": __version__,
         "Host": f"{platform.system()} {platform.machine()}",
@@ -30,7 +31,9 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
         "Number": _same(m.number for m in measurements),
     }
     if any(m.number > 1 for m in measurements):
-        configuration["Note"] = "Number > 1: later calls of a sample see what earlier ones left"
+        configuration["Note"] = (
+            "Number > 1: later calls of a sample see the data that earlier ones left"
+        )
     if differ := _other_results(measurements):
         configuration["Results differ"] = "; ".join(differ)
     for device in devices_of(measurements):
@@ -40,7 +43,7 @@ def configuration_of(measurements: Sequence[Measurement]) -> Row:
 
 
 def _other_results(measurements: Sequence[Measurement]) -> list[str]:
-    """Say which functions returned what, where boards or flags do not agree on it."""
+    """List functions whose results differ between boards or flags."""
     found: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for m in measurements:
         if m.result is not None:
@@ -108,7 +111,7 @@ def _clock_line(device: Device, measurements: Sequence[Measurement]) -> str:
 
 
 def _fit_line(fits: Sequence[ClockFit]) -> str:
-    """Say of the fit over the longest time: only that one bounds the drift well."""
+    """Describe the fit over the longest time: only that one bounds the drift well."""
     fit = max(fits, key=lambda each: each.span_s)
     return (
         f"within {_short(max(each.error_s for each in fits) * 1e6)} us, drift "
@@ -118,14 +121,14 @@ def _fit_line(fits: Sequence[ClockFit]) -> str:
 
 
 def _short(value: float, sign: str = "-") -> str:
-    """Return three digits, or all of a larger number, never an exponent of ten for it."""
+    """Return three digits, or all digits of a larger number, without an exponent."""
     return f"{value:{sign},.0f}" if abs(value) >= 100 else f"{value:{sign}.3g}"
 
 
 def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
-    """Say what in/out arrays held in each call, where that is not what the host gave; the result.
+    """Describe in/out arrays that did not hold the host's data in each call, and the result.
 
-    Of several functions the results stand in the JSON alone.
+    With several functions, only the JSON has the results.
     """
     lines: Row = {}
     results = dict.fromkeys(f"{m.result}" for m in measurements if m.result is not None)
@@ -133,7 +136,7 @@ def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
         lines[f"{device.name} returned"] = ", ".join(results)
     kept = [f"{name} of {m.function}" for m in measurements for name in m.kept]
     if kept:
-        lines[f"{device.name} kept"] = f"{', '.join(kept)}: not put back between calls"
+        lines[f"{device.name} kept"] = f"{', '.join(kept)}: not restored between calls"
     again = {m.function: m.sent_again for m in measurements if m.sent_again}
     if again:
         lines[f"{device.name} sent again"] = "; ".join(
@@ -144,7 +147,7 @@ def _argument_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
 
 
 def _interrupts_line(measurements: Sequence[Measurement]) -> str:
-    """Say how many interrupts there were in a sample, where somebody counts them; or none."""
+    """Describe the number of interrupts in a sample, if they are counted or masked."""
     if any(m.interrupts.masked for m in measurements):
         return "masked in each sample"
     counts = [interrupts_in(s) for m in measurements if HOOKED in m.counters for s in m.samples]
@@ -155,20 +158,15 @@ def _interrupts_line(measurements: Sequence[Measurement]) -> str:
 
 
 def _perturbation_line(measurements: Sequence[Measurement]) -> str:
-    shares = [
-        share
-        for m in measurements
-        for s in m.samples
-        if (share := m.perturbation_percent(s)) is not None
-    ]
+    shares = [share for m in measurements for share in m.perturbations if share is not None]
     if not shares:
         return "unknown: every raw window reads 0"
     ends = dict.fromkeys(f"{share:.3g}" for share in (min(shares), max(shares)))
-    return f"{' to '.join(ends)} % of the raw windows was the measuring itself, subtracted"
+    return f"{' to '.join(ends)} % of the raw windows was measurement overhead, which is subtracted"
 
 
 def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
-    """Say which counters come from runs of their own, and which are estimates."""
+    """List the counters that come from separate runs, and those that are estimates."""
     lines: Row = {}
     split = [m for m in measurements if len(m.windows) > 1]
     if split:
@@ -186,7 +184,7 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     )
     if mixed:
         lines[f"{device.name} of several runs"] = (
-            f"{', '.join(mixed)}: of counters of different runs"
+            f"{', '.join(mixed)}: computed from counters of different runs"
         )
     shared = dict.fromkeys(
         counter
@@ -197,7 +195,7 @@ def _pass_lines(device: Device, measurements: Sequence[Measurement]) -> Row:
     )
     if shared:
         lines[f"{device.name} estimated"] = (
-            f"{', '.join(shared)}: counted for a part of the time, scaled to the whole"
+            f"{', '.join(shared)}: counted for part of the time, scaled to the whole"
         )
     parts = dict.fromkeys(part for m in measurements for part in m.parts.values())
     idle = [part for part in parts if not any(part in busy_parts(m) for m in measurements)]
@@ -210,9 +208,9 @@ def _warnings(measurement: Measurement) -> Iterable[str]:
     interrupts = measurement.interrupts
     if missed := min(interrupts.missed_in(each) for each in measurement.samples):
         yield (
-            f"each sample of {measurement.function} is longer than the "
-            f"{interrupts.timer_us:,} us between two interrupts of a timer, and has "
-            f"{missed:,} of them in it or more: --mask-interrupts leaves them out"
+            f"each sample of {measurement.function} is longer than the {interrupts.timer_us:,} us "
+            f"between two timer interrupts and contains at least {missed:,} of them: "
+            "--mask-interrupts leaves them out"
         )
     costs = {
         name: cost for each in measurement.windows for name, cost in each.interrupt_costs.items()
@@ -223,19 +221,19 @@ def _warnings(measurement: Measurement) -> Iterable[str]:
         told = f"{_column(measurement, counter)} of {measurement.function}"
         if any(s.readings[counter].ambiguous for s in measurement.samples):
             yield f"{told} may have wrapped unseen"
-        if any(measurement.net(s, counter) < 0 for s in measurement.samples):
-            yield f"{told} is below what can be resolved (net < 0)"
+        if min(measurement.nets[counter]) < 0:
+            yield f"{told} is too small to be resolved (net < 0)"
 
 
 def _column(measurement: Measurement, counter: str) -> str:
-    """Return the column that a counter stands in."""
+    """Return the column of a counter."""
     readings = measurement.samples[0].readings
     clock = clock_of(readings, measurement.device.clock_kind)
     return next(iter(metrics_of(counter, 0, readings[counter], clock)))
 
 
 def _flags_line(board: Sequence[str], settings: Sequence[str]) -> str:
-    """Return the board's flags and each setting's, with the level of optimisation that counts."""
+    """Return the flags of the board and of each setting, with the effective optimisation level."""
     level = [flag for flag in board if flag.startswith("-O")][-1:]
     brings = [any(word.startswith("-O") for word in setting.split()) for setting in settings]
     own = [flag for flag in board if not flag.startswith("-O")]

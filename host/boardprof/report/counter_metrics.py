@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counters' values are called in a Report: the metrics that they stand for, and formulas'."""
+"""The metrics of counters and formulas in a Report."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from boardprof.decode.samples import Reading
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Row
-
-__all__ = ["DURATION", "computed", "computed_metrics", "metrics_of"]
 
 DURATION = "Duration (us)"
 """TVM's name for the column of wall time."""
@@ -23,10 +21,10 @@ _KINDS: Mapping[str, Callable[[float], Metric]] = {
 
 
 def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) -> dict[str, Metric]:
-    """Return a counter's value as the metrics that it stands for.
+    """Return a counter's value as metrics.
 
-    Nanoseconds become a Duration; ticks stay ticks and become a Duration as well where they are the
-    ``clock`` (see `clock_of`): of several clocks one gives the Duration.
+    Nanoseconds become a Duration. Ticks stay ticks, and also become a Duration if they are the
+    ``clock`` (see `clock_of`): only one of several clocks gives the Duration.
     """
     if reading.unit == "ns":
         name = DURATION if counter == clock else f"{counter} (us)"
@@ -38,7 +36,7 @@ def metrics_of(counter: str, value: int, reading: Reading, clock: str | None) ->
 
 
 def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: str | None) -> Row:
-    """Return the metrics that formulas give; each stands with the first counter that it names."""
+    """Return the metrics of formulas; each belongs to the first counter that it names."""
     row: Row = {}
     for name, (kind, formula) in measurement.formulas.items():
         if measurement.parts.get(formula.names[0]) != part or not {*formula.names} <= {*values}:
@@ -50,5 +48,5 @@ def computed_metrics(measurement: Measurement, values: Mapping[str, int], part: 
 
 
 def computed(kind: str, value: float) -> Metric:
-    """Return what a formula gives as the metric that it says it is."""
+    """Return a formula's value as a metric of its kind."""
     return _KINDS[kind](value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that belong together, and the values of a column apart by them."""
+"""Groups of rows, and the values of a column by group."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from boardprof.metrics import Metric
 from boardprof.report.columns import Column, Values
 
-__all__ = ["LARGE", "Groups", "Key", "grouped"]
-
 LARGE: Final = 50_000
-"""From so many rows on it pays to import numpy."""
+"""From this number of rows on, importing numpy pays off."""
 
 K = TypeVar("K", bound=Hashable)
 
 
 class Key(NamedTuple):
-    """What rows have in common that are samples of one thing; "" where a row lacks the column.
+    """The values that samples of one thing share; "" if a row lacks the column.
 
     Attributes:
-        name: the ``Hash`` of rows that have one, else the ``Name``.
+        name: the ``Hash`` if rows have one, else the ``Name``.
         shapes: Argument Shapes.
         flags: the compiler's, of a sweep.
         device: Device.
@@ -39,13 +37,13 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Groups(Generic[K]):
-    """Rows by key, in the order in which keys are first seen.
+    """Rows grouped by key, in the order in which keys are first seen.
 
     Attributes:
         keys: of the groups.
         order: indices of all rows, group after group, ascending in each.
         bounds: ``order[bounds[i]:bounds[i + 1]]`` are the rows of group i.
-        same: names of columns in which the rows of a group are equal, "" being none.
+        same: names of the columns in which the rows of a group are equal; "" for none.
     """
 
     keys: tuple[K, ...]
@@ -63,12 +61,12 @@ class Groups(Generic[K]):
         return [self.order[begin:end] for begin, end in pairwise(self.bounds)]
 
     def split(self, *columns: Column, arrays: bool = False) -> Iterator[list[Any]]:
-        """Yield for each group a list of the columns' values, of the rows that have all of them.
+        """Yield for each group the columns' values, for the rows that have all of them.
 
         Args:
             columns: of the same rows.
-            arrays: give numpy arrays instead of lists where rows are many, all have the columns,
-                and all values are 64-bit numbers.
+            arrays: return numpy arrays instead of lists if there are many rows, all have the
+                columns, and all values are 64-bit numbers.
         """
         masks = [_in_order(c.present, self.order) for c in columns if c.present is not None]
         arrays = arrays and not masks and all(isinstance(c.given, array) for c in columns)
@@ -81,13 +79,13 @@ class Groups(Generic[K]):
             yield parts
 
     def firsts(self, column: Column) -> Iterator[list[Any]]:
-        """Yield as `split` does, but a group's first row only, of a column that all rows have."""
+        """Yield like `split`, but only each group's first row, for a column that all rows have."""
         for begin in self.bounds[:-1]:
             yield [[column.given[self.order[begin]]]]
 
 
 def grouped(keys: Iterable[K]) -> Groups[K]:
-    """Return groups of rows by their keys, of which there is one for each row."""
+    """Return groups of rows by their keys, one key for each row."""
     number_of_key: defaultdict[K, int] = defaultdict(count().__next__)
     numbers = array("q", map(number_of_key.__getitem__, keys))
     sizes = Counter(numbers)
@@ -96,7 +94,7 @@ def grouped(keys: Iterable[K]) -> Groups[K]:
 
 
 def _sorted_by(numbers: array[int], most: int) -> array[int]:
-    """Return the indices of numbers in ascending order, of equal ones as they stand."""
+    """Return the indices of numbers in ascending order; the sort is stable."""
     if len(numbers) < LARGE:
         return array("q", sorted(range(len(numbers)), key=numbers.__getitem__))
     import numpy as np

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one profiled function gave: samples, calibration, totals; and the corrected values."""
+"""The measurement of one function: samples, calibration, totals and corrected values."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from boardprof.report.interrupts import NOT_MASKED, Interrupts
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Cold", "Device", "Measurement", "Stack", "Windows", "clock_of"]
-
 
 def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
-    """Name the one counter that is wall time: the system's clock, else ticks of a real one."""
+    """Return the counter of wall time: the system's clock, else the ticks of a real clock."""
     if "duration_time" in readings:
         return "duration_time"
     if clock_kind == "simulated":
@@ -34,20 +32,22 @@ def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:
 
 @dataclass(frozen=True)
 class Device:
-    """What a Report says of the board that a number comes from.
+    """A Report's data on the board that a number comes from.
 
     Attributes:
         name: the board's name; the Report's Device column.
         clock_kind: ``measured``, ``declared`` or ``simulated``.
-        emulated: the host started it as an emulator, or the board is nothing else.
-        port: how it was reached.
+        emulated: the host started it as an emulator, or the board is always one.
+        port: through which it was reached.
         agent_version: of the firmware.
         build_id: 16 hexadecimal digits.
-        boot_id: differs from one boot to the next.
-        unsupported: counter name -> why there is no such count.
-        collectors: as its dictionary has them; what it takes to decode the blobs again.
-        cflags: what all code for the board is compiled with.
-        clock_reason: why the clock is taken for that, where its description does not say so.
+        boot_id: differs between boots.
+        unsupported: why a counter is not available, by name.
+        collectors: from its dictionary, to decode the blobs again.
+        cflags: flags of all code for the board.
+        clock_reason: why the clock has this kind, if its description does not say so.
+        clock_given: the user or a Report states the kind of clock, so it is not checked by its
+            counts.
     """
 
     name: str
@@ -61,15 +61,16 @@ class Device:
     collectors: tuple[CollectorInfo, ...] = ()
     cflags: tuple[str, ...] = ()
     clock_reason: str = ""
+    clock_given: bool = False
 
 
 @dataclass(frozen=True)
 class Stack:
-    """What a call takes of the stack, as found by painting.
+    """The stack need of a call, as found by painting.
 
     Attributes:
-        used: bytes that the function and what it calls have taken.
-        painted: bytes that were looked at; more than were used, or it may be more.
+        used: bytes taken by the function and its callees.
+        painted: bytes that were checked. If all of them were used, the need may be larger.
     """
 
     used: int
@@ -78,16 +79,16 @@ class Stack:
 
 @dataclass(frozen=True)
 class Windows:
-    """What one pass of all rounds gave: one set of counters.
+    """The result of one pass over all rounds, with one set of counters.
 
     Attributes:
         samples: the measured windows, in order.
         calibration: the same loop around the empty function.
         totals: from before the first to after the last sample, one for each reply of the board.
-        mask: which collectors the blobs are from: bit i is ``device.collectors[i]``.
-        events: programmable collector -> what its slots counted.
-        interrupt_costs: counter -> what one interrupt takes outside of its hooks, which is in
-            ``outside_hooks`` of the samples' readings; nothing where that is not known.
+        mask: the collectors of the blobs: bit i is ``device.collectors[i]``.
+        events: what the slots counted, by programmable collector.
+        interrupt_costs: what one interrupt takes outside of its hooks, by counter. It is in
+            ``outside_hooks`` of the samples' readings. Empty if not known.
     """
 
     samples: tuple[Sample, ...]
@@ -99,13 +100,13 @@ class Windows:
 
     @cached_property
     def counters(self) -> tuple[str, ...]:
-        """Names of the counters that were read every time."""
+        """Names of the counters that were read in every window."""
         every = (*self.samples, *self.calibration, *self.totals)
         return tuple(n for n in self.samples[0].readings if all(n in s.readings for s in every))
 
     @cached_property
     def overheads(self) -> dict[str, int]:
-        """What the empty function's window counted: the median over the calibration's samples."""
+        """The counts of the empty function's window: the median over the calibration's samples."""
         return {
             name: statistics.median_low(
                 [each.readings[name].uninterrupted for each in self.calibration]
@@ -116,11 +117,11 @@ class Windows:
 
 @dataclass(frozen=True)
 class Cold:
-    """The first call of a measurement, ahead of the warm-up: its code and data are in no cache.
+    """The first call of a measurement, before the warm-up: its code and data are not cached.
 
     Attributes:
         sample: the window around this one call, of the first pass's counters.
-        overhead: counter -> what the empty function's window of one call counted.
+        overhead: what the empty function's window of one call counted, by counter.
     """
 
     sample: Sample
@@ -128,7 +129,7 @@ class Cold:
 
     @property
     def nets(self) -> dict[str, int]:
-        """What the function itself counted; see `Measurement.net`."""
+        """The counts of the function itself; see `Measurement.net`."""
         return {
             counter: reading.uninterrupted - self.overhead[counter] + reading.own_return
             for counter, reading in self.sample.readings.items()
@@ -145,23 +146,23 @@ class Measurement:
         device: where it ran.
         number: calls in each sample.
         warmup: calls before the first sample.
-        windows: one a pass: as many as it took to count all that was wanted.
-        arguments: of the function, such as ``n=256, gain=0.5``; "" where it takes none.
-        clock_fit: the board's clock on the host's during the run; None where it has none to ask.
-        flags: the compiler's for the function's code; None where it was not built here.
-        libc: the C library in the image, or ``none``; None where each has one, or nobody knows.
-        stack: what a call takes of the stack, or why that is not known; None: not asked.
-        result: return value of the one call behind the samples; None where there is none.
+        windows: one for each pass that was needed to count all metrics.
+        arguments: of the function, such as ``n=256, gain=0.5``; "" if it takes none.
+        clock_fit: the board's clock relative to the host's during the run; None if it has no clock.
+        flags: the compiler's, for the function's code; None if it was not built here.
+        libc: the C library in the image, or ``none``; None if every image has one, or if not known.
+        stack: the stack need of a call, or why it is not known; None if not requested.
+        result: return value of one extra call after the samples; None if absent.
         result_type: as in signatures: ``i32``, ``void``.
-        outputs: by parameter name, what that one call left in the arrays that come back.
-        kept: names of the arrays and blocks that were not put back between calls.
-        sent_again: why the host sent in/out arrays before each round; "" where it did not.
-        parts: counter -> the part of the board that it belongs to, where that is not the CPU.
-        formulas: metrics that are computed of others: name -> its kind and the formula.
-        cold: the first call of all; None: not measured.
-        compilers: of the function's code; () where they are not known.
-        label: what tells its rows from others of the same function and arguments; "": nothing.
-        calls_before: how often the board had run functions before; None: not known.
+        outputs: arrays that come back from that extra call, by parameter name.
+        kept: names of the arrays and blocks that were not restored between calls.
+        sent_again: why the host sent in/out arrays before each round; "" if it did not.
+        parts: the part of the board that a counter belongs to, if not the CPU.
+        formulas: kind and formula of each metric that is computed from others, by name.
+        cold: the very first call; None if not measured.
+        compilers: of the function's code; () if not known.
+        label: tells its rows from others of the same function and arguments; "" if absent.
+        calls_before: how often the board had run functions before; None if not known.
         interrupts: whether interrupts ran within the windows.
     """
 
@@ -191,6 +192,8 @@ class Measurement:
     @cached_property
     def samples(self) -> tuple[Sample, ...]:
         """The samples, each with the readings of all passes and the blobs of the first."""
+        if len(self.windows) == 1:
+            return self.windows[0].samples
         rows = zip(*(each.samples for each in self.windows), strict=True)
         return tuple(
             Sample({name: r for s in row for name, r in s.readings.items()}, row[0].raw)
@@ -202,20 +205,20 @@ class Measurement:
         """Names of the counters that were read."""
         return tuple(dict.fromkeys(name for each in self.windows for name in each.counters))
 
-    @property
+    @cached_property
     def clock(self) -> str | None:
-        """The counter whose value is the Duration, None on a simulated clock."""
+        """The counter whose value is the Duration; None on a simulated clock."""
         return clock_of(self.samples[0].readings, self.device.clock_kind)
 
     def overhead(self, counter: str) -> int:
-        """What the empty function's window counted; see `Windows.overheads`."""
-        return self._pass(counter).overheads[counter]
+        """The counts of the empty function's window; see `Windows.overheads`."""
+        return self._passes[counter].overheads[counter]
 
     def net(self, sample: Sample, counter: str) -> int:
-        """What the function itself counted, from its first instruction to its return.
+        """The counts of the function itself, from its first instruction to its return.
 
-        ``raw - overhead``, and back what the empty function's own return had in the overhead, where
-        that is known exactly; less what interrupts took outside of their hooks.
+        This is ``raw - overhead``, plus the cost of the empty function's own return if it is known
+        exactly, minus what interrupts took outside of their hooks.
         """
         reading = sample.readings[counter]
         own = reading.own_return * self.number
@@ -223,7 +226,7 @@ class Measurement:
 
     def total(self, counter: str) -> Reading:
         """The counter over the whole run on the board, the agent's work included."""
-        readings = [sample.readings[counter] for sample in self._pass(counter).totals]
+        readings = [sample.readings[counter] for sample in self._passes[counter].totals]
         first = readings[0]
         return Reading(
             sum(reading.value for reading in readings),
@@ -235,16 +238,27 @@ class Measurement:
             any(reading.estimated for reading in readings),
         )
 
-    def _pass(self, counter: str) -> Windows:
-        return next(each for each in self.windows if counter in each.counters)
+    @cached_property
+    def nets(self) -> dict[str, list[int]]:
+        """The `net` values of each sample, by counter."""
+        return {name: [self.net(each, name) for each in self.samples] for name in self.counters}
 
+    @cached_property
+    def _passes(self) -> dict[str, Windows]:
+        """The first pass that has read each counter."""
+        return {name: each for each in reversed(self.windows) for name in each.counters}
+
+    @cached_property
     def reference(self) -> str:
-        """The counter that percentages go by: time, else instructions, else ticks."""
+        """The counter for percentages: time, else instructions, else ticks."""
         wanted = (self.clock, "instructions", "ticks", "cycles")
         return next((name for name in wanted if name in self.counters), self.counters[0])
 
-    def perturbation_percent(self, sample: Sample) -> float | None:
-        """Share of the window that is not the function's (raw less net); None of an empty one."""
-        counter = self.reference()
-        raw = sample.readings[counter].value
-        return 100.0 * (raw - self.net(sample, counter)) / raw if raw else None
+    @cached_property
+    def perturbations(self) -> list[float | None]:
+        """Overhead of each window in percent; None if the window is empty."""
+        raws = [sample.readings[self.reference].value for sample in self.samples]
+        nets = self.nets[self.reference]
+        return [
+            100.0 * (raw - net) / raw if raw else None for raw, net in zip(raws, nets, strict=True)
+        ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where counters count: the devices of measurements, and the parts of a board beside its CPU."""
+"""The devices of measurements, and the parts of a board besides its CPU."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from collections.abc import Sequence
 
 from boardprof.report.measurement import Device, Measurement
 
-__all__ = ["busy_parts", "devices_of", "part_name"]
-
 
 def devices_of(measurements: Sequence[Measurement]) -> list[Device]:
-    """Return the boards that measurements are of, each once."""
+    """Return the boards of measurements, each once."""
     return list({m.device.name: m.device for m in measurements}.values())
 
 
 def part_name(measurement: Measurement, part: str | None) -> str:
-    """Return the Report's name of the board's CPU, None, or of another part of the board."""
+    """Return the Report's name of a part of the board; None is its CPU."""
     name = measurement.device.name
     return name if part is None else f"{name} {part}"
 
 
 def busy_parts(measurement: Measurement) -> list[str]:
-    """Return the parts beside the CPU that counted anything, or that alone were asked for.
+    """Return the parts besides the CPU that counted anything, or if only they were requested.
 
     The others have no rows.
     """
@@ -32,9 +30,8 @@ def busy_parts(measurement: Measurement) -> list[str]:
         part
         for part in dict.fromkeys(measurement.parts.values())
         if any(
-            measurement.net(sample, counter)
-            for sample in measurement.samples
-            for counter in measurement.counters
+            any(nets)
+            for counter, nets in measurement.nets.items()
             if measurement.parts.get(counter) == part
         )
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The raw data beside a Report's rows, for its JSON: devices, samples, calibrations, blobs."""
+"""The raw data of a Report for its JSON: devices, samples, calibrations, blobs."""
 
 from __future__ import annotations
 
@@ -14,40 +14,41 @@ from boardprof.decode.samples import Sample
 from boardprof.metrics import metric_to_json
 from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.interrupts import NOT_MASKED, Interrupts
-from boardprof.report.measurement import Cold, Measurement, Stack, Windows
+from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
 from boardprof.report.parts import devices_of
-from boardprof.report.report import SCHEMA_VERSION, Row
+from boardprof.report.report import SCHEMA_VERSION, Row, plain_json
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["raw_data_of"]
-
 
 def raw_data_of(measurements: Sequence[Measurement]) -> dict[str, Any]:
-    """Return what the Report's JSON has beside its rows; what it takes to compute them again."""
+    """Return the raw data in the Report's JSON, from which its rows can be computed again."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "devices": {
-            device.name: {
-                "clock_kind": device.clock_kind,
-                "emulated": device.emulated,
-                "port": device.port,
-                "agent_version": device.agent_version,
-                "build_id": device.build_id,
-                "cflags": list(device.cflags),
-                "boot_id": device.boot_id,
-                "unsupported": dict(device.unsupported),
-                "collectors": [asdict(collector) for collector in device.collectors],
-            }
-            for device in devices_of(measurements)
-        },
+        "devices": plain_json(
+            {device.name: _device_json(device) for device in devices_of(measurements)}
+        ),
         "measurements": [_measurement_json(m) for m in measurements],
     }
 
 
-def _measurement_json(measurement: Measurement) -> dict[str, Any]:
+def _device_json(device: Device) -> dict[str, Any]:
     return {
+        "clock_kind": device.clock_kind,
+        "emulated": device.emulated,
+        "port": device.port,
+        "agent_version": device.agent_version,
+        "build_id": device.build_id,
+        "cflags": list(device.cflags),
+        "boot_id": device.boot_id,
+        "unsupported": dict(device.unsupported),
+        "collectors": [asdict(collector) for collector in device.collectors],
+    }
+
+
+def _measurement_json(measurement: Measurement) -> dict[str, Any]:
+    found: dict[str, Any] = {
         "name": measurement.function,
         "device": measurement.device.name,
         "arguments": measurement.arguments,
@@ -67,6 +68,10 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         **_interrupts_json(measurement.interrupts),
         **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},
+    }
+    # There are many samples, and they already are JSON types, so do not copy them.
+    return {
+        **plain_json(found),
         **_windows_json(measurement.windows[0]),
         "further_passes": [_windows_json(each) for each in measurement.windows[1:]],
     }
@@ -77,7 +82,7 @@ def _interrupts_json(interrupts: Interrupts) -> dict[str, Any]:
 
 
 def _cold_json(cold: Cold, clock: str | None) -> dict[str, Any]:
-    """Return the first call of all: its metrics, net, and what they come from."""
+    """Return the very first call: its net metrics and their raw data."""
     metrics: Row = {}
     for counter, net in cold.nets.items():
         metrics |= metrics_of(counter, net, cold.sample.readings[counter], clock)
@@ -102,31 +107,35 @@ def _windows_json(windows: Windows) -> dict[str, Any]:
 
 
 def _floats(costs: Mapping[str, Fraction]) -> dict[str, float]:
-    """Return fractions as JSON's numbers."""
+    """Return fractions as JSON numbers."""
     return {name: float(cost) for name, cost in costs.items()}
 
 
 def _sample_json(sample: Sample) -> dict[str, Any]:
     raw: dict[str, Any] = {"raw": {c: r.value for c, r in sample.readings.items()}}
-    wraps = {c: r.wrapped for c, r in sample.readings.items() if r.wrapped}
-    if wraps:
-        raw["wraps"] = wraps
-    if estimated := [c for c, r in sample.readings.items() if r.estimated]:
-        raw["estimated"] = estimated
-    ambiguous = [c for c, r in sample.readings.items() if r.ambiguous]
-    if ambiguous:
-        raw["ambiguous"] = ambiguous
+    if any(r.wrapped or r.estimated or r.ambiguous for r in sample.readings.values()):
+        raw |= _doubts_json(sample)
     raw["blobs"] = sample.raw.hex()
     return raw
 
 
+def _doubts_json(sample: Sample) -> dict[str, Any]:
+    readings = sample.readings.items()
+    found = {
+        "wraps": {c: r.wrapped for c, r in readings if r.wrapped},
+        "estimated": [c for c, r in readings if r.estimated],
+        "ambiguous": [c for c, r in readings if r.ambiguous],
+    }
+    return {key: doubts for key, doubts in found.items() if doubts}
+
+
 def _result_json(result: object) -> object:
-    """Return a function's result; what JSON has no numbers for as text."""
+    """Return a function's result; as text if JSON has no such number."""
     return str(result) if isinstance(result, float) and not math.isfinite(result) else result
 
 
 def _array_json(array: npt.NDArray[Any]) -> dict[str, Any]:
-    """Say what an output is, without its data; the CRC-32 is of its bytes on this machine."""
+    """Describe an output without its data; the CRC-32 is of its bytes on this machine."""
     return {
         "dtype": str(array.dtype),
         "shape": list(array.shape),

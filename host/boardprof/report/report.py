@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Report: rows of metrics, totals per device, configuration, and what lies beside.
+"""The Report: rows of metrics, totals per device, configuration and extra data.
 
-The model is that of ``tvm.runtime.profiling.Report``. ``calls`` has one row a
-sample, ``Count`` says how many calls the sample held, and every other value is
-the net total of the sample, so that sums stay true. ``extra`` is ours: raw
-samples, calibration, blobs, unsupported counters and diagnostics ride in it,
-and it appears in the JSON beside the rest under the key ``boardprof``.
+The model is that of ``tvm.runtime.profiling.Report``. ``calls`` has one row for each sample.
+``Count`` is the number of calls in the sample, and every other value is the sample's net total, so
+that sums are correct. ``extra`` is ours: it holds raw samples, calibration, blobs, unsupported
+counters and diagnostics. In the JSON it is under the key ``boardprof``.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from boardprof.errors import UsageError
+from boardprof.exporters import own_form
 from boardprof.metrics import Metric
 from boardprof.report.calls import Calls, Row, checked_row, place_text
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["SCHEMA_VERSION", "Compat", "Report", "Row", "place_text"]
+__all__ = ["SCHEMA_VERSION", "Compat", "Report", "Row", "place_text", "plain_json"]
 
 SCHEMA_VERSION: Final = 1
 """Version of the layout of ``extra`` that this package writes and reads."""
@@ -33,13 +32,12 @@ Compat: TypeAlias = Literal["tvm"] | None
 
 @dataclass(frozen=True, init=False, repr=False)
 class Report:
-    """What was measured, ready to be shown, stored or compared.
+    """Measured data, ready to be shown, stored or compared.
 
-    Two Reports are equal when their contents are, whatever the order of the
-    keys; NaN equals NaN.
+    Two Reports are equal if their contents are, in any order of keys; NaN equals NaN.
 
     Attributes:
-        calls: one row a sample, each a dict from column name to metric; see `Calls`.
+        calls: one row for each sample, a dict from column name to metric; see `Calls`.
         device_metrics: totals of the whole run, keyed by device, e.g. "cpu0".
         configuration: facts about the run.
         extra: JSON-able dict with ``"schema_version": 1``, or None.
@@ -68,9 +66,9 @@ class Report:
                 become lists.
 
         Raises:
-            TypeError: a value is no metric (a bare float has no unit), a key is
-                not a str, or ``extra`` holds what JSON cannot; the message
-                begins with the place, e.g. ``calls[3]["cycles"]``.
+            TypeError: a value is not a metric (a bare float has no unit), a key is not a str, or
+                ``extra`` holds a type that JSON does not have; the message begins with the place,
+                e.g. ``calls[3]["cycles"]``.
             ValueError: ``extra`` lacks its schema version or holds a NaN.
         """
         set_field = object.__setattr__  # the class is frozen for everyone else
@@ -80,7 +78,27 @@ class Report:
         }
         set_field(self, "device_metrics", totals)
         set_field(self, "configuration", checked_row(configuration, "configuration"))
-        set_field(self, "extra", None if extra is None else _plain_json(extra))
+        set_field(self, "extra", None if extra is None else _extra(extra))
+
+    @classmethod
+    def owning(
+        cls,
+        calls: Iterable[Mapping[str, Metric | int]],
+        device_metrics: Mapping[str, Mapping[str, Metric | int]],
+        configuration: Mapping[str, Metric | int],
+        extra: dict[str, Any] | None,
+    ) -> Report:
+        """Return a Report that does not copy ``extra``: copying 100,000 samples takes a second.
+
+        Args:
+            calls: as ``Report`` takes them.
+            device_metrics: likewise.
+            configuration: likewise.
+            extra: valid JSON types; the caller must not keep it.
+        """
+        report = cls(calls, device_metrics, configuration)
+        object.__setattr__(report, "extra", extra)
+        return report
 
     def __repr__(self) -> str:
         """Return one short line, however many rows there are."""
@@ -104,50 +122,43 @@ class Report:
         """Return the Report as a text table.
 
         Args:
-            sort: largest ``Duration (us)`` first; without any, largest
-                ``instructions`` or ``ticks`` first.
+            sort: largest ``Duration (us)`` first; if absent, largest ``instructions`` or ``ticks``.
             aggregate: merge rows of equal name, argument shapes and device.
             col_sums: add a row with the sum of each column.
             compat: "tvm" gives the exact layout of TVM's table.
             separator: between thousands, e.g. "," or "".
-            by_board: a row a function or a setting of compiler flags, a group of columns a board;
-                each number is the median per call, and there are no sums.
+            by_board: a row for each function or setting of compiler flags, and a group of columns
+                for each board. Each number is the median per call, and there are no sums.
 
         Raises:
             UnknownNameError: there is no such compat mode.
             UsageError: ``by_board`` of single samples, or in TVM's layout.
         """
-        if by_board:
-            if compat is not None or not aggregate:
-                raise UsageError("A table by board is of all samples together, in our own layout.")
-            from boardprof.render.boards_table import render_boards_table
-
-            return render_boards_table(self, sort=sort, separator=separator)
-        from boardprof.render.table import render_table
-
-        return render_table(
-            self,
-            sort=sort,
-            aggregate=aggregate,
-            col_sums=col_sums,
-            compat=compat,
-            separator=separator,
+        return str(
+            own_form("table")(
+                self,
+                sort=sort,
+                aggregate=aggregate,
+                col_sums=col_sums,
+                compat=compat,
+                separator=separator,
+                by_board=by_board,
+            )
         )
 
     def statistics(self) -> str:
-        """Return what the samples are like, as a text table: a row a metric of a function.
+        """Return statistics of the samples as a text table, a row for each metric of a function.
 
         Values are per call: how many samples, smallest, median, mean, largest, standard deviation,
-        coefficient of variation, percentiles; the cold value apart; outliers by their numbers in
-        run order, from #0. `boardprof.stats` has them as numbers, and its warnings of them.
+        coefficient of variation, percentiles, the separate cold value, and outliers by their
+        numbers in run order, from #0. `boardprof.stats` has these as numbers, and warnings about
+        them.
         """
-        from boardprof.render.statistics_table import render_statistics
-
-        return render_statistics(self)
+        return str(own_form("statistics")(self))
 
     @property
     def has_several(self) -> bool:
-        """Whether it compares: several boards, or several settings of compiler flags."""
+        """Whether it has several boards, or several settings of compiler flags."""
         devices = set(self.calls.column("Device").filled(""))
         return len(devices) > 1 or "Flags" in self.calls.names
 
@@ -155,15 +166,13 @@ class Report:
         """Return ``calls`` as comma-separated values, floats exact to the last bit.
 
         Args:
-            compat: "tvm" writes six digits and leaves quotes in strings as they
-                are, as TVM does; the result may not be readable as CSV.
+            compat: "tvm" writes six digits and leaves quotes in strings unchanged, like TVM; the
+                result may not be readable as CSV.
 
         Raises:
             UnknownNameError: there is no such compat mode.
         """
-        from boardprof.render.csv import render_csv
-
-        return render_csv(self, compat=compat)
+        return str(own_form("csv")(self, compat=compat))
 
     def json(self, *, compat: Compat = None) -> str:
         """Return the whole Report as one line of JSON; ``from_json`` gives it back.
@@ -175,37 +184,42 @@ class Report:
         Raises:
             UnknownNameError: there is no such compat mode.
         """
-        from boardprof.render.json import render_json
-
-        return render_json(self, compat=compat)
+        return str(own_form("json")(self, compat=compat))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Return ``calls`` as a DataFrame, a column a metric; needs ``boardprof[pandas]``.
+        """Return ``calls`` as a DataFrame, a column per metric; needs ``boardprof[pandas]``.
 
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        from boardprof.render.frames import to_pandas
-
-        return to_pandas(self)
+        frame: pandas.DataFrame = own_form("pandas")(self)
+        return frame
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
         """Read a Report that ``json()`` or TVM wrote.
 
         Raises:
-            ReportFileError: the text is not a Report; says what is wrong where.
+            ReportFileError: the text is not a Report; the message gives the place.
         """
-        from boardprof.render.json import parse_json
+        parsed: Report = own_form("parsed")(text)
+        return parsed
 
-        return parse_json(text)
 
-
-def _plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a deep copy of ``extra``, made by JSON itself, which keeps it fast."""
+def _extra(extra: Mapping[str, Any]) -> dict[str, Any]:
     version = extra.get("schema_version")
     if type(version) is not int or version != SCHEMA_VERSION:
         raise ValueError(f'extra must contain "schema_version": {SCHEMA_VERSION}, not {version!r}')
+    return plain_json(extra)
+
+
+def plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deep copy of ``extra``, made by way of JSON, which is fast.
+
+    Raises:
+        TypeError: JSON cannot hold something in it.
+        ValueError: likewise: a number that is not finite.
+    """
     try:
         copy: dict[str, Any] = json.loads(json.dumps(extra, allow_nan=False))
     except (TypeError, ValueError):
@@ -217,11 +231,11 @@ def _plain_json(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_foreign(value: object, root: str, *keys: str | int) -> None:
-    """Raise for the first value under ``value`` that JSON cannot carry."""
+    """Raise for the first value under ``value`` that JSON cannot hold."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise TypeError(f"{place_text(root, *keys)}: a key is a str, not {key!r:.60}")
+                raise TypeError(f"{place_text(root, *keys)}: a key must be a str, not {key!r:.60}")
             _refuse_foreign(item, root, *keys, key)
     elif isinstance(value, list | tuple):
         for i, item in enumerate(value):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports in files: read with a clear error, written whole or not at all."""
+"""Files with Reports: read with clear errors, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,22 +12,20 @@ from boardprof.report.baseline import baseline_content, is_baseline, report_of_b
 from boardprof.report.report import Report
 from boardprof.writing import check_is_file, unwritable
 
-__all__ = ["check_report_file", "read_report", "write_report", "write_text"]
-
 _OR_RUN = "`boardprof history` lists the runs that were kept"
 
 
 def check_report_file(file: str) -> None:
-    """See before anything is measured that ``file`` can be written.
+    """Check that ``file`` can be written, before anything is measured.
 
     Raises:
-        UsageError: it is no name or a folder, or its folder is missing or not to be written.
+        UsageError: the name is empty or a folder, or its folder is missing or not writable.
     """
     if not file:
         raise UsageError("A file without a name cannot be written.", hint="give it one, e.g. out")
     check_is_file(file)
     path = Path(file)
-    if path.exists() and not path.is_file():  # a pipe or a device is written to as it is
+    if path.exists() and not path.is_file():  # a pipe or a device is written to directly
         if not os.access(path, os.W_OK):
             raise UsageError(f"{file} cannot be written: no permission.")
         return
@@ -39,7 +37,7 @@ def check_report_file(file: str) -> None:
 
 
 def write_report(report: Report, file: str) -> None:
-    """Write the Report as JSON; a regular file whole, or not at all.
+    """Write the Report as JSON; a regular file completely or not at all.
 
     Raises:
         UsageError, StorageError: the file cannot be written.
@@ -48,7 +46,7 @@ def write_report(report: Report, file: str) -> None:
 
 
 def write_text(text: str, file: str) -> None:
-    """Write a text; a regular file whole, or not at all.
+    """Write a text; a regular file completely or not at all.
 
     Raises:
         UsageError: the file cannot be written.
@@ -87,15 +85,17 @@ def read_report(file: str) -> Report:
     """Read a Report from a JSON file, or from a baseline file.
 
     Raises:
-        ReportFileError: there is no such file, or it holds no Report.
+        ReportFileError: the file does not exist, or does not hold a Report.
     """
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_bytes().decode()
     except IsADirectoryError as error:
-        raise ReportFileError(f"{file} is a folder.", hint=f"a file in it; {_OR_RUN}") from error
+        raise ReportFileError(
+            f"{file} is a folder.", hint=f"name a file in it; {_OR_RUN}"
+        ) from error
     except OSError as error:
         message = f"{file} cannot be read: {error.strerror}."
-        raise ReportFileError(message, hint=f"another file; {_OR_RUN}") from error
+        raise ReportFileError(message, hint=f"name another file; {_OR_RUN}") from error
     except UnicodeDecodeError as error:
         raise ReportFileError(
             f"{file} is not a Report: it is not text (byte {error.start}).",

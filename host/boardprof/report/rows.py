@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A measurement to rows: one a sample, and one a sample for each busy part beside the CPU."""
+"""The rows of a measurement: one per sample, and one more for each busy part besides the CPU."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from boardprof.report.measurement import Measurement, Stack
 from boardprof.report.parts import busy_parts, part_name
 from boardprof.report.report import Row
 
-__all__ = ["PERTURBATION", "STACK", "rows_of"]
-
 PERTURBATION = "Perturbation (%)"
-"""Share of the raw window that was the measuring itself, subtracted from the row's counts."""
+"""Share of measurement overhead in the raw window; it is subtracted from the row's counts."""
 
 STACK = "Stack (bytes)"
-"""What one call takes of the stack; the same in each row of a measurement."""
+"""The stack need of one call; the same in each row of a measurement."""
 
 
 def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterator[Row]:
@@ -26,14 +24,20 @@ def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterato
 
     Args:
         measurement: of one function.
-        device_total: what the whole board has counted; of that the rows' Percent is.
+        device_total: the total of the whole board, to which the rows' Percent refers.
         swept: whether rows name their compiler flags.
     """
     busy = busy_parts(measurement)
     has_cpu = any(name not in measurement.parts for name in measurement.counters)
-    for sample in measurement.samples:
-        nets = {counter: measurement.net(sample, counter) for counter in measurement.counters}
+    values = zip(*measurement.nets.values(), strict=True)
+    samples = zip(measurement.samples, values, measurement.perturbations, strict=True)
+    for sample, row_of_nets, perturbation in samples:
+        nets = dict(zip(measurement.nets, row_of_nets, strict=True))
         row = _cpu_row(measurement, sample, nets, device_total, swept)
+        if perturbation is not None:
+            row[PERTURBATION] = Ratio(perturbation)
+        if isinstance(measurement.stack, Stack):
+            row[STACK] = Count(measurement.stack.used)
         if has_cpu:
             yield row
         for part in busy:
@@ -50,7 +54,7 @@ def _cpu_row(
 ) -> Row:
     row: Row = {"Name": measurement.function}
     row |= _metrics(measurement, sample, nets, None)
-    reference = measurement.reference()
+    reference = measurement.reference
     whole = _size(device_total, reference)
     if whole > 0:
         row["Percent"] = Percent(100.0 * _size(row, reference) / whole)
@@ -62,16 +66,11 @@ def _cpu_row(
         row["Label"] = measurement.label
     row["Device"] = measurement.device.name
     row["Count"] = Count(measurement.number)
-    perturbation = measurement.perturbation_percent(sample)
-    if perturbation is not None:
-        row[PERTURBATION] = Ratio(perturbation)
-    if isinstance(measurement.stack, Stack):
-        row[STACK] = Count(measurement.stack.used)
     return row
 
 
 def _part_row(row: Row, device: str, metrics: Row) -> Row:
-    """Return what a part of the board beside its CPU did in the sample that ``row`` is of."""
+    """Return the row of a part of the board besides its CPU, for the sample of ``row``."""
     same = ("Name", "Argument Shapes", "Flags", "Label", "Count")
     named = {key: row[key] for key in same if key in row}
     return {"Name": named.pop("Name"), **metrics, **named, "Device": device}
@@ -80,7 +79,7 @@ def _part_row(row: Row, device: str, metrics: Row) -> Row:
 def _metrics(
     measurement: Measurement, sample: Sample, nets: Mapping[str, int], part: str | None
 ) -> Row:
-    """Return the counters of one part, None: the CPU, and the metrics that are computed of them."""
+    """Return the counters of one part (None for the CPU), and the metrics computed from them."""
     row: Row = {}
     for counter, net in nets.items():
         if measurement.parts.get(counter) == part:
@@ -89,7 +88,7 @@ def _metrics(
 
 
 def _size(row: Row, counter: str) -> float:
-    """Return a counter's value in a row, under whichever name it stands there."""
+    """Return a counter's value in a row, whatever its column name."""
     metric = row.get(counter) or row.get(f"{counter} (us)") or row.get(DURATION)
     if isinstance(metric, Count):
         return float(metric.value)

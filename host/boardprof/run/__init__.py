@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands do, apart from how they are spelled."""
+"""The work of ``boardprof run``: planning, building, measuring and saving, without the CLI."""

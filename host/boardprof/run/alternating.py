@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two plans measured in turns, session by session, so that nothing but the code differs."""
+"""Measure two plans in alternating sessions, so that only the code differs."""
 
 from __future__ import annotations
 
@@ -10,28 +10,24 @@ from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BoardprofError, UsageError
-from boardprof.firmware.build_options import BuildOptions
-from boardprof.firmware.sweep import effective_flags
+from boardprof.firmware.build_options import BuildOptions, effective_flags
 from boardprof.report.report import Report
-from boardprof.run.measuring import Listener
+from boardprof.run.measure_plan import Listener
 from boardprof.run.plan import Plan, boards_of, with_each_setting
 from boardprof.run.runner import Outcome, once, run_plan
 
-__all__ = ["SESSIONS", "Alternated", "Side", "run_in_turns", "sessions_on", "sides_of_flags"]
-__all__ += ["turns", "two_settings"]
-
 SESSIONS = 10
-"""Of each side, where samples vary. Ten pairs that all go one way have p = 0.002."""
+"""Sessions per side if samples vary. Ten pairs that all go one way have p = 0.002."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two.
+    """One of the two sides.
 
     Attributes:
         plan: what is measured.
-        name: what output calls it.
-        folder: where relative paths of the plan begin; None: at the current folder.
+        name: as shown in output.
+        folder: where relative paths of the plan start. None for the current folder.
     """
 
     plan: Plan
@@ -41,7 +37,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Alternated:
-    """What came of both.
+    """The results of both sides.
 
     Attributes:
         before: of all sessions of the first side.
@@ -60,7 +56,7 @@ def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
     Raises:
         UsageError: there are not two, or nothing that could be compiled with them.
     """
-    with_each_setting(replace(plan, sweep="-g"))  # what a sweep needs, this needs
+    with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
     before, after = (
         Side(replace(plan, code=code), name) for name, code in two_settings(plan.code, flags)
     )
@@ -68,7 +64,7 @@ def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
 
 
 def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions]]:
-    """Return how code is built with each of two settings of flags, and what output calls them.
+    """Return the build options for each of two settings of flags, and their names in output.
 
     Raises:
         UsageError: there are not two.
@@ -85,7 +81,7 @@ def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions
 
 
 def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
-    """Measure two plans in sessions that alternate; each is a start of the board of its own.
+    """Measure two plans in alternating sessions; each session starts the board again.
 
     Which side begins changes from pair to pair, so that a drift is on both. On emulators one
     session each is enough: the next one would be the same.

@@ -12,11 +12,9 @@ from typing import Any
 
 from boardprof.connection import connect
 from boardprof.errors import BoardprofError, BoardTimeoutError, BusyError
+from boardprof.processes import described, lock_holders, openers
 from boardprof.progress import activity
-from boardprof.render.plain_table import plain_table
-from boardprof.transport.holders import described, lock_holders, openers
-
-__all__ = ["Found", "devices_facts", "devices_text", "find_devices", "serial_ports"]
+from boardprof.render.layout import Page, text_table
 
 _ANSWER_S = 2.0
 """How long an agent has to answer: it does so at once unless a call is under way."""
@@ -27,7 +25,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class Found:
-    """A port, and what is there.
+    """A port and what answers there.
 
     Attributes:
         port: device path or ``socket://HOST:PORT``.
@@ -58,9 +56,9 @@ def serial_ports() -> list[str]:
 
 
 def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Found]:
-    """Ask at each port who is there; all at once, so that silent ones cost one time-out together.
+    """Ask at all ports at once who is there, so that silent ones share one time-out.
 
-    What another program has open is not touched: to open a serial port can reset the board.
+    A port that another program has open is not touched: opening it could reset the board.
 
     Args:
         ports: device paths or ``socket://HOST:PORT``.
@@ -76,15 +74,17 @@ def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Found]:
         return [each.result() for each in asked]
 
 
-def devices_text(found: Sequence[Found]) -> str:
+def devices_page(found: Sequence[Found]) -> Page:
     """Return the table for people."""
     if not found:
-        return "no serial port; an agent on TCP is asked by its name: socket://HOST:PORT\n"
+        return [
+            "no serial port found. To ask an agent on TCP, give its address: socket://HOST:PORT"
+        ]
     headers = ("Port", "USB ID", "Serial", "Board", "Agent", "State")
     rows = [
         (each.port, each.usb, each.serial, each.board, each.agent, each.state) for each in found
     ]
-    return plain_table(headers, rows)
+    return [text_table(headers, rows)]
 
 
 def devices_facts(found: Sequence[Found]) -> dict[str, Any]:
@@ -132,8 +132,10 @@ def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
 
 
 def _silence(console: str) -> str:
-    """Return what a port is at which no agent answers: silent, or with its last line of text."""
+    """Describe a port at which no agent answers: silent, or with its last line of text."""
     texts = [line.strip() for line in console.splitlines() if line.strip()]
     if not texts:
-        return f"silent: no agent answers within {_ANSWER_S:g} s"
-    return f"no agent answers within {_ANSWER_S:g} s, but text comes: {texts[-1][:_SHOWN]}"
+        return f"silent: no agent answered within {_ANSWER_S:g} s"
+    return (
+        f"no agent answered within {_ANSWER_S:g} s, but the port sends text: {texts[-1][:_SHOWN]}"
+    )

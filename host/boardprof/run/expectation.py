@@ -1,35 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what a function gave is what a file says it should."""
+"""Compare the outputs of a function with expected values from files."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.argument_text import load_array
 from boardprof.errors import CheckFailedError, UnknownNameError, UsageError
 from boardprof.report.measurement import Measurement
-from boardprof.run.outputs import RETURN, outputs_of
+from boardprof.writing import unwritable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-__all__ = ["Expectation", "check_outputs", "read_expectations"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _BOARD = "{board}"
-"""In a file's name: where the board's stands, as in the folders of ``--save-output``."""
+"""Placeholder for the board's name in a file name, as in the folders of ``--save-output``."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expectation:
-    """What one output must be.
+    """The expected value of one output.
 
     Attributes:
-        name: of the parameter, or ``return``; None: the only output that there is.
+        name: of the parameter, or ``return``. None for the only output.
         file: where it is from.
         array: as the file has it.
-        board: whose output; None: each board's.
+        board: whose output. None for every board.
     """
 
     name: str | None
@@ -58,9 +60,7 @@ def read_expectations(text: str, boards: Sequence[str]) -> list[Expectation]:
 def _read(text: str, board: str | None) -> Expectation:
     name, equals, file = text.rpartition("=")
     if not file.startswith("@") or file == "@" or (equals and not name):
-        raise UsageError(
-            f"{text!r} says nothing of what to expect.", hint="--expect y=@y.npy, or @y.npy"
-        )
+        raise UsageError(f"{text!r} is not a valid --expect.", hint="--expect y=@y.npy, or @y.npy")
     array = load_array(file[1:], f"--expect {text}", "--save-output DIR writes files that fit")
     values = array.astype(array.dtype.newbyteorder("="))
     return Expectation(name or None, file[1:], values, board)
@@ -69,7 +69,7 @@ def _read(text: str, board: str | None) -> Expectation:
 def check_outputs(
     measurement: Measurement, expectations: Sequence[Expectation], tolerance: float = 0.0
 ) -> None:
-    """Hold a measurement's outputs against what is expected.
+    """Compare a measurement's outputs with the expected values.
 
     Args:
         measurement: with the outputs of one call.
@@ -77,7 +77,7 @@ def check_outputs(
         tolerance: how far floats may be from what is expected, as a share of it; 0: not a bit.
 
     Raises:
-        UnknownNameError: there is no output of that name.
+        UnknownNameError: there is no output with that name.
         UsageError: which output is meant is not said, or it has another shape or element type.
         CheckFailedError: an output is something else.
     """
@@ -165,7 +165,7 @@ def _equal(found: npt.NDArray[Any], wanted: npt.NDArray[Any], tolerance: float) 
 
 
 def _furthest(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:
-    """Say how far floats are apart at most, as a share of what is expected."""
+    """Describe the largest relative difference of floats from the expected values."""
     import numpy as np
 
     if found.dtype.kind != "f":
@@ -174,3 +174,62 @@ def _furthest(found: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> str:
         shares = np.abs(found.astype(np.float64) - wanted) / np.abs(wanted.astype(np.float64))
     finite = shares[np.isfinite(shares)]
     return f"; the largest relative difference is {finite.max():.3g}" if finite.size else ""
+
+
+RETURN = "return"
+"""Name of the return value among the outputs; no parameter can have it."""
+
+
+def outputs_of(measurement: Measurement) -> dict[str, npt.NDArray[Any]]:
+    """Return the outputs of the extra call after the samples, by name, the return value first.
+
+    The return value is an array without dimensions of the function's own type.
+    """
+    outputs = dict(measurement.outputs)
+    if measurement.result_type == "void":
+        return outputs
+    import numpy as np
+
+    from boardprof.arguments.dtypes import element_dtype
+    from boardprof.cfunction import Scalar
+
+    kind = measurement.result_type
+    size = 1 if kind == "bool" else int(kind[1:]) // 8
+    dtype = element_dtype(Scalar(kind, "", size)).newbyteorder("=")
+    return {RETURN: np.array(measurement.result, dtype), **outputs}
+
+
+def check_folder(folder: str) -> None:
+    """Check before the first measurement that files can be written there; create the folder.
+
+    Raises:
+        UsageError, StorageError: it cannot.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+
+
+def save_outputs(measurement: Measurement, folder: str | Path) -> list[Path]:
+    """Write ``return.npy`` and one ``NAME.npy`` an output; return their paths.
+
+    Raises:
+        UsageError, StorageError: a file cannot be written.
+    """
+    import numpy as np
+
+    paths = []
+    for name, array in outputs_of(measurement).items():
+        path = Path(folder) / f"{name}.npy"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = (
+                io.BytesIO()
+            )  # opened here, because numpy does not report why it cannot write to a path
+            np.save(content, array, allow_pickle=False)
+            path.write_bytes(content.getbuffer())
+        except OSError as error:
+            raise unwritable(path, error) from error
+        paths.append(path)
+    return paths

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from boardprof.errors import BoardprofError, UsageError
-from boardprof.history.finding import Found
-from boardprof.render.finding import Exporter, exporter_names, find_exporter
+from boardprof.exporters import Exporter, exporter_names, find_exporter
+from boardprof.history.report_lookup import Found, like_runs
 from boardprof.report.report import Report
 from boardprof.writing import check_is_file, unwritable
 
@@ -20,7 +21,7 @@ __all__ += ["read_exports", "write_export", "write_exported"]
 
 @dataclass(frozen=True)
 class Export:
-    """A file to be written, and what writes it."""
+    """A file to write, and its exporter."""
 
     name: str
     file: Path
@@ -31,8 +32,8 @@ def read_exports(texts: Sequence[str]) -> list[Export]:
     """Read ``NAME=FILE``, before anything is measured.
 
     Raises:
-        UsageError: one has another form, its exporter cannot be used, or there is no such folder.
-        UnknownNameError: there is no such exporter.
+        UsageError: one has another form, its exporter cannot be used, or its folder is missing.
+        UnknownNameError: the exporter does not exist.
     """
     return [_export(text) for text in texts]
 
@@ -40,7 +41,9 @@ def read_exports(texts: Sequence[str]) -> list[Export]:
 def _export(text: str) -> Export:
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
-        raise UsageError(f"{text!r} is no export.", hint="NAME=FILE, e.g. csv=report.csv")
+        raise UsageError(
+            f"{text!r} is not a valid --export.", hint="NAME=FILE, e.g. csv=report.csv"
+        )
     check_is_file(file)
     path = Path(file)
     if not path.parent.is_dir():
@@ -58,7 +61,7 @@ def write_export(report: Report, export: Export) -> None:
 
 
 def exported(report: Report, name: str, exporter: Exporter) -> bytes:
-    """Return what an exporter makes of a Report.
+    """Return the output of an exporter for a Report.
 
     Raises:
         UsageError: the Report has nothing for it, or it fails.
@@ -69,7 +72,7 @@ def exported(report: Report, name: str, exporter: Exporter) -> bytes:
     except BoardprofError:
         raise
     except Exception as error:  # whatever another package raises
-        raise UsageError(f"The exporter {name} fails: {error!r}.") from error
+        raise UsageError(f"The exporter {name} failed: {error!r}.") from error
 
 
 def option_exporter(
@@ -80,7 +83,7 @@ def option_exporter(
     allow: Sequence[str],
     metric: str | None,
 ) -> Exporter:
-    """Return an exporter with options that only one of them has.
+    """Return an exporter with what only one of them takes: an option, or earlier runs.
 
     Args:
         name: of the exporter.
@@ -99,12 +102,25 @@ def option_exporter(
         from boardprof.render.collapsed import render_collapsed
 
         return partial(render_collapsed, metric=metric)
-    if before is not None:
-        from boardprof.render.html import render_html
+    if name != "html":
+        return find_exporter(name)
+    from boardprof.render.html import render_html
 
-        names = (before.dated, after.dated)
-        return partial(render_html, before=before.report, allow=allow, names=names)
-    return find_exporter(name)
+    page = partial(render_html, earlier=_earlier(after))
+    if before is None:
+        return page
+    return partial(page, before=before.report, allow=allow, names=(before.dated, after.dated))
+
+
+def _earlier(found: Found) -> list[tuple[str, Report]]:
+    """Return the runs like one of the history that are older, the oldest first."""
+    if found.run is None:
+        return []
+    runs: list[Found] = []
+    with contextlib.suppress(BoardprofError):  # if one is damaged, the page has the newer ones
+        for run in like_runs(found.report, before=found.run):
+            runs.append(run)
+    return [(run.label, run.report) for run in reversed(runs)]
 
 
 def write_exported(content: bytes, file: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``boardprof functions`` shows: functions, why some cannot be called, layouts of structs."""
+"""Output of ``boardprof functions``: functions, why some cannot be called, struct layouts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 from posixpath import basename
 from typing import Any
 
-from boardprof.cfunction import CFunction, Field, Pointer, Struct, signature
-from boardprof.dwarf.object_functions import HiddenFunction, functions, hidden_functions
-
-__all__ = ["FunctionList", "list_facts", "list_text", "object_functions", "structs"]
+from boardprof.cfunction import CFunction, Field, HiddenFunction, Pointer, Struct, signature
+from boardprof.elf.functions import functions, hidden_functions
 
 _MOST_LINES = 40
 _WIDEST = 60
-_MANGLED = "its name is not one of C"
+_MANGLED = "its name is not a C identifier"
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def _where(fn: CFunction) -> str:
 
 
 def _section(title: str, rows: Sequence[Sequence[str]]) -> str:
-    """Return a heading and rows below it, aligned as far as that is no waste."""
+    """Return a heading and rows below it, aligned unless that wastes too much space."""
     widths = [min(_WIDEST, max(map(len, column))) for column in zip(*rows, strict=True)]
     lines = (
         "  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))

@@ -1,28 +1,110 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run was asked for, before anything is built: on which boards, with which settings."""
+"""The request of a run, checked before anything is built: functions, boards, settings."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from boardprof.arguments.argument_text import ArgumentText, read_argument
+from boardprof.arguments.signature import Signature
 from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.finding import board_spec, default_board, unnamed_board
+from boardprof.boards.board_lookup import board_spec, default_board, unnamed_board
 from boardprof.errors import UsageError
-from boardprof.firmware.build_options import BuildOptions
+from boardprof.firmware.build_options import BuildOptions, settings_of
 from boardprof.firmware.sources import find_sources
-from boardprof.firmware.sweep import settings_of
-from boardprof.run.plan_data import PlanData
+from boardprof.report.measurement import Measurement
+from boardprof.run.expectation import (
+    Expectation,
+    check_folder,
+    check_outputs,
+    read_expectations,
+    save_outputs,
+)
 from boardprof.run.wanted_metrics import WantedMetrics
-
-__all__ = ["ALL", "Plan", "boards_of", "with_each_setting"]
 
 ALL = "all"
 """In place of a function's name: each that the arguments fit."""
 
 _TARGET = "PATH:FUNCTION or PATH:all"
+
+
+@dataclass(frozen=True)
+class PlanData:
+    """Arguments, expectations and the folder for outputs, the same for every board.
+
+    Attributes:
+        arguments: by parameter name.
+        expectations: what outputs must be.
+        tolerance: of floats, as a share of what is expected.
+        folder: where outputs are written. None to write none.
+    """
+
+    arguments: Mapping[str, ArgumentText] = field(default_factory=dict)
+    expectations: Sequence[Expectation] = ()
+    tolerance: float = 0.0
+    folder: Path | None = None
+
+    def values(self, signature: Signature) -> dict[str, object]:
+        """Return the arguments for a function, arrays as copies of their own.
+
+        Names that it does not know stay in, to be refused with the others.
+
+        Raises:
+            UsageError: an array for a scalar, or the other way round.
+        """
+        known = {name for name, _ in signature.parameters}
+        return {
+            # Of a parameter that is not there nothing can be said; the call tells the right name.
+            name: text.value(signature.pointers.get(name)) if name in known else text.text
+            for name, text in self.arguments.items()
+        }
+
+    def take(self, measurement: Measurement, *below: str) -> None:
+        """Save a measurement's outputs, if requested, and compare them with the expected values.
+
+        Args:
+            measurement: with the outputs of one call.
+            below: folders within the one for outputs, where there are several boards, say.
+
+        Raises:
+            UsageError: a file cannot be written, or an expectation does not fit.
+            CheckFailedError: an output is not what is expected.
+        """
+        if self.folder is not None:
+            parts = [part.replace("/", "_").replace(" ", "_") for part in below]
+            save_outputs(measurement, self.folder.joinpath(*parts))
+        check_outputs(measurement, self.expectations, self.tolerance)
+
+
+def read_plan_data(
+    arguments: Mapping[str, str],
+    expect: Sequence[str] = (),
+    tolerance: float = 0.0,
+    folder: str | None = None,
+    boards: Sequence[str] = (),
+) -> PlanData:
+    """Read what the command line says, and the files that it names.
+
+    Args:
+        arguments: texts by parameter name; see `read_argument`.
+        expect: texts; see `read_expectations`.
+        tolerance: see `check_outputs`.
+        folder: where outputs go; it is made if need be.
+        boards: the names of those that are measured.
+
+    Raises:
+        UsageError: a text has no form that is known, or a file or folder cannot be had.
+    """
+    expectations = [each for text in expect for each in read_expectations(text, boards)]
+    if tolerance and not expectations:
+        raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
+    texts = {name: read_argument(name, text) for name, text in arguments.items()}
+    if folder is not None:
+        check_folder(folder)
+    return PlanData(texts, expectations, tolerance, None if folder is None else Path(folder))
 
 
 @dataclass(frozen=True)
@@ -68,7 +150,7 @@ class Plan:
 
     @property
     def files(self) -> tuple[str | Path, ...]:
-        """Files and folders that are measured; none where the board has its firmware already."""
+        """Files and folders that are measured; empty if the board already has its firmware."""
         if self.path is not None:
             return (self.path, *self.code.sources)
         return () if self.image is None else (self.image,)
@@ -109,10 +191,10 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
 
     Raises:
         UsageError: the plan itself makes no sense.
-        UnknownNameError: there is no such board.
+        UnknownNameError: a board does not exist.
     """
     if not plan.target.strip():
-        raise UsageError("The target is empty: it names no function.", hint=_TARGET)
+        raise UsageError("The target is empty: give a function.", hint=_TARGET)
     if plan.path is None and not plan.target.isidentifier() and Path(plan.target).exists():
         raise UsageError(
             f"{plan.target!r} names no function.",
@@ -122,7 +204,10 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
         raise UsageError(f"{plan.target!r} names no function.", hint=_TARGET)
     specs = [board_spec(name) for name in dict.fromkeys(plan.boards)] or [_board_for(plan)]
     if plan.port is not None and len(specs) > 1:
-        raise UsageError("A port leads to one board; several were named.", hint="one -b with -p")
+        raise UsageError(
+            "-p connects to one board, but several boards were given.",
+            hint="give one board with -p",
+        )
     if plan.image is not None:
         _check_image(plan, specs)
     if plan.flash:
@@ -131,7 +216,7 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
 
 
 def _board_for(plan: Plan) -> BoardSpec:
-    """Return the board when none is named: what is at a port says itself what it is."""
+    """Return the board if none is named; an agent at a port reports its own board."""
     builds = plan.path is not None or plan.flash
     return default_board() if builds or plan.port is None else unnamed_board()
 
@@ -139,11 +224,13 @@ def _board_for(plan: Plan) -> BoardSpec:
 def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
     if plan.path is not None:
         raise UsageError(
-            f"{plan.image} has its functions already; {plan.path} is not built into it.",
+            f"{plan.image} already has its functions, so {plan.path} would not be built.",
             hint=f"leave --image out, or measure {plan.function!r} without the PATH",
         )
     if len(specs) > 1:
-        raise UsageError("An image is of one board; several were named.", hint="one -b")
+        raise UsageError(
+            "An image belongs to one board, but several boards were given.", hint="one -b"
+        )
 
 
 def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
@@ -154,7 +241,9 @@ def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
     if plan.path is None and plan.image is None:
         raise UsageError("There is nothing to flash.", hint=f"{_TARGET}, or --image ELF")
     if plan.port is None:
-        raise UsageError("A board that was flashed is measured through a port.", hint="-p PORT")
+        raise UsageError(
+            "--flash needs a port: a flashed board is measured through it.", hint="-p PORT"
+        )
 
 
 def with_each_setting(plan: Plan) -> list[Plan]:
@@ -166,19 +255,20 @@ def with_each_setting(plan: Plan) -> list[Plan]:
     if plan.sweep is None:
         return [plan]
     if plan.path is None:
-        raise UsageError("A sweep builds the functions, and there is no PATH.", hint=_TARGET)
+        raise UsageError("--sweep compiles the functions, so it needs a PATH.", hint=_TARGET)
     if not find_sources([plan.path, *plan.code.sources]).files:
         raise UsageError(
-            f"A sweep compiles the functions, and {plan.target} has only compiled code: its rows "
-            "would be of the same code.",
-            hint="give the sources, or leave --sweep out",
+            f"--sweep compiles the functions, but {plan.target} has only compiled code: every row "
+            "would measure the same code.",
+            hint="give the sources, or leave out --sweep",
         )
     if plan.port is not None and not plan.flash:
         raise UsageError(
-            "Each setting of a sweep is firmware of its own; what runs at a port stays the same.",
-            hint="add --flash, or leave --sweep or --port out",
+            "Each setting of --sweep needs its own firmware, but the firmware at a port stays the "
+            "same.",
+            hint="add --flash, or leave out --sweep or --port",
         )
-    # As --cflags, of which relative paths begin at the current folder.
+    # As for --cflags, relative paths start at the current folder.
     code = plan.code
     settings = settings_of(plan.sweep, f"{code.optimize} {code.cflags}")
     return [replace(plan, code=replace(code, optimize="", cflags=flags)) for flags in settings]

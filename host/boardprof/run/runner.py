@@ -5,23 +5,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from boardprof.errors import BoardprofError
+from boardprof.errors import BoardprofError, BuildError, UsageError
 from boardprof.report.assemble import assemble
+from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
-from boardprof.run.findings import Findings
-from boardprof.run.measuring import Listener, Note, results
-from boardprof.run.plan import Plan, boards_of, with_each_setting
-from boardprof.run.plan_data import read_plan_data
+from boardprof.run.measure_plan import Listener, Note, results
+from boardprof.run.plan import Plan, boards_of, read_plan_data, with_each_setting
 from boardprof.run.wanted_metrics import WantedMetrics
-
-__all__ = ["Outcome", "run_plan"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a plan.
+    """The result of a plan.
 
     Attributes:
         report: of all that could be measured; None when nothing could.
@@ -42,13 +40,13 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
 
     Args:
         plan: what to do.
-        listener: hears what happens meanwhile; of equal notes, one.
+        listener: gets progress and notes; equal notes only once.
 
     Raises:
         UsageError: the plan itself makes no sense; nothing was built.
     """
     specs = boards_of(plan)
-    # A mistake in these is told before anything is built.
+    # Report a mistake in these before anything is built.
     names = [spec.name for spec in specs]
     data = read_plan_data(plan.arguments, plan.expect, plan.tolerance, plan.save_output, names)
     wanted = WantedMetrics(plan.metrics, len(specs))
@@ -70,7 +68,7 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     findings.name_places()
     missing = [failure.message.partition("\n")[0].removesuffix(":") for failure in failures]
     missing += wanted.left_out()
-    missing += ["what was left when it was interrupted"] if interrupted else []
+    missing += ["the rest, after it was interrupted"] if interrupted else []
     report = None
     if findings.measurements:
         report = assemble(findings.measurements, swept=plan.sweep is not None, missing=missing)
@@ -78,6 +76,7 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
 
 
 def once(on_note: Note) -> Note:
+    """Return a callback that passes each note on once."""
     noted: set[str] = set()
 
     def note(text: str) -> None:
@@ -86,3 +85,83 @@ def once(on_note: Note) -> Note:
             on_note(text)
 
     return note
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error, the boards that it came of, and the setting of a sweep."""
+
+    error: BoardprofError
+    boards: list[str]
+    setting: str | None
+
+    def name_places(self, boards: Sequence[str]) -> None:
+        """Add to the error where it happened, if that is ambiguous.
+
+        A mistake of the plan itself, which is one on all boards, names none.
+        """
+        wrong = list(dict.fromkeys(self.boards))
+        is_told = any(name in self.error.message for name in wrong)
+        is_general = isinstance(self.error, UsageError) and len(wrong) == len(boards)
+        at = "for" if isinstance(self.error, BuildError) else "on"
+        is_placed = len(boards) > 1 and not is_told and not is_general
+        places = [f"{at} {', '.join(wrong)}"] if is_placed else []
+        if self.setting is not None:
+            places.append(f"with {self.setting or 'no flags'}")
+        if places:
+            where = ", ".join(places)
+            self.error.message = f"{where[0].upper()}{where[1:]}: {self.error.message}"
+
+
+class Findings:
+    """What has come of a plan so far: it stays, whatever comes later."""
+
+    def __init__(self, boards: Sequence[str]) -> None:
+        """Nothing yet; ``boards`` are the names of all that the run is for."""
+        self.measurements: list[Measurement] = []
+        self._failures: list[_Failure] = []
+        self._boards = boards
+        self._told: dict[str, _Failure] = {}
+        self._now: list[BoardprofError] = []
+
+    @property
+    def failures(self) -> list[BoardprofError]:
+        """The errors, in the order in which they came."""
+        return [failure.error for failure in self._failures]
+
+    def name_places(self) -> None:
+        """Add to each error the board and the setting, if there are several."""
+        for failure in self._failures:
+            failure.name_places(self._boards)
+
+    @contextlib.contextmanager
+    def failing(self, board: str, flags: str | None) -> Iterator[None]:
+        """Take the errors of one board and setting, so that the next ones have their turn.
+
+        Args:
+            board: its name.
+            flags: of the compiler, in a sweep; else None.
+        """
+        self._now = []
+        try:
+            yield
+        except BoardprofError as error:
+            told = self._told.get(str(error))
+            # Report a mistake in the plan once, and errors that do not depend on a setting.
+            if told is None or (flags is not None and not isinstance(error, UsageError)):
+                self._now.append(error)
+            else:
+                told.boards.append(board)
+        finally:
+            for each in self._now:
+                failure = _Failure(each, [board], flags)
+                self._failures.append(failure)
+                self._told.setdefault(str(each), failure)
+
+    def take(self, results: Iterable[Measurement | BoardprofError]) -> None:
+        """Take results as they come."""
+        for result in results:
+            if isinstance(result, Measurement):
+                self.measurements.append(result)
+            else:
+                self._now.append(result)

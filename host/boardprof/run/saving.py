@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeping each run in the history, without ever losing its result over it."""
+"""Save each run in the history; a failure to save never loses the result."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
-from boardprof.errors import BoardprofError, UsageError
+from boardprof.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.firmware.sources import find_sources, language
-from boardprof.history.finding import history_path, is_named, user_history
 from boardprof.history.project import project_of
 from boardprof.history.reference import check_name
+from boardprof.history.report_lookup import history_path, is_named, user_history
 from boardprof.history.repository import git_output, has_branch, repository_path
 from boardprof.history.run import GitState, HistoryError, RunId
+from boardprof.render.baseline import render_baseline, updated_baseline
+from boardprof.report.baseline import baseline_content, is_baseline
 from boardprof.report.report import Report
-
-__all__ = ["check_is_no_branch", "check_save_name", "git_state", "keep_run"]
+from boardprof.report.report_file import write_text
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 _NO_BRANCH = "(detached)"
@@ -29,14 +30,14 @@ _COMPILED = {"c", "c++", "assembler"}
 
 
 def check_save_name(name: str | None, folder: str | Path = ".") -> None:
-    """See before anything is measured that a run can be kept, and found by its name.
+    """Check before the first measurement that a run can be stored, and found by its name.
 
     Args:
-        name: given by ``--save``; None: there is none, nor need there be a history.
+        name: given by ``--save``. None if absent; then no history is needed.
         folder: where the user is.
 
     Raises:
-        UsageError: it cannot, there is no history, or a branch has the name.
+        UsageError: the run cannot be saved, there is no history, or a branch has the name.
     """
     if name is not None:
         check_name(name)
@@ -46,7 +47,7 @@ def check_save_name(name: str | None, folder: str | Path = ".") -> None:
 
 
 def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
-    """See that a name does not hide the runs of a branch.
+    """Check that a name does not hide the runs of a branch.
 
     Raises:
         UsageError: it does.
@@ -54,8 +55,9 @@ def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
     with contextlib.suppress(HistoryError):  # without git a run is kept all the same
         if has_branch(folder, name):
             raise UsageError(
-                f"{name!r} is a branch here: a run that is saved as {name} would hide its runs.",
-                hint=f"another name; {name} means the newest clean run of the branch by itself",
+                f"{name!r} is a branch here: a run saved as {name} would hide the runs of that "
+                "branch.",
+                hint=f"use another name; {name} already means the newest clean run of the branch",
             )
 
 
@@ -80,7 +82,7 @@ def keep_run(
         sources: that they were compiled of, headers among them; see `git_state`.
         folder: where it was started: the run is of this folder's project, or where there is none,
             of that of the first file.
-        has_failed: it failed or was interrupted: nobody shall compare with it unawares.
+        has_failed: it failed or was interrupted, so it must not become a baseline unnoticed.
         on_note: gets a sentence where it could not be saved, and where a file that the user has
             named was not there before: the name may be a mistake.
 
@@ -100,16 +102,16 @@ def keep_run(
         on_note(f"the run was not kept: {error}")
         return None
     if is_new:
-        on_note(f"{history.path} was not there: a new history begins with this run")
+        on_note(f"{history.path} did not exist: a new history starts with this run")
     return kept
 
 
 def git_state(
     measured: Sequence[str | Path] = (), folder: str | Path = ".", sources: Sequence[Path] = ()
 ) -> GitState | None:
-    """Return what git knows of what was measured.
+    """Return git's facts about the measured files.
 
-    None outside of a repository, without git, or where git does not answer within two seconds.
+    None outside a repository, without git, or if git does not answer within two seconds.
 
     Args:
         measured: files and folders: sources, objects or firmware. Their repository is that of the
@@ -126,8 +128,9 @@ def git_state(
         told = git_output(place, *_STATUS)
         if told is None:
             return None
-        is_here = Path(place).resolve() == Path(folder).resolve()
-        is_own = is_here or repository_path(folder) in (None, repository_path(place))
+        is_own = _are_together(place, folder) or (
+            repository_path(folder) in (None, repository_path(place))
+        )
         lines = told.splitlines()
         is_dirty = any(not line.startswith("#") for line in lines) or _has_untracked(files, sources)
     except HistoryError:
@@ -147,10 +150,16 @@ def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
     """Return the folder whose project a run is of."""
     with contextlib.suppress(HistoryError):
         files = [file for path in measured for file in _files(Path(path))]
-        is_elsewhere = bool(files) and files[0].parent != Path(folder).resolve()
+        is_elsewhere = bool(files) and not _are_together(files[0].parent, folder)
         if is_elsewhere and repository_path(folder) is None and project_of(folder) is None:
             return files[0].parent
     return folder
+
+
+def _are_together(folder: str | Path, other: str | Path) -> bool:
+    """Tell without git whether two folders are one, or in one work tree."""
+    one, two = Path(folder).resolve(), Path(other).resolve()
+    return one == two or _work_tree(one) == _work_tree(two) is not None
 
 
 def _files(path: Path) -> Sequence[Path]:
@@ -187,3 +196,32 @@ def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | Non
 def _work_tree(folder: Path) -> Path | None:
     """Return the work tree that a folder is in; another one in it, as a submodule, is its own."""
     return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+
+
+def write_baseline(
+    report: Report, file: str, keeps: Callable[[str], bool] = lambda label: False
+) -> None:
+    """Write a baseline file. In an existing one, unchanged results keep their lines.
+
+    Args:
+        report: what was measured.
+        file: to be written; another kind of file is replaced.
+        keeps: tells by its label whether a measurement in the file stays that was not made now.
+
+    Raises:
+        ReportFileError: the file is a damaged baseline.
+        UsageError, StorageError: it cannot be written.
+    """
+    path = Path(file)
+    try:
+        earlier = path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError):
+        earlier = ""
+    if not is_baseline(earlier):
+        text = render_baseline(report)
+    else:
+        try:
+            text = updated_baseline(report, baseline_content(earlier), keeps)
+        except ReportFileError as error:
+            raise ReportFileError(f"{file}: {error.message}", hint=f"remove {file}") from error
+    write_text(text, file)

@@ -26,9 +26,6 @@ from typing import Any
 
 from boardprof.errors import UnknownNameError, UsageError
 
-__all__ = ["PROJECT_FILE", "Setting", "SettingsFile", "find_settings", "read_settings"]
-__all__ += ["all_settings", "settings_of", "user_file"]
-
 PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
 _PROFILE = "profile"
@@ -54,7 +51,7 @@ class SettingsFile:
         """The profiles by name.
 
         Raises:
-            UsageError: ``profile`` is no table.
+            UsageError: ``profile`` is not a table.
         """
         return self._table(_PROFILE, self.content.get(_PROFILE, {}))
 
@@ -88,7 +85,7 @@ class SettingsFile:
 
     def _table(self, name: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise UsageError(f"{self.file}: {name} is no table.", hint="[profile.NAME]")
+            raise UsageError(f"{self.file}: {name} is not a table.", hint="[profile.NAME]")
         return value
 
 
@@ -99,8 +96,8 @@ class Setting:
     Attributes:
         key: a long name of an option, without its dashes.
         value: as TOML has it.
-        file: where it stands.
-        path: the tables that it stands in.
+        file: that contains it.
+        path: the tables that contain it.
     """
 
     key: str
@@ -128,7 +125,7 @@ def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> 
 
     Args:
         folder: where the user is.
-        tell: is told of each file that is ignored because it is a stranger's.
+        tell: called with a note for each file that is ignored because another user owns it.
 
     Raises:
         UsageError: one of them cannot be read.
@@ -151,7 +148,7 @@ def read_settings(file: Path) -> SettingsFile:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{file} is not TOML: {error}.") from error
+        raise UsageError(f"{file} is not valid TOML: {error}.") from error
     if file.name != _PYPROJECT:
         return SettingsFile(file, (), content)
     tool = content.get("tool")
@@ -162,7 +159,7 @@ def read_settings(file: Path) -> SettingsFile:
 
 
 def all_settings(files: list[SettingsFile]) -> list[Setting]:
-    """Return all that stands in files, in profiles too that nobody has asked for.
+    """Return all settings in the files, including those of profiles that are not used.
 
     Raises:
         UsageError: a profile is no table.
@@ -176,11 +173,11 @@ def all_settings(files: list[SettingsFile]) -> list[Setting]:
 
 
 def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Setting]:
-    """Return what holds, by key: the profile's before the others, the project's before the user's.
+    """Return the effective settings by key: a profile overrides; the project overrides the user.
 
     Args:
         files: of falling precedence.
-        profile: its name, None: no profile.
+        profile: its name. None for no profile.
 
     Raises:
         UnknownNameError: no file has such a profile.
@@ -197,7 +194,7 @@ def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Set
 def _project_file(
     folder: Path, trusted: Sequence[str], tell: Callable[[str], None]
 ) -> SettingsFile | None:
-    from boardprof.run.file_owner import foreign_owner
+    from boardprof.run.settings import foreign_owner
 
     for each in (folder, *folder.parents):
         for file in (each / PROJECT_FILE, each / _PYPROJECT):
@@ -227,3 +224,54 @@ def _is_there(file: Path) -> bool:
         return False
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+
+
+_ROOT = 0
+_ANYWHERE = "*"
+
+
+def foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
+    """Return the owner of a file that must not be read. None if it may be read.
+
+    It may be if it belongs to the user or to root, if it is in a git repository that does, or in a
+    trusted folder.
+
+    Args:
+        file: that is there.
+        trusted: folders; ``*`` is all of them.
+    """
+    if _is_ours(file) or _is_trusted(file, trusted):
+        return None
+    project = next((each for each in file.parents if os.path.lexists(each / ".git")), None)
+    if project is not None and _is_ours(project) and _is_ours(project / ".git"):
+        return None
+    return _name(next(uid for uid in _owners(file) if uid not in _our_ids()))
+
+
+def _is_ours(path: Path) -> bool:
+    return all(uid in _our_ids() for uid in _owners(path))
+
+
+def _owners(path: Path) -> list[int]:
+    """Return who owns a file and, if it is a link, who made it lead there."""
+    return [path.lstat().st_uid, path.stat().st_uid]
+
+
+def _our_ids() -> set[int]:
+    user = os.geteuid()
+    sudo = os.environ.get("SUDO_UID", "") if user == _ROOT else ""
+    return {_ROOT, user, *([int(sudo)] if sudo.isascii() and sudo.isdigit() else [])}
+
+
+def _is_trusted(file: Path, trusted: Sequence[str]) -> bool:
+    folders = (Path(each).expanduser() for each in trusted if each != _ANYWHERE)
+    return _ANYWHERE in trusted or any(file.is_relative_to(folder) for folder in folders)
+
+
+def _name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"

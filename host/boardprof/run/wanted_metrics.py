@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics that are wanted of several boards, of which not every board has each."""
+"""Metrics to measure on several boards; not every board has every metric."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from boardprof.board.board import Board
-from boardprof.board.lacking import lack_text, split_by_offer
-from boardprof.board.planning import ALL
 from boardprof.errors import BoardprofError, UsageError
+from boardprof.measure.available_metrics import ALL, lack_text
 from boardprof.report.measurement import Measurement
-
-__all__ = ["WantedMetrics"]
 
 
 class WantedMetrics:
     """The metrics of one run on several boards; it remembers which no board has."""
 
     def __init__(self, names: Sequence[str] | None, boards: int) -> None:
-        """Want ``names``, None for what counts by itself, of so many boards."""
+        """Ask this number of boards for ``names``, or None for the fixed counters."""
         self._names = names
         self._may_lack = boards > 1 and names is not None and ALL not in names
         self._had: set[str] = set()
@@ -27,14 +24,14 @@ class WantedMetrics:
         self._without: list[UsageError] = []
 
     def of(self, board: Board) -> list[str] | None:
-        """Return those that a board has, None for what counts by itself.
+        """Return those that a board has, or None for the fixed counters.
 
         Raises:
-            UsageError: it has none of them; or it lacks one, and there is no other board.
+            UsageError: it has none of them; or it lacks one and is the only board.
         """
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)
-        found, lacking = split_by_offer(board.offer, self._names)
+        found, lacking = board.offer.split(self._names)
         self._errors |= {(board.spec.name, name): error for name, error in lacking.items()}
         self._had.update(found)
         if not found and (errors := self._of(board.spec.name)):
@@ -43,7 +40,7 @@ class WantedMetrics:
         return [*found]
 
     def told(self, measurement: Measurement, board: Board) -> Measurement:
-        """Return the measurement, whose board tells what it lacks of the wanted ones."""
+        """Return the measurement, with the board's missing metrics noted."""
         lacking = {
             name: lack_text(name, error) for name, error in self._of(board.spec.name).items()
         }
@@ -53,14 +50,14 @@ class WantedMetrics:
     def failures(
         self, failures: Sequence[BoardprofError], on_note: Callable[[str], None]
     ) -> list[BoardprofError]:
-        """Return what failed, and what is wrong with names that no board has.
+        """Return the failures, with an error for each name that no board has.
 
-        That a board has none of them is none where others have: it is noted.
+        A board that has none of them is not a failure if other boards have some; it gets a note.
         """
         if not self._had:
             return [*failures]
         for board, told in self._boards_without():
-            on_note(f"not measured on {board}, which has none of the metrics: {told}")
+            on_note(f"{board} was not measured, because it has none of the metrics: {told}")
         others = [failure for failure in failures if failure not in self._without]
         return others + [e for (_, name), e in self._errors.items() if name not in self._had]
 

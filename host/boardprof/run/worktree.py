@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A commit beside the working tree: ``--ab-rev REV`` measures both."""
+"""Check out a commit next to the working tree: ``--ab-rev REV`` measures both."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from boardprof.firmware.build_options import BuildOptions
 from boardprof.history.repository import git_environment, git_output
 from boardprof.run.plan import Plan
 
-__all__ = ["Worktree", "worktree_of"]
-
 _TIMEOUT_S = 300.0
-_TRY = "see that the disk has room, and that git worktree works there"
+_TRY = "check that the disk has space, and that git worktree works there"
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Worktree:
     commit: str
 
     def inside(self, path: str | Path) -> Path:
-        """Return where a path of the working tree is in the commit; others stay, as absolute."""
+        """Return the path in the commit for a path of the working tree; others become absolute."""
         whole = Path(path).absolute()
         real = whole.parent.resolve() / whole.name
         if real.resolve() == self.top:
@@ -79,14 +77,20 @@ def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
         revision: a commit, a branch or whatever else git knows.
 
     Raises:
-        UsageError: there is no repository, or no such commit; or git cannot check it out.
+        UsageError: there is no repository, the commit is unknown, or git cannot check it out.
     """
     top = git_output(folder, "rev-parse", "--show-toplevel")
     if not top:
-        raise UsageError(f"{folder} is not in a git repository.", hint="--ab '-O2|-O3' needs none")
+        raise UsageError(
+            f"{folder} is not in a git repository.",
+            hint="use --ab '-O2|-O3', which needs no repository",
+        )
     told = git_output(folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not told or revision.startswith("-"):
-        raise UsageError(f"git knows no commit {revision!r}.", hint="git log --oneline")
+        raise UsageError(
+            f"git does not know the commit {revision!r}.",
+            hint="git log --oneline; in a shallow clone, git fetch --unshallow first",
+        )
     with tempfile.TemporaryDirectory(prefix="boardprof-") as made:
         place = Path(made).resolve() / "tree"
         _git(folder, "worktree", "add", "--quiet", "--detach", str(place), told.strip())
@@ -116,7 +120,7 @@ def _git(folder: Path, *words: str) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"git {words[0]} {words[1]} fails: {error}.", hint=_TRY) from error
+        raise UsageError(f"git {words[0]} {words[1]} failed: {error}.", hint=_TRY) from error
     if done.returncode != 0:
         said = done.stderr.strip()
-        raise UsageError(f"git {words[0]} {words[1]} fails: {said}", hint=_TRY)
+        raise UsageError(f"git {words[0]} {words[1]} failed: {said}", hint=_TRY)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of samples: summaries, rank tests, and what to distrust."""
+"""Statistics of samples: summaries, rank tests, and warnings."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Report's ``extra`` says of the board behind a row: its clocks, its kind, cold calls."""
+"""What a Report's ``extra`` says about the board of a row: its clocks, its kind, cold calls."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from typing import Any, Final
 from boardprof.metrics import metric_from_json, raw_of
 from boardprof.report.report import Report
 
-__all__ = ["NOTHING", "Boards", "Overhead", "Source"]
-
 _DURATION = "Duration (us)"
 _CPU_CLOCK = "cycles"
-"""Steps of the CPU itself: a clock that has no grain, whatever its rate."""
+"""The CPU's own cycle counter: a clock without a grain, whatever its rate."""
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """What the measuring itself takes, by windows around the empty function.
+    """The measurement overhead, from windows around the empty function.
 
     Attributes:
-        taken: the middle of them, which is subtracted.
-        doubt: how far off that may be; 0 where they are all alike.
+        taken: their median, which is subtracted.
+        doubt: how far off that may be; 0 if all are equal.
     """
 
     taken: Fraction = Fraction(0)
@@ -43,16 +41,17 @@ class Source:
     """Where the rows of a group come from.
 
     Attributes:
-        board: the board's name, also for rows of a part of it; "" where it is not known.
-        is_emulated: it is an emulator or a simulator; None: not known.
-        clock_kind: ``measured``, ``declared`` or ``simulated``; "" where it is not known.
-        rates: counter -> Hz, of those that are clocks.
-        cold: column -> value of the first call, ahead of the warm-up.
-        overheads: counter -> what its windows around the empty function counted.
-        course: how often the board ran functions ahead of each sample: where two runs have the
-            same, their n-th samples are of the same calls. () where the Report does not say.
-        counters: that the board reads, by name, and what is computed of those that are no clocks.
-        measurement: what the Report keeps of it; nothing where that is not known.
+        board: the board's name, also for rows of a part of it; "" if not known.
+        is_emulated: it is an emulator or a simulator; None if not known.
+        clock_kind: ``measured``, ``declared`` or ``simulated``; "" if not known.
+        rates: rate of each counter that is a clock, in Hz.
+        cold: value of the first call, before the warm-up, by column.
+        overheads: what the windows around the empty function counted, by counter.
+        course: how often the board ran functions before each sample. If two runs have the same
+            course, their n-th samples are of the same calls. () if the Report does not say.
+        counters: names of the counters that the board reads, and of metrics computed from those
+            that are not clocks.
+        measurement: what the Report keeps of the measurement; empty if not known.
     """
 
     board: str = ""
@@ -66,13 +65,13 @@ class Source:
     measurement: Mapping[str, Any] = field(default_factory=dict)
 
     def is_counted(self, column: str) -> bool:
-        """Tell whether the board itself has counted a column, and nothing of it on the host."""
+        """Tell whether a column was counted on the board alone, not on the host."""
         return self.clock(column) in self.counters
 
     def grain(self, column: str) -> Fraction:
-        """Return what one step of the clock behind a column is worth in it; 0 of what is none.
+        """Return one step of a column's clock, in the column's unit; 0 if it is not a clock.
 
-        The CPU's own cycles have none: a step is all that can be there.
+        The CPU's own cycles have no grain: one cycle is the smallest possible difference.
         """
         clock = self.clock(column)
         if clock != column:
@@ -80,9 +79,9 @@ class Source:
         return Fraction(clock in self.rates and clock != _CPU_CLOCK)
 
     def overhead(self, column: str) -> Overhead:
-        """Return what measuring took of a window, in a column of time; nothing of all others.
+        """Return the measurement overhead of a window in a column of time; zero for other columns.
 
-        It is nothing too on an emulator, and where the Report does not say.
+        It is also zero on an emulator, and if the Report does not say.
         """
         clock = self.clock(column)
         if self.is_emulated or clock not in {*self.rates, _CPU_CLOCK}:
@@ -91,7 +90,7 @@ class Source:
         return self.overheads.get(clock, NOTHING) * step
 
     def hz(self, column: str) -> int | None:
-        """Return the rate of a clock whose steps a column counts; None of the CPU's own cycles."""
+        """Return the rate of the clock whose steps a column counts; None for CPU cycles."""
         return None if column == _CPU_CLOCK else self.rates.get(column)
 
     def clock(self, column: str) -> str:
@@ -106,10 +105,10 @@ class Source:
 
 
 class Boards:
-    """Finds the `Source` of rows; of a Report without ``extra`` nothing is known."""
+    """Finds the `Source` of rows. Without ``extra`` nothing is known."""
 
     def __init__(self, report: Report) -> None:
-        """Read the Report's ``extra``, of which anything may be missing."""
+        """Read the Report's ``extra``; anything in it may be missing."""
         extra = report.extra or {}
         self._devices = _objects(extra.get("devices"))
         self._measurements: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -148,7 +147,7 @@ class Boards:
 
 
 def _rates(facts: Mapping[str, Any], measurement: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the clocks that a measurement has read; where that is not said, all of the board."""
+    """Yield the clocks that a measurement read; if not known, all clocks of the board."""
     read = measurement.get("calibration")
     for counter in _counters(facts):
         name, hz = _text(counter.get("name")), counter.get("hz")
@@ -166,7 +165,7 @@ def _names(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _computed(measurement: Mapping[str, Any], clocks: Collection[str]) -> Iterator[str]:
-    """Yield the metrics whose formulas name no clock but the CPU's own."""
+    """Yield the metrics whose formulas use no clock other than the CPU's own."""
     formulas = measurement.get("formulas")
     for name, formula in formulas.items() if isinstance(formulas, Mapping) else ():
         text = repr(formula)
@@ -175,11 +174,11 @@ def _computed(measurement: Mapping[str, Any], clocks: Collection[str]) -> Iterat
 
 
 def _overheads(measurement: Mapping[str, Any]) -> Iterator[tuple[str, Overhead]]:
-    """Yield what measuring itself counted.
+    """Yield the measurement overhead of each counter.
 
-    Where the windows around the empty function differ, the CPU's cycles are off by no more than
-    they do. A clock that an operating system reads takes another time in each process: all of it
-    is in doubt.
+    The CPU's cycles are uncertain only by the spread of the windows around the empty function.
+    Reading a clock through an operating system takes a different time in each process, so that
+    whole overhead is uncertain.
     """
     seen: dict[str, set[int]] = {}
     for each in (measurement, *_mappings(measurement.get("further_passes"))):
@@ -195,7 +194,7 @@ def _overheads(measurement: Mapping[str, Any]) -> Iterator[tuple[str, Overhead]]
 
 
 def _course(measurement: Mapping[str, Any]) -> tuple[int, ...]:
-    """Return what the calls ahead of each sample depend on.
+    """Return what determines the calls before each sample.
 
     A board sends samples in replies, each with a total, and calls the function between them.
     """

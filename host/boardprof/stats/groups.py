@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of a Report by function, shapes, flags, device and metric, per call."""
+"""Samples of a Report per call, by function, shapes, flags, device and metric."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from boardprof.report.columns import Column
 from boardprof.report.groups import Groups
 from boardprof.report.report import Report
 from boardprof.stats.boards import NOTHING, Boards, Overhead, Source
-from boardprof.stats.summary import Number, Summary, is_finite, summarize
+from boardprof.stats.summary import Number, Summary, are_finite, is_finite, summarize
 
 __all__ = ["LEVELS", "SHARES", "GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out"]
 __all__ += ["summaries", "titled"]
 
 LEVELS: Final = frozenset(["Stack (bytes)"])
-"""Columns that say how high something stood in the whole measurement, not how often in a call."""
+"""Columns that hold a level of the whole measurement, not a count per call."""
 
 SHARES: Final = frozenset(["Percent", "Perturbation (%)"])
-"""Columns that also depend on what the agent did around the samples; they are never exact."""
+"""Columns that also depend on the agent's work around the samples; they are never exact."""
 
 _CALLS = "Count"
 _KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", "Label")
@@ -31,15 +31,16 @@ _KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", "Label")
 
 @dataclass(frozen=True, order=True)
 class GroupKey:
-    """What rows have in common that are samples of one thing.
+    """The columns that all samples of one thing have in common.
 
     Attributes:
-        name: the function's; its rows' ``Hash`` parts groups of equal name, and is not shown.
-        shapes: of its arguments, "" where there are none.
-        flags: the setting of a sweep, "" where there is none.
+        name: of the function. The ``Hash`` of rows separates groups of equal name, and is not
+            shown.
+        shapes: of its arguments; "" if it has none.
+        flags: the setting of a sweep; "" without a sweep.
         device: the board, or a part of it.
-        hash: of the function, "" where rows have none.
-        label: that the user gave the call, as a program's calls may have; "" where rows have none.
+        hash: of the function; "" if rows have none.
+        label: given to the call by the user, as in a program; "" if rows have none.
     """
 
     name: str
@@ -51,7 +52,7 @@ class GroupKey:
 
     @property
     def title(self) -> str:
-        """The name, and the label where there is one: ``conv2d [layer 3]``."""
+        """The name, and the label if there is one: ``conv2d [layer 3]``."""
         return titled(self.name, self.label)
 
 
@@ -65,19 +66,19 @@ class GroupSummary:
         kind: of the column: Count, Duration, Percent or Ratio.
         summary: of ``values``.
         values: per call, in run order, exact where they are counts.
-        grain: what one step of the clock that it is read from is worth per call, in the metric's
-            unit; 0 for what is no clock.
+        grain: one step of its clock per call, in the metric's unit; 0 if it is not a clock.
         is_deterministic: the same code gives the same samples in each run, in the same order.
-        is_stepped: so it does but for steps of the clock that it is read from.
-        is_emulated: the board is an emulator or a simulator; None: not known.
-        clock_kind: of the board; "" where it is not known.
-        board: the board's name, also where ``key.device`` is a part of it.
-        hz: of the clock whose steps the metric counts; None of any other, and where not known.
-        cold_grain: what one step of the clock is worth in ``summary.first``, which is of one call.
-        overhead: what the measuring itself took of a window of time, per call; nothing where it is
-            not known, or the metric is no time.
-        course: where two runs have the same, and it is not (), the board has counted their n-th
-            values in the same calls.
+        is_stepped: likewise, except for steps of the clock that it is read from.
+        is_emulated: the board is an emulator or a simulator; None if not known.
+        clock_kind: of the board; "" if not known.
+        board: the board's name, even if ``key.device`` is a part of it.
+        hz: rate of the clock whose steps the metric counts; None for other metrics, or if not
+            known.
+        cold_grain: one step of the clock in ``summary.first``, which is of one call.
+        overhead: the measurement overhead per call; zero if it is not known, or if the metric is
+            not a time.
+        course: if two runs have the same course other than (), their n-th values were counted in
+            the same calls.
     """
 
     key: GroupKey
@@ -102,9 +103,9 @@ class LeftOut:
     """Samples that `summaries` leaves out.
 
     Attributes:
-        key: the group; None: of the whole Report.
+        key: the group; None for the whole Report.
         metric: column name.
-        why: what is the matter with them, as a part of a sentence.
+        why: the reason, as a part of a sentence.
     """
 
     key: GroupKey | None
@@ -113,16 +114,16 @@ class LeftOut:
 
 
 def titled(name: str, label: str) -> str:
-    """Return what a call is named in one text: the function, and the label that the user gave."""
+    """Return the name of a call: the function, and the user's label."""
     return f"{name} [{label}]" if label else name
 
 
 def summaries(report: Report) -> list[GroupSummary]:
-    """Return a Summary for each group of rows and each numeric column that it has.
+    """Return a Summary for each group of rows and each of its numeric columns.
 
-    Values are per call: the sample's over its ``Count``; levels and rates (Percent, Ratio) as they
-    are. Samples without the value or a positive ``Count``, infinities and NaN are left out, and so
-    are columns in which kinds of metric are mixed: see `left_out`.
+    Values are per call: the sample's value divided by its ``Count``. Levels and rates (Percent,
+    Ratio) are not divided. Samples without the value or a positive ``Count``, infinities and NaN
+    are left out. So are columns with mixed kinds of metric: see `left_out`.
     """
     boards, calls = Boards(report), report.calls
     groups = calls.group_by(*_KEYS)
@@ -141,7 +142,7 @@ def summaries(report: Report) -> list[GroupSummary]:
 
 
 def calls_of(report: Report) -> dict[GroupKey, int]:
-    """Return how many calls each group's samples have together; rows without a number count 1."""
+    """Return the total number of calls in each group; rows without a number count as 1."""
     groups = report.calls.group_by(*_KEYS)
     counts = list(report.calls.column(_CALLS).filled(Count(1)))
     return {
@@ -155,7 +156,7 @@ def calls_of(report: Report) -> dict[GroupKey, int]:
 def left_out(report: Report) -> list[LeftOut]:
     """Return which samples have no statistics.
 
-    They are not finite, or of mixed kinds, or of no number of calls above 0.
+    They are not finite, are of mixed kinds, or have no number of calls above 0.
     """
     calls, found = report.calls, []
     counts = calls.column(_CALLS)
@@ -173,7 +174,7 @@ def left_out(report: Report) -> list[LeftOut]:
                 lost = sum(not math.isfinite(value) for value in values)
                 if lost:
                     verb = "is" if lost == 1 else "are"
-                    why = f"{lost} of {len(values)} samples {verb} infinite or no number"
+                    why = f"{lost} of {len(values)} samples {verb} infinite or not a number"
                     found.append(LeftOut(GroupKey(*map(_text, key)), metric, why))
         if column.kind in (Count, Duration) and metric not in LEVELS and not is_counted:
             found += _uncounted(calls.group_by(*_KEYS), metric, column, counts)
@@ -183,7 +184,7 @@ def left_out(report: Report) -> list[LeftOut]:
 def _uncounted(
     groups: Groups[Any], metric: str, column: Column, calls: Column
 ) -> Iterator[LeftOut]:
-    """Yield the groups with samples of no number of calls, which have no value per call."""
+    """Yield the groups with samples that have no number of calls, and so no value per call."""
     each = zip(groups.keys, groups.split(column), groups.split(column, calls), strict=True)
     for key, (values,), (_, numbers) in each:
         lost = len(values) - sum(map(_is_number_of_calls, numbers))
@@ -201,7 +202,7 @@ def _is_number_of_calls(number: object) -> bool:
 
 @dataclass(frozen=True)
 class _Part:
-    """What one group has in one column: values per call, and the most calls in a sample."""
+    """One group in one column: values per call, and the largest number of calls in a sample."""
 
     values: Sequence[Number]
     most_calls: int = 1
@@ -210,18 +211,24 @@ class _Part:
 def _parts(groups: Groups[Any], metric: str, column: Column, calls: Column) -> Iterator[_Part]:
     if metric in LEVELS or column.kind in (Percent, Ratio):
         for (values,) in groups.split(column):
-            yield _Part([value for value in values if is_finite(value)])
+            yield _Part(values if are_finite(values) else [*filter(is_finite, values)])
         return
     for values, numbers in groups.split(column, calls):
-        pairs = [
-            (value, number)
-            for value, number in zip(values, numbers, strict=True)
-            if _is_number_of_calls(number) and is_finite(value)
-        ]
-        most = max((number for _, number in pairs), default=1)
-        yield _Part(
-            [_per_call(*pair) for pair in pairs] if most > 1 else [v for v, _ in pairs], most
-        )
+        # Convert each number once: most of a hundred thousand samples are equal.
+        if not (are_finite(values) and all(map(_is_number_of_calls, set(numbers)))):
+            values, numbers = _countable(values, numbers)
+        most = max(numbers, default=1)
+        yield _Part(list(map(_per_call, values, numbers)) if most > 1 else values, most)
+
+
+def _countable(values: Sequence[Any], numbers: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Return the samples that have a value per call, and their numbers of calls."""
+    pairs = [
+        (value, number)
+        for value, number in zip(values, numbers, strict=True)
+        if _is_number_of_calls(number) and is_finite(value)
+    ]
+    return [value for value, _ in pairs], [number for _, number in pairs]
 
 
 def _per_call(size: int | float, number: int) -> Number:
@@ -238,7 +245,7 @@ def _summary(key: GroupKey, metric: str, kind: Kind, part: _Part, source: Source
     step = source.grain(metric)
     grain = step / part.most_calls
     is_without_chance = source.is_emulated is True and metric not in SHARES
-    # A level is found once and stands in each row: there is nothing random about it.
+    # A level is measured once and repeated in each row, so it has no noise.
     is_exact = metric in LEVELS or (is_without_chance and grain == 0)
     is_counted = source.is_counted(metric)
     return GroupSummary(

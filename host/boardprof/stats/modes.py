@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether samples fall into two parts, or a few stand apart from the rest."""
+"""Whether samples fall into two groups, or a few are far from the rest."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from dataclasses import dataclass
 
 from boardprof.stats.summary import Number, percentile
 
-__all__ = ["Apart", "Mode", "samples_apart", "two_modes"]
-
 _LEAST_SHARE = 0.2
 _LEAST_SAMPLES = 3
 _LEAST_GAP = 2
 _LEAST_GAP_APART = 4
-"""How much wider the gap is than all that most samples spread over.
+"""Least ratio of the gap to the spread of most samples.
 
-Of ten exponentially distributed samples, one run in 140 has such a gap below its largest.
+With ten exponentially distributed samples, one run in 140 has such a gap below its largest.
 """
 _FEWEST_NOT_EQUAL = 10
 
 
 @dataclass(frozen=True)
 class Mode:
-    """One of two parts: how many samples, and the middle one of them."""
+    """One of two groups: its number of samples, and their median."""
 
     n: int
     middle: float
@@ -31,12 +29,12 @@ class Mode:
 
 @dataclass(frozen=True)
 class Apart:
-    """Samples that stand apart from most others.
+    """Samples that are far from most others.
 
     Attributes:
-        indices: of those that stand apart, in run order.
-        most: the middle of the others.
-        middle: their own middle.
+        indices: of these samples, in run order.
+        most: the median of the others.
+        middle: their own median.
     """
 
     indices: tuple[int, ...]
@@ -45,17 +43,17 @@ class Apart:
 
 
 def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
-    """Return the samples that stand clearly apart while most are alike; None if there are none.
+    """Return the samples that are clearly apart from most others; None if there are none.
 
-    Most are more than half. They are alike if the gap to the nearest of the rest is more than four
-    times as wide as all that they spread over; fewer than ten samples must be equal. An interrupt
-    makes such a gap, be it in one sample of a hundred or in every third.
+    Most are more than half. They are alike if the gap to the nearest other sample is more than four
+    times their spread. Fewer than ten samples must be equal. An interrupt makes such a gap, whether
+    in one sample of a hundred or in every third.
 
     Args:
         values: in run order.
         least_gap: smaller gaps do not count.
     """
-    rising = sorted(range(len(values)), key=lambda i: values[i])
+    rising = sorted(range(len(values)), key=values.__getitem__)
     for order in (rising, rising[::-1]):
         ordered = [float(values[i]) for i in order]
         for cut in range(len(ordered) // 2 + 1, len(ordered)):
@@ -71,12 +69,11 @@ def samples_apart(values: Sequence[Number], least_gap: float) -> Apart | None:
 
 
 def two_modes(values: Sequence[Number]) -> tuple[Mode, Mode] | None:
-    """Return the lower and the upper part of samples, None where they are no two parts.
+    """Return the lower and the upper group of samples; None if they are not two groups.
 
-    They are cut where the parts differ most (the variance between them is largest, as Otsu's
-    threshold is found). Parts are parts where each has a fifth of the samples, three at least, and
-    the gap between the two is twice as wide as either of them without its outermost tenths: of ten
-    evenly spread samples, one run in thirty looks so.
+    They are split where the variance between the two is largest (Otsu's threshold). Each group
+    needs a fifth of the samples, and at least three. The gap must be twice as wide as either group
+    without its outermost tenths. With ten evenly spread samples, one run in thirty looks like this.
     """
     ordered = sorted(map(float, values))
     cut = _best_cut(ordered)
@@ -91,7 +88,7 @@ def two_modes(values: Sequence[Number]) -> tuple[Mode, Mode] | None:
 
 
 def _best_cut(ordered: Sequence[float]) -> int:
-    """Return how many of the values are below the cut between which the variance is largest."""
+    """Return the number of values below the cut with the largest variance between both sides."""
     n, total, below = len(ordered), sum(ordered), 0.0
     best, cut = -1.0, 0
     for i in range(1, n):

@@ -1,52 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that go by ranks, so that no outlier and no shape of distribution misleads them."""
+"""Rank tests, which outliers and the shape of the distribution do not affect."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from boardprof.stats.summary import Number, magnitude
 
-__all__ = ["mann_whitney", "mid_ranks", "rank_correlation", "signed_rank", "smallest_p"]
-
 _EXACT_UP_TO = 400
-"""Pairs of samples, 20 a side: up to there all arrangements are counted, ties or not. Beyond, the
-normal curve is as good; of few samples with ties it gives a p that is far too small."""
+"""Pairs of samples (20 per side) up to which all arrangements are counted, even with ties. Beyond,
+the normal approximation is as good; for few samples with ties its p is far too small.
+"""
 
 _MANY = 100
 _MOST_PAIRS = 50
 
 
 def mann_whitney(first: Sequence[Number], second: Sequence[Number]) -> float:
-    """Return how probable so large a difference in location is if there is none; two-sided.
+    """Return the two-sided p of the observed difference in location under the null hypothesis.
 
-    Exact for up to 400 pairs of samples, 20 a side, also with ties: twice the smaller tail of the
-    arrangements. Else by the normal approximation, with the correction for ties and for continuity
-    (Mann and Whitney, 1947; Lehmann, Nonparametrics, 1.2 and 1.4).
+    Exact for up to 400 pairs of samples (20 per side), also with ties: twice the smaller tail of
+    the arrangements. Otherwise by the normal approximation, with corrections for ties and for
+    continuity (Mann and Whitney, 1947; Lehmann, Nonparametrics, 1.2 and 1.4).
 
     Args:
         first: at least one.
         second: at least one.
 
     Returns:
-        p, 0 <= p <= 1; 1 where all samples are alike.
+        p, 0 <= p <= 1; 1 if all samples are equal.
     """
     if len(first) > len(second):
         first, second = second, first
     n1, n2 = len(first), len(second)
-    ranks = mid_ranks([*first, *second])
-    rank_sum = sum(ranks[:n1])
+    counts = Counter(first)
+    counts.update(second)
+    rank_of = _rank_of(counts)
+    rank_sum = sum(rank_of[value] * count for value, count in Counter(first).items())
     if n1 * n2 <= _EXACT_UP_TO:
-        ways = _arrangements(tuple(sorted(int(2 * rank) for rank in ranks)), n1)
+        ranks = [int(2 * rank_of[value]) for value in sorted(counts.elements())]
+        ways = _arrangements(tuple(ranks), n1)
         place = int(2 * rank_sum)
         return min(1.0, 2 * min(sum(ways[: place + 1]), sum(ways[place:])) / sum(ways))
     n = n1 + n2
-    tied = sum(count**3 - count for count in Counter(ranks).values()) / (n * (n - 1))
+    tied = sum(count**3 - count for count in counts.values()) / (n * (n - 1))
     variance = n1 * n2 / 12 * (n + 1 - tied)
     if variance <= 0:
         return 1.0
@@ -55,14 +56,14 @@ def mann_whitney(first: Sequence[Number], second: Sequence[Number]) -> float:
 
 
 def signed_rank(differences: Sequence[Number]) -> float:
-    """Return how probable it is that pairs differ so much to one side by chance; two-sided.
+    """Return the two-sided p that pairs differ this much to one side by chance.
 
     Wilcoxon's signed-rank test, exact for up to 50 pairs, also with ties: all signs are counted.
-    Else by the normal approximation, with the correction for continuity (Lehmann, Nonparametrics,
-    3.2). Pairs that do not differ are left out.
+    Otherwise by the normal approximation, with the correction for continuity (Lehmann,
+    Nonparametrics, 3.2). Pairs without a difference are left out.
 
     Returns:
-        p, 0 <= p <= 1; 1 where no pair differs.
+        p, 0 <= p <= 1; 1 if no pair differs.
     """
     sizes = [magnitude(each) for each in differences if each != 0]
     ranks = [int(2 * rank) for rank in mid_ranks(sizes)]
@@ -81,9 +82,9 @@ def signed_rank(differences: Sequence[Number]) -> float:
 
 
 def smallest_p(n1: int, n2: int) -> float:
-    """Return the smallest p that so many samples a side can give: all of one below the other.
+    """Return the smallest p possible: all samples of one side below those of the other.
 
-    Of more than 100 a side, something that is not smaller.
+    For more than 100 per side, an upper bound.
     """
     n1, n2 = min(n1, _MANY), min(n2, _MANY)
     return min(1.0, 2 / math.comb(n1 + n2, n1))
@@ -91,21 +92,23 @@ def smallest_p(n1: int, n2: int) -> float:
 
 def mid_ranks(values: Sequence[Number]) -> list[float]:
     """Return the rank of each value, from 1; equal ones share the mean of theirs."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    place = 0
-    for _, group in itertools.groupby(order, key=values.__getitem__):
-        members = list(group)
-        for index in members:
-            ranks[index] = place + (len(members) + 1) / 2
-        place += len(members)
+    rank_of = _rank_of(Counter(values))
+    return [rank_of[value] for value in values]
+
+
+def _rank_of(counts: Mapping[Number, int]) -> dict[Number, float]:
+    """Return the rank of each distinct value from its number of occurrences; see `mid_ranks`."""
+    ranks, place = {}, 0
+    for value in sorted(counts):
+        ranks[value] = place + (counts[value] + 1) / 2
+        place += counts[value]
     return ranks
 
 
 def rank_correlation(values: Sequence[Number]) -> float:
     """Return Spearman's correlation of values with their order: 1 rises always, -1 falls always.
 
-    0 of fewer than two samples, and where all are alike.
+    0 for fewer than two samples, and if all are equal.
     """
     n = len(values)
     middle = (n + 1) / 2
@@ -119,10 +122,10 @@ def rank_correlation(values: Sequence[Number]) -> float:
 
 @lru_cache(maxsize=64)
 def _arrangements(ranks: tuple[int, ...], chosen: int) -> tuple[int, ...]:
-    """Return for each sum how many choices of so many of the ranks have it.
+    """Return, for each sum, the number of choices of that many ranks with this sum.
 
-    The numbers stand side by side in one large integer, 64 bits each, of which none overflows: so
-    a rank more is one shift and one addition for all sums.
+    The numbers are packed into one large integer, 64 bits each, and none overflows. So one more
+    rank takes one shift and one addition for all sums.
     """
     by_size = [1] + [0] * chosen
     for place, rank in enumerate(ranks, 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Some samples in a few numbers, and which of them stand apart."""
+"""Samples summarized in a few numbers, with their outliers."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from boardprof.errors import UsageError
+from boardprof.report.groups import LARGE
 
 __all__ = ["LARGEST_PLAIN", "OUTLIER_SCORE", "PERCENTILES", "Number", "Summary"]
-__all__ += ["exact_percentile", "far_from_the_others", "is_finite", "magnitude", "percentile"]
-__all__ += ["plain", "summarize"]
+__all__ += ["are_finite", "exact_percentile", "far_from_the_others", "is_finite", "magnitude"]
+__all__ += ["percentile", "plain", "summarize"]
 
 Number: TypeAlias = int | float | Fraction
 
 PERCENTILES: Final = (5, 25, 75, 95)
-"""Those that a Summary has; the 50th is the median."""
+"""Percentiles of a Summary; the 50th is the median."""
 
 OUTLIER_SCORE: Final = 3.5
 """A modified z-score beyond which a sample is an outlier (Iglewicz and Hoaglin, 1993)."""
 
 _EXACT_FLOAT = 1 << 53
-"""Whole numbers below are the same as floats."""
+"""Whole numbers below this are exact as floats."""
 
 LARGEST_PLAIN: Final = 1e150
-"""Of smaller numbers sums and squares are floats as well."""
+"""Sums and squares of smaller numbers fit a float as well."""
 
 _MAD_TO_SIGMA = 0.6745
 """The median absolute deviation of a normal distribution, in standard deviations."""
@@ -49,9 +50,9 @@ _ATTRIBUTES: Final = {
 
 @dataclass(frozen=True)
 class Summary:
-    """What some samples are like, in the unit of the samples.
+    """Statistics of samples, in the unit of the samples.
 
-    Counts stay whole however large they are; what is between two of them is a float.
+    Counts stay whole however large they are; a value between two of them is a float.
 
     Attributes:
         n: how many samples, >= 1.
@@ -59,13 +60,14 @@ class Summary:
         median: the middle one, or halfway between the middle two.
         mean: the average.
         maximum: the largest.
-        stddev: standard deviation of the sample (n - 1); None of a single one.
-        cv: coefficient of variation, ``stddev / |mean|``; None where either is missing or 0.
+        stddev: standard deviation of the sample (n - 1); None for a single sample.
+        cv: coefficient of variation, ``stddev / |mean|``; None if either is missing or 0.
         percentiles: 5, 25, 75 and 95 -> value, interpolated between samples.
-        outliers: indices of the samples that stand apart, in run order.
-        first: the cold value, of the first call ahead of the warm-up; None: not measured.
-        is_exact: the samples are of a deterministic board and all alike: there is no noise in them.
-        unrounded: by name (``mean``, ``median``, ``p25`` ...) what a float holds but nearly.
+        outliers: indices of the outliers, in run order.
+        first: the cold value, of the first call before the warm-up; None if not measured.
+        is_exact: the board is deterministic and all samples are equal, so they have no noise.
+        unrounded: the exact value, by name (``mean``, ``median``, ``p25`` ...), where a float is
+            rounded.
     """
 
     n: int
@@ -109,14 +111,14 @@ def summarize(
     Args:
         values: in run order, at least one, all finite.
         first: the cold value, if there is one.
-        is_exact: see `Summary`; taken back where the samples differ.
+        is_exact: see `Summary`; ignored if the samples differ.
 
     Raises:
         UsageError: there are no samples, or one is not finite.
     """
     if not values:
         raise UsageError("There are no samples to summarize.")
-    if not all(map(is_finite, values)):
+    if not are_finite(values):
         raise UsageError("A sample is infinite or not a number; it has no statistics.")
     ordered = sorted(values)
     alike = ordered[0] == ordered[-1]
@@ -156,13 +158,21 @@ def is_finite(value: Number) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
+def are_finite(values: Sequence[Number]) -> bool:
+    """Tell whether all samples are numbers."""
+    kinds = set(map(type, values))
+    if kinds <= {float}:
+        return all(map(math.isfinite, values))
+    return kinds <= {int, Fraction} or all(map(is_finite, values))
+
+
 def magnitude(value: Number) -> Number:
     """Return how far a number is from 0."""
     return -value if value < 0 else value
 
 
 def plain(value: Number) -> int | float:
-    """Return a number without a denominator: an int where it is whole or beyond every float."""
+    """Return a plain number: an int if it is whole or beyond every float, else a float."""
     if not isinstance(value, Fraction):
         return value
     if value.denominator == 1:
@@ -191,26 +201,41 @@ def exact_percentile(ordered: Sequence[Number], share: float) -> Number:
     if part == 0 or ordered[below + 1] == low:
         return low
     step = ordered[below + 1] - low
-    if step == math.inf:  # both are floats, so far apart that no float is as large
+    if step == math.inf:  # both are floats, and their difference is beyond every float
         return float(low) * float(1 - part) + float(ordered[below + 1]) * float(part)
     return low + (step * part if isinstance(step, int | Fraction) else step * float(part))
 
 
 def far_from_the_others(values: Sequence[Number], score: float) -> tuple[int, ...]:
-    """Return the indices of what is far from the median, measured by how far the others are.
+    """Return the indices of values far from the median, relative to the spread of the others.
 
     Args:
         values: at least one.
-        score: the modified z-score beyond which one is far: standard deviations of the others, if
-            they are normal.
+        score: the modified z-score beyond which a value is far; in standard deviations of the
+            others, if they are normal.
     """
     numbers = _floats(values)
+    if len(numbers) >= LARGE:
+        return _far_of_many(numbers, score)
     middle = statistics.median(numbers)
     distances = [abs(value - middle) for value in numbers]
     scale = statistics.median(distances) / _MAD_TO_SIGMA
-    if scale == 0:  # more than half are alike: the median says nothing of the rest
+    if scale == 0:  # more than half are equal: the median deviation is 0
         scale = statistics.fmean(distances) * _MEAN_DEVIATION_TO_SIGMA
-    return tuple(i for i, far in enumerate(distances) if far > score * scale)
+    limit = score * scale
+    return tuple(i for i, far in enumerate(distances) if far > limit)
+
+
+def _far_of_many(numbers: Sequence[float], score: float) -> tuple[int, ...]:
+    """Return as `far_from_the_others` does, ten times as fast."""
+    import numpy as np
+
+    array = np.array(numbers)
+    distances = np.abs(array - np.median(array))
+    scale = float(np.median(distances)) / _MAD_TO_SIGMA
+    if scale == 0:
+        scale = statistics.fmean(distances.tolist()) * _MEAN_DEVIATION_TO_SIGMA
+    return tuple(np.flatnonzero(distances > score * scale).tolist())
 
 
 def _mean(values: Sequence[Number]) -> Number:
@@ -218,7 +243,7 @@ def _mean(values: Sequence[Number]) -> Number:
     kinds = set(map(type, values))
     if float in kinds:
         with contextlib.suppress(OverflowError):  # the sum is beyond every float
-            return statistics.fmean(map(float, values))
+            return statistics.fmean(list(map(float, values)))
         return float(sum((Fraction(value) for value in values), Fraction(0)) / len(values))
     if kinds == {int}:
         return Fraction(sum(values)) / len(values)
@@ -236,7 +261,7 @@ def _stddev(values: Sequence[Number], mean: Number, alike: bool) -> int | float:
     if isinstance(mean, float) or magnitude(mean) < _EXACT_FLOAT:
         middle = float(mean)
         with contextlib.suppress(OverflowError):  # a square is beyond every float
-            squares = math.fsum((float(value) - middle) ** 2 for value in values)
+            squares = math.fsum([(value - middle) ** 2 for value in map(float, values)])
             return math.sqrt(squares / (len(values) - 1))
     exact = sum(((Fraction(value) - Fraction(mean)) ** 2 for value in values), Fraction(0))
     variance = exact / (len(values) - 1)
@@ -247,7 +272,7 @@ def _stddev(values: Sequence[Number], mean: Number, alike: bool) -> int | float:
 
 
 def _share(stddev: int | float, mean: int | float) -> float | None:
-    """Return the coefficient of variation; None where there is none, or no float for it."""
+    """Return the coefficient of variation; None if it does not exist or does not fit a float."""
     if mean == 0:
         return None
     with contextlib.suppress(OverflowError):
@@ -258,11 +283,12 @@ def _share(stddev: int | float, mean: int | float) -> float | None:
 def _floats(values: Sequence[Number]) -> list[float]:
     """Return values as floats that can be added up; only their proportions matter.
 
-    Of large counts, whose differences a float may not hold, how far they are from the first.
+    Large counts become their distances from the first one, since a float may not hold their
+    differences.
     """
     base, largest = values[0], max(magnitude(min(values)), max(values))
     if largest < _EXACT_FLOAT or (isinstance(base, float) and largest < LARGEST_PLAIN):
-        return [float(value) for value in values]
+        return list(map(float, values))
     steps = [Fraction(value) - Fraction(base) for value in values]
     farthest = max(map(abs, steps))
     return [float(step if farthest < LARGEST_PLAIN else step / farthest) for step in steps]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What about a Report's samples is not to be trusted, and what to do about it."""
+"""Warnings about unreliable samples of a Report, and what to do about them."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from typing import Final, Literal, TypeAlias
 
 from boardprof.report.report import Report
 from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
-from boardprof.stats.modes import Apart, samples_apart, two_modes
+from boardprof.stats.modes import Apart, Mode, samples_apart, two_modes
 from boardprof.stats.ranks import rank_correlation, smallest_p
 from boardprof.stats.summary import LARGEST_PLAIN, Number, far_from_the_others
 
-__all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "warnings", "warnings_of"]
+__all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "modes_of", "warnings"]
+__all__ += ["warnings_of"]
 
 Kind: TypeAlias = Literal[
     "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
 ]
 
 FEWEST_SAMPLES: Final = 5
-"""With fewer a side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
+"""With fewer per side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
 
 _MAIN = ("Duration (us)", "cycles", "instructions", "ticks")
-"""What a group is judged by: the first that it has, else the first column that it has."""
+"""The metric by which a group is judged: the first of these, else the group's first column."""
 
 _RELEVANT = 0.01
-"""Nobody minds an effect that is a smaller share of the median."""
+"""Effects below this share of the median are ignored."""
 
 _LARGE_CV = 0.1
 _LARGE_GRAIN = 0.05
 _LEAST_FOR_SHAPE = 10
-"""Fewer samples have no shape: three in a row rise by chance in one of six runs."""
+"""With fewer samples a shape means nothing: three samples rise by chance in one of six runs."""
 
 _STANDS_OUT = 10.0
 """Standard deviations of the others beyond which a sample is worth a warning.
 
-Of plain noise of 5 to 100 samples, one report in a hundred has such a sample where it is normal,
-one in twenty where it is exponential. With the 3.5 by which `Summary` names outliers, it would be
-one in seven, and almost every one.
+With 5 to 100 samples of plain noise, one report in a hundred has such a sample if the noise is
+normal, and one in twenty if it is exponential. With the 3.5 by which `Summary` finds outliers, it
+would be one in seven, and almost every report.
 """
 
 _DRIFT_P = 0.001
-"""Looked for in every run: it must be rare that chance looks like it; it does in one of 500."""
+"""This is tested in every run, so false alarms must be rare: they occur in one of 500 runs."""
 
 _NEARLY_1 = 1 - 1e-12
 """The transform of 1 is infinite."""
@@ -52,7 +53,7 @@ _NEARLY_1 = 1 - 1e-12
 
 @dataclass(frozen=True)
 class Warning_:
-    """One doubt.
+    """One warning.
 
     Attributes:
         kind: what it is.
@@ -69,23 +70,23 @@ class Warning_:
     hint: str
 
     def __str__(self) -> str:
-        """Return what it is about, and both sentences."""
+        """Return the subject and both sentences."""
         flags = f", {self.key.flags}" if self.key.flags else ""
         where = f"{self.metric} of {self.key.title} on {self.key.device}{flags}"
         return f"{where}: {self.text} {self.hint}"
 
 
 def warnings(report: Report) -> list[Warning_]:
-    """Return what stands against the samples of a Report; nothing of exact ones.
+    """Return warnings about unreliable samples of a Report; exact samples have none.
 
-    Each group is judged by its main metric, time where it has it: what disturbs one counter
+    Each group is judged by its main metric, which is time if measured: what disturbs one counter
     disturbs the others.
     """
     return warnings_of(summaries(report))
 
 
 def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
-    """Return the warnings where the Report's `summaries` are at hand."""
+    """Return the warnings from a Report's `summaries`."""
     return [
         Warning_(kind, group.key, group.metric, text, hint)
         for group in main_metrics(groups)
@@ -95,7 +96,7 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
 
 
 def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
-    """Return what each group is judged by; groups with an exact count need no judgement."""
+    """Return the metric by which each group is judged; groups with an exact count need none."""
     by_key: dict[GroupKey, dict[str, GroupSummary]] = {}
     for group in groups:
         if group.metric not in LEVELS | SHARES:
@@ -110,7 +111,7 @@ def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
 
 
 def _has_floats(group: GroupSummary) -> bool:
-    """Tell whether the samples are within what shapes are looked for in."""
+    """Tell whether the samples are in the range in which shapes can be tested."""
     return max(abs(group.summary.minimum), abs(group.summary.maximum)) < LARGEST_PLAIN
 
 
@@ -121,19 +122,23 @@ def _few(group: GroupSummary) -> _Doubts:
     n = group.summary.n
     if n < FEWEST_SAMPLES:
         yield (
-            f"{n} {'sample is' if n == 1 else 'samples are'} too few: two runs of so many give no "
-            f"p below {smallest_p(n, n):.2g}, whatever they measure.",
-            "Take more: --repeat 10 at least.",
+            f"{n} {'sample is' if n == 1 else 'samples are'} too few: with this many in each of "
+            f"two runs, the rank test cannot give a p below {smallest_p(n, n):.2g}.",
+            "Take at least 10: --repeat 10.",
         )
 
 
 def _slow_first(group: GroupSummary) -> _Doubts:
-    if _first_is_slow(group):
+    apart = _apart(group)
+    if _first_is_slow(group) and (apart is None or 0 not in apart.indices):
         first, rest = float(group.values[0]), statistics.median(map(float, group.values[1:]))
         yield (
             f"the first sample, {first:,.4g}, is far above the others, {rest:,.4g}: the warm-up "
             "was too short.",
-            "Warm up longer: --warmup; what the first call of all costs, a cold measurement tells.",
+            (
+                "Warm up longer with --warmup. A cold measurement shows what the very first call "
+                "costs."
+            ),
         )
 
 
@@ -158,22 +163,30 @@ def _drift(group: GroupSummary) -> _Doubts:
     third = n // 3
     begin, end = _median(group.values[:third]), _median(group.values[-third:])
     if p < _DRIFT_P and _matters(group, end - begin):
-        way = "rises" if end > begin else "falls"
+        way = "rise" if end > begin else "fall"
         yield (
-            f"it {way} over the run, from {begin:,.4g} to {end:,.4g}: the samples are not of one "
-            "state.",
-            "Warm up longer with --warmup; see whether the clock is throttled or the data grows.",
+            f"the samples {way} over the run, from {begin:,.4g} to {end:,.4g}: the board did not "
+            "stay in one state.",
+            "Warm up longer with --warmup. Check whether the clock is throttled or the data grows.",
         )
 
 
-def _bimodal(group: GroupSummary) -> _Doubts:
-    if group.summary.n < _LEAST_FOR_SHAPE or (modes := two_modes(group.values)) is None:
-        return
+def modes_of(group: GroupSummary) -> tuple[Mode, Mode] | None:
+    """Return the two groups of the samples; None if there is one group, or too few samples."""
+    if group.summary.n < _LEAST_FOR_SHAPE or not _has_floats(group):
+        return None
+    if (modes := two_modes(group.values)) is None:
+        return None
     low, high = modes
-    if _matters(group, high.middle - low.middle):
+    return modes if _matters(group, high.middle - low.middle) else None
+
+
+def _bimodal(group: GroupSummary) -> _Doubts:
+    if (modes := modes_of(group)) is not None:
+        low, high = modes
         yield (
-            f"the samples fall into two parts, {low.n} near {low.middle:,.4g} and {high.n} near "
-            f"{high.middle:,.4g}: a median says little of them.",
+            f"the samples fall into two groups, {low.n} near {low.middle:,.4g} and {high.n} near "
+            f"{high.middle:,.4g}: their median says little.",
             "Look for what alternates: an interrupt (try --mask-interrupts), a cache or flash "
             "line, data that differs from call to call.",
         )
@@ -188,12 +201,12 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
         f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
         f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, {apart.most:,.4g}: "
         "interrupts?",
-        "Try --mask-interrupts; docs/interrupts.md says what else it can be.",
+        "Try --mask-interrupts. docs/interrupts.md lists other causes.",
     )
 
 
 def _apart(group: GroupSummary) -> Apart | None:
-    """Return the samples that stand apart, unless another warning is about them."""
+    """Return the samples that are far from most others, unless another warning covers them."""
     n, median = group.summary.n, abs(float(group.summary.median))
     if n < FEWEST_SAMPLES or any(_bimodal(group)):
         return None
@@ -219,8 +232,8 @@ def _slight(group: GroupSummary) -> _Doubts:
     taken, median = float(group.overhead.taken), float(group.summary.median)
     if group.overhead.doubt > median:
         yield (
-            f"the measuring itself takes {taken:.3g} of a call, more than the {median:.3g} that "
-            "are left when it is subtracted.",
+            f"the measurement overhead is {taken:.3g} per call, more than the {median:.3g} that "
+            "remain after it is subtracted.",
             "Make the samples longer: --number 1000.",
         )
 
@@ -229,10 +242,9 @@ def _noisy(group: GroupSummary) -> _Doubts:
     cv = group.summary.cv
     if group.clock_kind == "measured" and cv is not None and cv > _LARGE_CV and group.summary.n > 1:
         yield (
-            f"the samples vary by {100 * cv:.3g} % of their mean: this machine does other things "
-            "meanwhile.",
-            "End what else runs, take longer samples with --number and more with --repeat; count "
-            "instructions where you can.",
+            f"the samples vary by {100 * cv:.3g} % of their mean: other programs use this machine.",
+            "Stop other programs. Take longer samples with --number and more of them with "
+            "--repeat. Count instructions where you can.",
         )
 
 
@@ -243,7 +255,7 @@ def _outlying(group: GroupSummary) -> _Doubts:
     if group.summary.n < _LEAST_FOR_SHAPE or not found:
         return
     if any(_bimodal(group)) or _apart(group) is not None:
-        return  # of two parts, the smaller one is no accident
+        return  # of two groups, the smaller one is not an outlier
     if not any(_matters(group, float(group.values[i]) - median) for i in found):
         return
     shown = ", ".join(f"#{i}: {float(group.values[i]):,.4g}" for i in found[:5])
@@ -252,8 +264,8 @@ def _outlying(group: GroupSummary) -> _Doubts:
         f"{len(found)} of {group.summary.n} samples "
         f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
         f"{median:,.4g}).",
-        "Compare medians, not means; other programs or interrupts may have come between: try "
-        "--mask-interrupts.",
+        "Compare medians, not means. Other programs or interrupts may have disturbed the "
+        "samples: try --mask-interrupts.",
     )
 
 
@@ -271,7 +283,7 @@ _JUDGES: dict[Kind, Callable[[GroupSummary], _Doubts]] = {
 
 
 def _matters(group: GroupSummary, difference: float) -> bool:
-    """Tell whether a difference is more than the clock's steps, and large enough to be minded."""
+    """Tell whether a difference is more than the clock's steps, and large enough to matter."""
     size = abs(difference)
     return size > 2 * group.grain and size > _RELEVANT * abs(group.summary.median)
 

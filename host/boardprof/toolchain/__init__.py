@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilers and their runs, through a cache of what they made."""
+"""Compilers and their runs, with a cache of their outputs."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One source to be compiled, and the record of what its object was made of.
+"""One source to be compiled, and the record of the files that its object was made of.
 
-Paths of the machine stay out of records and keys: a path is kept as the label
-of a root and the rest, so that a copy of the same sources in another folder is
-found again, and a different header at the same place below another root is not.
+Records and keys have no paths of the machine. A path is kept as the label of a root and the rest.
+So a copy of the same sources in another folder is found again, and a different header at the same
+place below another root is not.
 """
 
 from __future__ import annotations
@@ -13,27 +13,18 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-__all__ = [
-    "Record",
-    "Unit",
-    "has_untracked",
-    "is_tracked",
-    "labelled_files",
-    "parse_depfile",
-    "shadows",
-]
-
 # An object can depend on files that a source with one of these words names in no depfile.
-_UNTRACKED = re.compile(rb"__has_include|\.incbin|\.include\b|#\s*embed")
+_UNTRACKED = rb"__has_include|\.incbin|\.include\b|#\s*embed"
 # Flags that make the compiler read files that it names in no depfile (GCC manual, 3).
-_UNTRACKED_FLAGS = re.compile(
+_UNTRACKED_FLAGS = (
     r"-(-?specs\b|fprofile-use\b|fprofile-dir|fbranch-probabilities|fauto-profile|fplugin|-?sysroot"
     r"|isysroot|iprefix|iwithprefix|imultilib|wrapper|B|Wp,|Wa,|Xpreprocessor|Xassembler|Xclang"
     r"|\w+=?\$SYSROOT|I=|isystem=|iquote=|idirafter=|fmodule|fsanitize-\w+list=)|@"
 )
-_SYSTEM = "/"  # label of what lies below no root
+_SYSTEM = "/"  # label of files below no root
 
 
 @dataclass(frozen=True)
@@ -45,12 +36,12 @@ class Unit:
         source: relative to ``folder``.
         flags: the compiler's, without paths.
         includes: folders for ``-I``, each below one of ``roots`` or ``folder``.
-        roots: (label, folder) of what lies outside of ``folder``.
+        roots: (label, folder) of files outside ``folder``.
         last: folders that are searched after the system's own, likewise.
         quoted, system: folders for ``-iquote`` and ``-isystem``, likewise.
-        tracked: whether the object depends on nothing that the compiler does not tell of.
-        watched: whether new headers are looked for that would hide others. The agent's and the
-            boards' own do not have a system's names.
+        tracked: whether the compiler lists every file that the object depends on.
+        watched: whether a new header that hides another one invalidates the object. Not needed
+            for the agent and boards, whose headers do not have names of the system.
     """
 
     folder: Path
@@ -76,39 +67,39 @@ class Unit:
         return tuple((option, folder) for option, those in kinds.items() for folder in those)
 
     def label(self, path: str) -> tuple[str, str]:
-        """Return a path, as the compiler names it, as a root's label and the rest.
+        """Return a path of the compiler as a root's label and the rest.
 
-        The label is "" for what is relative to ``folder``, "/" for the system's.
+        The label is "" for files in ``folder`` and "/" for the system's.
         """
         if not os.path.isabs(path):
             return "", path
-        for label, root in (("", self.folder), *self.roots):
-            if Path(path).is_relative_to(root):
-                return label, str(Path(path).relative_to(root))
+        whole = str(Path(path))
+        for label, root in self._folders.items():
+            inside = os.path.join(root, "")
+            if label != _SYSTEM and f"{whole}{os.sep}".startswith(inside):
+                return label, whole[len(inside) :] or os.curdir
         return _SYSTEM, path
 
-    def path(self, label: str, rest: str) -> Path:
+    def path(self, label: str, rest: str) -> str:
         """Undo :meth:`label`."""
-        roots = {"": self.folder, _SYSTEM: Path("/"), **dict(self.roots)}
-        return roots[label] / rest
+        return os.path.join(self._folders[label], rest)
 
-    def own_files(self, record: Record) -> tuple[Path, ...]:
-        """Return the files that an object was made of, the system's headers among them.
-
-        A file below no root may be the user's all the same, by ``-include`` for one.
-        """
-        return tuple(self.path(*at) for at in record.files)
+    @cached_property
+    def _folders(self) -> dict[str, str]:
+        """The folders of all labels; as text, since a build asks for thousands of paths."""
+        roots = {label: str(root) for label, root in self.roots}
+        return {"": str(self.folder), **roots, _SYSTEM: os.sep}
 
 
 @dataclass(frozen=True)
 class Record:
-    """What an object was made of.
+    """The files that an object was made of.
 
     Attributes:
         name: the object's file name.
         sha256: of the object.
         files: (label, path) of each file that was read -> its SHA-256.
-        absent: (label, path) of files that were not there, and that the compiler would have read
+        absent: (label, path) of files that did not exist, and that the compiler would have read
             instead of others.
     """
 
@@ -147,26 +138,26 @@ def parse_depfile(text: str) -> list[str]:
 
 def is_tracked(flags: Iterable[str]) -> bool:
     """Return whether flags make the compiler read no file that it names in no depfile."""
-    return not any(_UNTRACKED_FLAGS.match(flag) for flag in flags)
+    return not any(re.match(_UNTRACKED_FLAGS, flag) for flag in flags)
 
 
 def has_untracked(files: Mapping[tuple[str, str], Path]) -> bool:
-    """Return whether a file, not of the system, can depend on more than the compiler says."""
+    """Return whether one of the user's files can depend on files that the compiler omits."""
     own = (path for (label, _), path in files.items() if label != _SYSTEM)
-    return any(_UNTRACKED.search(path.read_bytes()) for path in own)
+    return any(re.search(_UNTRACKED, path.read_bytes()) for path in own)
 
 
 def shadows(
     unit: Unit, files: Iterable[tuple[str, str]], searched: Iterable[str] = ()
 ) -> tuple[tuple[str, str], ...]:
-    """Return the files that, were they there, could be included instead of those that were.
+    """Return the missing files that would be included instead of those that were read.
 
-    ``#include "x.h"`` looks in the including file's folder first, then in those of ``-I`` and of
-    the environment, and finds a header of the system only while there is none in them.
+    ``#include "x.h"`` looks in the including file's folder first, then in the folders of ``-I`` and
+    of the environment, and last among the system's headers.
 
     Args:
         unit: what was compiled.
-        files: (label, path) of all that was read.
+        files: (label, path) of all files that were read.
         searched: absolute folders that the compiler's environment names.
     """
     if not unit.watched:
@@ -182,4 +173,4 @@ def shadows(
         if not parts[i].startswith(("/", "."))
     }
     found = {(label, os.path.join(folder, rest)) for label, folder in folders for rest in endings}
-    return tuple(sorted(at for at in found if not unit.path(*at).exists()))
+    return tuple(sorted(at for at in found if not os.path.exists(unit.path(*at))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiler's program: which one it is, and what it says of itself."""
+"""A compiler's program: which one it is, and its answers about itself."""
 
 from __future__ import annotations
 
@@ -12,20 +12,18 @@ from typing import Any
 from boardprof.errors import BuildError, MissingToolError
 from boardprof.toolchain.cache import Cache, digest
 from boardprof.toolchain.compile_unit import parse_depfile
+from boardprof.toolchain.compiler_answers import answers_of
 from boardprof.toolchain.tools import ToolFailure, Tools
-
-__all__ = ["SEARCHED", "Driver"]
 
 SEARCHED = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH")
 """Variables by which GCC finds headers (GCC manual, 3.21 "Environment Variables")."""
 
 _ENVIRONMENT = ("COMPILER_PATH", "GCC_EXEC_PREFIX", "LIBRARY_PATH", *SEARCHED)
 _FORMAT = 3  # of keys and records: raise it when either changes its meaning
-_PROGRAMS = ("cc1", "cc1plus", "as", "ld")
 
 
 class Driver:
-    """A compiler's program on this machine; what it answers is remembered in the cache.
+    """A compiler's program on this machine; its answers are kept in the cache.
 
     Attributes:
         version: what ``--version`` prints.
@@ -40,8 +38,8 @@ class Driver:
             cc: the program's name.
             package: the Debian package that has it.
             cache: where results are kept.
-            report: is given each command line before it runs, and the warnings
-                of those that succeed; one call at a time.
+            report: gets each command line before it runs, and the warnings of commands that
+                succeed; one call at a time.
 
         Raises:
             MissingToolError: there is no ``cc``.
@@ -53,13 +51,13 @@ class Driver:
         self._cc = found
         self._cache = cache
         self._tools = Tools(report)
-        self.version = self._version()
         environment = {name: os.environ.get(name) for name in _ENVIRONMENT}
-        self._identity = digest(_FORMAT, cc, self.version, environment, self._programs())
+        self.version, programs = answers_of(found, environment, cache)
+        self._identity = digest(_FORMAT, cc, self.version, environment, _states(programs))
 
     @property
     def commands(self) -> list[tuple[str, ...]]:
-        """Those that were run, in the order in which they began."""
+        """The commands that were run, in the order in which they began."""
         return self._tools.commands
 
     def program(self, name: str) -> str:
@@ -67,23 +65,17 @@ class Driver:
         place = ("compilers", digest(self._identity, self._cc, name))
         known = self._cache.read(*place)
         if known is None or not shutil.which(known):
-            asked = [f"-print-prog-name={name}"]
-            known = self._tools.run(self._cc, asked, Path("/"), f"{name} is not found").strip()
+            known = self._ask(f"-print-prog-name={name}")
             self._cache.write(known, *place)
         return known
 
     def has_library(self, name: str) -> bool:
-        """Return whether ``-lNAME`` is one of those that come with the compiler."""
-        files = [f"lib{name}.so", f"lib{name}.a"]
-        asked = [
-            self._tools.run(self._cc, [f"-print-file-name={file}"], Path("/"), f"{file}?")
-            for file in files
-        ]
-        # What it does not have it names without a folder.
-        return any(Path(said.strip()).is_absolute() for said in asked)
+        """Return whether ``-lNAME`` is a library that comes with the compiler."""
+        asked = [self._ask(f"-print-file-name=lib{name}.{kind}") for kind in ("so", "a")]
+        return any(Path(said).is_absolute() for said in asked)  # unknown files have no folder
 
     def header(self, name: str, flags: Sequence[str]) -> Path | None:
-        """Return where ``#include <name>`` is found with these flags; None: nowhere."""
+        """Return the file of ``#include <name>`` with these flags; None if there is none."""
         place = ("headers", digest(self._identity, self._cc, name, flags))
         known = self._cache.read(*place)
         if known and Path(known).is_file():
@@ -102,37 +94,28 @@ class Driver:
         return Path(found)
 
     def tells_files(self) -> bool:
-        """Return whether the linker can tell what it read (GNU ld since 2.35)."""
-        place = ("linkers", digest(self._identity, "dependency-file"))
-        known = self._cache.read(*place)
-        if known is None:
-            try:
-                said = Tools(None).run(
-                    self._cc, ["-Wl,--help"], Path("/"), "the linker", LC_ALL="C"
-                )
-            except BuildError:
-                said = ""
-            known = "yes" if "--dependency-file" in said else "no"
-            self._cache.write(known, *place)
-        return known == "yes"
+        """Return whether the linker can list the files that it reads (GNU ld since 2.35)."""
+        return self._cache.recall(self._linker_help, "linkers", digest(self._identity)) == "yes"
 
-    def _version(self) -> str:
-        """Return what ``--version`` prints; asked each time: the program may be a wrapper."""
-        said = Tools(None).run(
-            self._cc, ["--version"], Path("/"), f"{self._cc} does not run", LC_ALL="C"
-        )
-        return said
+    def _linker_help(self) -> str:
+        try:
+            said = Tools(None).run(
+                self._cc, ["-Wl,--help"], Path("/"), "the linker does not run", LC_ALL="C"
+            )
+        except BuildError:
+            return "no"
+        return "yes" if "--dependency-file" in said else "no"
 
-    def _programs(self) -> list[list[Any]]:
-        """Return which compiler, assembler and linker it runs, and the state of their files."""
-        found = []
-        for name in _PROGRAMS:
-            asked = [f"-print-prog-name={name}"]
-            try:
-                said = Tools(None).run(self._cc, asked, Path("/"), f"{name} is not found").strip()
-            except ToolFailure:  # none of GCC's kind: the version must do
-                continue
-            path = shutil.which(said)
-            status = os.stat(path) if path else None
-            found.append([said, status and [status.st_size, status.st_mtime_ns]])
-        return found
+    def _ask(self, option: str) -> str:
+        """Return the compiler's answer to an option about its own files."""
+        return self._tools.run(self._cc, [option], Path("/"), f"{option} printed nothing").strip()
+
+
+def _states(programs: Sequence[str]) -> list[list[Any]]:
+    """Return which compiler, assembler and linker it runs, and the state of their files."""
+    found = []
+    for name in programs:
+        path = shutil.which(name)
+        status = os.stat(path) if path else None
+        found.append([name, status and [status.st_size, status.st_mtime_ns]])
+    return found

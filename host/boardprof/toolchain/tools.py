@@ -1,36 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a toolchain, run to their end with a deadline, and shown to who wants to see them."""
+"""Programs of a toolchain, run to their end with a deadline, and what they print."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from boardprof.errors import BuildError, StorageError
 from boardprof.writing import no_room
 
-__all__ = ["ToolFailure", "Tools", "check_room", "end_with_children", "ended"]
-
 _TIMEOUT_S = 300.0
 _SHOW = "--verbose shows the command"
-_END_S = 2.0  # for a program that is told to end
+_END_S = 2.0  # seconds for a program to end after SIGTERM
+
+# GCC and Clang: FILE:LINE:COLUMN: KIND: TEXT. Notes belong to the message before them.
+_BEGIN = r"^\S.*?: (fatal error|error|warning): "
+_INCLUDED = r"^(In file included from|                 from) "
+_FUNCTION = r"^\S.*: (In|At) .*:$"
 
 
 class ToolFailure(BuildError):
-    """A program that did not end well, with what it printed.
+    """A program that failed, with what it printed.
 
-    ``command`` is its command line, for a shell: often of many kB, and so not in the message.
+    ``command`` is its command line for a shell. It is not in the message: it may have many kB.
     """
 
     def __init__(self, failure: str, stdout: str, stderr: str, command: str) -> None:
-        """Compose the message from what failed and the program's words."""
+        """Compose the message from the failed step and the program's own text."""
         super().__init__(f"{failure}:\n{stderr.rstrip()}")
         self.stdout = stdout
         self.stderr = stderr
@@ -41,11 +45,11 @@ class Tools:
     """Runs programs; may be used from many threads.
 
     Attributes:
-        commands: those that were run, in the order in which they began.
+        commands: all that were run, in the order in which they began.
     """
 
     def __init__(self, report: Callable[[str], None] | None) -> None:
-        """Report each command before it runs, and warnings of those that succeed."""
+        """Report each command before it runs, and warnings of commands that succeed."""
         self._report = report
         self._lock = threading.Lock()
         self.commands: list[tuple[str, ...]] = []
@@ -62,27 +66,29 @@ class Tools:
 
         Args:
             program: its path or name.
-            arguments: as they are.
+            arguments: of the program.
             folder: where it runs.
-            failure: what to say if it fails, without a stop at the end.
-            variables: of the environment, added.
+            failure: message if it fails, without the full stop.
+            variables: added to the environment.
 
         Raises:
             ToolFailure: it ends with an error.
-            BuildError: it does not end, or cannot be run.
-            StorageError: what it writes has no room.
+            BuildError: it does not end in time, or cannot be run.
+            StorageError: the disk is full.
         """
         command = (program, *arguments)
         shown = f"cd {shlex.quote(str(folder))} && {shlex.join(command)}"
         with self._lock:
             self.commands.append(command)
         self._tell(shown)
-        # GCC takes its folder's name from PWD; __DATE__ would make each day's image another.
+        # GCC takes its folder's name from PWD; __DATE__ would change the image every day.
         environment = {"PWD": str(folder), "SOURCE_DATE_EPOCH": "0", **variables}
         try:
             done = ended(command, folder, {**os.environ, **environment}, _TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
-            raise BuildError(f"{failure}: no end after {_TIMEOUT_S:.0f} s.", hint=_SHOW) from error
+            raise BuildError(
+                f"{failure}: it did not end within {_TIMEOUT_S:.0f} s.", hint=_SHOW
+            ) from error
         except OSError as error:
             raise BuildError(f"{failure}: {error.strerror}.", hint=_SHOW) from error
         if done.returncode != 0:
@@ -99,58 +105,114 @@ class Tools:
 
 
 def check_room(failure: str, words: str) -> None:
-    """See that a program has failed for another reason than a full disk.
+    """Raise a better error if a program has failed because of a full disk.
 
     Args:
-        failure: what to say, without a stop at the end.
-        words: that it wrote.
+        failure: message, without the full stop.
+        words: what the program printed.
 
     Raises:
-        StorageError: what it writes has no room.
+        StorageError: the disk is full.
     """
     told = no_room(words)
     if told is not None:
         raise StorageError(
-            f"{failure}: {told}.", hint="make room there, or set XDG_CACHE_HOME and TMPDIR"
+            f"{failure}: {told}.", hint="free some space there, or set XDG_CACHE_HOME and TMPDIR"
         )
 
 
 def ended(
     command: Sequence[str], folder: Path, environment: Mapping[str, str], timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, which ends what it has started, too, if it takes too long.
+    """Run a program to its end; on a timeout end it with all that it has started.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than ``timeout_s``.
         OSError: it cannot be run.
     """
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    ) as process:
-        try:
-            stdout, stderr = process.communicate(timeout=timeout_s)
-        finally:
-            if process.poll() is None:  # also when we are interrupted
+    process: subprocess.Popen[str] | None = None
+    try:
+        with later_interrupts():
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        stdout, stderr = process.communicate(timeout=timeout_s)
+    finally:
+        if process is not None:  # also when we are interrupted
+            if process.poll() is None:
                 end_with_children(process)
+            for pipe in (process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
 
 
+@contextlib.contextmanager
+def later_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back until the end of the block, which starts a program.
+
+    Within `subprocess.Popen` it would leave a program behind that nobody knows.
+    """
+    is_ours = signal.getsignal(signal.SIGINT) is not None  # else it is not Python's
+    if not is_ours or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 def end_with_children(process: subprocess.Popen[Any]) -> None:
-    """End a program that leads a session, and whatever it has started: cc1 goes on without gcc."""
+    """End a program that leads a session, and its children: cc1 would outlive gcc."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_S)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    # One that is stuck in the kernel, at a USB device say, ends when that lets it go.
+    # A program stuck in the kernel, at a USB device for example, ends later.
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_END_S)
+
+
+def errors_first(text: str) -> str:
+    """Return a compiler's messages with the errors before the warnings.
+
+    Each keeps the lines after it, and the lines before it that name its function and the files that
+    include it. Text without an error or a warning stays as it is.
+    """
+    head: list[str] = []
+    errors: list[str] = []
+    warnings: list[str] = []
+    block, above, function = head, [], ""
+    told = {id(errors): "", id(warnings): ""}  # the last function that was named
+    for line in text.splitlines():
+        begin = re.match(_BEGIN, line)
+        if re.match(_INCLUDED, line):
+            above.append(line)
+        elif re.match(_FUNCTION, line):
+            function = line
+        elif begin is not None:
+            block = warnings if begin[1] == "warning" else errors
+            if function != told[id(block)]:
+                above.append(function)
+                told[id(block)] = function
+            block += [*above, line]
+            above = []
+        else:
+            block += [*above, line]
+            above = []
+    return "\n".join([*head, *errors, *warnings, *above]) if errors or warnings else text

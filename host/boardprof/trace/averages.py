@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of one name taken together: sums, means, and how they are spread."""
+"""Events of one name aggregated: sums, means and percentiles."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _N = TypeVar("_N", int, float)
 class FunctionEventAvg(TimeTexts):
     """Events of one key.
 
-    Times are in us. A sum is None unless all events know it. A mean is for one call: the sum over
-    those events that know it, by their calls. Percentiles are of the events' own means, and are
-    interpolated between the nearest two.
+    Times are in us. A sum is None unless it is known for all events. A mean is per call: the sum
+    over the events with a known value, divided by their calls. Percentiles are of the events' own
+    means, interpolated between the nearest two.
 
     Attributes:
         key: their name; see `FunctionEvent.key`.
-        kind: what they are; that of the first where they are of several.
-        board: that was called, "" for ranges, and for several.
-        input_shapes: of all of them, where they were grouped by it; else None.
-        stack: what all of them stand in, the innermost first, where they were grouped by it.
-        events: they themselves.
+        kind: of the events; if they are of several kinds, that of the first.
+        board: the called board; "" for ranges, and for several boards.
+        input_shapes: of all of them, if they were grouped by it; else None.
+        stack: the ranges around all of them, innermost first, if they were grouped by it.
+        events: the aggregated events.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class FunctionEventAvg(TimeTexts):
         stack: tuple[str, ...] = (),
         key: str | None = None,
     ) -> None:
-        """Take events together, one or more; ``key`` None: their own."""
+        """Aggregate one or more events; ``key`` is None to use their own."""
         self.events = tuple(events)
         self.key = events[0].key if key is None else key
         self.kind = events[0].kind
@@ -59,48 +59,48 @@ class FunctionEventAvg(TimeTexts):
 
     @property
     def count(self) -> int:
-        """How many calls they stand for; how many events there are is ``len(events)``."""
+        """The number of calls that they stand for; ``len(events)`` is the number of events."""
         return sum(event.count for event in self.events)
 
     @property
     def is_top_level(self) -> bool:
-        """Whether any of them stands in no other event."""
+        """Whether any of them is outside of all other events."""
         return any(event.cpu_parent is None for event in self.events)
 
     @cached_property
     def cpu_time_total(self) -> float:
-        """How long they took the host, together."""
+        """Their total time on the host."""
         return sum(event.cpu_time_total for event in self.events)
 
     @cached_property
     def self_cpu_time_total(self) -> float:
-        """The same without what stands in them."""
+        """The same without nested events."""
         return sum(event.self_cpu_time_total for event in self.events)
 
     @property
     def cpu_time(self) -> float:
-        """How long they took the host, the mean."""
+        """Their mean time on the host."""
         return self.cpu_time_total / self.count
 
     @cached_property
     def device_time_total(self) -> float | None:
-        """How long they ran on boards, what stands in them included, together."""
+        """Their total time on boards, nested events included."""
         return _sum([event.device_time_total for event in self.events if event.calls])
 
     @cached_property
     def self_device_time_total(self) -> float | None:
-        """The same without what stands in them."""
+        """The same without nested events."""
         return _sum([e.self_device_time_total for e in self.events if e.kind in CALLS])
 
     @property
     def device_time(self) -> float | None:
-        """How long they ran on boards, the mean of those of which it is known."""
+        """Their mean time on boards, over the events with a known time."""
         known = [(t, e.count) for e in self.events if (t := e.device_time_total) is not None]
         return sum(t for t, _ in known) / sum(count for _, count in known) if known else None
 
     @cached_property
     def flops(self) -> int | None:
-        """Operations of all of them; None where those of any are unknown."""
+        """Operations of all of them; None if any is unknown."""
         return _sum([event.flops for event in self.events])
 
     # -- spread ---------------------------------------------------------------------------------
@@ -110,13 +110,13 @@ class FunctionEventAvg(TimeTexts):
         return sorted(event.cpu_time for event in self.events)
 
     def cpu_time_percentile(self, percent: float) -> float:
-        """Return what a call of so many percent of the events took the host at most.
+        """Return the percentile of the host's time per call.
 
         Raises:
-            UsageError: it is not within 0 to 100.
+            UsageError: the percentage is not within 0 to 100.
         """
         if not isinstance(percent, int | float) or not 0 <= percent <= 100:
-            raise UsageError(f"There is no percentile {percent!r:.60}: 0 to 100.")
+            raise UsageError(f"{percent!r:.60} is not a percentile from 0 to 100.")
         place = (len(self.events) - 1) * percent / 100
         low = int(place)
         high = min(low + 1, len(self.events) - 1)
@@ -125,12 +125,12 @@ class FunctionEventAvg(TimeTexts):
 
     @property
     def cpu_time_min(self) -> float:
-        """The shortest."""
+        """The shortest time."""
         return self._sorted_us[0]
 
     @property
     def cpu_time_p10(self) -> float:
-        """A tenth took less."""
+        """The 10th percentile."""
         return self.cpu_time_percentile(10)
 
     @property
@@ -140,19 +140,19 @@ class FunctionEventAvg(TimeTexts):
 
     @property
     def cpu_time_p90(self) -> float:
-        """A tenth took more."""
+        """The 90th percentile."""
         return self.cpu_time_percentile(90)
 
     @property
     def cpu_time_max(self) -> float:
-        """The longest."""
+        """The longest time."""
         return self._sorted_us[-1]
 
     # -- counters -------------------------------------------------------------------------------
 
     @cached_property
     def metric_names(self) -> tuple[str, ...]:
-        """Counters that any of them has, or what stands in it."""
+        """Names of counters that any of them, or any nested event, has."""
         calls = (call for event in self.events for call in event.calls)
         return tuple(dict.fromkeys(name for call in calls for name in call.metrics))
 
@@ -162,10 +162,10 @@ class FunctionEventAvg(TimeTexts):
         return any(call.is_raw for event in self.events for call in event.calls)
 
     def metric(self, name: str) -> float | None:
-        """Return the mean of a counter for one call, us of times; None where no event has it.
+        """Return the mean of a counter per call, in us for times; None if no event has it.
 
-        What stands in an event is included. Counts on several boards have nothing in common: they
-        have no mean.
+        Nested events are included. Counts on different boards are not comparable, so they have no
+        mean.
         """
         found = [(event.metric_total(name), event.count) for event in self.events]
         known = [(metric, count) for metric, count in found if metric is not None]
@@ -177,13 +177,13 @@ class FunctionEventAvg(TimeTexts):
 
 
 def _over(metric: Metric, calls: int) -> float:
-    """Return a metric summed over calls; shares and ratios are of all of them already."""
+    """Return a metric per call from its sum; shares and ratios are not divided."""
     raw = raw_of(metric)
     assert not isinstance(raw, str)
     return raw if isinstance(metric, Count | Duration) else raw * calls
 
 
 def _sum(values: Sequence[_N | None]) -> _N | None:
-    """Return the sum; None where any is unknown, and of nothing."""
+    """Return the sum; None if any value is unknown, or if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None

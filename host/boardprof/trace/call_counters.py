@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of single calls: of the call alone where the board can, else of a window around it."""
+"""Counters of single calls: of the call alone if the board can, else of a window around it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from boardprof.board.counting import CALIBRATION_SAMPLES
-from boardprof.board.pass_queue import ProgrammedPass
-from boardprof.board.window import Window
-from boardprof.decode.samples import Reading, Sample
+from boardprof.decode.samples import Reading
 from boardprof.errors import RpcError, UsageError
+from boardprof.measure.board_interrupts import flags_for
+from boardprof.measure.counted_pass import CountedPass, PackedCall, Value
+from boardprof.measure.window import Window
 from boardprof.metrics import Metric
 from boardprof.report.counter_metrics import computed, metrics_of
+from boardprof.report.interrupts import interrupts_in
 from boardprof.report.measurement import Measurement, clock_of
 from boardprof.trace.device_spans import RawSpan, sample_spans, tick_counter, window_span
 from boardprof.trace.records import Record
@@ -23,53 +24,61 @@ from boardprof_protocol.codes import ErrorCode, MeasureFlag
 if TYPE_CHECKING:
     from boardprof.board.board import Board
     from boardprof.board.functions import RemoteFunction
-    from boardprof.board.observing import Value
-    from boardprof.board.passes import Pass
+    from boardprof.measure.board_link import BoardLink
+    from boardprof.measure.passes import Pass
+    from boardprof.measure.programmable import Slots
 
-__all__ = ["CallCounters"]
 
-_TOLD_OTHERWISE = "a profile within this one has told programmable counters something else"
+_NOT_MASKED = "not masked: the window contains more than the function"
+_TOLD_OTHERWISE = "a profile within this one has reprogrammed the counters"
 
 
 class CallCounters:
-    """What is counted of each call of one board.
+    """The counters of each call of one board.
 
-    A function is called as one sample of a measurement: its counters are read on the board around
-    nothing but the call, and corrected by a calibration. Agents without open windows, and older
-    ones, return no result of what they measure, as the calibration shows; and within another
-    profile the call is that one's. Such calls are made as always, in a window that the host opens
-    and closes: the agent's work, and its waiting for the line, are in those counts.
+    A function is called as one sample of a measurement. The board reads its counters around the
+    call alone, and a calibration corrects them. Agents without open windows, and older ones, do not
+    return a result of what they measure, as the calibration shows. Within another profile, the call
+    belongs to that one. Such calls are made normally, in a window that the host opens and closes.
+    Their counts include the agent's work and its wait for the link.
     """
 
-    def __init__(self, board: Board, metrics: Sequence[str]) -> None:
-        """Choose the collectors, and tell the programmable ones what to count.
+    def __init__(
+        self, board: Board, metrics: Sequence[str], *, mask_interrupts: bool = False
+    ) -> None:
+        """Choose the collectors and program the programmable ones.
 
         Args:
             board: with an open session.
             metrics: names of counters, events or formulas.
+            mask_interrupts: whether no interrupt runs while the board counts a call alone.
 
         Raises:
             UnknownNameError: the board has no such metric.
-            UsageError: it does not count it, or not all of them at once.
+            UsageError: it does not count one of them, or not all at once; or it cannot mask
+                interrupts, or not in a call that is made only once.
         """
+        flags = _flags(board.link, mask_interrupts)
         self._board = board
         self._asked = tuple(metrics)
         passes = board.offer.passes(metrics)
         if len(passes) > 1:
             raise UsageError(
-                f"{board.device.name} does not count {', '.join(metrics)} at once, and a call is "
-                "made once.",
+                f"{board.device.name} cannot count {', '.join(metrics)} at once, and a call is "
+                "made only once.",
                 hint="fewer metrics; board.profile(..., metrics=[...]) makes several passes",
             )
-        self._pass = _programmed(board, passes[0])
-        self._selection = self._pass.selection
+        slots = _programmed(board, passes[0])
+        self._selection = passes[0].selection(slots)
         self._collectors = self._selection.collectors
-        self._calibrations: dict[int, tuple[Sample, ...]] = {}
+        selection = self._selection.with_all_of(board.link.hooks)
+        self._pass = CountedPass(board.link, slots, selection, flags, passes[0].slots)
+        self._calibrated: set[int] = set()
         self._returns: bool | None = None  # whether the agent returns results of what it measures
 
     @property
     def read_a_clock(self) -> bool:
-        """Whether any of them has a rate: it says when a call was."""
+        """Whether any of them is a clock, which tells when a call was."""
         return any(
             counter.hz and counter.name in self._selection.counters
             for collector in self._collectors
@@ -79,16 +88,16 @@ class CallCounters:
     def through(
         self, record: Record, function: RemoteFunction, value: Value, is_plain: bool
     ) -> Value:
-        """Return what makes a call and counts; the record has the counts afterwards.
+        """Return a function that makes a call and counts; the record has the counts afterwards.
 
         Args:
             record: of the call.
             function: that is called.
             value: makes the call.
-            is_plain: and does nothing else.
+            is_plain: whether ``value`` does nothing else.
 
         Raises:
-            NotSupportedByAgentError: the agent holds no windows open, and it takes one.
+            NotSupportedByAgentError: a window is needed, and the agent cannot keep windows open.
         """
         is_returned = self._returns is not False or function.signature.result == "void"
         if is_plain and function.info.measurable and is_returned:
@@ -101,29 +110,31 @@ class CallCounters:
         is_void = function.signature.result == "void"
         wanted = MeasureFlag(0) if is_void else MeasureFlag.RESULT
 
-        def call(function_id: int, packed: bytes, count: int, name: str) -> object:
-            run = self._pass.sampling(function.info, (packed, count), 1)
-            if function_id not in self._calibrations:
-                empty = run.samples(MeasureFlag.EMPTY | wanted, 1, CALIBRATION_SAMPLES)[0]
-                self._calibrations[function_id] = empty
-                self._returns = self._returns if is_void else run.returns
+        def call(function_id: int, content: bytes, count: int, name: str) -> object:
+            packed = PackedCall(function.info, content, count)
+            if function_id not in self._calibrated:
+                found = self._pass.calibrate(packed, wanted=wanted)
+                self._returns = self._returns if is_void else found.returned
+                self._calibrated.add(function_id)
             if not is_void and not self._returns:
-                return self._in_windows(record, value)(function_id, packed, count, name)
-            samples, totals = run.samples(wanted, 0, 1)
-            windows = self._pass.windows(samples, self._calibrations[function_id], totals)
-            self._note_sample(record, Measurement(name, self._board.device, 1, 0, (windows,)))
-            return run.result
+                return self._in_windows(record, value)(function_id, content, count, name)
+            taken = self._pass.take(packed, 0, 1, flags=wanted | self._pass.flags)
+            self._note_sample(record, self._pass.measurement(packed, taken))
+            return taken.result
 
         return call
 
     def _note_sample(self, record: Record, measurement: Measurement) -> None:
         (sample,) = measurement.samples
-        nets = {name: measurement.net(sample, name) for name in measurement.counters}
+        if interrupts_in(sample):
+            record.args["interrupts"] = interrupts_in(sample)
+        counted = [name for name in measurement.counters if name in self._selection.counters]
+        nets = {name: measurement.net(sample, name) for name in counted}
         record.metrics = self._metrics(nets, sample.readings)
         record.spans = tuple(sample_spans(measurement, self._pass.layouts))
 
     def note_measurement(self, record: Record, measurement: Measurement) -> None:
-        """Give a measurement's record the sums over its samples, of what is counted of calls."""
+        """Add the sums of the call counters over a measurement's samples to its record."""
         counted = [name for name in measurement.counters if name in self._selection.counters]
         samples = measurement.samples
         nets = {name: sum(measurement.net(s, name) for s in samples) for name in counted}
@@ -137,7 +148,7 @@ class CallCounters:
             if f"{collector.name}.start" not in offered:
                 raise NotSupportedByAgentError(
                     f"metrics={list(self._asked)} of calls of {function}, which has a result,",
-                    f"that of {self._board.device.name} holds no windows open",
+                    f"that of {self._board.device.name} cannot keep windows open",
                     hint="set open_windows in [build] config of its board.toml, or measure it by "
                     "board.profile",
                 )
@@ -164,6 +175,8 @@ class CallCounters:
         record.is_raw = True
         if not all(window.blob for window in windows):
             record.args["not counted"] = _TOLD_OTHERWISE
+        if self._pass.flags:
+            record.args["interrupts"] = _NOT_MASKED
         record.spans = tuple(self._spans(record.name, windows, wanted))
 
     @contextmanager
@@ -175,8 +188,8 @@ class CallCounters:
             if error.code != ErrorCode.NO_MEMORY:
                 raise
             raise UsageError(
-                f"{self._board.device.name} holds fewer windows open than the "
-                f"{len(self._collectors)} that {', '.join(self._asked)} take.",
+                f"{self._board.device.name} can keep fewer windows open than the "
+                f"{len(self._collectors)} that {', '.join(self._asked)} need.",
                 hint="fewer metrics, or set open_windows in [build] config of its board.toml",
             ) from error
         try:
@@ -187,8 +200,8 @@ class CallCounters:
         try:
             window.stop()
         except RpcError as error:
-            # The board closes the windows of slots that are told something else, as by a profile
-            # within this one. They have no readings then.
+            # The board closes the windows of reprogrammed slots, for example by a profile within
+            # this one. They have no readings then.
             if error.code != ErrorCode.BAD_HANDLE or self._pass.is_programmed:
                 raise
 
@@ -200,7 +213,7 @@ class CallCounters:
         for name, value in values.items():
             metrics |= metrics_of(name, value, readings[name], clock)
         for name in self._asked:
-            kind, formula = self._board.formulas.get(name, ("", None))
+            kind, formula = self._board.offer.formulas.get(name, ("", None))
             found = None if formula is None else formula.value(values)
             if found is not None:
                 metrics[name] = computed(kind, found)
@@ -219,20 +232,38 @@ class CallCounters:
                     window.blob,
                     collector,
                     counter,
-                    board.layouts,
+                    board.link.layouts,
                     board.device,
                 )
                 if span is not None:
                     yield span
 
 
-def _programmed(board: Board, chosen: Pass) -> ProgrammedPass:
-    """Tell the programmable collectors what to count.
+def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
+    """Return the flags of single calls.
+
+    Raises:
+        UsageError: the board cannot mask interrupts, or only after an unmasked call.
+    """
+    flags = flags_for(link, mask=mask_interrupts)
+    if flags and link.interrupts is not None and link.interrupts.needs_trial:
+        raise UsageError(
+            f"{link.device.name} cannot mask interrupts of a single call until a call with "
+            "interrupts on has ended.",
+            hint="leave mask_interrupts out, or measure the function by board.profile",
+        )
+    return flags
+
+
+def _programmed(board: Board, chosen: Pass) -> tuple[Slots, ...]:
+    """Program the programmable collectors.
 
     Raises:
         UsageError: the board refuses an event.
     """
     slots = chosen.slots(board.offer.programmable)
     for name, why in ((n, w) for each in slots for n, w in each.refused.items()):
-        raise UsageError(f"{board.device.name} does not count {name} beside the others: {why}.")
-    return ProgrammedPass(board, chosen, slots, chosen.selection(slots))
+        raise UsageError(
+            f"{board.device.name} cannot count {name} together with the others: {why}."
+        )
+    return slots

@@ -1,32 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arguments of a profile ask for, checked before anything is recorded."""
+"""The checked arguments of a profile."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from boardprof.board.selection import metric_names
 from boardprof.errors import UnknownNameError, UsageError
+from boardprof.measure.selection import metric_names
 from boardprof.trace.recorder import Wanted
 from boardprof.trace.schedule import ProfilerActivity
 from boardprof.trace.unsupported import require_board_events
-
-__all__ = ["Configuration"]
 
 _ON_BOARD = ("device_ranges",)
 _SETTINGS = ("metrics",)
 
 
 class Configuration:
-    """What a profile records and shows.
+    """The settings of a profile.
 
     Attributes:
         activities: see `profile`.
         record_shapes: likewise.
         with_flops: likewise.
         with_modules: likewise.
-        flags: those that are on, as they stand in the trace.
-        wanted: what this takes to be recorded.
+        flags: the enabled flags, as written to the trace.
+        wanted: what has to be recorded for this.
     """
 
     def __init__(
@@ -40,12 +38,14 @@ class Configuration:
         with_modules: bool,
         experimental_config: Mapping[str, object] | None,
         metrics: str | Iterable[str] | None,
+        mask_interrupts: bool,
     ) -> None:
         """Check the arguments; they are those of `profile`.
 
         Raises:
-            UsageError: no activity, an unknown setting, or metrics without boards.
-            NotSupportedByAgentError: it would have to be recorded on the board.
+            UsageError: no activity, an unknown setting, metrics without boards, or masked
+                interrupts without metrics.
+            NotSupportedByAgentError: a setting needs events recorded on the board.
         """
         if profile_memory:
             require_board_events("profile_memory")
@@ -64,10 +64,16 @@ class Configuration:
         names = _metrics(experimental_config, metrics)
         if names and ProfilerActivity.BOARD not in self.activities:
             raise UsageError(
-                f"metrics={names} are counted on boards, and ProfilerActivity.BOARD is not among "
+                f"metrics={names} are counted on boards, but ProfilerActivity.BOARD is not among "
                 "the activities."
             )
-        self.wanted = Wanted(self.activities, record_shapes or with_flops, tuple(names))
+        if mask_interrupts and not names:
+            raise UsageError(
+                "mask_interrupts masks interrupts while a call is counted, but no metric is named.",
+                hint='metrics=["instructions"], or leave mask_interrupts out',
+            )
+        keeps_arguments = record_shapes or with_flops
+        self.wanted = Wanted(self.activities, keeps_arguments, tuple(names), mask_interrupts)
 
 
 def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerActivity]:
@@ -77,7 +83,9 @@ def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerA
     strange = [each for each in listed if not isinstance(each, ProfilerActivity)]
     if strange or not listed:
         raise UsageError(
-            f"{strange[0]!r:.60} is no activity." if strange else "There is no activity to record.",
+            f"{strange[0]!r:.60} is not an activity."
+            if strange
+            else "There is no activity to record.",
             hint="activities=[ProfilerActivity.CPU, ProfilerActivity.BOARD], or None for all",
         )
     return frozenset(listed)
@@ -85,7 +93,7 @@ def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerA
 
 def _metrics(config: Mapping[str, object] | None, metrics: str | Iterable[str] | None) -> list[str]:
     if config is not None and not isinstance(config, Mapping):
-        raise UsageError(f"experimental_config={config!r:.60} is no dict.")
+        raise UsageError(f"experimental_config={config!r:.60} is not a dict.")
     for name, value in (config or {}).items():
         if name not in (*_SETTINGS, *_ON_BOARD):
             raise UnknownNameError("setting of experimental_config", name, _SETTINGS)
@@ -93,7 +101,7 @@ def _metrics(config: Mapping[str, object] | None, metrics: str | Iterable[str] |
             require_board_events(name)
     configured = (config or {}).get("metrics")
     if configured is not None and metrics is not None:
-        raise UsageError("metrics stand in experimental_config as well; one of both will do.")
+        raise UsageError("metrics is given twice: as an argument and in experimental_config.")
     names = metric_names(metrics if configured is None else configured)
     if names == []:
         raise UsageError("No metric is named.", hint='metrics=["instructions"], or None')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When something ran by the board's own clock, and where that is on the host's."""
+"""Time spans by the board's own clock, and their place on the host's clock."""
 
 from __future__ import annotations
 
@@ -14,26 +14,24 @@ from boardprof.report.measurement import Device, Measurement, clock_of
 from boardprof_protocol.blob import split_blobs
 from boardprof_protocol.layout import Layout
 
-__all__ = ["DeviceSpan", "RawSpan", "place", "sample_spans", "tick_counter", "window_span"]
-
 What = Literal["sample", "window"]
 
 
 @dataclass(frozen=True)
 class RawSpan:
-    """A stretch of the board's clock.
+    """A time span by the board's clock.
 
     Attributes:
         name: of the function that ran.
-        what: ``sample``: measured on the board, around nothing but the calls; ``window``: opened
-            and closed by the host, so that the link's exchange and the agent's work are in it.
-        begin: the counter as it was read, not unwrapped.
-        ticks: how long it was.
-        net_ticks: the same less the measuring itself; None of a window.
+        what: ``sample``: measured on the board, around the calls alone; ``window``: opened and
+            closed by the host, so that it includes the link's exchange and the agent's work.
+        begin: the counter's raw reading, not unwrapped.
+        ticks: length.
+        net_ticks: length without the measurement overhead; None for a window.
         hz: the counter's rate.
         bits: its width.
         device: the board.
-        fit: its clock on the host's; None: not known, or not yet.
+        fit: its clock relative to the host's; None if not known yet.
     """
 
     name: str
@@ -48,27 +46,27 @@ class RawSpan:
 
     @property
     def is_on_host_time(self) -> bool:
-        """Whether the board's clock runs by the same time as the host's."""
+        """Whether the board's clock follows the same time as the host's."""
         return self.device.clock_kind != "simulated" and not self.device.emulated
 
 
 @dataclass(frozen=True)
 class DeviceSpan:
-    """A stretch of the board's clock, and where it is on the host's.
+    """A time span by the board's clock, and its place on the host's clock.
 
     Attributes:
         name: of the function that ran.
         what: see `RawSpan`.
         board: its name.
-        begin: the board's counter at its begin.
-        ticks: how long it was, by that counter.
+        begin: the board's counter at its start.
+        ticks: length by that counter.
         hz: the counter's rate, 1/s.
         bits: its width.
-        duration_us: the function's own time, us; None of a window, which has more in it, and where
-            the clock is simulated: its ticks are no time.
-        start_ns: the host's clock at its begin; None where it has no place there.
-        error_ns: of ``start_ns``, at most; None likewise.
-        why_not: why it has no place there, "" where it has.
+        duration_us: the function's own time, us. None for a window, which contains more, and for a
+            simulated clock, whose ticks are not time.
+        start_ns: the host's clock at its start; None if it cannot be placed there.
+        error_ns: largest error of ``start_ns``; None likewise.
+        why_not: why it cannot be placed there; "" if it can.
     """
 
     name: str
@@ -84,21 +82,21 @@ class DeviceSpan:
     why_not: str
 
     def ticks_since(self, other: DeviceSpan) -> int:
-        """Return how many ticks it began behind another one of its board, less than 0 if before.
+        """Return how many ticks it began after another span of its board; negative if before.
 
-        The counter may have wrapped between them, but not have gone half its range.
+        The counter may have wrapped between them, but must not have advanced half its range.
         """
         half = 1 << self.bits - 1
         return (self.begin - other.begin + half) % (2 * half) - half
 
     @property
     def length_us(self) -> float:
-        """How long it was, measuring included, us of the board's clock, simulated or not."""
+        """Length including the overhead, in us of the board's clock, simulated or not."""
         return self.ticks * 1e6 / self.hz
 
 
 def tick_counter(readings: Mapping[str, Reading], device: Device) -> str | None:
-    """Name the counter that says when something was: the board's clock, real or simulated."""
+    """Return the name of the board's clock, real or simulated."""
     clock = clock_of(readings, device.clock_kind)
     if clock is not None:
         return clock
@@ -114,7 +112,7 @@ def window_span(
     layouts: Mapping[int, Layout],
     device: Device,
 ) -> RawSpan | None:
-    """Return the stretch of a window of the host's; None where the blob does not have it."""
+    """Return the span of a window of the host; None if the blob does not have it."""
     found = _begin(blob, [collector], counter, layouts)
     if found is None:
         return None
@@ -123,7 +121,7 @@ def window_span(
 
 
 def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Iterator[RawSpan]:
-    """Yield the stretch of each sample of a measurement, if it has read a clock."""
+    """Yield the span of each sample of a measurement, if a clock was read."""
     device = measurement.device
     counter = tick_counter(measurement.samples[0].readings, device)
     windows = next((w for w in measurement.windows if counter in w.counters), None)
@@ -154,7 +152,7 @@ def _begin(
     counter: str,
     layouts: Mapping[int, Layout],
 ) -> tuple[int, CounterInfo] | None:
-    """Return what a counter read when its window opened, and what it is."""
+    """Return a counter's reading when its window opened, and the counter."""
     for blob, collector in zip(split_blobs(raw), collectors, strict=True):
         layout = layouts[collector.schema_id]
         for meaning, info in zip(layout.counters, collector.counters, strict=True):
@@ -164,13 +162,13 @@ def _begin(
 
 
 def place(span: RawSpan, begin_ns: int, end_ns: int, fit: ClockFit | None = None) -> DeviceSpan:
-    """Put a stretch of the board's clock on the host's.
+    """Place a span of the board's clock on the host's clock.
 
     Args:
-        span: what the board read.
+        span: by the board's clock.
         begin_ns: the host's clock before it began.
-        end_ns: likewise behind its end.
-        fit: the board's clock on the host's, where the span has none itself.
+        end_ns: likewise after its end.
+        fit: the board's clock relative to the host's, if the span has none itself.
     """
     fit = span.fit or fit
     is_time = span.device.clock_kind != "simulated"
@@ -200,12 +198,11 @@ def _start(
         return None, None, f"{what}, and runs by the emulator's own time"
     if fit is None:
         return None, None, "its clock could not be followed to the end of the trace"
-    # What was read behind the fit's first reading lies less than one wrap behind it, or the fit
-    # would not have been made.
+    # Readings after the fit's first one are less than one wrap later, or there would be no fit.
     ticks = fit.reference + (span.begin - fit.reference) % (1 << span.bits)
     start_ns = round(fit.to_host_s(ticks) * 1e9)
     error_ns = max(1, round(fit.error_s * 1e9))
     length_ns = round(span.ticks * fit.tick_s * 1e9)
     if start_ns < begin_ns - error_ns or start_ns + length_ns > end_ns + error_ns:
-        return None, None, "its counter is not the clock that the agent tells"
+        return None, None, "its counter is not the clock that the agent reports"
     return start_ns, error_ns, ""

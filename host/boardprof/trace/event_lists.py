@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events and averages as lists that can show themselves as a table."""
+"""Lists of events and averages, which can be printed as tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["EventAverages", "EventList", "average"]
 
 
 class EventAverages(Sequence[FunctionEventAvg]):
-    """What `profile.key_averages` returns: one a key, in the order of their first events."""
+    """The result of `profile.key_averages`: one entry per key, in the order of first events."""
 
     def __init__(self, averages: Iterable[FunctionEventAvg]) -> None:
         """Hold averages."""
@@ -26,13 +26,13 @@ class EventAverages(Sequence[FunctionEventAvg]):
     @overload
     def __getitem__(self, index: slice) -> EventAverages: ...
     def __getitem__(self, index: SupportsIndex | slice) -> FunctionEventAvg | EventAverages:
-        """Return one, or some."""
+        """Return one entry, or a slice."""
         if isinstance(index, slice):
             return EventAverages(self._averages[index])
         return self._averages[index]
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of entries."""
         return len(self._averages)
 
     def __str__(self) -> str:
@@ -41,17 +41,17 @@ class EventAverages(Sequence[FunctionEventAvg]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """How long all events took the host, a moment once for each task, us."""
+        """Total time of all events on the host, us; nested time counts once for each task."""
         return sum(each.self_cpu_time_total for each in self._averages)
 
     def total_average(self) -> FunctionEventAvg:
-        """Return all their events taken together, as ``Total``.
+        """Return the average of all their events, as ``Total``.
 
-        What stands in another event is in that one's total too, and so twice in the sum of totals;
-        in the sum of self times it is once.
+        A nested event is also in the total of the event around it, so it counts twice in the sum of
+        totals. In the sum of self times it counts once.
 
         Raises:
-            UsageError: there are none.
+            UsageError: the list is empty.
         """
         return _total([event for each in self._averages for event in each.events])
 
@@ -67,26 +67,27 @@ class EventAverages(Sequence[FunctionEventAvg]):
         time_unit: str | None = None,
         percentiles: bool = False,
     ) -> str:
-        """Return them as a text table; "" where there are none.
+        """Return them as a text table; "" if the list is empty.
 
-        Percentages are of the sum of self times: what stands in another row is in its total too.
-        What is not known is ``--``: a sum of which a part is not, and a share of such a sum.
+        Percentages are of the sum of self times; a nested row is also in the total of the row
+        around it. Unknown values are ``--``: sums with an unknown part, and shares of such sums.
 
         Args:
-            sort_by: the greatest of it first: ``cpu_time``, ``cpu_time_total``,
+            sort_by: sort by this in descending order: ``cpu_time``, ``cpu_time_total``,
                 ``self_cpu_time_total``, the same of ``device``, ``count``, ``flops``,
-                ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None: as they began.
-            row_limit: so many rows at most; -1 for all.
-            max_src_column_width: characters of what they stand in, >= 4; None: all.
-            max_name_column_width: of names, likewise.
-            max_shapes_column_width: of argument shapes, likewise.
-            header: a line above.
-            top_level_events_only: only of events that stand in no other.
-            time_unit: ``s``, ``ms`` or ``us``; None: as each time needs.
-            percentiles: show the spread of the host's times as well.
+                ``cpu_time_min``, ``cpu_time_p50`` ..., or a counter. None keeps the order in which
+                they began.
+            row_limit: maximum number of rows; -1 for all.
+            max_src_column_width: width of the stack column in characters, >= 4; None for all.
+            max_name_column_width: width of names, likewise.
+            max_shapes_column_width: width of argument shapes, likewise.
+            header: a line above the table.
+            top_level_events_only: leave out nested events.
+            time_unit: ``s``, ``ms`` or ``us``; None to choose one for each time.
+            percentiles: also show percentiles of the host's times.
 
         Raises:
-            UnknownNameError: it cannot be sorted by that, or there is no such unit.
+            UnknownNameError: the sort key or the unit does not exist.
             UsageError: a width or the limit is out of range.
         """
         return render_events_table(
@@ -102,7 +103,7 @@ class EventAverages(Sequence[FunctionEventAvg]):
 
 
 class EventList(Sequence[FunctionEvent]):
-    """What `profile.events` returns, in the order in which they began."""
+    """The result of `profile.events`, in the order in which events began."""
 
     def __init__(self, events: Iterable[FunctionEvent], *, has_shapes: bool = True) -> None:
         """Hold events; ``has_shapes``: the shapes of their arguments were recorded."""
@@ -114,13 +115,13 @@ class EventList(Sequence[FunctionEvent]):
     @overload
     def __getitem__(self, index: slice) -> EventList: ...
     def __getitem__(self, index: SupportsIndex | slice) -> FunctionEvent | EventList:
-        """Return one, or some."""
+        """Return one entry, or a slice."""
         if isinstance(index, slice):
             return EventList(self._events[index], has_shapes=self._has_shapes)
         return self._events[index]
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of entries."""
         return len(self._events)
 
     def __str__(self) -> str:
@@ -129,11 +130,11 @@ class EventList(Sequence[FunctionEvent]):
 
     @property
     def self_cpu_time_total(self) -> float:
-        """How long all of them took the host, a moment once for each task, us."""
+        """Total time of all events on the host, us; nested time counts once for each task."""
         return sum(event.self_cpu_time_total for event in self._events)
 
     def total_average(self) -> FunctionEventAvg:
-        """Return all of them taken together; see `EventAverages.total_average`."""
+        """Return the average of all of them; see `EventAverages.total_average`."""
         return _total(self._events)
 
     def key_averages(
@@ -147,26 +148,27 @@ class EventList(Sequence[FunctionEvent]):
         return average(self._events, group_by_input_shape, group_by_stack_n)
 
     def table(self, sort_by: str | None = None, row_limit: int = 100) -> str:
-        """Return a table with a row an event; see `EventAverages.table`."""
+        """Return a table with a row for each event; see `EventAverages.table`."""
         rows = [FunctionEventAvg([e], e.input_shapes) for e in self._events]
         return EventAverages(rows).table(sort_by=sort_by, row_limit=row_limit)
 
 
 def _total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
     if not events:
-        raise UsageError("There is no total of no events.")
+        raise UsageError("Cannot total an empty list.")
     return FunctionEventAvg(events, key="Total")
 
 
 def average(
     events: Iterable[FunctionEvent], by_input_shape: bool = False, by_stack_n: int = 0
 ) -> EventAverages:
-    """Take events of equal key together.
+    """Aggregate events of equal key.
 
     Args:
         events: of one trace.
-        by_input_shape: arguments of other shapes or values make another group.
-        by_stack_n: so does another stack, of which the innermost so many are looked at.
+        by_input_shape: different shapes or values of arguments make different groups.
+        by_stack_n: different stacks make different groups; this many innermost entries are
+            compared.
 
     Raises:
         UsageError: the number is negative.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a trace holds: calls and ranges of the host, each within the one around it."""
+"""The events of a trace: calls and ranges of the host, nested."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Interval(NamedTuple):
     end: float
 
     def elapsed_us(self) -> float:
-        """Return how long it is, us."""
+        """Return its length, us."""
         return self.end - self.start
 
 
@@ -35,32 +35,32 @@ class FunctionEvent(TimeTexts):
     """A call of a board's function, a measurement, or a range of the host.
 
     Attributes:
-        id: its place among the trace's events, from 0 on.
+        id: its index among the trace's events, from 0.
         name: of the range, or of the function; that of a measurement is ``profile(fir)``.
         kind: ``call``, ``measurement``, ``range`` or ``step``.
         thread: of the host.
         start_ns: the host's clock when it began.
         end_ns: likewise when it ended.
         base_ns: likewise when the trace began.
-        board: that was called; "" for a range. Of boards of one name at several ports, the second
-            is ``NAME (2)``.
-        input_shapes: arguments as Reports show them; None: not recorded.
-        flops: operations by the formula that is registered for the function; None: unknown.
+        board: the called board; "" for a range. If boards of one name are at several ports, the
+            second is ``NAME (2)``.
+        input_shapes: arguments as Reports show them; None if not recorded.
+        flops: operations by the formula registered for the function; None if unknown.
         metrics: counters of a call, or their sums over the samples of a measurement.
-        is_raw: whether the agent's work on the call, and its waiting for the line, are in them: the
-            function has a result, and a window of the host's was around it.
+        is_raw: whether the counters include the agent's work on the call and its wait for the link,
+            because the function has a result and the host opened a window around it.
         device_spans: when it ran by the board's clock.
-        args: what is known of it besides.
-        is_unfinished: it had not ended when the trace did.
+        args: further facts about it.
+        is_unfinished: it had not ended when the trace ended.
         error: name of the exception that ended it; "" for none.
-        count: the calls that it stands for: those in the samples of a measurement, over which all
-            sums go; else 1.
-        untimed: why `device_time` is not known; "" where it is, of ranges, and where
-            `Results.diagnostics` says it.
-        cpu_parent: the innermost event that it stands in: one of its own task, or that was open
-            where the task was made; outside of tasks, of its thread. None: it is outermost.
-        cpu_children: those that stand in it, and in no other in between.
-        calls_within: all calls and measurements that stand in it, in whatever in between.
+        count: the number of calls that it stands for. For a measurement these are the calls in its
+            samples, which all sums cover; else 1.
+        untimed: why `device_time` is not known; "" if it is known, for ranges, and if
+            `Results.diagnostics` gives the reason.
+        cpu_parent: the innermost event around it. This is one of its own task, or one that was open
+            where the task was made; outside of tasks, one of its thread. None if it is outermost.
+        cpu_children: the events directly inside it.
+        calls_within: all calls and measurements inside it, at any depth.
     """
 
     id: int
@@ -87,53 +87,53 @@ class FunctionEvent(TimeTexts):
 
     @property
     def key(self) -> str:
-        """The name that it is averaged under: all steps are one."""
+        """The name under which it is averaged; all steps share one."""
         is_step = self.kind == "step" and self.name.startswith(_STEP)
         return "ProfilerStep*" if is_step else self.name
 
     @property
     def time_range(self) -> Interval:
-        """When it was, in us from the beginning of the trace."""
+        """Its start and end, in us from the beginning of the trace."""
         return Interval((self.start_ns - self.base_ns) / 1e3, (self.end_ns - self.base_ns) / 1e3)
 
     @property
     def cpu_time_total(self) -> float:
-        """How long it took the host, the waiting included, us."""
+        """Its time on the host, waiting included, us."""
         return (self.end_ns - self.start_ns) / 1e3
 
     @property
     def self_cpu_time_total(self) -> float:
-        """The same without what stands in it; where several tasks do at once, that is one time."""
+        """The same without nested events; overlapping events of several tasks count once."""
         return (self.end_ns - self.start_ns - covered_ns(self.cpu_children)) / 1e3
 
     @property
     def cpu_time(self) -> float:
-        """The same for one of the calls that it stands for: with all that measuring took, us."""
+        """The same per call that it stands for, all work of measuring included, us."""
         return self.cpu_time_total / self.count
 
     @property
     def device_time(self) -> float | None:
-        """The same as `device_time_total` for one of the calls that it stands for, us."""
+        """`device_time_total` per call that it stands for, us."""
         total = self.device_time_total
         return None if total is None else total / self.count
 
     @property
     def self_device_time_total(self) -> float | None:
-        """How long it itself ran on the board, us; None: not known, or in simulated ticks only."""
+        """Its own time on the board, us; None if not known, or known only in simulated ticks."""
         known = [s.duration_us for s in self.device_spans if s.duration_us is not None]
         return sum(known) if known else None
 
     @property
     def device_time_total(self) -> float | None:
-        """The same with what stands in it; None where that of any call is not known."""
+        """The same with nested events; None if any call's time is not known."""
         times = [call.self_device_time_total for call in self.calls]
         known = [time for time in times if time is not None]
         return sum(known) if known and len(known) == len(times) else None
 
     def metric_total(self, name: str) -> Metric | None:
-        """Return a counter of it, or of all calls in it.
+        """Return a counter of the event, or its sum over all calls inside.
 
-        None where any of them lacks it, and of counts on several boards: those do not add up.
+        None if any of them lacks it, or if the counts are from several boards and cannot be added.
         """
         found = [call.metrics.get(name) for call in self.calls]
         known = [metric for metric in found if metric is not None]
@@ -145,12 +145,12 @@ class FunctionEvent(TimeTexts):
 
     @property
     def calls(self) -> list[FunctionEvent]:
-        """It itself, if it is a call or a measurement; else those that stand in it."""
+        """The event itself, if it is a call or a measurement; else the calls inside it."""
         return [self, *self.calls_within] if self.kind in CALLS else self.calls_within
 
     @property
     def stack(self) -> tuple[str, ...]:
-        """Keys of what it stands in, the innermost first."""
+        """Keys of the events around it, innermost first."""
         keys: list[str] = []
         event = self.cpu_parent
         while event is not None:
@@ -160,7 +160,7 @@ class FunctionEvent(TimeTexts):
 
     @property
     def module_hierarchy(self) -> str:
-        """The ranges that it stands in, the outermost first, with dots between."""
+        """The ranges around it, outermost first, separated by dots."""
         names: list[str] = []
         event = self.cpu_parent
         while event is not None:
@@ -172,15 +172,15 @@ class FunctionEvent(TimeTexts):
 
 @dataclass(frozen=True)
 class Trace:
-    """What was recorded from one moment to another.
+    """A recorded trace.
 
     Attributes:
         events: in the order in which they began.
         marks: instants, as records.
         base_ns: the host's clock when it began.
         unix_ns: the time of day when it began.
-        diagnostics: what is to be known of it: what is missing, and why.
-        around_marks: the event that an instant stands in, of those that stand in any.
+        diagnostics: what is missing, and why.
+        around_marks: the event around each mark that is inside one.
     """
 
     events: tuple[FunctionEvent, ...]
@@ -191,7 +191,7 @@ class Trace:
     around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
 
     def and_then(self, later: Trace) -> Trace:
-        """Return both as one."""
+        """Return both traces as one."""
         shift = len(self.events)
         for event in later.events:
             event.id += shift
@@ -207,11 +207,11 @@ class Trace:
 
 
 Flops = Callable[[Record], int | None]
-"""Returns the operations of one call."""
+"""Returns the number of operations of one call."""
 
 
 def make_trace(recorded: Recorded, flops: Flops) -> Trace:
-    """Make events of records, and put each into the one around it."""
+    """Make events from records, and nest them."""
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
         (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
@@ -256,7 +256,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
 
 
 def _around(record: Record, events: Mapping[Record, FunctionEvent]) -> Iterator[FunctionEvent]:
-    """Yield what was open when a record began, the innermost first, as far as it is recorded."""
+    """Yield the recorded ranges that were open when a record began, innermost first."""
     outer = record.around
     while outer is not None:
         if outer in events:
@@ -282,7 +282,7 @@ def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterabl
 
 
 def _added(metrics: Sequence[Metric], *, on_one_board: bool) -> Metric | None:
-    """Return a sum of times, or of one board's counts; ratios have none."""
+    """Return a sum of times, or of one board's counts; ratios have no sum."""
     counts = [m.value for m in metrics if isinstance(m, Count)]
     times = [m.microseconds for m in metrics if isinstance(m, Duration)]
     if metrics and len(counts) == len(metrics) and on_one_board:

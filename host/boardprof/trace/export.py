@@ -5,28 +5,31 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent, Trace
-from boardprof.trace.lanes import lanes_of
 from boardprof.trace.records import Record, Thread
 from boardprof.trace.schedule import ProfilerActivity
 from boardprof.trace.table import of_device
 from boardprof.writing import unwritable
 
-__all__ = ["RESERVED_KEYS", "TRACE_ID", "chrome_trace_text", "stacks_text", "write_text"]
+if TYPE_CHECKING:
+    from boardprof.trace.events import FunctionEvent
+    from boardprof.trace.records import Thread
+
 
 TRACE_ID = "traceId"
 
 _BASE, _DIAGNOSTICS = "baseTimeNanoseconds", "diagnostics"
 
 RESERVED_KEYS = frozenset([*OWN_KEYS, TRACE_ID, _BASE, _DIAGNOSTICS])
-"""Of a trace file, which no metadata may have."""
+"""Keys of a trace file, which metadata must not use."""
 
 _SELF_CPU, _SELF_DEVICE = "self_cpu_time_total", "self_device_time_total"
 _SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
@@ -43,9 +46,9 @@ def chrome_trace_text(
 
     Args:
         trace: what was recorded.
-        metadata: what stands beside the events.
-        activities: those that were recorded: without the host there are no lanes of its threads.
-        with_modules: whether each event names the ranges that it stands in.
+        metadata: further keys beside the events.
+        activities: the recorded ones; without the host, its threads have no lanes.
+        with_modules: whether each event names the ranges around it.
     """
     events: list[TraceEvent] = []
     if ProfilerActivity.CPU in activities:
@@ -77,7 +80,7 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
         args["Module Hierarchy"] = event.module_hierarchy
     args |= {name: raw_of(metric) for name, metric in event.metrics.items()}
     if event.is_raw:
-        args["counters"] = "raw: the agent's work and the line's are in them"
+        args["counters"] = "raw: they include the agent's work and the link's"
     if event.error:
         args["error"] = event.error
     if event.is_unfinished:
@@ -89,14 +92,14 @@ def _host_event(event: FunctionEvent, lane: int, with_modules: bool) -> TraceEve
 def _mark(record: Record, trace: Trace, lanes: Mapping[FunctionEvent, int]) -> TraceEvent:
     start_us = (record.start_ns - trace.base_ns) / 1e3
     around = trace.around_marks.get(record)
-    # What it stands in may be another thread's.
+    # The event around it may be on another thread.
     is_there = around is not None and around.thread == record.thread
     track = _host(record.thread, lanes[around] if around is not None and is_there else 1)
     return TraceEvent(record.name, start_us, None, track, record.args, "mark")
 
 
 def _board_events(trace: Trace) -> Iterator[TraceEvent]:
-    """Yield what ran on boards: on the host's time where it has a place there, else apart."""
+    """Yield the spans on boards: on the host's time if they can be placed there, else apart."""
     last: dict[str, tuple[DeviceSpan, int]] = {}  # board -> its last span, and where it begins
     for event in trace.events:
         for span in event.device_spans:
@@ -117,7 +120,7 @@ def _board_events(trace: Trace) -> Iterator[TraceEvent]:
 
 _LANES = {
     "sample": "measured on the board",
-    "window": "windows around calls, the agent's work and the line's in them",
+    "window": "windows around calls, including the agent's work and the link's",
 }
 
 
@@ -134,19 +137,19 @@ def _track(span: DeviceSpan) -> Track:
 
 
 def stacks_text(trace: Trace, metric: str) -> str:
-    """Return a line a stack, the outermost first, and the sum of a metric of its own behind it.
+    """Return a line for each stack, outermost first, followed by the sum of its own metric.
 
-    Times are whole nanoseconds: a function of the board may take less than a microsecond, and what
-    draws flame graphs reads whole numbers.
+    Times are in whole nanoseconds: a board's function may take less than a microsecond, and
+    programs for flame graphs read whole numbers.
 
     Args:
         trace: what was recorded.
-        metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls. Where
-            several boards have it, they are the outermost frames; raw ones say so in their names.
+        metric: ``self_cpu_time_total``, ``self_device_time_total``, or a counter of calls. If
+            several boards have it, they are the outermost frames. Names of raw counters say so.
 
     Raises:
         UnknownNameError: there is no such metric.
-        UsageError: no event has a value of it of 1 or more, so that there would be no line.
+        UsageError: no event has a value of 1 or more, so there would be no line.
     """
     counters = dict.fromkeys(name for event in trace.events for name in event.metrics)
     if metric not in counters:
@@ -164,7 +167,7 @@ def stacks_text(trace: Trace, metric: str) -> str:
     lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
     if not lines:
         raise UsageError(
-            f"There are no stacks: none of {len(trace.events)} events has any {metric}: not 1.",
+            f"There are no stacks: none of {len(trace.events)} events has a {metric} of 1 or more.",
             hint="call a board, or put record_function around what takes time, in a recorded step",
         )
     return "".join(lines)
@@ -195,7 +198,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """
     content = text.encode()
     try:
-        # Without the time of day: the same trace makes the same file.
+        # Leave out the time of day, so that the same trace makes the same file.
         Path(path).write_bytes(gzip.compress(content, mtime=0) if _is_gz(path) else content)
     except OSError as error:
         raise unwritable(os.fspath(path), error) from error
@@ -203,3 +206,40 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def _is_gz(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).endswith(".gz")
+
+
+def lanes_of(events: Sequence[FunctionEvent]) -> dict[FunctionEvent, int]:
+    """Distribute events over lanes, so that on each lane all events nest.
+
+    Trace viewers only know times. On the same lane, what one task does while another waits would
+    appear inside the other's range.
+
+    Args:
+        events: of one trace, linked.
+
+    Returns:
+        The number of each event's lane within its thread, from 1.
+    """
+    threads: dict[Thread, list[list[FunctionEvent]]] = {}
+    lanes: dict[FunctionEvent, int] = {}
+    for event in sorted(events, key=lambda each: (each.start_ns, each.id)):
+        open_ones = threads.setdefault(event.thread, [])
+        for lane in open_ones:
+            while lane and lane[-1].end_ns <= event.start_ns:
+                lane.pop()
+        number = _place(event, open_ones)
+        open_ones[number].append(event)
+        lanes[event] = number + 1
+    return lanes
+
+
+def _place(event: FunctionEvent, lanes: list[list[FunctionEvent]]) -> int:
+    """Return the lane on which its parent is innermost, else an empty lane."""
+    for number, lane in enumerate(lanes):
+        if lane and lane[-1] is event.cpu_parent:
+            return number
+    for number, lane in enumerate(lanes):
+        if not lane:
+            return number
+    lanes.append([])
+    return len(lanes) - 1

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many operations a call takes, by formulas that are registered for functions by name.
+"""Operations per call, by formulas that are registered for functions by name.
 
-A C function's name says nothing of what it computes, so that no formula applies by itself::
+The name of a C function does not say what it computes, so no formula applies automatically::
 
     register_flops("matmul_f32")(lambda shapes, args: mm(shapes["a"], shapes["b"]))
     register_flops("fir_q15")(lambda shapes, args: 2 * args["n"] * args["taps"])
 
-What has no formula has no count: ``--`` in tables, never 0.
+Functions without a formula have no count: ``--`` in tables, never 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ += ["register_flops", "unregister_flops"]
 Shape = Sequence[int]
 
 Formula = Callable[[Mapping[str, tuple[int, ...]], Mapping[str, float]], int]
-"""From the shapes of the arrays and the values of the scalars, by parameter, to operations."""
+"""A formula: shapes of arrays and values of scalars, by parameter, to operations."""
 
 _F = TypeVar("_F", bound=Formula)
 
@@ -31,14 +31,14 @@ _FORMULAS: dict[str, Formula] = {}
 
 
 def register_flops(*functions: str) -> Callable[[_F], _F]:
-    """Register a formula for functions; the last one counts.
+    """Register a formula for functions; the last registration wins.
 
     Args:
         functions: their names, one or more.
 
     Raises:
-        UsageError: no name, or something else; or, of what is returned, the formula cannot be
-            called.
+        UsageError: there is no name, or a name is not a string. The returned decorator raises it if
+            the formula cannot be called.
     """
     if not functions or not all(isinstance(name, str) for name in functions):
         raise UsageError(
@@ -47,7 +47,7 @@ def register_flops(*functions: str) -> Callable[[_F], _F]:
 
     def register(formula: _F) -> _F:
         if not callable(formula):
-            raise UsageError(f"{formula!r:.60} is no formula: it cannot be called.")
+            raise UsageError(f"{formula!r:.60} is not a formula: it cannot be called.")
         _FORMULAS.update(dict.fromkeys(functions, formula))
         return formula
 
@@ -62,15 +62,15 @@ def unregister_flops(function: str) -> None:
 def flops_of(
     function: str, shapes: Mapping[str, tuple[int, ...]], args: Mapping[str, float]
 ) -> int | None:
-    """Return the operations of one call; None where there is no formula.
+    """Return the operations of one call; None if there is no formula.
 
     Args:
-        function: that is called.
-        shapes: of its arrays, by parameter, as the caller passes them.
+        function: name of the called function.
+        shapes: shapes of its arrays, by parameter, as passed by the caller.
         args: values of its scalars, by parameter.
 
     Raises:
-        UsageError: the formula fails, or gives no count.
+        UsageError: the formula fails, or does not return a count.
     """
     formula = _FORMULAS.get(function)
     if formula is None:
@@ -84,7 +84,7 @@ def flops_of(
         ) from error
     if not isinstance(count, int | float) or count < 0 or count != count // 1:
         raise UsageError(
-            f"The formula of flops for {function} gives {count!r:.60}, which is no count."
+            f"The formula of flops for {function} gives {count!r:.60}, which is not a count."
         )
     return int(count)
 
@@ -101,7 +101,7 @@ def conv2d(
     dilation: int | Shape = 1,
     groups: int = 1,
 ) -> int:
-    """Return the operations of a two-dimensional convolution, a product and its sum as two.
+    """Return the operations of a 2D convolution; a multiply-add counts as two.
 
     Args:
         input: (N, C in, H, W).
@@ -109,7 +109,7 @@ def conv2d(
         stride: of the kernel; one number, or (H, W).
         padding: on each side, likewise.
         dilation: of the kernel, likewise.
-        groups: into which the channels are parted.
+        groups: number of groups of channels.
 
     Raises:
         UsageError: the shapes do not fit each other.
@@ -134,7 +134,7 @@ def mm(a: Shape, b: Shape) -> int:
     """Return the operations of a product of matrices, (M, K) and (K, N).
 
     Raises:
-        UsageError: these are no such shapes.
+        UsageError: the shapes are not of this form.
     """
     rows, inner = _dims("mm", "a", a, 2)
     same, columns = _dims("mm", "b", b, 2)
@@ -143,14 +143,14 @@ def mm(a: Shape, b: Shape) -> int:
 
 
 addmm = mm
-"""The same behind which a matrix is added, which is not counted."""
+"""The same as `mm`, with a matrix added afterwards, which is not counted."""
 
 
 def bmm(a: Shape, b: Shape) -> int:
     """Return the operations of a batch of products, (B, M, K) and (B, K, N).
 
     Raises:
-        UsageError: these are no such shapes.
+        UsageError: the shapes are not of this form.
     """
     batch, *left = _dims("bmm", "a", a, 3)
     same, *right = _dims("bmm", "b", b, 3)
@@ -159,7 +159,7 @@ def bmm(a: Shape, b: Shape) -> int:
 
 
 def mul(a: Shape) -> int:
-    """Return the operations of what does one for each element."""
+    """Return the operations of an element-wise function, one for each element."""
     return math.prod(a)
 
 

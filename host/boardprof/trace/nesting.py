@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which event stands in which: by the contexts in which they began, and by time."""
+"""Nesting of events, by the contexts in which they began and by time."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from boardprof.trace.events import FunctionEvent
 
-__all__ = ["CALLS", "covered_ns", "nest"]
 
 CALLS = ("call", "measurement")
 """Kinds of events that run on boards."""
 
 
 def nest(events: Sequence[FunctionEvent], around: Sequence[Sequence[FunctionEvent]]) -> None:
-    """Link each event with the innermost one that holds it, and each call with all that do.
+    """Link each event with the innermost one around it, and each call with all around it.
 
-    What was open in the context of an event when it began holds it, if it has not ended before: a
-    range of one task is nothing to the events of another, however their times lie. A step of a
-    profile is no matter of one task: it holds whatever lies within its time on its thread.
+    An event is inside those that were open in its context when it began, if they did not end before
+    it. A range of one task does not contain events of another, whatever their times. A profile's
+    step is independent of tasks: it contains all events within its time on its thread.
 
     Args:
-        events: in the order in which they began, which their ids tell.
-        around: of each, those that were open in its context when it began, the innermost first.
+        events: in the order in which they began, which is the order of their ids.
+        around: for each event, those open in its context when it began, innermost first.
     """
     within: dict[FunctionEvent, list[FunctionEvent]] = {}
     steps: dict[int, list[FunctionEvent]] = {}  # by thread, those that have not ended
@@ -44,12 +43,13 @@ def _holders(
     steps: Sequence[FunctionEvent],
     within: dict[FunctionEvent, list[FunctionEvent]],
 ) -> list[FunctionEvent]:
-    """Return what holds an event as a whole, that which began last first."""
+    """Return the events that contain an event completely, latest start first."""
     found: dict[FunctionEvent, None] = {}
     for each in opened:
         if each in found:  # with all that hold it
             continue
-        # One that ended at the instant in which this began was not open, unless this is its own.
+        # An event that ended at the instant when this one began was not open, unless it is in this
+        # one's context.
         if each.end_ns >= event.end_ns and (each.end_ns > event.start_ns or each is opened[0]):
             found |= dict.fromkeys([each, *within[each]])
     if event.kind != "step":
@@ -63,7 +63,8 @@ def _link(
     within: dict[FunctionEvent, list[FunctionEvent]],
 ) -> None:
     held = set(holders)
-    # A step may stand in a range of the task that made it, which does not hold what others do.
+    # A step may be in a range of the task that made it. That range does not contain other tasks'
+    # events.
     parent = next((each for each in holders if held.issuperset(within[each])), None)
     if parent is not None:
         event.cpu_parent = parent
@@ -74,7 +75,7 @@ def _link(
 
 
 def covered_ns(events: Iterable[FunctionEvent]) -> int:
-    """Return how long at least one of them was under way: those of several tasks overlap."""
+    """Return the time during which at least one of them ran: events of several tasks overlap."""
     covered = until = 0
     for event in sorted(events, key=lambda each: each.start_ns):
         covered += max(0, event.end_ns - max(until, event.start_ns))

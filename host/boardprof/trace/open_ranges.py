@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is open around a moment of the host's program: that of its context, not of its thread.
+"""Open ranges around a moment of the host's program, by context rather than by thread.
 
-A task of asyncio runs in a copy of the context that made it: it has the ranges that were open there
-then, and what either begins later is not the other's. A thread begins with none, unless it is given
-a context, as `asyncio.to_thread` does. A generator shares that of its caller.
+A task of asyncio runs in a copy of the context that made it: it has the ranges that were open
+there. Ranges that either begins later belong to it alone. A thread begins without ranges, unless it
+gets a context, as from `asyncio.to_thread`. A generator shares its caller's context.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from boardprof.trace.records import Record
 
-__all__ = ["Open", "begin", "end", "innermost_of", "innermost_record", "open_here"]
-
 
 @dataclass(slots=True, eq=False)
 class Open:
-    """Something that has begun in a context.
+    """A range that has begun in a context.
 
-    Contexts that were copied meanwhile share it, so that its end shows in all of them.
+    Contexts copied since then share it, so its end is visible in all of them.
 
     Attributes:
-        owner: who will end it.
-        record: of it; None where nothing records.
-        around: what it began in.
+        owner: the one that will end it.
+        record: of it; None if nothing records.
+        around: the range in which it began.
         is_over: it has ended.
     """
 
@@ -48,7 +46,7 @@ def _not_over(at: Open | None) -> Open | None:
 
 
 def open_here() -> Iterator[Open]:
-    """Yield what is open in this context, the innermost first."""
+    """Yield the open ranges of this context, innermost first."""
     at = _not_over(_INNERMOST.get())
     while at is not None:
         yield at
@@ -56,7 +54,7 @@ def open_here() -> Iterator[Open]:
 
 
 def innermost_of(owner: object) -> Open | None:
-    """Return the innermost that is this owner's, None: none is."""
+    """Return this owner's innermost range; None if it has none."""
     at = _not_over(_INNERMOST.get())
     while at is not None and at.owner is not owner:
         at = _not_over(at.around)
@@ -64,20 +62,20 @@ def innermost_of(owner: object) -> Open | None:
 
 
 def innermost_record() -> Record | None:
-    """Return the record of the innermost that has one."""
+    """Return the record of the innermost range that has one."""
     return next((each.record for each in open_here() if each.record is not None), None)
 
 
 def begin(owner: object, record: Record | None) -> Open:
-    """Open something in this context, within all that is open there."""
+    """Open a range in this context, within all open ones."""
     opened = Open(owner, record, _not_over(_INNERMOST.get()))
     _INNERMOST.set(opened)
     return opened
 
 
 def end(opened: Open) -> None:
-    """Close it, in whatever context; what began within may be open still, as by a generator."""
+    """Close a range, in any context; inner ones may still be open, such as a generator's."""
     opened.is_over = True
-    # Not kept alive longer than it takes; another context passes it over.
+    # Do not keep it alive longer than needed; other contexts skip it.
     if _INNERMOST.get() is opened:
         _INNERMOST.set(_not_over(opened.around))

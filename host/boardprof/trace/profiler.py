@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles what a program of the host does with boards, step by step."""
+"""Profiling of a host program's use of boards, step by step."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -18,14 +23,11 @@ from boardprof.trace.recorder import Recorded, Recorder
 from boardprof.trace.records import Record
 from boardprof.trace.results import Results
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, Schedule, always
-from boardprof.trace.transitions import Act, acts_between
-from boardprof.trace.user_warning import warn_user
-
-__all__ = ["profile"]
+from boardprof.trace.step_actions import Act, acts_between
 
 
 class profile(Results):
-    """Records the calls of packed functions that the host makes of any board.
+    """Record the host's calls of packed functions on any board.
 
     ::
 
@@ -33,19 +35,19 @@ class profile(Results):
             board.functions.fir(x, h)
         print(prof.key_averages().table(sort_by="cpu_time_total"))
 
-    `Board.profile` is one event, ``profile(fir)``, which stands for the calls in its samples. What
-    the host measures sample by sample, as `Program.profile`, `time_evaluator`, and
-    `profile_function` with collectors of the host do, is an event a sample, with those of
-    ``metrics`` that it counts itself. A call that the host refuses, such as one of wrong arguments,
-    is no event; one that fails is, with its error.
+    `Board.profile` is one event, ``profile(fir)``, which stands for the calls in its samples.
+    `Program.profile`, `time_evaluator`, and `profile_function` with host collectors measure sample
+    by sample. There each sample is an event, with those of ``metrics`` that it counts itself. A
+    call that the host refuses, such as one with wrong arguments, is not an event. A call that fails
+    is an event with its error.
 
-    The host's times are those of the whole call: arrays to the board and back, the link's exchange,
-    and with ``metrics`` what counting takes. Where a board's clock is a real one, its samples and
-    windows (of `Board.profile` and ``metrics``) stand on the host's time, too.
+    The host's times cover the whole call: arrays to the board and back, the link's exchange, and
+    the cost of counting ``metrics``. If a board's clock is real, its samples and windows (of
+    `Board.profile` and ``metrics``) are also placed on the host's time.
 
     Attributes:
-        step_num: the step under way, counted from 0 on.
-        current_action: what is done in it.
+        step_num: the current step, counted from 0.
+        current_action: the action of the current step.
     """
 
     def __init__(
@@ -62,34 +64,41 @@ class profile(Results):
         acc_events: bool = False,
         custom_trace_id_callback: Callable[[], str] | None = None,
         metrics: str | Iterable[str] | None = None,
+        *,
+        mask_interrupts: bool = False,
     ) -> None:
-        """Say what is recorded; nothing is yet.
+        """Set what will be recorded; nothing is recorded yet.
 
         Args:
-            activities: the host's, those of boards, or both, which None is.
-            schedule: from a step's number to what is done in it, such as `schedule` returns. None:
-                all is recorded, and the trace is ready at the end.
+            activities: of the host, of boards, or both; None for both.
+            schedule: function from a step's number to its action, such as `schedule` returns. If
+                None, everything is recorded and the trace is ready at the end.
             on_trace_ready: called with this profile when a trace is ready.
             record_shapes: keep the shapes and values of arguments.
-            profile_memory: no agent can, yet.
+            profile_memory: not supported by any agent yet.
             with_stack: likewise.
             with_flops: count operations by the formulas of `register_flops`.
-            with_modules: traces name the ranges that each event stands in.
+            with_modules: traces name the ranges around each event.
             experimental_config: ``{"metrics": [...]}``, as the argument of that name.
-            acc_events: keep the events of earlier cycles beside those of later ones.
-            custom_trace_id_callback: returns the name of a trace that is about to begin.
-            metrics: what is counted of each call, names as `Board.profile` takes them: the call
-                alone, as there. ``"duration"`` is its time, by whatever clock the board has. None:
+            acc_events: keep the events of earlier cycles together with later ones.
+            custom_trace_id_callback: called before a trace begins; returns its name.
+            metrics: counters of each call, by the names that `Board.profile` takes; they cover the
+                call alone, as there. ``"duration"`` is its time by the board's clock. None counts
                 nothing, since counting makes calls slower for the host. Within another profile that
-                counts, and where the agent returns no result of what it measures, it is a window of
-                the host's, with the agent's work and its waiting for the line in it. Tables mark
-                these. A board that lacks one counts the others, and `diagnostics` says why; a
-                warning at the end tells of what no board has that was called.
+                counts, and if the agent does not return results of what it measures, the host opens
+                a window around the call. Its counts include the agent's work and its wait for the
+                link, and tables mark them. A board that lacks a counter counts the others, and
+                `diagnostics` gives the reason. A warning at the end names metrics that no called
+                board has.
+            mask_interrupts: mask interrupts on the board while it counts ``metrics`` of a call. In
+                a window of the host they still run, and the event's ``args`` say so. If a board
+                cannot mask, or only after a call with interrupts on, its first call raises
+                UsageError.
 
         Raises:
-            UsageError: no activity, an unknown setting, metrics without boards, or what is to be
-                called cannot be.
-            NotSupportedByAgentError: it would have to be recorded on the board.
+            UsageError: no activity, an unknown setting, metrics without boards, masked interrupts
+                without metrics, or a callback that cannot be called.
+            NotSupportedByAgentError: a setting needs events recorded on the board.
         """
         wanted = Configuration(
             activities,
@@ -100,6 +109,7 @@ class profile(Results):
             with_modules=with_modules,
             experimental_config=experimental_config,
             metrics=metrics,
+            mask_interrupts=mask_interrupts,
         )
         for name, function in (
             ("schedule", schedule),
@@ -122,31 +132,33 @@ class profile(Results):
 
     @property
     def profiler(self) -> Self:
-        """Itself: in torch, what has the events and averages is an object of its own."""
+        """The profile itself; in torch, events and averages are on a separate object."""
         return self
 
     # -- steps ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with the step under way.
+        """Start recording with the current step.
 
         Raises:
             UsageError: it has begun already.
         """
         if self._is_running:
-            raise UsageError("This profile runs already.", hint="stop() it first")
+            raise UsageError("This profile is already running.", hint="call stop() first")
         self._is_running = True
         self._go(ProfilerAction.NONE, self.current_action)
         self._begin_step()
 
     def step(self) -> None:
-        """End the step under way and begin the next one, also where ``on_trace_ready`` raises.
+        """End the current step and begin the next one, even if ``on_trace_ready`` raises.
 
         Raises:
-            UsageError: the profile does not run.
+            UsageError: the profile is not running.
         """
         if not self._is_running:
-            raise UsageError("step() of a profile that does not run.", hint="start() it before")
+            raise UsageError(
+                "step() was called on a profile that is not running.", hint="call start() first"
+            )
         self._end_step()
         before = self.current_action
         self.step_num += 1
@@ -157,7 +169,7 @@ class profile(Results):
             self._begin_step()
 
     def stop(self) -> None:
-        """End the step under way, and with it the trace; nothing if the profile does not run."""
+        """End the current step and the trace; do nothing if the profile is not running."""
         if self._is_running:
             self._end_step()
             self._is_running = False
@@ -174,14 +186,15 @@ class profile(Results):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Stop; what was recorded before an error is there as well."""
+        """Stop; events recorded before an error are kept."""
         self.stop()
 
     def _action(self) -> ProfilerAction:
         action = self._schedule(self.step_num)
         if not isinstance(action, ProfilerAction):
             raise UsageError(
-                f"The schedule gave {action!r:.60} for step {self.step_num}, no ProfilerAction."
+                f"The schedule gave {action!r:.60} for step {self.step_num}, which is not a "
+                "ProfilerAction."
             )
         return action
 
@@ -196,7 +209,7 @@ class profile(Results):
             self._step = None
 
     def _go(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
-        """Do what lies between two steps, and then raise what a handler has raised.
+        """Run the acts between two steps, and then raise any error of a handler.
 
         After any other error nothing is recorded.
         """
@@ -251,16 +264,16 @@ class profile(Results):
         if self.on_trace_ready is not None:
             try:
                 self.on_trace_ready(self)
-            except Exception as error:  # whatever a user's handler raises; the profile goes on
+            except Exception as error:  # any error of a user's handler; the profile goes on
                 self._handler_error = error
 
     def _flops(self, failed: dict[str, str], record: Record) -> int | None:
-        """Return the operations of one call; what fails is noted once for each function."""
+        """Return the operations of one call; failures are noted once for each function."""
         if not self._wanted.with_flops or not record.board or record.shapes is None:
             return None
         try:
             return flops_of(record.name, record.dims, record.values)
-        except UsageError as error:  # of a formula; what was recorded is worth more
+        except UsageError as error:  # an error of a formula must not lose the recording
             failed.setdefault(record.name, str(error))
             return None
 
@@ -271,13 +284,27 @@ def _uncounted(recorded: Recorded) -> str:
     ]
     return (
         f"No board that was called counts {', '.join(recorded.unknown)} ({'; '.join(whys)}); "
-        "`boardprof metrics` lists what one counts."
+        "`boardprof metrics` lists what a board counts."
     )
 
 
 def _warn(before: ProfilerAction, now: ProfilerAction | None) -> None:
     after = "the end" if now is None else now.name
     warn_user(
-        f"The schedule went from {before.name} to {after}, so that the cycle is thrown away: a "
-        "cycle ends with RECORD_AND_SAVE."
+        f"The schedule went from {before.name} to {after}, so the cycle is discarded: a cycle "
+        "must end with RECORD_AND_SAVE."
     )
+
+
+_NOT_THE_USERS = (f"{Path(__file__).parents[1]}{os.sep}", contextlib.__file__)
+
+
+def warn_user(message: str) -> None:
+    """Warn at the innermost line outside of this package, such as a ``with``.
+
+    Helpers that enter and leave a ``with`` for the user, such as ``ExitStack``, are skipped too.
+    """
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges that a program of the host marks by name, around its calls of boards."""
+"""Named ranges in a host program, around its calls of boards."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from boardprof.errors import UsageError
 from boardprof.trace.open_ranges import Open, begin, end, innermost_of, open_here
 from boardprof.trace.records import Kind, begin_range, check_name, now_ns
 
-__all__ = ["pop_range", "push_range", "record_function"]
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 class record_function:
-    """A named range, by ``with`` or as a decorator; it costs next to nothing while nothing records.
+    """A named range, as a ``with`` or a decorator; almost free while nothing records.
 
     ::
 
@@ -35,11 +33,11 @@ class record_function:
 
         Args:
             name: any text.
-            args: what the trace shows of it besides: a text, or a dict.
-            kind: what it is.
+            args: shown with it in the trace: a string or a dict.
+            kind: kind of the event.
 
         Raises:
-            UsageError: the name is no text.
+            UsageError: the name is not a string.
         """
         check_name(name)
         self.name = name
@@ -67,25 +65,27 @@ class record_function:
         if not self._open:
             raise UsageError(
                 f"The range {self.name!r:.60} cannot end: it has not begun.",
-                hint="use record_function by `with`",
+                hint="use record_function in a `with` statement",
             )
-        # Of another context is what a generator has begun that is closed elsewhere, or a step.
+        # A range may end in another context: a generator closed elsewhere, or a step.
         mine = innermost_of(self) or self._open[-1]
         self._open.remove(mine)
         _end(mine, error)
 
     def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
-        """Put a range around each call of ``function``; of a coroutine, until it has returned.
+        """Put a range around each call of ``function``; for a coroutine, until it returns.
 
         Raises:
-            UsageError: it is a generator, whose call does nothing but make it; or no function.
+            UsageError: it is a generator, whose call only creates it; or not a function.
         """
         if not callable(function):
-            raise UsageError(f"{function!r:.60} is no function to put a range around.")
+            raise UsageError(
+                f"{function!r:.60} is not a function, so it cannot have a range around it."
+            )
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise UsageError(
-                f"{function.__qualname__} is a generator: a call of it only makes one, and what "
-                "it does comes later.",
+                f"{function.__qualname__} is a generator: calling it only creates one, and its "
+                "work happens later.",
                 hint="put `with record_function(...)` around what takes time in it",
             )
         if inspect.iscoroutinefunction(function):
@@ -110,20 +110,20 @@ class record_function:
 
 
 class _Pusher(NamedTuple):
-    """Who pushes ranges and pops them: a task of asyncio, or a thread outside of tasks."""
+    """The owner of pushed ranges: an asyncio task, or a thread outside of tasks."""
 
     thread: int
     task: object
 
 
 def _pushed() -> list[Open]:
-    """Return what this task, or thread, has pushed and not popped, the innermost first."""
+    """Return the ranges pushed and not popped by this task or thread, innermost first."""
     pusher = _pusher()
     return [each for each in open_here() if each.owner == pusher]
 
 
 def _pusher() -> _Pusher:
-    # What is not imported runs no task.
+    # If asyncio is not imported, no task runs.
     asyncio = sys.modules.get("asyncio")
     try:
         task = None if asyncio is None else asyncio.current_task()
@@ -142,15 +142,15 @@ def pop_range(error: BaseException | None = None) -> int:
     """End the innermost range that this task or thread has pushed; return its depth.
 
     Args:
-        error: that has ended it.
+        error: the exception that ended it.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no open range.
     """
     pushed = _pushed()
     if not pushed:
         raise UsageError(
-            "range_pop without a range: this thread or task has pushed none that is still open.",
+            "range_pop without a range: this thread or task has no open range.",
             hint="one range_pop for each range_push, in the same thread or task",
         )
     _end(pushed[0], error)

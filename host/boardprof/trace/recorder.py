@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records what the host does with boards, from one moment to another."""
+"""Recording of the host's use of boards over a period of time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.board.lacking import lack_text, split_by_offer
-from boardprof.board.observing import OBSERVERS, HostCall, Observation
-from boardprof.board.selection import is_duration
-from boardprof.errors import UsageError
-from boardprof.trace.board_clock import BoardClock
+from boardprof.board.call_observers import OBSERVERS, HostCall, Observation
+from boardprof.errors import BoardprofError, UsageError
+from boardprof.measure.available_metrics import lack_text
+from boardprof.measure.clock_probe import clock_probe
+from boardprof.measure.selection import is_duration
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
 from boardprof.trace.open_ranges import Open, begin, end, innermost_record
@@ -24,41 +24,44 @@ from boardprof.trace.schedule import ProfilerActivity
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
-    from boardprof.board.observing import Value
     from boardprof.decode.clock import ClockFit
+    from boardprof.measure.counted_pass import Value
     from boardprof.report.measurement import Measurement
-
-__all__ = ["Recorded", "Recorder", "Wanted"]
+if TYPE_CHECKING:
+    from boardprof.board.board import Board
+    from boardprof.decode.clock import ClockFit
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is recorded.
+    """What to record.
 
     Attributes:
         activities: of the host, of boards, or both.
-        arguments: whether the shapes of arrays and the values of scalars are.
+        arguments: whether to record shapes of arrays and values of scalars.
         metrics: counters of each call; () for none.
+        mask_interrupts: whether interrupts are masked while they count.
     """
 
     activities: frozenset[ProfilerActivity]
     arguments: bool = False
     metrics: tuple[str, ...] = ()
+    mask_interrupts: bool = False
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """What was recorded.
+    """The recorded data.
 
     Attributes:
         records: in the order in which they began.
-        spans: of those records that ran on a board whose clock was read.
-        unfinished: those that had not ended; their own end, if any, is later than the trace's.
+        spans: of records that ran on a board whose clock was read.
+        unfinished: records that had not ended; their own end, if any, is after the trace's end.
         begin_ns: the host's clock when it began.
         end_ns: likewise when it ended.
         unix_ns: the time of day when it began.
         lacking: why a board does not count a metric, by the names of both.
-        unknown: metrics that were wanted, and that no board has which was called.
+        unknown: requested metrics that no called board has.
     """
 
     records: tuple[Record, ...]
@@ -72,10 +75,10 @@ class Recorded:
 
 
 class Recorder:
-    """Records, once it was told to `keep`; before, it does the same and throws it away."""
+    """Recorder of calls. Before `keep` it does the same work, but discards the records."""
 
     def __init__(self, wanted: Wanted) -> None:
-        """Begin to watch; `finish` or `drop` it, whatever happens."""
+        """Begin to watch; always call `finish` or `drop` later."""
         self.wanted = wanted
         self._records: list[Record] = []
         self._keeps = False
@@ -96,14 +99,14 @@ class Recorder:
             RECORDINGS.append(self._records)
 
     def drop(self) -> None:
-        """Watch no longer."""
-        # By identity: a list equals another of the same content.
+        """Stop watching."""
+        # Compare by identity: lists with the same content are equal.
         RECORDINGS[:] = [each for each in RECORDINGS if each is not self._records]
         if self in OBSERVERS:
             OBSERVERS.remove(self)
 
     def finish(self) -> Recorded:
-        """Watch no longer; return what was recorded."""
+        """Stop watching; return the recorded data."""
         end_ns = now_ns()
         self.drop()
         records = tuple(record for record in self._records if not record.is_refused)
@@ -125,7 +128,7 @@ class Recorder:
     # -- calls ----------------------------------------------------------------------------------
 
     def prepare(self, board: Board) -> None:
-        """Choose counters, and begin to follow the clock."""
+        """Choose counters and begin to follow the clock."""
         if self.wanted.metrics:
             self._counters_of(board)
         if ProfilerActivity.BOARD in self.wanted.activities:
@@ -133,19 +136,20 @@ class Recorder:
                 self._follow(board)
 
     def watch(self, call: HostCall) -> Observation | None:
-        """Return what records a call."""
+        """Return an observer that records a call."""
         counters = None
         if self.wanted.metrics:
             counters = self._counters_of(call.board)
         return _CallObservation(self, call, counters)
 
     def _counters_of(self, board: Board) -> CallCounters | None:
-        """Return what counts on a board those metrics that it has, None where it has none."""
+        """Return the counters of a board for the metrics that it has; None if it has none."""
         with self._making:
             known = self._counters.get(id(board))
             if known is None:
-                found, lacking = split_by_offer(board.offer, self.wanted.metrics)
-                counters = CallCounters(board, found) if found else None
+                found, lacking = board.offer.split(self.wanted.metrics)
+                masks = self.wanted.mask_interrupts
+                counters = CallCounters(board, found, mask_interrupts=masks) if found else None
                 if counters is not None and counters.read_a_clock:
                     self._follow(board)
                 known = self._counters[id(board)] = board, counters
@@ -159,7 +163,7 @@ class Recorder:
             self._clocks[id(board)] = board, BoardClock(board)
 
     def name_of(self, board: Board) -> str:
-        """Return a board's name, with a number where one of that name is at another port, too."""
+        """Return a board's name, numbered if a board of that name is at another port."""
         name, port = board.device.name, board.device.port
         ports = self._ports.setdefault(name, [])
         if port not in ports:
@@ -168,23 +172,23 @@ class Recorder:
         return name if number == 1 else f"{name} ({number})"
 
     def add(self, record: Record) -> None:
-        """Take a record that begins, if anything is kept."""
+        """Add a new record, if records are kept."""
         if self._keeps:
             self._records.append(record)
 
 
 def _placed(record: Record, fits: Mapping[int, ClockFit | None]) -> tuple[DeviceSpan, ...]:
-    """Put what ran on a board on the host's time; ``fits``: by the identity of the device."""
+    """Place spans of boards on the host's time; ``fits`` is keyed by the device's identity."""
     begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
     placed = (place(s, begin_ns, end_ns, fits.get(id(s.device))) for s in record.spans)
     return tuple(replace(span, board=record.board) for span in placed)
 
 
 class _CallObservation:
-    """Watches one call."""
+    """Observer of one call."""
 
     def __init__(self, recorder: Recorder, call: HostCall, counters: CallCounters | None) -> None:
-        """Prepare; ``counters`` is what is counted of it, None: nothing."""
+        """Prepare; ``counters`` is None to count nothing."""
         self._recorder = recorder
         self._call = call
         self._counters = counters
@@ -204,7 +208,7 @@ class _CallObservation:
         self._recorder.add(record)
 
     def through(self, value: Value, is_plain: bool) -> Value:
-        """Count, if anything is counted, and note that the board was called."""
+        """Count, if requested, and note that the board was called."""
         if self._counters is not None:
             value = self._counters.through(self._record, self._call.function, value, is_plain)
 
@@ -216,7 +220,7 @@ class _CallObservation:
         return call
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
-        """Note the time, and then what is known of the call."""
+        """Note the time, and then the facts about the call."""
         record, wanted = self._record, self._recorder.wanted
         ended_ns = now_ns()
         if self._open is not None:
@@ -236,14 +240,14 @@ class _CallObservation:
         if ProfilerActivity.BOARD not in wanted.activities:
             return ""
         if record.error:
-            return "an error has ended it"
+            return "it ended with an error"
         if self._call.board.device.clock_kind == "simulated":
-            return "its clock is simulated, and tells no time"
+            return "its clock is simulated and does not measure time"
         if record.is_raw:
             return "its clock was read around more than the function"
         if record.spans or any(map(is_duration, wanted.metrics)):
             return ""
-        return 'its clock was not read; metrics="duration" has it read'
+        return 'its clock was not read; metrics="duration" reads it'
 
     def _note_samples(self, measurement: Measurement) -> None:
         record = self._record
@@ -252,7 +256,7 @@ class _CallObservation:
         record.args = {"repeat": rounds, "number": measurement.number}
         record.args["warmup"] = measurement.warmup
         if ProfilerActivity.BOARD in self._recorder.wanted.activities:
-            record.spans = tuple(sample_spans(measurement, self._call.board.layouts))
+            record.spans = tuple(sample_spans(measurement, self._call.board.link.layouts))
         if self._counters is not None:
             self._counters.note_measurement(record, measurement)
 
@@ -266,3 +270,27 @@ class _CallObservation:
         record.values = {
             name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
         }
+
+
+_EXCHANGES = 8
+"""Number of time stamps before the first call and after the last."""
+
+
+class BoardClock:
+    """Asks a board for the time at creation and once more at the end, if it has a clock."""
+
+    def __init__(self, board: Board) -> None:
+        """Ask for the first time; ``board`` has an open session."""
+        self._probe = clock_probe(board.link)
+        if self._probe.offered:
+            self._probe.ask(_EXCHANGES)
+
+    def fit(self) -> ClockFit | None:
+        """Ask for the time once more; return the fit of the clocks, if known."""
+        if not self._probe.offered:
+            return None
+        try:
+            self._probe.ask(_EXCHANGES)
+        except BoardprofError:  # the session is over: the spans then say that they cannot be placed
+            return None
+        return self._probe.fit()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens on the host while a profile records: ranges, marks and calls, as they come."""
+"""Records of the host's activity while a profile records: ranges, marks and calls."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from boardprof.metrics import Metric
 from boardprof.trace.device_spans import RawSpan
 from boardprof.trace.open_ranges import innermost_record
 
-__all__ = ["RECORDINGS", "Kind", "Record", "Thread"]
-__all__ += ["begin_range", "check_name", "mark", "now_ns", "this_thread"]
-
 Kind = Literal["range", "step", "mark", "call", "measurement"]
 
 
@@ -29,7 +26,7 @@ class Thread(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Record:
-    """Something that began, and ended unless `end_ns` is None.
+    """A range or call that began, and ended unless `end_ns` is None.
 
     Attributes:
         name: the range's, or the called function's.
@@ -37,19 +34,19 @@ class Record:
         thread: where it happened.
         start_ns: of the host's clock, ns.
         end_ns: likewise.
-        around: the innermost that was open in its context when it began; None: nothing was.
-        args: what was said of a range, or is known of a call.
-        board: that was called, "" for none.
-        shapes: of a call's arguments, as Reports show them; None: not asked for, or not known.
+        around: the innermost range open in its context when it began; None if none was.
+        args: the user's facts about a range, or facts about a call.
+        board: the called board; "" if none.
+        shapes: of a call's arguments, as Reports show them; None if not requested or not known.
         dims: of the arrays among them, by parameter.
         values: of the scalars, likewise.
-        calls: that it stands for: those in the samples of a measurement, else 1.
+        calls: the number of calls that it stands for: those in a measurement's samples, else 1.
         metrics: counters of a call.
-        is_raw: whether the agent's work and the line's are in them.
+        is_raw: whether they include the agent's work and the link's.
         spans: when it ran by the board's clock.
-        untimed: why it is not known how long it ran on the board, "" where it is, and of ranges.
+        untimed: why its time on the board is not known; "" if it is known, and for ranges.
         error: name of the exception that ended it, "" for none.
-        is_refused: the host has refused the call: the board was not called.
+        is_refused: the host refused the call and did not call the board.
     """
 
     name: str
@@ -73,32 +70,32 @@ class Record:
 
 
 RECORDINGS: list[list[Record]] = []
-"""Where ranges and marks go, one for each profile that records the host; usually there is none."""
+"""Targets of ranges and marks, one for each profile that records the host; usually empty."""
 
 
 def now_ns() -> int:
-    """Return the host's clock, the one that `ClockFit` goes by, in ns."""
+    """Return the host's clock in ns, the one that `ClockFit` uses."""
     return time.monotonic_ns()
 
 
 def this_thread() -> Thread:
-    """Return the thread that asks."""
+    """Return the current thread."""
     return Thread(threading.get_native_id(), threading.current_thread().name)
 
 
 def check_name(name: object) -> None:
-    """Raise UsageError unless the name of a range or a mark is a text."""
+    """Raise UsageError unless the name of a range or a mark is a string."""
     if not isinstance(name, str):
-        raise UsageError(f"{name!r:.60} is no name of a range or a mark: a text is.")
+        raise UsageError(f"{name!r:.60} is not the name of a range or a mark: it must be a string.")
 
 
 def begin_range(name: str, kind: Kind = "range", args: object = None) -> Record | None:
-    """Begin a range; None where nothing records. It ends when its `end_ns` is set.
+    """Begin a range; None if nothing records. It ends when its `end_ns` is set.
 
-    It is in what is open in this context, and is not open there itself.
+    It is inside the open ranges of this context, but is not open there itself.
 
     Raises:
-        UsageError: the name is no text.
+        UsageError: the name is not a string.
     """
     check_name(name)
     if not RECORDINGS:
@@ -111,7 +108,7 @@ def begin_range(name: str, kind: Kind = "range", args: object = None) -> Record 
 
 
 def mark(name: str) -> None:
-    """Note an instant, if anything records."""
+    """Mark an instant, if anything records."""
     record = begin_range(name, "mark")
     if record is not None:
         record.end_ns = record.start_ns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile gives once a trace is ready: events, averages, files."""
+"""Results of a profile once a trace is ready: events, averages, files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ from boardprof.trace.export import (
 )
 from boardprof.trace.unsupported import require_board_events
 
-__all__ = ["Results"]
-
 
 class Results:
-    """The last trace of a profile, which is ready in its handler and behind its end."""
+    """The last trace of a profile, which is ready in its handler and after its end."""
 
     def __init__(self, wanted: Configuration) -> None:
-        """Begin without a trace; ``wanted`` is what is recorded."""
+        """Begin without a trace; ``wanted`` is what to record."""
         self._wanted = wanted
         self._metadata: dict[str, object] = {}
         self._trace_id = ""
@@ -34,7 +32,7 @@ class Results:
         self._is_running = False
 
     def events(self) -> EventList:
-        """Return the events of the last trace, of all with ``acc_events``.
+        """Return the events of the last trace, or of all traces with ``acc_events``.
 
         Raises:
             UsageError: no trace is ready.
@@ -44,11 +42,11 @@ class Results:
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
     ) -> EventAverages:
-        """Return the events taken together by name.
+        """Return the events averaged by name.
 
         Args:
-            group_by_input_shape: and by the shapes and values of their arguments.
-            group_by_stack_n: and by so many of the ranges around them, the innermost first.
+            group_by_input_shape: also group by the shapes and values of arguments.
+            group_by_stack_n: also group by this many of the ranges around them, innermost first.
 
         Raises:
             UsageError: no trace is ready, shapes were not recorded, or the number is negative.
@@ -57,7 +55,7 @@ class Results:
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        """What is to be known of the last trace: what is missing, and why."""
+        """Notes on the last trace: what is missing, and why."""
         return self._ready.diagnostics
 
     @property
@@ -74,52 +72,53 @@ class Results:
         return self._trace_id
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Put a text beside the events of exported traces.
+        """Add a string to the metadata of exported traces.
 
         Raises:
-            UsageError: it is none, or the trace has something of that name itself.
+            UsageError: it is not a string, or the trace already has this key.
         """
         if not isinstance(value, str):
             raise UsageError(
-                f"The metadata {key!r:.60} is no text: {value!r:.60}.", hint="add_metadata_json"
+                f"The metadata {key!r:.60} is not a string: {value!r:.60}.",
+                hint="add_metadata_json",
             )
         self._put(key, value)
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """Put JSON beside the events of exported traces.
+        """Add JSON to the metadata of exported traces.
 
         Raises:
-            UsageError: the value is no JSON, or the trace has something of that name itself.
+            UsageError: the value is not JSON, or the trace already has this key.
         """
         try:
             self._put(key, json.loads(value))
         except (TypeError, ValueError) as error:
             raise UsageError(
-                f"The metadata {key!r} is no JSON: {error}.", hint="add_metadata takes a text"
+                f"The metadata {key!r} is not JSON: {error}.", hint="add_metadata takes a text"
             ) from error
 
     def _put(self, key: str, value: object) -> None:
         if not isinstance(key, str):
-            raise UsageError(f"{key!r:.60} is no key of metadata: a text is.")
+            raise UsageError(f"{key!r:.60} is not a key of metadata: it must be a string.")
         if key in RESERVED_KEYS:
             raise UsageError(
-                f"{key!r} cannot be a key of metadata: the trace has it.",
+                f"{key!r} cannot be a key of metadata: the trace already has it.",
                 hint=f"another name, such as {'my_' + key!r}",
             )
         self._metadata[key] = value
 
     def preset_metadata_json(self, key: str, value: str) -> None:
-        """Do the same before the profile starts.
+        """Do the same as `add_metadata_json` before the profile starts.
 
         Raises:
-            UsageError: it runs already, or the value is no JSON.
+            UsageError: the profile is already running, or the value is not JSON.
         """
         if self._is_running:
             raise UsageError("preset_metadata_json comes before start().", hint="add_metadata_json")
         self.add_metadata_json(key, value)
 
     def export_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write the last trace as Perfetto and chrome://tracing open it.
+        """Write the last trace in the format of Perfetto and chrome://tracing.
 
         Args:
             path: of the file; compressed if it ends in ``.gz``.
@@ -141,24 +140,24 @@ class Results:
     def export_stacks(
         self, path: str | os.PathLike[str], metric: str = "self_cpu_time_total"
     ) -> None:
-        """Write a line a stack of ranges and calls, as flame graphs are made of; times in whole ns.
+        """Write a line for each stack of ranges and calls, for flame graphs; times in whole ns.
 
         Args:
             path: of the file; compressed if it ends in ``.gz``.
             metric: ``self_cpu_time_total``, ``self_device_time_total`` (``cuda`` or ``board`` for
-                ``device`` are the same), or a counter. Where several boards have it, they are the
+                ``device`` are the same), or a counter. If several boards have it, they are the
                 outermost frames.
 
         Raises:
             UnknownNameError: there is no such metric.
-            UsageError: no trace is ready, no event has any of it, or the file cannot be written.
+            UsageError: no trace is ready, no event has a value, or the file cannot be written.
         """
         write_text(path, stacks_text(self._ready, metric))
 
     def export_memory_timeline(
         self, path: str | os.PathLike[str], device: str | None = None
     ) -> None:
-        """Refuse: it would take allocations that are recorded on the board.
+        """Refuse: this needs allocations recorded on the board.
 
         Raises:
             NotSupportedByAgentError: always.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps of a program are profiled."""
+"""Schedules: which steps of a program are profiled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from enum import Enum
 
 from boardprof.errors import UsageError
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "Schedule", "always", "schedule"]
-
 
 class ProfilerActivity(Enum):
     """What a profile records."""
@@ -19,7 +17,7 @@ class ProfilerActivity(Enum):
     """The host: its calls of boards, ranges and marks."""
 
     BOARD = "board"
-    """Boards: counters, and when what was called ran by the board's own clock."""
+    """Boards: counters, and the times of calls by the board's own clock."""
 
 
 class ProfilerAction(Enum):
@@ -29,17 +27,17 @@ class ProfilerAction(Enum):
     """Nothing."""
 
     WARMUP = 1
-    """All that `RECORD` does, and throws it away."""
+    """Do the same as `RECORD`, but discard the events."""
 
     RECORD = 2
     """Record."""
 
     RECORD_AND_SAVE = 3
-    """Record, and hand the trace over behind the step."""
+    """Record, and deliver the trace after the step."""
 
 
 Schedule = Callable[[int], ProfilerAction]
-"""From a step's number, >= 0, to what is done in it."""
+"""Function from a step's number, >= 0, to its action."""
 
 
 def schedule(
@@ -54,12 +52,12 @@ def schedule(
     """Return a schedule of cycles: wait, warm up, record; and again.
 
     Args:
-        wait: steps of a cycle in which nothing is done, >= 0.
-        warmup: steps behind these, whose events are thrown away, >= 0.
-        active: steps behind these, which are recorded, >= 1.
-        repeat: cycles; 0: without an end.
+        wait: idle steps at the start of a cycle, >= 0.
+        warmup: steps after these, whose events are discarded, >= 0.
+        active: steps after these, which are recorded, >= 1.
+        repeat: number of cycles; 0 for no end.
         skip_first: steps before the first cycle, >= 0.
-        skip_first_wait: not 0: the first cycle does not wait.
+        skip_first_wait: if not 0, the first cycle does not wait.
 
     Raises:
         UsageError: a number is out of range.
@@ -99,10 +97,10 @@ def schedule(
 
 
 def always(step: int) -> ProfilerAction:
-    """Record each step; what a profile without a schedule goes by."""
+    """Record each step: the schedule of a profile without one."""
     return ProfilerAction.RECORD
 
 
 def _check(name: str, value: object, least: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise UsageError(f"{name}={value!r:.60} is no whole number from {least} on.")
+        raise UsageError(f"{name}={value!r:.60} is not a whole number of {least} or more.")

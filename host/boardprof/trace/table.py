@@ -14,7 +14,6 @@ from boardprof.trace.time_texts import UNITS, UNKNOWN, time_text
 if TYPE_CHECKING:
     from boardprof.trace.averages import FunctionEventAvg
 
-__all__ = ["of_device", "render_events_table"]
 
 _SORTED_BY = (
     "count",
@@ -74,7 +73,7 @@ def _check(row_limit: int, widths: Sequence[int | None], time_unit: str | None) 
 
 
 def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[FunctionEventAvg]:
-    """Put the greatest first and those without a value last."""
+    """Sort in descending order, those without a value last."""
     if sort_by is None:
         return list(rows)
     names = _metric_names(rows)
@@ -92,7 +91,7 @@ def _sorted(rows: Sequence[FunctionEventAvg], sort_by: str | None) -> list[Funct
 
 
 def of_device(name: str) -> str:
-    """Return a column's name as it is here: ``self_cuda_time_total`` is that of a board."""
+    """Return our name of a column: ``self_cuda_time_total`` is the device's."""
     return f"{name}".replace("cuda", "device").replace("board", "device")
 
 
@@ -164,7 +163,7 @@ def _metric_column(name: str, unit: str | None) -> _Column:
 
 
 def _flops_columns(rows: Sequence[FunctionEventAvg]) -> list[_Column]:
-    """Return the column of operations, in the unit of the smallest number that is not 0."""
+    """Return the column of operations, in the unit of the smallest non-zero number."""
     known = [row.flops for row in rows if row.flops]
     if not known:
         return []
@@ -179,7 +178,7 @@ def _flops_columns(rows: Sequence[FunctionEventAvg]) -> list[_Column]:
 
 
 def _board_total(rows: Sequence[FunctionEventAvg]) -> float | None:
-    """Return how long all calls ran on boards; None where that is not known of one."""
+    """Return the total time of calls on boards; None if any is not known."""
     times = [row.self_device_time_total for row in rows if row.kind in CALLS]
     known = [time for time in times if time is not None]
     return sum(known) if known and len(known) == len(times) else None
@@ -192,7 +191,7 @@ def _percent(part: float | None, whole: float | None) -> str:
 
 
 def _cut(text: str, width: int | None) -> str:
-    """Return a text on one line, of so many characters at most; None: all of it."""
+    """Return a text on one line, cut to a number of characters; None for all."""
     shown = escaped(text)
     if width is None or len(shown) <= width:
         return shown
@@ -219,21 +218,21 @@ def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:
     lines = [f"Self CPU time total: {time_text(sum(r.self_cpu_time_total for r in rows), unit)}"]
     if any(r.device_time is not None for r in rows):
         board = _board_total(rows)
-        text = "--, not known of all calls" if board is None else time_text(board, unit)
+        text = "--, not known for all calls" if board is None else time_text(board, unit)
         lines.append(f"Self BOARD time total: {text}")
     lines += _untimed(rows)
     if any(r.is_raw for r in rows):
-        lines.append("~ raw: the agent's work on the call and its waiting for the line are in it.")
+        lines.append("~ raw: includes the agent's work on the call and its wait for the link.")
     return lines
 
 
 def _untimed(rows: Sequence[FunctionEventAvg]) -> list[str]:
-    """Say of which calls it is not known how long they ran on a board, and why."""
+    """List the calls without a known time on a board, with the reasons."""
     calls: dict[tuple[str, str], int] = {}
     for event in (event for row in rows for event in row.events if event.untimed):
         place = event.board, event.untimed
         calls[place] = calls.get(place, 0) + event.count
     return [
-        f"No BOARD time of {plural(count, 'call')} on {escaped(board)}: {why}."
+        f"No BOARD time for {plural(count, 'call')} on {escaped(board)}: {why}."
         for (board, why), count in calls.items()
     ]

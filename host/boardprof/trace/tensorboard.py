@@ -13,10 +13,8 @@ from typing import Protocol
 from boardprof.errors import UsageError
 from boardprof.writing import unwritable
 
-__all__ = ["tensorboard_trace_handler"]
-
 _NOT_IN_NAMES = ("/", "\\", "\0")
-"""What the name of a file has nowhere, on one system or another."""
+"""Characters that file names cannot have on some system."""
 
 
 class _Exports(Protocol):
@@ -30,21 +28,21 @@ def tensorboard_trace_handler(
 
     Args:
         dir_name: of the files; made if it is not there.
-        worker_name: None or "": host and process, when the first trace is ready.
+        worker_name: if None or "", host and process at the time of the first trace.
         use_gzip: compress the files; their names end in ``.gz`` then.
 
     Raises:
-        UsageError: a name is no text, or the worker's cannot stand in that of a file; or, when a
-            trace is ready, the folder or the file cannot be written.
+        UsageError: a name is not a string, or the worker's cannot be part of a file name. The
+            handler raises it if the folder or the file cannot be written.
     """
     if not isinstance(dir_name, str | os.PathLike) or not isinstance(worker_name, str | None):
         raise UsageError(
-            f"dir_name={dir_name!r:.60}, worker_name={worker_name!r:.60}: names are texts."
+            f"dir_name={dir_name!r:.60}, worker_name={worker_name!r:.60}: names must be strings."
         )
     if worker_name is not None and any(each in worker_name for each in _NOT_IN_NAMES):
         raise UsageError(
-            f"worker_name={worker_name!r:.60} is no part of a file's name.",
-            hint="no slashes; the folder is dir_name",
+            f"worker_name={worker_name!r:.60} cannot be part of a file name.",
+            hint="leave out slashes; dir_name sets the folder",
         )
     worker = worker_name or None
 

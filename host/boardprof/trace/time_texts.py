@@ -5,17 +5,15 @@ from __future__ import annotations
 
 from typing import Protocol
 
-__all__ = ["UNITS", "UNKNOWN", "TimeTexts", "time_text"]
-
 UNKNOWN = "--"
-"""What is not known is never 0."""
+"""Text of an unknown time, which is never 0."""
 
 UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 """In us."""
 
 
 def time_text(us: float | None, unit: str | None = None) -> str:
-    """Return a time with three decimals, in the unit that it needs or in the given one."""
+    """Return a time with three decimals, in a suitable unit or in the given one."""
     if us is None:
         return UNKNOWN
     if unit is None:
@@ -39,7 +37,7 @@ class _Times(Protocol):
 
 
 class TimeTexts:
-    """The times of what derives from this as texts, ``--`` where they are not known."""
+    """Mixin for times as texts; ``--`` if not known."""
 
     @property
     def cpu_time_str(self: _Times) -> str:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What needs events that are recorded on the board, which no agent does yet."""
+"""Features that need events recorded on the board, which no agent supports yet."""
 
 from __future__ import annotations
 
 from boardprof.errors import UsageError
-
-__all__ = ["NotSupportedByAgentError", "require_board_events"]
 
 _INSTEAD = {
     "device_ranges": "mark ranges on the host, by record_function",
@@ -16,14 +14,14 @@ _INSTEAD = {
 
 
 class NotSupportedByAgentError(UsageError):
-    """The board's agent cannot do what was asked for; ``what`` names it."""
+    """The board's agent does not support a feature; ``what`` names it."""
 
     def __init__(self, what: str, why: str, *, hint: str | None = None) -> None:
         """Compose the message.
 
         Args:
-            what: was asked for, as the caller writes it.
-            why: the agent would have to do what it does not.
+            what: the requested feature, as the caller writes it.
+            why: what the agent would have to do.
             hint: what to try.
         """
         super().__init__(f"{what} is not supported by this agent: {why}.", hint=hint)
@@ -31,7 +29,7 @@ class NotSupportedByAgentError(UsageError):
 
 
 def require_board_events(what: str) -> None:
-    """Refuse what would need events that are recorded on the board.
+    """Refuse a feature that needs events recorded on the board.
 
     Raises:
         NotSupportedByAgentError: always, until there is an agent that records them.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How bytes reach a board. One file a transport; none knows frames or metrics."""
+"""Transports carry bytes to a board: one file each, without knowledge of frames or metrics."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a transport is, and the one that the others are made of: a stream on a descriptor."""
+"""The interface of transports, and their common base: a stream on a file descriptor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Transport(Protocol):
     """The port as a user would name it, e.g. ``socket://127.0.0.1:4321``."""
 
     byte_time_s: float
-    """Seconds that one byte takes on the wire; 0 where that is no limit."""
+    """Seconds that one byte takes on the wire; 0 if the rate is not a limit."""
 
     def write(self, data: bytes, timeout_s: float) -> None:
         """Send all of ``data``.
@@ -41,7 +41,7 @@ class Transport(Protocol):
         """
 
     def printed(self) -> str:
-        """Return what the program behind the line has printed elsewhere; "" where there is none."""
+        """Return what the program at the other end printed elsewhere, or ""."""
 
     def close(self) -> None:
         """Let go of the line and of whatever was started for it. May be called twice."""
@@ -49,10 +49,10 @@ class Transport(Protocol):
 
 @runtime_checkable
 class Clocked(Protocol):
-    """A transport behind which somebody tells the board's time, without the board's doing."""
+    """A transport that can report the board's time without asking the board."""
 
     def board_s(self) -> float | None:
-        """Return seconds of the board's own clock, which it may tell late; None: nobody knows."""
+        """Return the seconds on the board's own clock, possibly late. None if unknown."""
 
 
 @runtime_checkable
@@ -60,9 +60,9 @@ class Emulator(Clocked, Protocol):
     """The line to an emulator that was started here, and ends when the line is closed."""
 
     def pc(self) -> int | None:
-        """Return the address of the instruction that the board is at; None: nobody knows.
+        """Return the address of the board's current instruction. None if unknown.
 
-        An emulator that tells only by ending has ended then, and the line is gone.
+        An emulator that reports it only by ending has ended then, and the connection is lost.
         """
 
 
@@ -98,7 +98,7 @@ class DescriptorTransport:
             byte_time_s: seconds a byte takes on the wire.
             explain_loss: what to add to the message when the line is gone, e.g. what the
                 emulator printed before it ended.
-            has_ended: whether that is because the program behind the line is no more.
+            has_ended: whether the reason is that the program at the other end has ended.
             printed: see `Transport.printed`.
             board_s: see `Clocked.board_s`.
         """
@@ -140,7 +140,8 @@ class DescriptorTransport:
     def _await_room(self, left_s: float, timeout_s: float) -> None:
         if left_s <= 0:
             raise BoardTimeoutError(
-                f"{self.name} took no bytes for {timeout_s:.3g} s: nobody reads at the far end.",
+                f"{self.name} accepted no bytes for {timeout_s:.3g} s: nothing reads at the other "
+                "end.",
                 hint="check the cable and flow control, or reset the board",
             )
         writable = select.poll()
@@ -176,7 +177,7 @@ class DescriptorTransport:
         why = error.strerror if error is not None and error.strerror else "the other end closed it"
         seen = self._explain_loss()
         lost = LinkError(
-            f"The line {self.name} is gone: {why}." + (f"\n{seen}" if seen else ""),
+            f"The connection to {self.name} is lost: {why}." + (f"\n{seen}" if seen else ""),
             hint="check that the board or its emulator is still running, and connect again",
         )
         lost.ended = seen if self._has_ended() else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A board that is a child process, with a TCP port of its own: an emulator or a local agent."""
+"""A board that is a child process with its own TCP port: an emulator or a local agent."""
 
 from __future__ import annotations
 
@@ -17,23 +17,19 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from typing import IO, Protocol
 
 from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
 from boardprof.transport.base import DescriptorTransport, Transport
+from boardprof.transport.keyed import KEY_VARIABLE
 from boardprof.transport.qemu_clock import QemuClock
-from boardprof.transport.sealed import KEY_VARIABLE
 from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
 
-__all__ = ["ANNOUNCEMENT", "ChildProcess", "EmulatorLine", "Lock"]
-__all__ += ["spawn_and_accept", "spawn_and_connect"]
-
 ANNOUNCEMENT = "listening on "
-"""What an agent that listens prints before its address, on a line of its own."""
+"""The text that a listening agent prints before its address, on a separate line."""
 
-_LAST_PC = re.compile(r"\bended at pc 0x([0-9a-f]+)$", re.MULTILINE)
+_LAST_PC = r"(?m)\bended at pc 0x([0-9a-f]+)$"
 _POLL_S = 0.005
 _TERMINATE_S = 2.0
 _START_S = 60.0
@@ -52,6 +48,9 @@ class Lock(Protocol):
         """Forget the child. May be called twice."""
 
 
+_Started = subprocess.Popen[bytes] | BaseException
+
+
 class _Spawner:
     """A thread that starts all children of this process, and lives as long as it.
 
@@ -62,37 +61,40 @@ class _Spawner:
     def __init__(self) -> None:
         self.process_id = os.getpid()
         self._wanted: queue.SimpleQueue[
-            tuple[list[str], IO[bytes], list[int], Future[subprocess.Popen[bytes]]]
+            tuple[list[str], IO[bytes], list[int], queue.SimpleQueue[_Started]]
         ] = queue.SimpleQueue()
         threading.Thread(target=self._run, name="boardprof spawner", daemon=True).start()
 
     def start(
         self, command: list[str], output: IO[bytes], inherited: list[int]
     ) -> subprocess.Popen[bytes]:
-        started: Future[subprocess.Popen[bytes]] = Future()
+        started: queue.SimpleQueue[_Started] = queue.SimpleQueue()
         self._wanted.put((command, output, inherited, started))
         try:
-            return started.result(_START_S)
-        except TimeoutError as error:
+            child = started.get(timeout=_START_S)
+        except queue.Empty as error:
             raise BoardError(
                 f"{command[0]} did not start within {_START_S:g} s.",
-                hint="see whether its file system answers",
+                hint="check whether its file system responds",
             ) from error
+        if isinstance(child, BaseException):
+            raise child
+        return child
 
     def _run(self) -> None:
         while True:
             command, output, inherited, started = self._wanted.get()
             try:
-                started.set_result(_popen(command, output, inherited))
+                started.put(_popen(command, output, inherited))
             except BaseException as error:
-                started.set_exception(error)
+                started.put(error)
             del output, started  # or the last child would not be let go of until the next one
 
 
 def _popen(command: list[str], output: IO[bytes], inherited: list[int]) -> subprocess.Popen[bytes]:
-    # The key is for agents elsewhere: a child of ours asks us for none.
+    # The key is for agents elsewhere: our own child does not ask for one.
     environment = {name: value for name, value in os.environ.items() if name != KEY_VARIABLE}
-    # A session of its own: Ctrl-C reaches us, and we end the child.
+    # A new session: Ctrl-C reaches us, and we end the child.
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -122,8 +124,8 @@ def _tied_to_us(command: list[str]) -> list[str]:
     setpriv = shutil.which("setpriv")
     if setpriv is None:
         warnings.warn(
-            f"setpriv was not found: if this process is killed, {Path(command[0]).name} goes on "
-            "until the next start of an emulator ends it. Install util-linux.",
+            f"setpriv was not found. If this process is killed, {Path(command[0]).name} keeps "
+            "running until the next start of an emulator ends it. Install util-linux.",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -134,7 +136,7 @@ def _tied_to_us(command: list[str]) -> list[str]:
 class ChildProcess:
     """A running child that does not outlive this process.
 
-    Its output goes to a file, not to a pipe: a pipe that nobody empties would stop it.
+    Its output goes to a file, because a full pipe would stop it.
 
     Attributes:
         name: of its program.
@@ -155,11 +157,11 @@ class ChildProcess:
         Args:
             command: program and arguments.
             package: the Debian package that has the program, for the message when it is missing.
-            lock: is told of the child.
+            lock: records the child.
             port: where it will meet us, "" if that is not known yet.
 
         Raises:
-            MissingToolError: there is no such program.
+            MissingToolError: the program does not exist.
         """
         program = shutil.which(command[0])
         if program is None:
@@ -216,11 +218,11 @@ class ChildProcess:
         """Return where the board was when its simulator ended, if that says so and ends soon."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_TERMINATE_S)
-        told = _LAST_PC.findall(self.output())
+        told = re.findall(_LAST_PC, self.output())
         return int(told[-1], 16) if told and not self.running else None
 
     def pause(self) -> None:
-        """Stop the child where it is, until `resume`."""
+        """Stop the child until `resume`."""
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -240,7 +242,7 @@ def _how(code: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes], lock: Lock | None, parent: int) -> None:
-    if os.getpid() != parent:  # a fork of it, for which the child is none
+    if os.getpid() != parent:  # a fork of it, which is not the parent of the child
         return
     if process.poll() is None:
         process.terminate()
@@ -257,7 +259,7 @@ def _end(process: subprocess.Popen[bytes], lock: Lock | None, parent: int) -> No
 class EmulatorLine:
     """The line to an emulator, which runs only while we wait for it.
 
-    The agent polls its line and never sleeps: an emulator would take a whole processor while nobody
+    The agent polls its line and never sleeps: an emulator would use a whole processor while nobody
     asks anything of the board. The board does not notice: its time goes by what it executes.
     """
 
@@ -412,7 +414,7 @@ def _announced(child: ChildProcess, timeout_s: float) -> str:
             raise _ended(child)
         time.sleep(_POLL_S)
     raise BoardTimeoutError(
-        f"{child.name} did not say where it listens within {timeout_s:g} s.",
+        f"{child.name} did not print its address within {timeout_s:g} s.",
         console=child.output(),
     )
 

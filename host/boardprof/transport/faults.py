@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a bad line does to frames, as a pure model: bytes in, (delay, bytes) out, drawn from a seed.
+"""A pure model of a bad line: bytes in, (delay, bytes) out, drawn from a seed.
 
 No input, no output and no clock: whoever drives it waits out the delays. A line has two ways, and
 what happens on one depends on that way's bytes alone, however they were cut into reads. Two models
@@ -43,7 +43,7 @@ class Lose:
 class FlipBit:
     """Bit ``bit`` is flipped, counted from the least of the first byte, delimiters included.
 
-    One behind the frame's end is not there, and nothing happens. So it is with all positions.
+    A position after the frame's end has no effect. This holds for all positions.
     """
 
     bit: int
@@ -58,12 +58,12 @@ class DropByte:
 
 @dataclass(frozen=True)
 class DropLeading:
-    """The delimiters before the frame are lost; it may have none of its own."""
+    """The delimiters before the frame are lost; it may have none."""
 
 
 @dataclass(frozen=True)
 class DropTrailing:
-    """The delimiter behind the frame is lost."""
+    """The delimiter after the frame is lost."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Delay:
 
 @dataclass(frozen=True)
 class LateDuplicate:
-    """The frame comes in time, and once more ``delay_s`` seconds later, behind others."""
+    """The frame comes in time, and once more ``delay_s`` seconds later, after others."""
 
     delay_s: float
 
@@ -99,7 +99,7 @@ class Truncate:
 
 @dataclass(frozen=True)
 class Inject:
-    """``text`` comes before byte ``at`` of the frame: 0 is before it, its length behind it."""
+    """``text`` comes before byte ``at`` of the frame: 0 is before it, its length after it."""
 
     text: bytes
     at: int = 0
@@ -145,7 +145,7 @@ _DRAWN: dict[type[Fault], _Draw] = {
 }
 
 ALL_FAULTS: tuple[type[Fault], ...] = tuple(kind for kind in _DRAWN if kind is not Cut)
-"""What is drawn unless told otherwise: everything that a session must survive."""
+"""The default faults: everything that a session must survive."""
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ class Faults:
     def add(self, way: Way, fault: Fault, *, kind: int | None = None, later: int = 0) -> None:
         """Plan ``fault`` for the next frame on its way, or the next one of that ``kind``.
 
-        With ``later`` it is not the next one, but so many behind it.
+        With ``later`` it is not the next one, but that many frames after it.
         """
         lane = self._lanes[way]
         passed = lane.frames if kind is None else lane.by_kind.get(kind, 0)
@@ -311,7 +311,7 @@ class Faults:
 
     def _one(self, lane: _Lane, frame: bytes) -> list[tuple[float, bytes]]:
         lane.frames += 1
-        # The first group's code stands before the first byte, which is never zero.
+        # The first group's code comes before the first byte, which is never zero.
         piece = frame.lstrip(_DELIMITER)
         kind = piece[1] & 15 if len(piece) > 2 else -1
         lane.by_kind[kind] = lane.by_kind.get(kind, 0) + 1

@@ -3,7 +3,7 @@
 
 ::
 
-    from boardprof.connection import attach
+    from boardprof.board.open_board import attach
     from boardprof.transport.faults import Faults, FlipBit, Planned, Way
     from boardprof.transport.faulty import FaultyTransport
 
@@ -119,7 +119,7 @@ class FaultyTransport:
         if self.faults.is_cut:
             self._inner.close()
             raise LinkError(
-                f"The line {self.name} is gone: the plan of faults has cut it.",
+                f"The connection to {self.name} is lost: the fault plan cut it.",
                 hint="connect again",
             )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent as a shared library in this process, on a thread of its own, behind a socket pair."""
+"""The agent as a shared library in this process, on its own thread, connected by a socket pair."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from typing import Any
 from boardprof.errors import BoardError
 from boardprof.transport.base import DescriptorTransport
 
-__all__ = ["ENTRY_POINT", "connect_library"]
-
 ENTRY_POINT = "bp_native_serve"
 """``int bp_native_serve(int fd)``: serve until the other end closes."""
 
@@ -25,16 +23,14 @@ _JOIN_S = 0.5
 def connect_library(library: Path) -> DescriptorTransport:
     """Load ``library`` and let its agent serve one end of a socket pair.
 
-    The agent runs on a daemon thread: a function that never returns keeps neither the caller's
-    deadline nor the end of the process waiting.
+    The agent runs on a daemon thread: a function that never returns delays neither the caller's
+    deadline nor the end of the process.
 
     Raises:
         BoardError: the library cannot be loaded or has no entry point.
     """
-    import cffi  # only this board needs it
+    from boardprof.transport.libraries import ffi  # only this board needs it
 
-    ffi = cffi.FFI()
-    ffi.cdef(f"int {ENTRY_POINT}(int fd);")
     # A copy for each connection: the loader hands out one image a file, and with it the static
     # memory of whoever came before. A copy boots afresh.
     with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:

@@ -15,9 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["QemuClock"]
-
-_SHIFT = re.compile(r"(?:shift=)?(\d{1,2})(?:,.*)?")
+_SHIFT = r"(?:shift=)?(\d{1,2})(?:,.*)?"
 _ANSWER_S = 1.0
 _READ_SIZE = 4096
 _BEGIN = b'{"execute": "qmp_capabilities"}\n'
@@ -33,7 +31,7 @@ _ASK_REGISTERS = (
 )
 """While the board stands still: otherwise QEMU tells where it was some time ago."""
 
-_PC = re.compile(r"\b(?:pc +|PC=|R15=)([0-9a-f]{8,16})\b")
+_PC = r"\b(?:pc +|PC=|R15=)([0-9a-f]{8,16})\b"
 """As RISC-V, AArch64 and Arm print it."""
 
 
@@ -41,7 +39,7 @@ class QemuClock:
     """Our end of a QEMU's machine protocol; the other one is a descriptor that it inherits.
 
     Attributes:
-        arguments: for QEMU's command line, behind the others.
+        arguments: for QEMU's command line, after the others.
         inherited: the descriptor; `started` closes ours of it.
     """
 
@@ -64,7 +62,7 @@ class QemuClock:
         """Return the clock of the QEMU that a command starts; None if it has none to ask."""
         if not Path(command[0]).name.startswith("qemu-system-") or "-icount" not in command[:-1]:
             return None
-        counting = _SHIFT.fullmatch(command[command.index("-icount") + 1])
+        counting = re.fullmatch(_SHIFT, command[command.index("-icount") + 1])
         return None if counting is None else cls(int(counting[1]))
 
     def started(self) -> None:
@@ -72,7 +70,7 @@ class QemuClock:
         self._theirs.close()
 
     def now_s(self) -> float | None:
-        """Return the seconds of the board's time that its instructions took; None: nobody knows.
+        """Return the seconds of board time that its instructions took. None if unknown.
 
         Waits a second at most. A QEMU that has not answered by then has had no processor: as long
         as its answer is due, what it told last is returned at once, and it is not asked again.
@@ -91,7 +89,7 @@ class QemuClock:
         return self._now_s
 
     def pc(self) -> int | None:
-        """Return the address of the instruction that the board is at; None: nobody knows.
+        """Return the address of the board's current instruction. None if unknown.
 
         The board goes on afterwards. Waits two seconds at most.
         """
@@ -100,7 +98,7 @@ class QemuClock:
         try:
             self._ours.settimeout(_ANSWER_S)
             self._ours.sendall(_ASK_REGISTERS)
-            found = _PC.search(self._answer(_REGISTERS))
+            found = re.search(_PC, self._answer(_REGISTERS))
         except (OSError, ValueError, TypeError, LookupError):
             return None
         return None if found is None else int(found[1], 16)
@@ -110,7 +108,7 @@ class QemuClock:
         self._due = _ASK
 
     def _answer(self, which: int) -> Any:
-        """Return what QEMU answers to a question, behind what else it has to tell."""
+        """Return QEMU's answer to a command; skip other messages that come first."""
         while True:
             line, end, rest = self._text.partition(b"\n")
             if not end:

@@ -8,10 +8,8 @@ import os
 import termios
 
 from boardprof.errors import BoardError, BusyError, UsageError
+from boardprof.processes import described, lock_holders, openers
 from boardprof.transport.base import DescriptorTransport
-from boardprof.transport.holders import described, lock_holders, openers
-
-__all__ = ["BITS_PER_BYTE", "connect_serial"]
 
 _PTY = "/dev/pts/"
 
@@ -27,9 +25,9 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
         baud: bits a second on the wire.
 
     Raises:
-        BoardError: there is no such device, or access is denied; each is told apart.
+        BoardError: the device does not exist, or access is denied; the message says which.
         BusyError: another program has it open; the message names it.
-        UsageError: there is no such rate.
+        UsageError: the device does not support the rate.
     """
     import serial  # not needed to show help or to run an emulated board
 
@@ -37,7 +35,8 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
         line = serial.Serial(device, baud, timeout=0, write_timeout=0, exclusive=True)
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"{device} cannot run at {baud} baud: {error}.", hint="give the board's rate by --baud"
+            f"{device} cannot run at {baud} baud: {error}.",
+            hint="give the board's rate with --baud",
         ) from error
     except (serial.SerialException, OSError, termios.error) as error:
         raise _explain(device, error) from error
@@ -47,7 +46,7 @@ def connect_serial(device: str, baud: int) -> DescriptorTransport:
     if not is_pty and (others := openers(device)):
         line.close()
         raise _busy(device, others)
-    # A pseudo-terminal has a rate, but no wire on which it would count.
+    # A pseudo-terminal has a rate, but no wire, so the rate has no effect.
     byte_time_s = 0.0 if is_pty else BITS_PER_BYTE / line.baudrate
     return DescriptorTransport(line.fileno(), device, line.close, byte_time_s=byte_time_s)
 
@@ -57,7 +56,7 @@ def _busy(device: str, holders: list[int]) -> BusyError:
     return BusyError(
         f"{device} is busy: {owner} has it open.",
         owner=owner,
-        hint=f"close it; `fuser -v {device}` shows all that have it open",
+        hint=f"close it; `fuser -v {device}` shows every program that has it open",
     )
 
 
@@ -68,8 +67,8 @@ def _explain(device: str, error: Exception) -> BoardError:
             number = cause.args[0]
     if number == errno.ENOENT:
         return BoardError(
-            f"There is no port {device}.",
-            hint="plug the board in, and look under /dev/serial/by-id",
+            f"Port {device} does not exist.",
+            hint="plug in the board, and look under /dev/serial/by-id",
         )
     if number == errno.EACCES:
         return BoardError(
@@ -80,10 +79,11 @@ def _explain(device: str, error: Exception) -> BoardError:
         return _busy(device, lock_holders(device) or openers(device))
     if number == errno.ENOTTY:
         return BoardError(
-            f"{device} is not a serial port.", hint="a device path or socket://HOST:PORT"
+            f"{device} is not a serial port.", hint="give a device path or socket://HOST:PORT"
         )
     reason = os.strerror(number) if isinstance(number, int) else str(error)
     return BoardError(
         f"{device} cannot be opened as a serial port: {reason}.",
-        hint="a device path or socket://HOST:PORT; if it is the board's, plug it in again",
+        hint="give a device path or socket://HOST:PORT; if this is the board's port, plug it in "
+        "again",
     )

@@ -8,12 +8,10 @@ from collections.abc import Callable
 
 from boardprof.errors import BoardError, UsageError
 from boardprof.transport.base import DescriptorTransport, Transport, nobody_knows
-from boardprof.transport.sealed import seal, without_key
-
-__all__ = ["SCHEME", "connect_socket", "connect_tcp", "parse_socket_url", "stream_of"]
+from boardprof.transport.keyed import seal, without_key
 
 SCHEME = "socket://"
-"""What tells a TCP port from a device path."""
+"""The prefix that distinguishes a TCP port from a device path."""
 
 
 def parse_socket_url(port: str) -> tuple[str, int]:
@@ -24,7 +22,7 @@ def parse_socket_url(port: str) -> tuple[str, int]:
     """
     host, _, number = port.removeprefix(SCHEME).rpartition(":")
     if not port.startswith(SCHEME) or not host or not number.isdecimal() or int(number) > 65535:
-        raise UsageError(f"{port!r} is not a port", hint="socket://HOST:PORT or a device path")
+        raise UsageError(f"{port!r} is not a port", hint="give socket://HOST:PORT or a device path")
     return host.strip("[]"), int(number)
 
 
@@ -84,7 +82,7 @@ def connect_tcp(port: str, timeout_s: float, key: bytes | None = None) -> Transp
     Args:
         port: where the agent listens.
         timeout_s: longest time to connect, and then for the key.
-        key: what both sides must have; None: the agent must ask for none.
+        key: what both sides must have. None if the agent must not ask for a key.
 
     Raises:
         UsageError: ``port`` has another form.

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plays a board with a megaAVR: simavr's core, and its USART0 on a TCP connection.
+/* Simulates a board with a megaAVR: simavr's core, and its USART0 on a TCP connection.
  *
  *     bp_simavr DEVICE CLOCK_HZ IMAGE.elf PORT [MARKS_FILE ADDRESS...]
  *
- * Connects to 127.0.0.1:PORT and ends when the other side closes. The line is a real one: a byte
- * takes its time in both directions, nothing holds the sender back, and the receiver keeps three
- * bytes that nobody has read, the last of them in its shift register (DS40002061, 20.8.5); what
- * comes then is lost. Time runs as fast as this machine lets it; while the core sleeps, no faster
- * than real time.
+ * Connects to 127.0.0.1:PORT and ends when the other side closes. The line behaves like a real one:
+ * a byte takes its time in both directions, and there is no flow control. The receiver keeps three
+ * unread bytes, the last of them in its shift register (DS40002061, 20.8.5); further bytes are
+ * lost. Time runs as fast as this machine allows, but while the core sleeps, no faster than real
+ * time.
  *
- * Ends with 0 then, and a line that says where the core was; with 3, and a line that says why, when
- * the core runs on no more: its stack has grown into the variables, it has jumped or reached to
- * where nothing is, or nothing can wake it.
+ * Exit code 0, with a line that says where the core was. Exit code 3, with a line that says why, if
+ * the core cannot continue: its stack has grown into the variables, it has jumped to or accessed an
+ * address where nothing is, or nothing can wake it.
  *
- * With marks: each time that the core is about to execute one of the instructions at the addresses
- * (bytes, hexadecimal), a line "ADDRESS CYCLE" goes to the file, by the simulator's own count. */
+ * With marks: each time the core is about to execute an instruction at one of the addresses (bytes,
+ * hexadecimal), a line "ADDRESS CYCLE" goes to the file, with the simulator's own cycle count. */
 
 #define _GNU_SOURCE /* ppoll */
 
@@ -38,11 +38,11 @@
 
 enum {
     BP_LINE = 4096,  /* bytes on their way to the board */
-    BP_POLL = 16384, /* cycles between two looks at the connection */
+    BP_POLL = 16384, /* cycles between two polls of the connection */
     BP_RECEIVER = 3, /* bytes that the USART holds */
     BP_WAIT_MS = 10000,
     BP_FLASH = 262144, /* bytes, at most */
-    BP_LAP = 128,      /* cycles between two looks at the stack: some 100 bytes of it */
+    BP_LAP = 128,      /* cycles between two checks of the stack: it can grow some 100 bytes */
     BP_CORE_ENDED = 3, /* exit code */
 };
 
@@ -52,7 +52,7 @@ typedef struct {
     avr_irq_t *input;
     int socket;
     unsigned variables_end; /* .noinit, and with it the arena, begins there */
-    bool overrun;           /* the stack has grown beyond */
+    bool overrun;           /* the stack has grown into them */
     bool closed;
     bool sending; /* a byte is on the wire */
     uint8_t line[BP_LINE];
@@ -62,7 +62,7 @@ typedef struct {
 } bp_sim_t;
 
 static bp_sim_t bp_sim;
-static FILE *bp_marks; /* NULL: none are wanted */
+static FILE *bp_marks; /* NULL: no marks */
 
 static _Noreturn void bp_die(const char *what, const char *detail) {
     fprintf(stderr, "bp_simavr: %s: %s\n", what, detail);
@@ -71,7 +71,7 @@ static _Noreturn void bp_die(const char *what, const char *detail) {
 
 /// The line ///
 
-/* Marks first: who has an answer finds all that came before it. */
+/* Marks first: whoever has an answer then also finds all marks that came before it. */
 static void bp_flush(bp_sim_t *s) {
     if (bp_marks != NULL && s->out_length != 0) {
         fflush(bp_marks);
@@ -82,7 +82,7 @@ static void bp_flush(bp_sim_t *s) {
             sent += (size_t)n;
         } else if (errno == EAGAIN) {
             struct pollfd ready = {.fd = s->socket, .events = POLLOUT};
-            (void)poll(&ready, 1, BP_WAIT_MS); /* and try again: the host may be at a breakpoint */
+            (void)poll(&ready, 1, BP_WAIT_MS); /* then try again: the host may be at a breakpoint */
         } else if (errno != EINTR) {
             s->closed = true;
         }
@@ -104,7 +104,7 @@ static size_t bp_unread(const avr_uart_t *uart) {
     return (uart->input.write + size - uart->input.read) % size;
 }
 
-/* One byte has come over the wire; the next begins at once. */
+/* One byte has gone over the wire; the next begins at once. */
 static avr_cycle_count_t bp_on_byte(avr_t *avr, avr_cycle_count_t when, void *context) {
     bp_sim_t *s = context;
     uint8_t byte = s->line[s->tail++ % BP_LINE];
@@ -117,8 +117,8 @@ static avr_cycle_count_t bp_on_byte(avr_t *avr, avr_cycle_count_t when, void *co
     return s->sending ? when + s->uart->cycles_per_byte : 0;
 }
 
-/* Take what has come from the host; wait for it up to `timeout_us`. The core sleeps for so many
- * cycles yet: what has come goes onto the wire when it has woken up. */
+/* Take what has arrived from the host; wait for it up to `timeout_us`. The core sleeps for `asleep`
+ * more cycles: what has arrived goes onto the wire when it has woken up. */
 static void bp_look(bp_sim_t *s, uint32_t timeout_us, avr_cycle_count_t asleep) {
     size_t room = BP_LINE - (s->head - s->tail);
     bp_flush(s);
@@ -150,7 +150,7 @@ static avr_cycle_count_t bp_on_poll(avr_t *avr, avr_cycle_count_t when, void *co
     return when + BP_POLL;
 }
 
-/* The core sleeps for so many cycles at most. */
+/* The core sleeps for `cycles` cycles at most. */
 static void bp_on_sleep(avr_t *avr, avr_cycle_count_t cycles) {
     uint64_t us = cycles * 1000000u / avr->frequency;
     bp_look(&bp_sim, bp_sim.sending ? 0 : (uint32_t)(us < 999999 ? us : 999999), cycles);
@@ -178,7 +178,8 @@ static avr_uart_t *bp_find_uart(avr_t *avr) {
     bp_die(avr->mmcu, "has no USART0");
 }
 
-/* simavr sees to overruns by itself, 64 bytes late, and is not to slow down who polls. */
+/* simavr handles overruns by itself, but 64 bytes late. Flags 0: do not slow down code that polls.
+ */
 static void bp_wire(bp_sim_t *s) {
     uint32_t flags = 0;
     s->uart = bp_find_uart(s->avr);
@@ -192,7 +193,7 @@ static void bp_wire(bp_sim_t *s) {
 
 static void bp_make(bp_sim_t *s, const char *device, uint32_t clock_hz, const char *image) {
     static elf_firmware_t firmware;
-    (void)freopen("/dev/null", "w", stdout); /* the library tells what it loads */
+    (void)freopen("/dev/null", "w", stdout); /* the library prints what it loads */
     if (elf_read_firmware(image, &firmware) != 0) {
         bp_die(image, "is no firmware");
     }
@@ -213,8 +214,8 @@ static unsigned bp_stack(const avr_t *avr) {
     return avr->data[R_SPL] | (unsigned)avr->data[R_SPH] << 8;
 }
 
-/* Run for a lap; returns whether there is another one. What comes of a core whose stack is in the
- * agent's variables is not worth waiting for. */
+/* Run for a lap; returns whether to go on. If the stack has grown into the agent's variables, no
+ * useful result can follow. */
 static bool bp_run(bp_sim_t *s) {
     int state = avr_run(s->avr);
     s->overrun = bp_stack(s->avr) < s->variables_end;
@@ -223,7 +224,7 @@ static bool bp_run(bp_sim_t *s) {
 
 /// Marks ///
 
-static uint8_t bp_marked[BP_FLASH / 16]; /* a bit a word of flash */
+static uint8_t bp_marked[BP_FLASH / 16]; /* a bit for each word of flash */
 
 static void bp_mark(const char *text) {
     unsigned long address = strtoul(text, NULL, 16);

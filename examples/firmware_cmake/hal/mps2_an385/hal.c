@@ -15,7 +15,7 @@
 void hal_init(void) {
     UART_BAUDDIV = 217; /* 115200 */
     UART_CTRL = 3;      /* transmitter and receiver on */
-    (void)UART_DATA;    /* what has come before; and QEMU looks at the line when it is read */
+    (void)UART_DATA;    /* discards old bytes; also, QEMU polls the line only after a read */
 }
 
 bool uart_has_byte(void) {

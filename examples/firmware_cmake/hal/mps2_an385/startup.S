@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors and reset: clear .bss and call main; .data is loaded where it belongs. */
+/* Vectors and reset: clear .bss and call main. .data is already in place. */
 
     .syntax unified
     .thumb

@@ -15,7 +15,7 @@
 void hal_init(void) {
     UART_LCR = 0x03; /* eight data bits */
     UART_FCR = 0x07; /* FIFOs on and empty */
-    (void)UART_DATA; /* QEMU looks at the line when it is read */
+    (void)UART_DATA; /* QEMU polls the line only after a read */
 }
 
 bool uart_has_byte(void) {
@@ -32,7 +32,7 @@ void uart_put(uint8_t byte) {
     UART_DATA = byte;
 }
 
-/* Again if the low half has wrapped in between. */
+/* Read again if the low half has wrapped in between. */
 uint64_t timer_now(void) {
     uint32_t high, low;
     do {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clear .bss and call main; .data is loaded where it belongs. */
+/* Clear .bss and call main. .data is already in place. */
 
     .section .init, "ax"
     .globl  start

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-"use strict";
+"use strict"; // the page has it without what lines begin with: no text may go over two lines
 (() => {
   const at = (id) => document.getElementById(id);
   const view = JSON.parse(at("boardprof-view").textContent);
@@ -61,12 +61,11 @@
    * A table whose columns sort by a button in their header.
    * columns: {title, value(row), cell(row) -> text or node, numeric, className, fixed}
    */
-  function table(host, { caption, columns, rows, foot = [], sort, selected, none }) {
+  function table(host, { caption, columns, rows, foot = [], sort, selected, none, all }) {
     const state = sort ?? { column: null, sign: 1 };
-    let all = false;
     const body = make("tbody");
     const heads = columns.map((column, index) => {
-      const head = make("th", { scope: "col", class: column.numeric ? "num" : column.className ?? "" });
+      const head = make("th", { scope: "col", class: `${column.numeric ? "num " : ""}${column.className ?? ""}` });
       if (column.value === undefined) {
         head.append(column.title);
         return head;
@@ -114,7 +113,7 @@
         return cell;
       });
       const made = make("tr", {}, ...cells);
-      if (selected !== undefined && selected() === row) made.className = "chosen";
+      if (selected?.(row)) made.className = "chosen";
       return made;
     }
 
@@ -126,9 +125,9 @@
   const sorting = {}; // by which column each table is sorted, kept while it is drawn anew
 
   /** Columns that tell rows apart; where there is little room, all but the name stand below it. */
-  function keyColumns(named, more = []) {
+  function keyColumns(named, more = [], without = "") {
     const known = [["device", "Device"], ["flags", "Flags"], ["shapes", "Arguments"]];
-    const keys = [...known.filter(([key]) => view.shows[key]), ...more];
+    const keys = [...known.filter(([key]) => view.shows[key] && key !== without), ...more];
     const below = (row) => make("span", { class: "below" },
       ...keys.filter(([key]) => row[key]).flatMap(([key], i) => [i ? " \u00b7 " : "", isolated(row[key])]));
     const cell = (row) => {
@@ -140,32 +139,72 @@
       { title, className: "key", value: (row) => row[key], cell: (row) => isolated(row[key]) }))];
   }
   const nameOf = (group) => make("span", { class: "name" }, isolated(group.name || "(no name)"));
+  const withLink = (named) => (row) => make("span", { class: "linked" }, named(row), ...link(row));
+
+  // -- links ------------------------------------------------------------------------------------
+
+  /** What names a row in the page's address: the function, and what else tells rows apart. */
+  const anchorOf = (group, keys = ["device", "flags", "shapes"]) =>
+    [group.name, ...keys.filter((key) => view.shows[key]).map((key) => group[key])].filter(Boolean).join(",");
+
+  function link(row) {
+    const anchor = anchorOf(row, row.settings ? ["device", "shapes"] : undefined);
+    const attributes = { class: "link", href: `#${encodeURIComponent(anchor)}`, "aria-label": `Link to ${anchor}` };
+    return linked(anchor) ? [make("a", attributes)] : [];
+  }
+
+  /** The row of a name; a function's name alone means its first row. */
+  function linked(name) {
+    const ways = [undefined, ["device", "shapes"], []];
+    return ways.map((keys) => view.groups.find((g) => anchorOf(g, keys) === name)).find(Boolean);
+  }
+
+  function addressed() {
+    const name = location.hash.slice(1);
+    try { return linked(decodeURIComponent(name)); } catch { return linked(name); }
+  }
+
+  function follow(block) {
+    const group = addressed();
+    if (!group && location.hash) return;
+    chosen = group || null;
+    if (group) {
+      if (!of(group)) metric = group.leads;
+      at("metric").value = String(metric);
+      at("find").value = "";
+    }
+    showSamples(Boolean(group));
+    if (group) at("samples-table").querySelector("tr.chosen").scrollIntoView({ block });
+  }
 
   // -- samples of one metric --------------------------------------------------------------------
 
+  const OWN = -1; // each row by its leading metric
+  const isSweep = view.groups.some((g) => g.function !== undefined);
   let metric = view.first;
   let chosen = null;
   let samplesTable = null;
-  const kindOf = () => view.metrics[metric].kind;
-  const of = (group) => group.metrics[metric];
+  const metricOf = (group) => view.metrics[metric === OWN ? group.leads : metric];
+  const kindOf = (group) => metricOf(group).kind;
+  const of = (group) => group.metrics[metric === OWN ? group.leads : metric];
   const allOf = (one) => (one.values ? one.values : Array(one.n).fill(one.median));
+  const varies = (one) => one.minimum !== one.maximum;
 
-  function chooser(group) {
-    const button = make("button", { type: "button", class: "name", "aria-pressed": String(group === chosen) }, isolated(group.name || "(no name)"));
+  function chooser(group, text) {
+    const button = make("button", { type: "button", class: text ? "" : "name", "aria-pressed": String(group === chosen) }, isolated(text ?? (group.name || "(no name)")));
     button.addEventListener("click", () => { chosen = group; samplesTable.fill(); detail(); focusOn(group); });
     return button;
   }
 
   function focusOn(group) {
-    const button = at("samples-table").querySelector("tr.chosen button");
+    const button = at("samples-table").querySelector("tr.chosen [aria-pressed=true]");
     if (button && chosen === group) button.focus();
   }
 
-  function spreadBar(one, most) {
+  function spreadBar(one, most, kind) {
     const percent = (value) => `${Math.max(0, Math.min(100, (100 * value) / most))}%`;
     const width = (low, high) => `${Math.max(0, (100 * (Math.max(0, high) - Math.max(0, low))) / most)}%`;
     const svg = draw("svg", { role: "img" });
-    const kind = kindOf();
     svg.append(draw("title", {}, one.minimum === one.maximum
       ? `all ${plural(one.n, "sample")}: ${shown(kind, one.median)}`
       : `median ${shown(kind, one.median)}, from ${shown(kind, one.minimum)} to ${shown(kind, one.maximum)}`));
@@ -185,50 +224,97 @@
   }
 
   /** How much the bars of a row's device span: counts of different boards have no common measure. */
-  function scales(rows, kind) {
-    const key = (g) => (kind === "count" ? g.device : "");
+  function scales(rows) {
+    const key = (g) => `${metricOf(g).name} ${kindOf(g) === "count" ? g.device : ""}`;
     const spans = new Map();
-    for (const device of new Set(rows.map(key))) {
-      const own = rows.filter((g) => key(g) === device).map(of);
+    for (const scale of new Set(rows.map(key))) {
+      const own = rows.filter((g) => key(g) === scale).map(of);
       // One noisy function would squeeze all others: what lies far beyond the medians is cut off.
       const most = Math.min(largest(own.map((one) => one.maximum)) * 1.02, largest(own.map((one) => one.median)) * 1.6);
-      spans.set(device, Math.max(1e-300, most));
+      spans.set(scale, Math.max(1e-300, most));
     }
     at("scales").hidden = spans.size < 2;
     return (g) => spans.get(key(g));
   }
 
-  function showSamples() {
-    const part = at("find").value.trim().toLowerCase();
-    const rows = view.groups.filter((g) => of(g) && g.name.toLowerCase().includes(part));
-    const kind = kindOf();
-    const most = scales(rows, kind);
+  /** The medians of earlier runs as a small line; what is within 2 % is nearly level. */
+  function spark(kind, { from, medians }) {
+    const [low, high] = [Math.min(...medians), Math.max(...medians)];
+    const span = Math.max(high - low, 0.02 * Math.abs(high), 1e-300);
+    const label = `${plural(medians.length, "run")} since ${from}: first ${shown(kind, medians[0])}, last ${shown(kind, medians.at(-1))}`;
+    const svg = draw("svg", { class: "spark", role: "img", "aria-label": label, width: 84, height: 18 });
+    const points = medians.map((v, i) => [2 + (80 * i) / (medians.length - 1), 9 + (12 * ((low + high) / 2 - v)) / span]);
+    const [x, y] = points.at(-1);
+    svg.append(draw("title", {}, label), draw("polyline", { points: points.join(" ") }), draw("circle", { cx: x, cy: y, r: 2 }));
+    return svg;
+  }
+
+  function sampleColumns(rows) {
+    const most = scales(rows);
     const number = (title, key) => ({
-      title, numeric: true, value: (g) => of(g)[key], cell: (g) => shown(kind, of(g)[key]),
+      title, numeric: true, value: (g) => of(g)[key], cell: (g) => shown(kindOf(g), of(g)[key]),
     });
-    if (chosen && !rows.includes(chosen)) chosen = null;
-    chosen ??= rows.slice().sort((a, b) => of(b).median - of(a).median)[0] ?? null;
-    const keys = keyColumns(chooser);
-    sorting.samples ??= { column: keys.length, sign: -1 };
-    const columns = [
-      ...keys,
+    const spread = rows.some((g) => varies(of(g)));
+    return [
       number("Median", "median"),
-      { title: "Spread of the samples", className: "spread", cell: (g) => spreadBar(of(g), most(g)) },
+      spread || rows.length > 1 ? { title: spread ? "Spread of the samples" : "Size", className: spread ? "spread" : "spread level", cell: (g) => spreadBar(of(g), most(g), kindOf(g)) } : null,
       { title: "CV", numeric: true, value: (g) => of(g).cv ?? null, cell: (g) => (of(g).exact ? "exact" : share(of(g).cv)) },
-      number("Min", "minimum"),
-      number("Max", "maximum"),
+      ...(spread ? [number("Min", "minimum"), number("Max", "maximum")] : []),
       { title: "Samples", numeric: true, value: (g) => of(g).n, cell: (g) => of(g).n.toLocaleString("en-US") },
-    ];
+      rows.some((g) => of(g).history) ? { title: "Earlier runs", cell: (g) => (of(g).history ? spark(kindOf(g), of(g).history) : "") } : null,
+    ].filter(Boolean);
+  }
+
+  /** A sweep: a row a function, a column a setting of flags. */
+  function sweepLines(groups) {
+    const lines = new Map();
+    for (const of of groups) {
+      const line = lines.get(of.function) ?? { ...of, settings: {} };
+      line.settings[of.flags] = of;
+      lines.set(of.function, line);
+    }
+    return [...lines.values()];
+  }
+
+  function settingColumns(groups) {
+    const cell = (group) => {
+      const { median, ratio, best } = of(group);
+      const both = new DocumentFragment();
+      both.append(chooser(group, shown(kindOf(group), median)));
+      if (ratio !== undefined) both.append(make("span", { class: best ? "ratio better" : "ratio" }, `${fixed(ratio, 2)}${best ? " best" : ""}`));
+      return both;
+    };
+    return [...new Set(groups.map((g) => g.flags))].map((flags) => ({
+      title: flags || "(no flags)", numeric: true, className: "setting",
+      value: (line) => (line.settings[flags] ? of(line.settings[flags]).median : null),
+      cell: (line) => (line.settings[flags] ? cell(line.settings[flags]) : ""),
+    }));
+  }
+
+  function showSamples(all) {
+    const part = at("find").value.trim().toLowerCase();
+    const groups = view.groups.filter((g) => of(g) && g.name.toLowerCase().includes(part));
+    const size = (a, b) => of(b).median - of(a).median;
+    if (chosen && !groups.includes(chosen)) chosen = null;
+    for (const g of groups) g.metric = metricOf(g).name;
+    const devices = [...new Set(view.groups.map((g) => g.device))];
+    const place = (g) => devices.indexOf(g.device);
+    if (!isSweep) groups.sort((a, b) => (metric === OWN && (place(a) - place(b) || a.leads - b.leads)) || size(a, b));
+    chosen ??= groups[0] ?? null;
+    const keys = keyColumns(withLink(isSweep ? nameOf : chooser), metric === OWN ? [["metric", "Metric"]] : [], isSweep ? "flags" : "");
+    const columns = [...keys, ...(isSweep ? settingColumns(groups) : sampleColumns(groups))];
+    sorting[metric === OWN] ??= { column: metric === OWN || isSweep ? null : keys.length, sign: -1 };
     samplesTable = table(at("samples-table"), {
-      caption: `Samples of ${view.metrics[metric].name}`,
-      columns, rows, selected: () => chosen, sort: sorting.samples,
+      caption: "Cost of a call", columns, rows: isSweep ? sweepLines(groups) : groups, all, sort: sorting[metric === OWN],
+      selected: (row) => (row.settings ? Object.values(row.settings).includes(chosen) : row === chosen),
       none: part ? "No function's name has this in it." : "No function has this metric.",
     });
-    const devices = new Set(view.groups.map((g) => g.device));
-    const lacking = [...devices].filter((device) => !view.groups.some((g) => of(g) && g.device === device));
-    at("lacking").hidden = !lacking.length;
-    at("lacking").replaceChildren(`No ${view.metrics[metric].name} on `, ...lacking.flatMap((device, i) => [i ? ", " : "", isolated(device)]), ".");
-    at("legend").hidden = !rows.some((g) => of(g).minimum !== of(g).maximum);
+    const others = new Set(view.groups.filter((g) => !of(g)).map((g) => g.device));
+    const lacking = [...others].filter((device) => !view.groups.some((g) => of(g) && g.device === device));
+    at("lacking").hidden = !others.size;
+    at("lacking").replaceChildren(...lacking.flatMap((device, i) => [i ? ", " : "", isolated(device)]),
+      `${["Some functions have", " has"][lacking.length] ?? " have"} no `, isolated(view.metrics[metric]?.name), ".");
+    at("legend").hidden = isSweep || !groups.some((g) => varies(of(g)));
     detail();
   }
 
@@ -238,19 +324,33 @@
     at("detail").hidden = chosen === null;
     if (chosen === null) return;
     const one = of(chosen);
-    const { name, kind } = view.metrics[metric];
+    const { name, kind } = metricOf(chosen);
     const where = [chosen.device, chosen.flags, chosen.shapes].filter(Boolean);
     at("detail-title").replaceChildren(nameOf(chosen), " \u2014 ", isolated(name), " per call");
     for (const text of where) at("detail-title").append(make("span", { class: "soft" }, ", ", isolated(text)));
-    const figures = [
-      ["Median", shown(kind, one.median)], ["Mean", shown(kind, one.mean)],
-      ["Std. dev.", one.stddev === null ? "\u2014" : shown(kind, one.stddev)],
-      ["CV", one.exact ? "exact" : share(one.cv) || "\u2014"],
-      ["Minimum", shown(kind, one.minimum)], ["Maximum", shown(kind, one.maximum)],
-      ["Samples", one.n.toLocaleString("en-US")], ["Outliers", one.outliers.length.toLocaleString("en-US")],
-    ];
+    const figures = [["Median", shown(kind, one.median)]];
+    if (varies(one)) {
+      figures.push(
+        ["Mean", shown(kind, one.mean)], ["Std. dev.", shown(kind, one.stddev)], ["CV", share(one.cv) || "\u2014"],
+        ["Minimum", shown(kind, one.minimum)], ["Maximum", shown(kind, one.maximum)],
+        one.modes ? ["Two parts", one.modes] : ["Outliers", one.outliers.length.toLocaleString("en-US")]);
+    }
+    figures.push(["Samples", one.n.toLocaleString("en-US")]);
+    const base = view.groups.find((g) => g.function === chosen.function);
+    if (one.ratio !== undefined && base !== chosen) figures.push([`Relative to ${base.flags || "no flags"}`, `${fixed(one.ratio, 2)}${one.best ? " best" : ""}`]);
     if (one.first !== null) figures.push(["First, cold", shown(kind, one.first)]);
-    at("figures").replaceChildren(...figures.map(([term, text]) => make("div", {}, make("dt", {}, term), make("dd", {}, text))));
+    if (one.history) {
+      const { from, medians } = one.history;
+      figures.push([`${plural(medians.length, "run")} since ${from}`, spark(kind, one.history), ` ${shown(kind, medians[0])} \u2192 ${shown(kind, medians.at(-1))}`]);
+    }
+    at("figures").replaceChildren(...figures.map(([term, ...texts]) => make("div", {}, make("dt", {}, term), make("dd", {}, ...texts))));
+    at("alike").hidden = varies(one);
+    at("charts").hidden = !varies(one);
+    if (!varies(one)) {
+      const all = one.n === 1 ? "there is one sample" : `all ${plural(one.n, "sample")} are alike`;
+      at("alike").textContent = one.exact ? `Exact: ${all}.` : `${all[0].toUpperCase()}${all.slice(1)}.`;
+      return;
+    }
     const values = allOf(one);
     histogram(at("histogram"), at("histogram-title"), one, values, kind);
     runOrder(at("order"), at("order-title"), one, values, kind);
@@ -276,7 +376,7 @@
   function reach(one, values) {
     const box = one.p75 - one.p25;
     if (box === 0) return [one.minimum, one.maximum];
-    const [low, high] = [one.p25 - 6 * box, one.p75 + 6 * box];
+    const [low, high] = [Math.min(one.p5, one.p25 - 6 * box), Math.max(one.p95, one.p75 + 6 * box)];
     return [
       values.reduce((least, v) => (v >= low && v < least ? v : least), one.median),
       values.reduce((most, v) => (v <= high && v > most ? v : most), one.median),
@@ -313,11 +413,6 @@
   }
 
   function histogram(host, title, one, values, kind) {
-    if (one.minimum === one.maximum) {
-      title.textContent = "Histogram";
-      host.replaceChildren(make("p", { class: "soft" }, `All ${plural(one.n, "sample")}: ${shown(kind, one.median)}.`));
-      return;
-    }
     const { low, size, counts, below, above } = bins(one, values, kind);
     title.textContent = `Histogram${beyondText(below, above)}`;
     const { svg, width } = chart(host, 190, `Histogram of ${plural(one.n, "sample")}`);
@@ -351,9 +446,8 @@
 
   function runOrder(host, title, one, values, kind) {
     const { svg, width } = chart(host, 190, `${plural(one.n, "sample")} in run order`);
-    const alike = one.minimum === one.maximum;
     const [least, most] = reach(one, values);
-    const pad = alike ? Math.max(1, Math.abs(one.median) * 0.05) : (most - least) * 0.06;
+    const pad = (most - least) * 0.06 || Math.max(1, Math.abs(one.median) * 0.05);
     const [low, high] = [least - pad, most + pad];
     const beyond = beyondText(values.filter((v) => v < least).length, values.filter((v) => v > most).length);
     const labels = ticks(low, high, 4);
@@ -361,7 +455,7 @@
     const [left, right, top, bottom] = [14 + 7 * longest, width - 12, 10, 160];
     const last = Math.max(1, values.length - 1);
     const x = (index) => left + 6 + (index / last) * (right - left - 12);
-    const inside = (value) => (value > most && !alike ? high : value < least && !alike ? low : value);
+    const inside = (value) => (value > most ? high : value < least ? low : value);
     const y = (value) => bottom - ((inside(value) - low) / (high - low)) * (bottom - top);
     for (const tick of labels) {
       const height = bottom - ((tick - low) / (high - low)) * (bottom - top);
@@ -420,7 +514,7 @@
     const first = used.indexOf(view.first);
     table(at("metrics-table"), {
       caption: "All metrics", columns: [...keys, ...columns], rows, foot,
-      sort: sorting.metrics ??= first < 0 ? { column: null, sign: 1 } : { column: keys.length + first, sign: -1 },
+      sort: sorting.metrics ??= first < 0 || isSweep ? { column: null, sign: 1 } : { column: keys.length + first, sign: -1 },
     });
   }
 
@@ -440,6 +534,8 @@
     return svg;
   }
 
+  const signed = (change) => (typeof change !== "number" ? change ?? "" : `${change > 0 ? "+" : change < 0 ? "\u2212" : ""}${share(Math.abs(change))}`);
+
   function showChanges() {
     const only = at("only-changed").checked;
     const size = (d) => (typeof d.change === "number" ? Math.abs(d.change) : Infinity);
@@ -447,19 +543,23 @@
     rows.sort((a, b) => (size(b) > size(a)) - (size(b) < size(a))); // the largest of each verdict first
     const finite = view.changes.rows.map((d) => d.change).filter((c) => typeof c === "number").map(Math.abs);
     const most = Math.max(1e-9, largest(finite));
-    const signed = (change) => (typeof change !== "number" ? change ?? "" : `${change > 0 ? "+" : change < 0 ? "\u2212" : ""}${share(Math.abs(change))}`);
+    const verdict = (d) => {
+      const made = make("span", { class: d.verdict }, VERDICTS[d.verdict] ?? d.verdict);
+      if (d.rule) made.append(", breaks ", isolated(d.rule));
+      return made;
+    };
     const columns = [
-      ...keyColumns(nameOf, [["metric", "Metric"]]),
+      ...keyColumns(withLink(nameOf), [["metric", "Metric"]]),
+      { title: "Change", numeric: true, value: (d) => (typeof d.change === "number" ? d.change : null), cell: (d) => {
+        const both = new DocumentFragment();
+        both.append(make("span", { class: d.verdict }, signed(d.change)), make("span", { class: "below" }, verdict(d)));
+        return both;
+      } },
+      { title: "\u2212 | +", className: "delta key", cell: (d) => deltaBar(d.change, d.verdict, most) },
       { title: "Before", numeric: true, value: (d) => d.before, cell: (d) => shown(d.kind, d.before) },
       { title: "After", numeric: true, value: (d) => d.after, cell: (d) => shown(d.kind, d.after) },
-      { title: "Change", numeric: true, value: (d) => (typeof d.change === "number" ? d.change : null), cell: (d) => signed(d.change) },
-      { title: "\u2212 | +", className: "delta", cell: (d) => deltaBar(d.change, d.verdict, most) },
       { title: "p", numeric: true, value: (d) => d.p, cell: (d) => (d.exact ? "exact" : d.p === null ? "" : d.p < 0.001 ? "<\u20090.001" : d.p.toFixed(3)) },
-      { title: "Verdict", value: (d) => String(9 - WEIGHT[d.verdict]), cell: (d) => {
-        const made = make("span", { class: d.verdict }, VERDICTS[d.verdict] ?? d.verdict);
-        if (d.rule) made.append(", breaks ", isolated(d.rule));
-        return made;
-      } },
+      { title: "Verdict", className: "key", value: (d) => String(9 - WEIGHT[d.verdict]), cell: verdict },
     ];
     table(at("changes-table"), {
       caption: "What changed", columns, rows, sort: sorting.changes ??= { column: columns.length - 1, sign: 1 },
@@ -468,10 +568,13 @@
   }
 
   function showSides() {
-    const { before, after, facts, notes, rows } = view.changes;
+    const { before, after, facts, means, notes, rows } = view.changes;
     const counted = Object.keys(VERDICTS).map((verdict) => [verdict, rows.filter((d) => d.verdict === verdict).length]);
     at("verdicts").replaceChildren(...counted.filter(([, n]) => n).map(([verdict, n]) =>
       make("span", { class: verdict }, make("b", {}, n.toLocaleString("en-US")), ` ${VERDICTS[verdict].replace(/^\W /, "")}`)));
+    at("means").hidden = !means.length;
+    at("means").replaceChildren("Geometric mean: ", ...means.flatMap(({ metric, device, change, of }, i) => [
+      i ? "; " : "", isolated(metric), " ", make("b", {}, signed(change)), ` over ${of}`, ...(view.shows.device ? [" on ", isolated(device)] : [])]), ".");
     at("changes-note").replaceChildren(isolated(after), " against ", isolated(before), ".", ...notes.flatMap((note) => [make("br"), isolated(note)]));
     at("runs").hidden = !facts.length;
     const row = (tag, [name, ...sides]) => make("tr", {}, make("th", { scope: "row" }, isolated(name)), ...sides.map((side) => make(tag, {}, isolated(side))));
@@ -504,11 +607,12 @@
   for (const [index, { name }] of view.metrics.entries()) {
     if (view.groups.some((g) => g.metrics[index])) at("metric").append(make("option", { value: index }, name));
   }
+  if (new Set(view.groups.map((g) => g.leads)).size > 1) at("metric").prepend(make("option", { value: OWN }, "each row's own"));
   at("metric").value = String(metric);
   at("metric").addEventListener("change", () => { metric = Number(at("metric").value); showSamples(); });
   at("find").addEventListener("input", () => { showSamples(); showMetrics(); });
   at("save").addEventListener("click", save);
-  if (view.groups.some((g) => g.metrics[metric])) showSamples();
+  if (view.groups.some(of)) showSamples();
   else at("samples").hidden = true;
   if (view.groups.length || view.totals.length) showMetrics();
   else at("metrics").hidden = true;
@@ -519,6 +623,17 @@
     at("only-changed").addEventListener("change", showChanges);
     showChanges();
   }
+  at("samples").parentNode.addEventListener("keydown", (event) => { // arrows go from row to row
+    const step = { ArrowDown: "nextSibling", ArrowUp: "previousSibling" }[event.key];
+    const cell = event.target.closest("tbody th, tbody td");
+    const next = step && cell?.parentNode[step]?.cells[cell.cellIndex].querySelector(event.target.localName);
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  });
+  if (addressed()) follow("center");
+  addEventListener("hashchange", () => follow("nearest"));
+  addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width && chosen) { width = innerWidth; detail(); }

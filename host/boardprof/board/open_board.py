@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open a session from a board's description: start the board if needed, connect, say HELLO."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgpack
+
+from boardprof.board.board import Board
+from boardprof.board.fetch_dictionary import fetch_dictionary
+from boardprof.boards.board_file import BOARD_FILE, BoardSpec
+from boardprof.boards.board_lookup import (
+    board_spec,
+    find_boards,
+    what_it_says,
+)
+from boardprof.boards.clock import played_by
+from boardprof.boards.launch import DEFAULT_BAUD, filled
+from boardprof.decode.dictionary import Dictionary
+from boardprof.decode.schemas import layouts_for
+from boardprof.elf.address_to_line import Locator
+from boardprof.elf.identity import check_image
+from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
+from boardprof.link.handshake import make_claim
+from boardprof.link.locks import EmulatorLock, sweep
+from boardprof.link.no_answer import DEFAULT_LIMIT_S
+from boardprof.link.session import Session, Welcome
+from boardprof.progress import activity
+from boardprof.toolchain.cache import cache_root
+from boardprof.transport.base import Transport
+from boardprof.transport.port_programs import commands_behind
+
+__all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "guard_calls"]
+__all__ += ["open_board", "open_line"]
+
+DEFAULT_TIMEOUT_S = 30.0
+"""Longest silence within a call of a board that does not guard calls. A measurement is not silent.
+"""
+
+_GUARD = "bp.guard"
+_GRACE_S = 5.0
+"""How much later than its limit a board may say that it has stopped a call."""
+
+_WALL_S = 30.0
+"""Longest wall time of a call on an emulated board."""
+
+_HELLO_TIMEOUT_S = 10.0
+_LONGEST_S = 1e6
+"""Longest time-out that is taken; some waits of the system know no longer one."""
+
+
+def open_board(
+    spec: BoardSpec,
+    port: str | None = None,
+    *,
+    image: str | Path | None = None,
+    baud: int | None = None,
+    timeout_s: float | None = None,
+    wall_timeout_s: float | None = None,
+    takeover: bool = False,
+    key_file: str | Path | None = None,
+    clock: str | None = None,
+    on_console: Callable[[str], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+    make_image: Callable[[BoardSpec], Path] | None = None,
+) -> Board:
+    """Begin a session with a board at a port, or start an image on it.
+
+    Args:
+        spec: the board.
+        port: as for `boardprof.connect`, like the following. None starts the image.
+        image: the firmware. Without a port it is needed, or ``make_image``.
+        baud: of a serial port.
+        timeout_s: longest time that a call may take, on the board's clock.
+        wall_timeout_s: the same in wall time.
+        takeover: take the board even if another host has it.
+        key_file: file with the key that the agent at a TCP port asks for.
+        clock: what the board's clock is, whatever its file says.
+        on_console: gets each line that the board prints.
+        on_note: gets notes about slow steps.
+        make_image: builds the image that a board is started with, if there is none.
+
+    Raises:
+        BoardprofError: as `boardprof.connect`.
+    """
+    hello_s = _HELLO_TIMEOUT_S if timeout_s is None else timeout_s
+    for name, given_s in (("timeout_s", timeout_s), ("wall_timeout_s", wall_timeout_s)):
+        if given_s is not None and not 0 < given_s <= _LONGEST_S:
+            raise UsageError(
+                f"{name}={given_s} is out of range: it must be above 0 and at most "
+                f"{_LONGEST_S:,.0f}."
+            )
+    if port is None:  # to load an image and boot takes its time, however short a call shall be
+        hello_s = max(hello_s, _HELLO_TIMEOUT_S)
+        _check_startable(spec, baud, key_file)
+        if image is None and make_image is not None:
+            image = make_image(spec)
+    if image is not None:
+        check_image(Path(image), spec, _all_boards())
+    transport = open_line(
+        spec,
+        port,
+        image=image,
+        baud=baud,
+        timeout_s=hello_s,
+        key_file=key_file,
+        on_note=on_note,
+    )
+    return attach(
+        spec,
+        transport,
+        image=image,
+        hello_s=hello_s,
+        timeout_s=timeout_s,
+        wall_timeout_s=wall_timeout_s,
+        takeover=takeover,
+        clock=clock,
+        behind=() if port is None or clock is not None else commands_behind(port),
+        on_console=on_console,
+        is_of_this_host=port is None and spec.build.arch == "posix",
+        is_started=port is None,
+    )
+
+
+def attach(
+    spec: BoardSpec,
+    transport: Transport,
+    *,
+    image: str | Path | None = None,
+    hello_s: float = _HELLO_TIMEOUT_S,
+    timeout_s: float | None = None,
+    wall_timeout_s: float | None = None,
+    takeover: bool = False,
+    clock: str | None = None,
+    behind: Sequence[Sequence[str]] = (),
+    on_console: Callable[[str], None] | None = None,
+    is_of_this_host: bool = False,
+    is_started: bool = False,
+) -> Board:
+    """Begin a session over an open transport; closes it when that fails. Raises as `connect`.
+
+    ``is_started``: the board was started here; ``is_of_this_host``: as a program of this machine;
+    ``behind``: the command lines of the programs at the line's other end, if known.
+    """
+    claim = make_claim(takeover=takeover)
+    session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
+    try:
+        session.locate = Locator(Path(image)) if image is not None else None
+        welcome = _opened(session, spec, is_started=is_started)
+        dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
+        spec = what_it_says(spec, dictionary.board)
+        if dictionary.board != spec.name:
+            raise BoardError(
+                f"The agent at {transport.name} belongs to the board {dictionary.board!r}, "
+                f"not {spec.name!r}.",
+                hint=f"give -b {dictionary.board}, or the port of the other board",
+            )
+        spec = played_by(spec, behind)
+        if clock is not None:
+            spec = replace(spec, clock=replace(spec.clock, kind=clock, emulated=False, given=True))
+        guard_calls(session, dictionary, spec, timeout_s, wall_timeout_s)
+        layouts = layouts_for(spec.folder)
+        board = Board(spec, session, welcome, dictionary, layouts, is_started=is_started)
+        if image is not None:
+            board.know_image(Path(image), is_of_this_host=is_of_this_host)
+        return board
+    except BaseException:
+        session.close()
+        raise
+
+
+def _opened(session: Session, spec: BoardSpec, *, is_started: bool) -> Welcome:
+    """Begin the session. A board that was started here has no wire to check."""
+    try:
+        return session.open()
+    except BoardTimeoutError as error:
+        if is_started:
+            error.hint = (
+                f"check that launch.command in {spec.folder / BOARD_FILE} starts the machine that "
+                "the firmware is built for, with its serial port where the firmware expects it"
+            )
+        raise
+
+
+def guard_calls(
+    session: Session,
+    dictionary: Dictionary,
+    spec: BoardSpec,
+    timeout_s: float | None,
+    wall_timeout_s: float | None = None,
+) -> None:
+    """Set the board's limit for a call, and wait for each call until that limit surely passed.
+
+    So it is the board that ends a call which hangs, and not the host that gives the board up. An
+    emulator may be too slow to come so far within the wall's limit, which is the host's.
+
+    Args:
+        session: that has begun.
+        dictionary: what the board offers.
+        spec: its description.
+        timeout_s: the limit, in seconds of the board's clock; see `DEFAULT_LIMIT_S` when None. Of
+            an agent that does not guard calls, the longest silence; see `DEFAULT_TIMEOUT_S`.
+        wall_timeout_s: the limit in wall time; see `connect`.
+    """
+    function = next((f for f in dictionary.functions if f.name == _GUARD), None)
+    limit_s: float | None = None
+    if function is None:
+        surely_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
+    else:
+        limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
+        surely_s = limit_s * spec.clock.time_scale + _GRACE_S
+        limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
+        # The limit is the functions' alone: this call takes as long as the line does.
+        packed = msgpack.packb(limit_ms)
+        session.call(function.id, packed, 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
+    wall_s = wall_timeout_s
+    if wall_s is None and spec.clock.is_emulated:
+        is_long = timeout_s is not None and timeout_s > DEFAULT_LIMIT_S
+        wall_s = max(surely_s, _WALL_S) if is_long else _WALL_S
+    # A guarded emulator that prints is slower than its time_scale says, and its clock is looked at.
+    is_walls = wall_s is not None and (
+        wall_s <= surely_s or (spec.clock.is_emulated and limit_s is not None)
+    )
+    longest_s = wall_s if wall_s is not None and is_walls else surely_s
+    session.limit(
+        longest_s, limit_s=limit_s, surely_s=surely_s, wall_s=longest_s if is_walls else None
+    )
+
+
+def open_line(
+    spec: BoardSpec,
+    port: str | None = None,
+    *,
+    image: str | Path | None = None,
+    baud: int | None = None,
+    timeout_s: float = _HELLO_TIMEOUT_S,
+    key_file: str | Path | None = None,
+    on_note: Callable[[str], None] | None = None,
+    make_image: Callable[[BoardSpec], Path] | None = None,
+) -> Transport:
+    """Open the line to a board, without a word to it; `attach` begins a session over it.
+
+    Args:
+        spec: the board.
+        port: as for `connect`; None starts the board.
+        image: the firmware to start. Without a port it is needed, or ``make_image``.
+        baud: of a serial port; the board's own rate when None.
+        timeout_s: longest time to start the board or to connect, and then for the key.
+        key_file: as for `connect`.
+        on_note: as for `connect`.
+        make_image: as for `open_board`.
+
+    Raises:
+        BoardprofError: as `connect`.
+    """
+    if port is not None:
+        return _open_port(spec.at_port(), port, baud, timeout_s, key_file)
+    _check_startable(spec, baud, key_file)
+    if image is None:
+        assert make_image is not None, "a board is started with an image"
+        image = make_image(spec)
+    return _start(spec, Path(image), timeout_s, on_note)
+
+
+def _all_boards() -> Iterator[BoardSpec]:
+    for name in sorted(find_boards()):
+        with contextlib.suppress(BoardprofError):
+            yield board_spec(name)
+
+
+def _open_port(
+    spec: BoardSpec, port: str, baud: int | None, timeout_s: float, key_file: str | Path | None
+) -> Transport:
+    if "://" in port:
+        if baud is not None:
+            raise UsageError(f"{port} has no baud rate.", hint="leave out --baud")
+        from boardprof.transport.keyed import read_key
+        from boardprof.transport.package_transports import packages_transport
+        from boardprof.transport.tcp import SCHEME, connect_tcp
+
+        elsewhere = None if port.startswith(SCHEME) else packages_transport(port)
+        if elsewhere is not None:
+            if key_file is not None:
+                raise UsageError(f"{port} has no key.", hint="leave out --key-file")
+            return elsewhere(port, timeout_s)
+        return connect_tcp(port, timeout_s, read_key(key_file))
+    if key_file is not None:
+        raise UsageError(f"{port} is a serial port, which has no key.", hint="leave out --key-file")
+    from boardprof.transport.serial import connect_serial
+
+    return connect_serial(port, baud or spec.launch.baud or DEFAULT_BAUD)
+
+
+def _check_startable(spec: BoardSpec, baud: int | None, key_file: str | Path | None) -> None:
+    """Refuse a board that needs a port, and options that a started board does not use."""
+    for value, what in ((baud, "a baud rate"), (key_file, "a key file")):
+        if value is not None:
+            raise UsageError(
+                f"{spec.name} is started on this machine and does not use {what}.",
+                hint="give -p PORT, or leave it out",
+            )
+    if spec.launch.kind == "serial":
+        raise BoardError(
+            f"{spec.name} is a real board and needs a port.",
+            hint="give -p PORT: a device path or socket://HOST:PORT",
+        )
+
+
+def _start(
+    spec: BoardSpec, image: Path, timeout_s: float, on_note: Callable[[str], None] | None
+) -> Transport:
+    launch = spec.launch
+    running = cache_root() / "running"
+    sweep(running)
+    if launch.kind == "library":
+        from boardprof.transport.inprocess import connect_library
+
+        return connect_library(image)
+    from boardprof.transport.child import spawn_and_accept, spawn_and_connect
+
+    # Whoever meets the child puts the port in.
+    values = {"image": os.fspath(image), "port": "{port}"}
+    if launch.simulator is not None:
+        from boardprof.toolchain.simulator import build_simulator
+
+        simulator = build_simulator(spec, launch.simulator, on_note=on_note)
+        values["simulator"] = os.fspath(simulator)
+    command = filled(launch.command, values)
+    spawn = spawn_and_accept if launch.listen == "host" else spawn_and_connect
+    with activity(f"starting {spec.name}"):
+        return spawn(
+            command,
+            launch.package,
+            timeout_s,
+            lock=EmulatorLock(running, spec.name),
+            is_emulator=spec.clock.is_emulated,
+        )

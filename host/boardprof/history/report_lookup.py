@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The location of the history, and Reports found by any reference."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from boardprof.errors import ReportFileError, UnknownNameError
+from boardprof.history.reference import LAST
+from boardprof.history.run import HistoryError, Run
+from boardprof.history.store import History
+from boardprof.metrics import Metric
+from boardprof.report.report import Report
+from boardprof.report.report_file import read_report
+
+__all__ = ["Found", "find_report", "find_run", "history_path", "is_named"]
+__all__ += ["like_runs", "user_history"]
+
+_VARIABLE = "BOARDPROF_HISTORY"
+
+_LOOKED_AT = 20
+_MOST_ROWS = 10_000
+"""Limits on the runs that `like_runs` reads, to keep it fast."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A Report that was found.
+
+    Attributes:
+        report: the Report.
+        label: its name in output, e.g. ``#42 (saved as before)``, or the file's name.
+        time: when it was kept, or when the file was written; ISO 8601, in UTC.
+        run: in the history; None for a file.
+    """
+
+    report: Report
+    label: str
+    time: str
+    run: Run | None = None
+
+    @property
+    def dated(self) -> str:
+        """Its name in output beside another Report that may have the same label."""
+        return f"{self.label} of {self.time}"
+
+
+def history_path() -> Path | None:
+    """Return the history's file, which need not exist; None if the history is off.
+
+    It is ``$BOARDPROF_HISTORY``; ``off`` or an empty value turns the history off. If unset, it is
+    ``boardprof/history.sqlite`` in ``$XDG_DATA_HOME``, by default ``~/.local/share`` (XDG Base
+    Directory Specification: relative paths are to be ignored).
+    """
+    chosen = os.environ.get(_VARIABLE)
+    if chosen is not None:
+        return None if chosen.strip().casefold() in ("", "off") else Path(chosen).expanduser()
+    home = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(home) if os.path.isabs(home) else Path.home() / ".local" / "share"
+    return base / "boardprof" / "history.sqlite"
+
+
+def is_named() -> bool:
+    """Tell whether the environment names the history's file."""
+    return _VARIABLE in os.environ
+
+
+def user_history(folder: str | Path = ".") -> History:
+    """Return the user's history.
+
+    Folders are made only for the default file, because another name may be a mistake.
+
+    Args:
+        folder: the current folder; references mean the runs of its repository.
+
+    Raises:
+        HistoryError: the history is off, or the folder of the named file does not exist.
+    """
+    path = history_path()
+    if path is None:
+        empty = "" if os.environ.get(_VARIABLE, "").strip() else ", which is empty,"
+        raise HistoryError(
+            f"There is no history: {_VARIABLE}{empty} turns it off.",
+            hint=f"unset {_VARIABLE}, or give the file of a Report",
+        )
+    if is_named() and not path.parent.exists():
+        raise HistoryError(
+            f"There is no folder {path.parent} for the history {path}, which {_VARIABLE} names.",
+            hint=f"see whether the name is right; mkdir -p {shlex.quote(str(path.parent))}",
+        )
+    return History(path, folder=folder)
+
+
+def find_report(ref: str | int | Path) -> Report:
+    """Return a Report by a file's path, or a run of the history by any reference to it.
+
+    Args:
+        ref: as `History.find` takes it, or a path. A Path is a file, and so is text that ends in
+            ``.json``, or has a slash and exists. Anything else is first looked up as a run.
+
+    Raises:
+        UnknownNameError: there is no such run, nor a file of that name.
+        UsageError: it cannot refer to a run.
+        ReportFileError: the file does not hold a Report, or is a folder.
+        HistoryError: the history cannot be read, or is off.
+    """
+    return find_run(ref).report
+
+
+def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
+    """Return a Report like `find_report`, with what is known about it.
+
+    Args:
+        ref: as `find_report` takes it.
+        folder: the current folder, see `user_history`.
+    """
+    if isinstance(ref, Path):
+        return _of_file(ref)
+    text = str(ref)
+    mode = _mode(text)
+    if text.endswith(".json") or (stat.S_ISREG(mode) and os.sep in text):
+        return _of_file(Path(text))
+    try:
+        history = user_history(folder)
+        run = history.run(ref)
+    except (HistoryError, UnknownNameError) as error:
+        if stat.S_ISREG(mode):
+            return _of_file(Path(text))
+        if stat.S_ISDIR(mode) and text != LAST:
+            raise ReportFileError(
+                f"{text} is a folder, and there is no run of that name.",
+                hint="name the file of a Report in it, or list the runs with `boardprof history`",
+            ) from error
+        raise
+    return Found(history.load(run), run.label, run.time, run)
+
+
+def like_runs(
+    report: Report, folder: str | Path = ".", *, before: Run | None = None
+) -> Iterator[Found]:
+    """Yield runs that share a row with a Report (function, arguments, board), newest first.
+
+    They are of the folder's project and did not fail. At most 20 runs with a function and a board
+    of the Report are read; runs of more than 10,000 rows are left out.
+
+    Args:
+        report: of a run.
+        folder: where the user is.
+        before: yield only runs older than this one; None if the run is not kept yet.
+
+    Raises:
+        HistoryError: the history cannot be read.
+    """
+    path = history_path()
+    if path is None or not path.exists():
+        return
+    history, rows = user_history(folder), _rows(report)
+    boards, functions = ({row[i] for row in rows} for i in (0, 1))
+    like = (
+        run
+        for run in history.own_runs()
+        if boards.intersection(run.boards)
+        and functions.intersection(run.functions)
+        and not run.has_failed
+        and run.rows <= _MOST_ROWS
+        and (before is None or run.id < before.id)
+    )
+    for run in islice(like, _LOOKED_AT):
+        earlier = history.load(run)
+        if rows & _rows(earlier):
+            yield Found(earlier, f"#{run.id}", run.time, run)
+
+
+def _rows(report: Report) -> set[tuple[Metric, ...]]:
+    """Return the keys of a Report's rows, board and function first."""
+    return {*report.calls.group_by("Device", "Name", "Argument Shapes", "Flags", "Label").keys}
+
+
+def _mode(path: str) -> int:
+    """Return the file mode of a path; 0 if there is nothing, or it cannot be a path."""
+    try:
+        return os.stat(path).st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def _of_file(path: Path) -> Found:
+    report = read_report(str(path))
+    written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+    return Found(report, path.name, f"{written:%Y-%m-%dT%H:%M:%SZ}")

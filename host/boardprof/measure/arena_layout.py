@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where each array of a call stands in its block of the board's arena."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from boardprof.arguments.passing import Block, Passing
+
+if TYPE_CHECKING:
+    from boardprof.arguments.array_argument import ArrayArgument
+
+
+FENCE = bytes.fromhex("9e3779b97f4a7c15f39cc0605cedc834")
+"""Bytes before and after an array that a function may write: as long as an alignment."""
+
+_ALIGNMENT = 16
+"""Of each array: as a block's own (SPEC.md 5.4)."""
+
+_RANKS = {Passing.IN: 0, Passing.KEEP: 1, Passing.IN_OUT: 2, Passing.OUT: 3}
+
+
+@dataclass(eq=False)
+class Slot:
+    """Memory of the caller's that stands once in the block, whichever arguments it is passed as."""
+
+    argument: ArrayArgument
+    others: list[ArrayArgument] = field(default_factory=list)
+    offset: int = 0
+    copy: Block | None = None
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it is in the block of those that are only returned."""
+        return self.rank == _RANKS[Passing.OUT]
+
+    @property
+    def arguments(self) -> list[ArrayArgument]:
+        """Those that are this memory; one that is put back comes first, since once is enough."""
+        both = [self.argument, *self.others]
+        return sorted(both, key=lambda array: array.passing is not Passing.IN_OUT)
+
+    @property
+    def is_put_back(self) -> bool:
+        """Whether each call of a measurement begins with the host's values."""
+        return self.rank == _RANKS[Passing.IN_OUT]
+
+    @property
+    def room(self) -> int:
+        """Bytes that it takes, 16 at least: an empty array has a place, too."""
+        return max(1, -(-self.argument.size // _ALIGNMENT)) * _ALIGNMENT
+
+    @property
+    def end(self) -> int:
+        """The offset after its last byte."""
+        return self.offset + self.argument.size
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the function may write it."""
+        return self.rank > _RANKS[Passing.IN]
+
+    @property
+    def rank(self) -> int:
+        """Order: only sent, kept, put back; and in a block of their own those only returned.
+
+        So what is sent, what is sent again and what comes back is one piece each.
+        """
+        return max(_RANKS[each.passing] for each in [self.argument, *self.others])
+
+
+def slots_of(arrays: Iterable[ArrayArgument]) -> list[Slot]:
+    """Give each array a slot, the same array the same one; sorted by rank."""
+    slots: list[Slot] = []
+    for array in arrays:
+        if array.array is None:
+            continue
+        from boardprof.arguments.arguments import is_same_memory
+
+        same = next((slot for slot in slots if is_same_memory(slot.argument, array)), None)
+        if same is None:
+            slots.append(Slot(array))
+        else:
+            same.others.append(array)
+    return sorted(slots, key=lambda slot: slot.rank)
+
+
+def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
+    """Give each its offset in their block; return the block's size.
+
+    Args:
+        slots: sorted by rank.
+        fence: bytes before and after each slot that is written, a multiple of 16 or 0.
+    """
+    end = 0
+    for slot in slots:
+        slot.offset = end + fence * slot.is_written
+        end = slot.offset + slot.room
+    return end + fence * any(slot.is_written for slot in slots)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """The fence between two slots that are written, or at the end of a block.
+
+    Attributes:
+        offset: in the block, in bytes.
+        content: the bytes that must be found there.
+        below: the slot before it, with whose end it begins; None for the first.
+        above: the slot after it, which begins where it ends. None for the last.
+    """
+
+    offset: int
+    content: bytes
+    below: Slot | None
+    above: Slot | None
+
+    def breach(self, found: bytes) -> tuple[Slot, int] | None:
+        """Return whose bounds were passed and the first offset from that slot's begin, or None.
+
+        It was the array below unless only the end of the fence has changed.
+        """
+        changed = [at for at, byte in enumerate(self.content) if byte != found[at]]
+        if not changed:
+            return None
+        is_near_above = changed[-1] == len(self.content) - 1 and changed[0] > 0
+        slot = self.above if self.below is None or is_near_above else self.below
+        slot = slot or self.below
+        assert slot is not None, "a fence has a neighbour"
+        return slot, self.offset + changed[0] - slot.offset
+
+
+def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
+    """Return the fences between slots that are written.
+
+    After an array a fence begins with the next byte, whatever its alignment.
+
+    Args:
+        slots: of one block, as `lay_out` has placed them.
+        size: of the block, in bytes.
+    """
+    written = [slot for slot in slots if slot.is_written]
+    if not written:
+        return []
+    first = written[0].offset - len(FENCE)
+    begins, ends = [first, *(slot.end for slot in written)], [*(s.offset for s in written), size]
+    return [
+        Fence(begin, _pattern(begin, end), below, above)
+        for begin, end, below, above in zip(
+            begins, ends, [None, *written], [*written, None], strict=True
+        )
+    ]
+
+
+def _pattern(begin: int, end: int) -> bytes:
+    first = begin % len(FENCE)
+    return (FENCE * ((first + end - begin) // len(FENCE) + 1))[first : first + end - begin]

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The place of one call's arrays in the board's arena: reserved, filled, read back, freed."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from boardprof.arguments.arguments import Arguments
+from boardprof.arguments.passing import Block, Passing
+from boardprof.errors import (
+    BoardprofError,
+    DeviceBoundsError,
+    RpcError,
+    UsageError,
+    still_answers,
+)
+from boardprof.measure.arena_layout import FENCE, Fence, Slot, fences, lay_out, slots_of
+from boardprof.measure.counted_pass import PackedCall
+from boardprof_protocol.codes import ErrorCode
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from boardprof.board.memory import Memory
+    from boardprof.decode.dictionary import FunctionInfo
+
+
+OnTransfer = Callable[[str, int, int], None]
+"""Called with ("to the board" or "from the board", bytes done, bytes in all)."""
+
+_NULL = b"\xc4\x00"
+_SPAN = struct.Struct("<BBIII")
+_SPAN_WITH_COPY = struct.Struct("<BBIIII")
+_BIN_8 = 0xC4
+
+_HOLE = 64
+"""Bytes between two pieces that cost less to carry as well than a call of their own."""
+
+_Piece = tuple[int, bytes]
+"""An offset in a block and the content at that offset."""
+
+
+class Placement:
+    """The blocks of one call, or of one measurement. Use it with ``with``.
+
+    ::
+
+        with Placement(memory, arguments) as placement:
+            placement.call(function).execute(session.value)
+            outputs = placement.fetch()
+
+    Attributes:
+        arguments: of the call.
+        sends_again: whether what is to be put back must come from the host each time.
+        why_again: why, for Reports.
+        again_s: how long that takes, as the first sending tells; 0 where nothing is sent again.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        arguments: Arguments,
+        *,
+        put_back: bool = False,
+        on_transfer: OnTransfer | None = None,
+    ) -> None:
+        """Find a place for each array; nothing is sent yet.
+
+        Args:
+            memory: of the board.
+            arguments: of the call.
+            put_back: whether there will be several calls, and in/out arrays begin each of them with
+                the host's values: from copies on the board if there is room.
+            on_transfer: see `OnTransfer`.
+
+        Raises:
+            UsageError: the arrays take more than the arena has, or a block is not this board's.
+        """
+        self._packed = (b"", 0)
+        self.sends_again = False
+        self.why_again = ""
+        self.again_s = 0.0
+        self._memory = memory
+        self.arguments = arguments
+        self._put_back = put_back
+        self._on_transfer = on_transfer
+        self._blocks: list[Block] = []
+        self._main: Block | None = None
+        self._out: Block | None = None
+        self._slots = slots_of(arguments.arrays)
+        self._main_slots = [slot for slot in self._slots if not slot.is_out]
+        self._out_slots = [slot for slot in self._slots if slot.is_out]
+        room = memory.size - memory.held_bytes
+        copies = sum(slot.room for slot in self._slots if slot.is_put_back) * put_back
+        spare = room - copies if self._lay_out(0) + copies <= room else room  # copies matter more
+        self._is_fenced = self._lay_out(len(FENCE)) <= spare
+        self._size = self._lay_out(len(FENCE) * self._is_fenced)
+        self._check(room)
+
+    def _lay_out(self, fence: int) -> int:
+        """Place the arrays in their blocks; return how many bytes both take."""
+        self._main_size = lay_out(self._main_slots, fence)
+        self._out_size = lay_out(self._out_slots, fence)
+        return self._main_size + self._out_size
+
+    def _check(self, room: int) -> None:
+        memory, name = self._memory, self.arguments.function
+        for array in self.arguments.arrays:
+            if array.block is not None and not memory.holds(array.block):
+                raise UsageError(
+                    f"{array.name} of {name} is a block that is not on this board: it was freed, "
+                    "or it belongs to another board or another session.",
+                    hint="reserve it with board.memory.alloc of the board that is called",
+                )
+        if not self._slots:
+            return
+        if not memory.size:
+            raise UsageError(
+                f"{name} takes arrays, but the board's agent has no arena to hold them.",
+                hint="set arena in [build] config of its board.toml",
+            )
+        if self._size > room:
+            held = f" ({memory.held_bytes:,} of them are reserved)" if memory.held_bytes else ""
+            raise UsageError(
+                f"The arrays of {name} take {self._size:,} bytes; the board's arena has "
+                f"{memory.size:,} bytes{held}.",
+                hint="pass smaller arrays, or set arena in [build] config of board.toml",
+            )
+
+    def __enter__(self) -> Self:
+        """Reserve the blocks and send the arrays that must be sent."""
+        try:
+            if self._main_size:
+                self._main = self._reserve(self._main_size)
+            if self._out_size:
+                self._out = self._reserve(self._out_size)
+            if self._put_back:
+                self._make_copies()
+            began_s = time.monotonic()
+            self._fill()
+            self.again_s = self._share_again() * (time.monotonic() - began_s)
+            self._packed = self._pack()
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Free the blocks; when the board is within a call or gone, before the next are reserved.
+
+        After an error, that error is the one raised.
+        """
+        blocks, self._blocks = self._blocks, []
+        if error is None:
+            self._memory.release(blocks, now=True)
+            return
+        try:
+            self._memory.release(blocks, now=still_answers(error))
+        except BoardprofError:
+            return  # the rest is freed before the next blocks are reserved
+
+    # -- there ------------------------------------------------------------------------------
+
+    def _reserve(self, size: int) -> Block:
+        block = self._memory.alloc(size)
+        self._blocks.append(block)
+        return block
+
+    def call(self, function: FunctionInfo) -> PackedCall:
+        """Return a call of ``function`` with the arguments as they are placed now."""
+        return PackedCall(function, *self._packed)
+
+    @property
+    def content(self) -> bytes:
+        """The arguments as they are placed now, in msgpack."""
+        return self._packed[0]
+
+    def renew(self) -> None:
+        """Send all arrays again as they are now; they may get other places."""
+        self.__exit__(None, None, None)
+        self._main = self._out = None
+        self.sends_again, self.why_again = False, ""
+        for slot in self._slots:
+            slot.copy = None
+        self.__enter__()
+
+    def renew_outputs(self) -> None:
+        """Let the arrays that are not sent be zeros again, as before the first call."""
+        if self._out is not None:
+            self._blocks.remove(self._out)
+            self._memory.release([self._out], now=True)
+            self._out = self._reserve(self._out_size)
+            self._write(self._out, _pieces(self._fences(self._out)))
+            self._packed = self._pack()
+
+    def _make_copies(self) -> None:
+        """Reserve a copy for each array that is restored, or note that the copies do not fit."""
+        slots = [slot for slot in self._slots if slot.is_put_back and slot.argument.size]
+        needed = sum(slot.room for slot in slots)
+        room = self._memory.size - self._memory.held_bytes
+        first = len(self._blocks)
+        if needed > room:
+            self.sends_again = True
+            self.why_again = (
+                f"copies of {needed:,} bytes do not fit into the arena of {self._memory.size:,} "
+                f"bytes together with the arrays ({self._size:,} bytes)"
+            )
+            return
+        try:
+            for slot in slots:
+                slot.copy = self._reserve(slot.room)
+        except RpcError as error:
+            if error.code != ErrorCode.NO_MEMORY:
+                raise
+            self._memory.release(self._blocks[first:], now=True)
+            del self._blocks[first:]
+            for slot in slots:
+                slot.copy = None
+            self.sends_again = True
+            self.why_again = "the board has no free handle, or no contiguous space, for the copies"
+
+    def _fill(self) -> None:
+        """Send the arrays: into the block what stays there, else into its copy. And the fences."""
+        has_copies = any(slot.copy is not None for slot in self._slots)
+        if self._main is not None:
+            sent = [slot for slot in self._main_slots if not (has_copies and slot.is_put_back)]
+            self._write(self._main, [*_contents(sent), *_pieces(self._fences(self._main))])
+        if self._out is not None:
+            self._write(self._out, _pieces(self._fences(self._out)))
+        for slot in self._slots:
+            if slot.copy is not None:
+                self._write(slot.copy, [(0, slot.argument.content())])
+
+    def _fences(self, block: Block) -> list[Fence]:
+        if not self._is_fenced:
+            return []
+        if block is self._out:
+            return fences(self._out_slots, self._out_size)
+        return fences(self._main_slots, self._main_size)
+
+    @property
+    def again_bytes(self) -> int:
+        """Bytes that the host sends again before each round."""
+        return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
+
+    def _share_again(self) -> float:
+        sent = sum(slot.room for slot in self._slots if not slot.is_out)
+        return self.again_bytes / sent if sent else 0.0
+
+    def send_again(self) -> None:
+        """Restore in/out arrays to the host's values; does nothing if the board does it."""
+        again = [slot for slot in self._main_slots if slot.is_put_back]
+        if self.sends_again and self._main is not None and again:
+            behind = [each for each in self._fences(self._main) if each.offset >= again[0].offset]
+            self._write(self._main, [*_contents(again), *_pieces(behind)])
+
+    def _write(self, block: Block, pieces: Sequence[_Piece]) -> None:
+        """Write pieces, neighbours in one write; small gaps between them become zeros."""
+        for offset, end in _runs([(offset, offset + len(content)) for offset, content in pieces]):
+            run = bytearray(end - offset)
+            for at, content in pieces:
+                if offset <= at < end:
+                    run[at - offset : at - offset + len(content)] = content
+            told = self._told("to the board") if len(run) > _HOLE else None
+            self._memory.write(block, run, offset, on_progress=told)
+
+    def _told(self, way: str) -> Callable[[int, int], None] | None:
+        on_transfer = self._on_transfer
+        if on_transfer is None:
+            return None
+        return lambda done, total: on_transfer(way, done, total)
+
+    def _pack(self) -> tuple[bytes, int]:
+        spans = {
+            array.name: self._span(slot, array.passing is Passing.IN_OUT and index == 0)
+            for slot in self._slots
+            for index, array in enumerate(slot.arguments)
+        }
+        packed = []
+        for part in self.arguments.parts:
+            if isinstance(part, bytes):
+                packed.append(part)
+            elif part.block is not None:
+                packed.append(_SPAN.pack(_BIN_8, 12, part.block.handle, 0, part.block.size))
+            else:
+                packed.append(spans.get(part.name, _NULL))
+        return b"".join(packed), len(packed)
+
+    def _span(self, slot: Slot, is_put_back: bool) -> bytes:
+        block = self._out if slot.is_out else self._main
+        assert block is not None, "it is reserved for as long as the placement is used"
+        place = (block.handle, slot.offset, slot.argument.size)
+        if is_put_back and slot.copy is not None:
+            return _SPAN_WITH_COPY.pack(_BIN_8, 16, *place, slot.copy.handle)
+        return _SPAN.pack(_BIN_8, 12, *place)
+
+    # -- and back ---------------------------------------------------------------------------
+
+    def fetch(self) -> dict[str, npt.NDArray[Any]]:
+        """Read what comes back into the caller's arrays; return it by parameter name as well.
+
+        Raises:
+            DeviceBoundsError: the function wrote before or after an array.
+        """
+        outputs: dict[str, npt.NDArray[Any]] = {}
+        for block, slots in ((self._main, self._main_slots), (self._out, self._out_slots)):
+            if block is not None:
+                outputs |= self._fetch(block, [slot for slot in slots if slot.is_written])
+        order = [array.name for array in self.arguments.arrays]
+        return {name: outputs[name] for name in order if name in outputs}
+
+    def call_for_outputs(
+        self, call: Callable[[], object]
+    ) -> tuple[object, dict[str, npt.NDArray[Any]]]:
+        """Make one call with the caller's values, and read back the outputs.
+
+        Args:
+            call: makes it, with the arguments as they are placed then.
+
+        Returns:
+            What ``call`` returns, and `fetch`.
+        """
+        self.send_again()
+        self.renew_outputs()
+        return call(), self.fetch()
+
+    def check(self) -> None:
+        """Check that nothing was written before or after an array so far.
+
+        Raises:
+            DeviceBoundsError: something was.
+        """
+        for block in (self._main, self._out):
+            if block is not None:
+                self._fetch(block, [])
+
+    def _fetch(self, block: Block, slots: Sequence[Slot]) -> dict[str, npt.NDArray[Any]]:
+        """Read slots of a block, and its fences."""
+        around = self._fences(block)
+        wanted = [(slot.offset, slot.end) for slot in slots if slot.argument.size]
+        wanted += [(fence.offset, fence.offset + len(fence.content)) for fence in around]
+        told = self._told("from the board")
+        runs = {
+            begin: self._memory.read(block, end - begin, begin, on_progress=told)
+            for begin, end in _runs(wanted)
+        }
+
+        def part(begin: int, size: int) -> bytes:
+            run = max((offset for offset in runs if offset <= begin), default=begin)
+            return runs.get(run, b"")[begin - run : begin - run + size]
+
+        for fence in around:
+            breach = fence.breach(part(fence.offset, len(fence.content)))
+            if breach is not None:
+                raise _out_of_bounds(self.arguments.function, *breach)
+        return {
+            array.name: array.take(part(slot.offset, slot.argument.size))
+            for slot in slots
+            for array in slot.arguments
+            if array.is_returned
+        }
+
+
+def _contents(slots: Sequence[Slot]) -> list[_Piece]:
+    return [(slot.offset, slot.argument.content()) for slot in slots if slot.argument.size]
+
+
+def _pieces(around: Sequence[Fence]) -> list[_Piece]:
+    return [(fence.offset, fence.content) for fence in around]
+
+
+def _runs(pieces: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Join pieces, each from one offset to another, if the gap between them is small."""
+    runs: list[tuple[int, int]] = []
+    for begin, end in sorted(pieces):
+        if runs and begin - runs[-1][1] <= _HOLE:
+            runs[-1] = (runs[-1][0], max(runs[-1][1], end))
+        else:
+            runs.append((begin, end))
+    return runs
+
+
+def _out_of_bounds(function: str, slot: Slot, offset: int) -> DeviceBoundsError:
+    array = slot.argument
+    assert array.wire is not None
+    index, size = offset // array.wire.itemsize, array.size
+    has = f"{size // array.wire.itemsize:,} elements ({size:,} bytes)"
+    return DeviceBoundsError(
+        f"{function} wrote outside of {array.name}, which has {has}: "
+        f"{array.name}[{index:,}] was changed, at byte {offset:,}.",
+        array=array.name,
+        offset=offset,
+        hint=f"check that {function} gets the right length of {array.name}",
+    )

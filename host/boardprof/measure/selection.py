@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Select the collectors for the requested metrics; list the counters that a board lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from boardprof.decode.dictionary import CollectorInfo
+from boardprof.decode.samples import Sample
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.report.counter_metrics import DURATION
+
+CLOCKS = ("duration_time", "ticks")
+"""Counters whose time is the Duration."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Collectors to run in one pass, and the counters of theirs that are wanted."""
+
+    collectors: tuple[CollectorInfo, ...]
+    counters: frozenset[str]
+
+    @property
+    def mask(self) -> int:
+        """The collectors as ``bp.measure`` takes them: bit i is collector i."""
+        return sum(1 << collector.index for collector in self.collectors)
+
+    def without_last(self) -> Selection:
+        """Leave out the last collector, for an agent that cannot run this many in one pass."""
+        *kept, left_out = self.collectors
+        names = {counter.name for counter in left_out.counters}
+        return Selection(tuple(kept), self.counters - names)
+
+    def with_all_of(self, collectors: Sequence[CollectorInfo]) -> Selection:
+        """Add collectors with all of their counters, unless nothing runs at all."""
+        more = [each for each in collectors if each not in self.collectors]
+        if not self.collectors or not collectors:
+            return self
+        names = {counter.name for each in collectors for counter in each.counters}
+        active = sorted((*self.collectors, *more), key=lambda each: each.index)
+        return Selection(tuple(active), self.counters | names)
+
+    def keep(self, sample: Sample) -> Sample:
+        """Leave out the readings that are unsupported or not wanted. The blobs stay whole."""
+        if sample.readings.keys() <= self.counters:
+            return sample
+        readings = {name: r for name, r in sample.readings.items() if name in self.counters}
+        return Sample(readings, sample.raw)
+
+
+def unsupported_counters(
+    collectors: Sequence[CollectorInfo], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return counter name -> why this board has no such count.
+
+    Args:
+        collectors: with the status that the board's own probe found.
+        known: reasons from board.toml, of what a probe cannot see.
+    """
+    reasons: dict[str, str] = {}
+    for collector in collectors:
+        for counter in collector.counters:
+            # A second collector of the same count has the name COLLECTOR.counter.
+            plain = counter.name.removeprefix(f"{collector.name}.")
+            reason = known.get(counter.name) or known.get(plain) or counter.unsupported
+            if reason is not None:
+                reasons[counter.name] = reason
+    return reasons
+
+
+def select_metrics(
+    board: str,
+    collectors: Sequence[CollectorInfo],
+    unsupported: Mapping[str, str],
+    metrics: str | Sequence[str] | None,
+    clock_kind: str,
+) -> Selection:
+    """Choose collectors for ``metrics``, one or several, or all that the board supports when None.
+
+    Raises:
+        UnknownNameError: the board has no such metric.
+        UsageError: the board has the metric but does not support it; or it is not a name.
+    """
+    metrics = metric_names(metrics)
+    names = [counter.name for collector in collectors for counter in collector.counters]
+    supported = [name for name in names if name not in unsupported]
+    if not supported:
+        raise UsageError(f"{board} has no working counter: {dict(unsupported)}")
+    wanted = (
+        supported
+        if metrics is None
+        else [_counter(board, m, names, unsupported, clock_kind) for m in metrics]
+    )
+    if not wanted:
+        raise UsageError("No metric is named.", hint="name one of " + ", ".join(supported))
+    active = tuple(c for c in collectors if any(k.name in wanted for k in c.counters))
+    return Selection(active, frozenset(wanted))
+
+
+def is_duration(metric: str) -> bool:
+    """Whether a metric is the Duration, as its column is called or nearly so."""
+    return metric.casefold() in (DURATION.casefold(), "duration")
+
+
+def metric_names(metrics: object) -> list[str] | None:
+    """Return the metrics that a caller names, None for all.
+
+    Raises:
+        UsageError: it is not a name.
+    """
+    if metrics is None:
+        return None
+    if isinstance(metrics, str):
+        return [metrics]
+    given = list(metrics) if isinstance(metrics, Iterable) else [metrics]
+    names = [name for name in given if isinstance(name, str)]
+    if len(names) < len(given):
+        raise UsageError(
+            f"metrics={metrics!r:.60} is not a list of metric names.", hint='metrics=["ticks"]'
+        )
+    return names
+
+
+def _counter(
+    board: str,
+    metric: str,
+    names: Sequence[str],
+    unsupported: Mapping[str, str],
+    clock_kind: str,
+) -> str:
+    if is_duration(metric) and clock_kind == "simulated":
+        raise UsageError(
+            f"{board} does not support {metric}: its clock is simulated.",
+            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+        )
+    candidates = CLOCKS if is_duration(metric) else (metric.removesuffix(" (us)"),)
+    found = next((name for name in candidates if name in names), None)
+    instead = next((name for name in CLOCKS if name in names), None)
+    if found is None and metric in CLOCKS and instead is not None:
+        raise UsageError(f"{board} has no {metric}: its clock counts {instead}.", hint=instead)
+    if found is None:
+        raise UnknownNameError("metric", metric, names, owner=board)
+    if found in unsupported:
+        raise UsageError(
+            f"{board} does not support {metric}: {unsupported[found]}.",
+            hint="it has " + ", ".join(n for n in names if n not in unsupported),
+        )
+    return found

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that a function's stack fits, and that painting can have seen all of its use.
+
+Frames larger than the guard below the stack may begin beyond it, where nothing notices;
+and an array that is written at its upper end only leaves the paint below as it was. The image says
+how large frames are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from boardprof.boards.guard import cause_name
+from boardprof.elf.stack_need import ImageStack, StackNeed, image_stack
+from boardprof.errors import (
+    BoardprofError,
+    DeviceError,
+    DeviceFaultError,
+    DeviceTimeoutError,
+    FrameError,
+    RpcError,
+)
+from boardprof.measure.board_link import BoardLink
+from boardprof.measure.counted_pass import PackedCall
+from boardprof.report.measurement import Stack
+from boardprof.toolchain.cache import Cache, FileHashes, digest
+from boardprof_protocol.codes import ErrorCode, FaultCause
+
+_STACK = "bp.stack"
+_NO_STACK = "the agent cannot paint its stack"
+_STACK_ENDED: dict[type[DeviceError], str] = {
+    DeviceFaultError: "the function trapped in the call on painted stack",
+    DeviceTimeoutError: "the call on painted stack did not end within the time limit",
+}
+
+_VERSION = 5
+"""Version of the cached data; other versions are not read."""
+
+_CACHE_ERRORS = (OSError, BoardprofError)
+"""Cache errors are reported elsewhere; they do not prevent a measurement."""
+
+_UNSEEN = 64
+"""Bytes at a frame's lower end that may be padding, or used only on a rare path."""
+
+_UNTOLD = 256
+"""Bytes of stack that the image may not account for, such as the red zone of x86 leaves."""
+
+_HOST_GUARD = 4096
+"""What an operating system denies below a stack, at least."""
+
+
+class StackCheck:
+    """What the functions of one board need of its stack."""
+
+    def __init__(self, board: str, names: Sequence[str]) -> None:
+        """Take a board's name, for messages, and the names of its functions.
+
+        Without an image, frames are not known, and `require` refuses nothing.
+        """
+        self._board = board
+        self._names = tuple(names)
+        self._path: Path | None = None
+        self._is_of_this_host = False
+
+    def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
+        """Learn which firmware the board runs; it is read when that is needed.
+
+        Args:
+            image: its file.
+            is_of_this_host: the board was started here and is not an emulator, so that it has the
+                stacks of this machine.
+        """
+        self._path, self._is_of_this_host = image, is_of_this_host
+        self.__dict__.pop("_image", None)
+
+    def require(self, function: str) -> None:
+        """Check that the function's frames fit into the stack.
+
+        A chain of small frames is left to the board's guard, which catches it.
+
+        Raises:
+            DeviceFaultError: they do not fit; the function was not called.
+        """
+        need, room, guard = self._image.needs.get(function), self._image.room, self._image.guard
+        if need is None or room is None or need.total <= room or need.largest <= guard:
+            return
+        whose = "its own frame" if need.largest_of == function else f"{need.largest_of} within it"
+        raise DeviceFaultError(
+            f"{function} was not called: it needs {need.total:,} bytes of stack, and {self._board} "
+            f"has {room:,} ({need.largest:,} are for {whose}).",
+            code=ErrorCode.FAULT,
+            cause=cause_name(FaultCause.STACK_OVERFLOW),
+            hint=f"make the large arrays in {need.largest_of} smaller, static, or parameters",
+        )
+
+    def masks_interrupts(self, function: str) -> bool:
+        """Tell whether the function's code masks interrupts, as far as the image shows it."""
+        need = self._image.needs.get(function)
+        return need is not None and need.masks
+
+    def figure(self, function: str, stack: Stack) -> Stack | str:
+        """Return the stack use that painting found, or why it cannot be the use of a call."""
+        need, looked_at = self._image.needs.get(function), f"only {stack.painted:,} are checked"
+        if need is not None and need.own > stack.painted:
+            return f"{function} reserves {need.own:,} bytes; {looked_at}"
+        if need is not None and need.largest > stack.painted:
+            return (
+                f"{need.largest_of}, which {function} may call, reserves {need.largest:,} bytes; "
+                f"{looked_at}"
+            )
+        if stack.used + _unseen(need, stack) >= stack.painted:
+            return f"{function} used all of the {stack.painted:,} bytes that are checked"
+        if need is not None and need.own > stack.used + _UNSEEN:
+            return (
+                f"{function} reserves {need.own:,} bytes, but wrote only the upper "
+                f"{stack.used:,}, as far as painting shows"
+            )
+        return stack
+
+    @cached_property
+    def _image(self) -> ImageStack:
+        found = self._read() if self._path is not None else ImageStack({})
+        if self._is_of_this_host and found.room is None:
+            return ImageStack(found.needs, _host_room(), _HOST_GUARD)
+        return found
+
+    def _read(self) -> ImageStack:
+        """Return the stack facts of the image, from the cache if it was read before."""
+        assert self._path is not None
+        content = FileHashes().of(self._path)
+        if content is None:
+            return ImageStack({})
+        place = ("functions", digest("stack", _VERSION, content, self._names) + ".json")
+        known = _kept(place)
+        if known is not None:
+            return known
+        found = image_stack(self._path, self._names)
+        with contextlib.suppress(*_CACHE_ERRORS):
+            Cache().write(json.dumps(asdict(found)), *place)
+        return found
+
+
+def paint_stack(link: BoardLink, call: PackedCall, check: StackCheck) -> Stack | str:
+    """Call a function on painted stack; return its stack use, or why it is unknown."""
+    painter = next((f for f in link.dictionary.functions if f.name == _STACK), None)
+    if painter is None:
+        return _NO_STACK
+    function = call.function
+    content = bytes(msgpack.packb(function.id)) + call.content
+    try:
+        value: Any = link.session.value(painter.id, content, call.count + 1, function.name)
+    except RpcError as error:
+        if error.code != ErrorCode.UNSUPPORTED:
+            raise
+        return _NO_STACK
+    except (DeviceFaultError, DeviceTimeoutError) as error:  # the measurement itself is good
+        if link.session.is_closed:  # the emulator was ended
+            raise
+        return _STACK_ENDED[type(error)]
+    if not (isinstance(value, list) and len(value) >= 2 and all(type(n) is int for n in value[:2])):
+        raise FrameError(f"bp.stack returned {value!r:.60}, not [used, painted].")
+    return check.figure(function.name, Stack(value[0], value[1]))
+
+
+def _unseen(need: StackNeed | None, stack: Stack) -> int:
+    """Return how much of a frame that goes on below the paint may have left the paint as it was."""
+    if need is None or stack.used < need.total:
+        return _UNSEEN
+    # Where that is more than the image tells of, it calls itself, or others by pointers.
+    return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
+
+
+def _kept(place: tuple[str, ...]) -> ImageStack | None:
+    """Return the cached data. None if there is none that can be read."""
+    with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
+        text = Cache().read(*place)
+        if text is not None:
+            data = json.loads(text)
+            needs = {name: StackNeed(**need) for name, need in data["needs"].items()}
+            return ImageStack(needs, data["room"], data["guard"])
+    return None
+
+
+def _host_room() -> int | None:
+    """Return how large the stack of a thread of this process is, None without a limit."""
+    limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return None if limit == resource.RLIM_INFINITY else limit

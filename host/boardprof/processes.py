@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which processes have a file open or locked, as far as this user may see (proc(5))."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def openers(device: str) -> list[int]:
+    """Return the processes that have ``device`` open, without this one; by number."""
+    wanted = os.path.realpath(device)
+    found = [
+        int(entry) for entry in os.listdir("/proc") if entry.isdecimal() and _has(entry, wanted)
+    ]
+    return sorted(pid for pid in found if pid != os.getpid())
+
+
+def _has(process: str, wanted: str) -> bool:
+    folder = f"/proc/{process}/fd"
+    try:
+        return any(os.readlink(f"{folder}/{number}") == wanted for number in os.listdir(folder))
+    except OSError:  # it has just ended, or belongs to another user
+        return False
+
+
+def lock_holders(*files: str | Path) -> list[int]:
+    """Return the processes that hold a lock on any of the files, as every boardprof does."""
+    places = set()
+    for file in files:
+        with contextlib.suppress(OSError):
+            status = os.stat(file)
+            device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+            places.add(f"{device}:{status.st_ino}")
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return []
+    fields = [line.split() for line in lines]
+    # "1: FLOCK  ADVISORY  WRITE 4242 00:19:5 0 EOF"; one that waits has an arrow after the number.
+    holders = [int(f[4]) for f in fields if f[1] != "->" and f[5] in places and f[4].isdecimal()]
+    return [pid for pid in dict.fromkeys(holders) if pid]  # 0: outside of this container
+
+
+def described(processes: Iterable[int]) -> str:
+    """Name processes for people: ``minicom (pid 4242)``; "" when there are none."""
+    return " and ".join(f"{_name(pid)} (pid {pid})" for pid in processes)
+
+
+def _name(pid: int) -> str:
+    if pid == os.getpid():
+        return "this program"
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    except OSError:
+        return "a program"
+    programs = {os.path.basename(word) for word in words[:3]}  # python, -m, boardprof
+    return "another boardprof" if b"boardprof" in programs else name

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resolution of ``collectors=`` and ``mod``: counters of a board, host collectors, a board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeAlias
+
+from boardprof.board.board import Board
+from boardprof.errors import LinkError, UsageError
+from boardprof.firmware.firmware import Firmware
+from boardprof.profiling.collector import DeviceWrapper, MetricCollector
+from boardprof.profiling.host_collectors import Collecting
+from boardprof.profiling.papi import PAPIMetricCollector
+
+Collector: TypeAlias = str | MetricCollector
+"""The name of a collector of the board, or one that runs on the host."""
+
+Module: TypeAlias = Board | Firmware
+"""A source of functions: a connected board, or an image to start."""
+
+_SYSTEM_CLOCK = "duration_time"
+_WITHOUT_TIME = ("instructions", "ticks")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The counters and collectors to use.
+
+    Attributes:
+        metrics: as ``Board.measure`` takes them; None for all of the board.
+        collecting: the collectors of the host.
+    """
+
+    metrics: tuple[str, ...] | None
+    collecting: Collecting
+
+
+class OpenBoard:
+    """The board of a `Module`. Use it in a ``with``, or `close` it: an image may have been started.
+
+    Attributes:
+        board: the connected board.
+    """
+
+    def __init__(self, mod: Module) -> None:
+        """Take the board, or start the image.
+
+        Raises:
+            UsageError: it is neither.
+            LinkError: the board is closed.
+            BoardprofError: see `Firmware.open`.
+        """
+        if not isinstance(mod, Board | Firmware):
+            raise UsageError(
+                f"{mod!r:.60} is not a module: pass a connected board or a Firmware.",
+                hint="pass the board, and the function's name as func_name",
+            )
+        self._is_own = isinstance(mod, Firmware)
+        self.board = mod.open() if isinstance(mod, Firmware) else mod
+        check_open(self.board)
+
+    def close(self) -> None:
+        """Stop a started image; a connected board stays connected."""
+        if self._is_own:
+            self.board.close()
+
+    def __enter__(self) -> Self:
+        """Return this object."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+def choose(board: Board, collectors: Sequence[Collector] | None) -> Choice:
+    """Separate the board's collectors from those of the host.
+
+    A board with a real clock also times each sample, whatever is chosen. With host collectors only,
+    it counts nothing else. On a simulated clock it counts instructions, else ticks.
+
+    Args:
+        board: connected.
+        collectors: None for all of the board's, and none of the host.
+
+    Raises:
+        UnknownNameError: the board has no collector of that name.
+        UsageError: a value is not a collector, or none of the board's collectors counts anything.
+    """
+    if collectors is None:
+        return Choice(None, Collecting([]))
+    if isinstance(collectors, str | MetricCollector):
+        collectors = [collectors]
+    if not isinstance(collectors, Iterable):
+        raise _no_collector(collectors)
+    of_host: list[MetricCollector] = []
+    of_board: list[str | PAPIMetricCollector] = []
+    for each in collectors:
+        if isinstance(each, str | PAPIMetricCollector):
+            of_board.append(each)
+        elif isinstance(each, MetricCollector):
+            of_host.append(each)
+        else:
+            raise _no_collector(each)
+    metrics = _counters(board, of_board) if of_board else []
+    timer = timer_of(board)
+    if timer is not None and timer not in metrics:
+        metrics.append(timer)
+    elif not metrics:
+        there = {counter.name for each in board.offer.fixed for counter in each.counters}
+        there -= board.device.unsupported.keys()
+        metrics = [name for name in _WITHOUT_TIME if name in there][:1]
+    return Choice(tuple(metrics) or None, Collecting(of_host))
+
+
+def timer_of(board: Board) -> str | None:
+    """Return the counter of wall time; None on a simulated clock, or without a clock."""
+    if board.device.clock_kind == "simulated":
+        return None
+    unsupported = board.device.unsupported
+    clocks = [
+        counter.name
+        for each in board.offer.fixed
+        for meaning, counter in zip(
+            board.link.layouts[each.schema_id].counters, each.counters, strict=True
+        )
+        if counter.name not in unsupported
+        and (counter.name == _SYSTEM_CLOCK or (meaning.unit == "ticks" and counter.hz))
+    ]
+    return _SYSTEM_CLOCK if _SYSTEM_CLOCK in clocks else next(iter(clocks), None)
+
+
+def check_open(board: Board) -> None:
+    """Raise LinkError if the session with a board is over."""
+    if board.session.is_closed:
+        raise LinkError(f"{board.session.transport.name} is closed", hint="connect again")
+
+
+def check_device(board: Board, dev: object) -> None:
+    """Check that ``dev`` is None, the board, its name, or a `DeviceWrapper` of it.
+
+    Raises:
+        UsageError: it is another device.
+    """
+    device = dev.device if isinstance(dev, DeviceWrapper) else dev
+    if device is None or device is board or str(device) == board.device.name:
+        return
+    told = device.device.name if isinstance(device, Board) else device
+    raise UsageError(f"The board {board.device.name} has no device {told}.")
+
+
+def _no_collector(value: object) -> UsageError:
+    if isinstance(value, type):
+        hint = f"pass an object of it: {value.__name__}()"
+    else:
+        hint = "derive its class from boardprof.MetricCollector"
+    return UsageError(
+        f"{value!r:.60} is not a collector: it is neither a name nor a MetricCollector.",
+        hint=hint,
+    )
+
+
+def _counters(board: Board, collectors: Sequence[str | PAPIMetricCollector]) -> list[str]:
+    supported: list[str] = []
+    missing: dict[str, str] = {}
+    for collector in collectors:
+        if isinstance(collector, PAPIMetricCollector):
+            supported += collector.metrics(board)
+        else:
+            names, reasons = _counters_of(board, collector)
+            supported += names
+            missing |= reasons
+    names_text = ", ".join(each for each in collectors if isinstance(each, str))
+    if names_text and not supported:  # PAPI has issued its own warning, and may be left out
+        reasons_text = ", ".join(f"{name} ({why})" for name, why in missing.items())
+        raise UsageError(f"{board.device.name} supports none of {names_text}: {reasons_text}.")
+    return supported
+
+
+def _counters_of(board: Board, name: str) -> tuple[list[str], dict[str, str]]:
+    """Return what a collector counts (by itself, if programmable) and what it does not."""
+    info = board.dictionary.collector(name)
+    for programmable in board.offer.programmable:
+        if programmable.collector.name == name:
+            slots = programmable.by_itself()
+            # Another collector may have an event of the same name, but this one is meant.
+            events = [event.removeprefix(f"{name}.") for event in slots.events]
+            return [f"{name}.{event}" for event in events], dict(slots.refused)
+    unsupported = board.device.unsupported
+    names = [counter.name for counter in info.counters]
+    return (
+        [counter for counter in names if counter not in unsupported],
+        {counter: unsupported[counter] for counter in names if counter in unsupported},
+    )

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of a Report: what one call costs, how certain that is, and how it has changed.
+
+One function on one board is a line. Several are a table with a row for each, and with what they
+have in common below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from boardprof.comparison.comparison import Comparison, Difference, place_of
+from boardprof.metrics import Count, Duration, Metric
+from boardprof.render.cells import cell, number_text, plural
+from boardprof.render.comparison_cells import change_text
+from boardprof.render.layout import Column, Page, Table
+from boardprof.render.relative import relatives, settings_of
+from boardprof.report.report import Report
+from boardprof.stats.groups import GroupKey, GroupSummary, summaries
+
+_TIME: Final = "Duration (us)"
+_LEADING: Final = (_TIME, "cycles", "instructions", "ticks")
+"""Metrics shown for a call, if the board has them; ticks if there is nothing else."""
+
+JUDGED_BY: Final = (_TIME, "instructions", "cycles", "ticks")
+"""The metric of certainty and change: the first available one."""
+
+_STACK: Final = "Stack (bytes)"
+_BESIDE: Final = frozenset([_STACK, "Perturbation (%)", "Percent"])
+_DOUBTS: Final = ("Missing", "Note", "Results differ")
+_DOUBTS_OF_BOARDS: Final = (
+    *(" warning", " estimated", " of several runs", " interrupts", " kept", " sent again"),
+)
+"""Lines of a Report's configuration that are told with its answer; the latter behind a board."""
+
+_MOST: Final = 6
+"""Maximum number of metrics shown; the table has all."""
+
+_TONES: Final = {"better": "good", "worse": "bad"}
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A function on a board, with its arguments, label and flags."""
+
+    key: GroupKey
+    all: Mapping[str, GroupSummary]
+    tells_others: bool
+    change: Difference | None = None
+
+    @cached_property
+    def metrics(self) -> dict[str, GroupSummary]:
+        """The metrics shown for a call."""
+        names: list[str] = [name for name in _LEADING if name in self.all]
+        if self.tells_others or not names:
+            counts = (name for name, each in self.all.items() if each.kind in (Count, Duration))
+            names += [name for name in counts if name not in (*names, *_BESIDE)]
+        if len(names) > 1 and "ticks" in names and not self.tells_others:
+            names.remove("ticks")
+        return {name: self.all[name] for name in names[:_MOST]}
+
+    @property
+    def judged(self) -> GroupSummary:
+        """The metric of the certainty and the change."""
+        names = (name for name in (*JUDGED_BY, *self.metrics) if name in self.metrics)
+        return self.metrics[next(names)]
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """As `place_of` the metric that is judged."""
+        key = self.key
+        return key.name, key.label, key.shapes, key.device, key.flags, self.judged.metric
+
+    @property
+    def certainty(self) -> str:
+        """``exact``, or half the range of the middle half of the samples, such as ``± 0.03``."""
+        summary = self.judged.summary
+        if summary.is_exact:
+            return "exact"
+        if summary.n < 2:
+            return "one sample"
+        half = (summary.percentiles[75] - summary.percentiles[25]) / 2
+        return f"± {number_text(float(f'{half:.2g}'), self.judged.kind)}"
+
+    @property
+    def stack(self) -> str:
+        return self.value(_STACK)
+
+    @property
+    def changed(self) -> str:
+        """The change if it is more than noise; "" if there is nothing to compare with."""
+        if self.change is None or self.change.before is None or self.change.after is None:
+            return ""
+        if self.change.verdict in ("same", "noise", "within overhead"):
+            return "no change"
+        unclear = "" if self.change.verdict in _TONES else f" ({self.change.verdict})"
+        return f"{change_text(self.change)}{unclear}"
+
+    def value(self, metric: str) -> str:
+        """Return the median per call; "" if absent."""
+        found = self.all.get(metric)
+        return "" if found is None else number_text(found.summary.median, found.kind)
+
+
+def answer_page(
+    report: Report,
+    since: Comparison | None = None,
+    *,
+    name: str = "",
+    tells_others: bool = False,
+) -> Page:
+    """Return the answer of a Report; empty if no sample has the cost of a call.
+
+    Args:
+        report: what was measured.
+        since: comparison with an earlier Report.
+        name: of the run in the history, such as ``#42``; "" if it was not kept.
+        tells_others: also mention counters and times other than those of a call's length.
+    """
+    changes = {} if since is None else {place_of(row): row for row in since.rows}
+    rows = [replace(row, change=changes.get(row.place)) for row in _rows(report, tells_others)]
+    if not rows:
+        return []
+    before = "" if since is None else since.before_name
+    answer = _line(rows[0], before) if len(rows) == 1 else _table(rows, before)
+    return [answer, *doubts(report.configuration), _origin(report, rows, name, "in the --table")]
+
+
+def answer_table(report: Report) -> tuple[Table, str] | None:
+    """Return the answer as a table, and the origin of its medians; None if no sample has a cost.
+
+    A sweep has a row for each function, and a column for each setting of flags.
+    """
+    rows = _rows(report, False)
+    if not rows:
+        return None
+    swept = settings_of(row.key for row in rows)
+    table = _table(rows, "") if len(swept) == len(rows) else _sweep(rows, list(swept.values()))
+    return table, _origin(report, rows, "", "below")
+
+
+def _rows(report: Report, tells_others: bool) -> list[_Row]:
+    found: dict[GroupKey, dict[str, GroupSummary]] = {}
+    for each in summaries(report):
+        found.setdefault(each.key, {})[each.metric] = each
+    rows = [_Row(key, metrics, tells_others) for key, metrics in found.items()]
+    return [row for row in rows if row.metrics]
+
+
+# -- one function -----------------------------------------------------------------------------
+
+
+def _line(row: _Row, before: str) -> str:
+    key = row.key
+    arguments = f"({key.shapes})" if key.shapes else ""
+    place = f" on {key.device}" if key.device else ""
+    flags = f" with {key.flags}" if key.flags else ""
+    values = ", ".join(f"{row.value(name)} {_unit(name)}" for name in row.metrics)
+    parts = [f"{values} per call, {row.certainty}"]
+    parts += [f"stack {row.stack} bytes"] if row.stack else []
+    parts += [f"{row.changed} since {before}"] if row.changed else []
+    return f"{key.title}{arguments}{place}{flags}: {'; '.join(parts)}"
+
+
+def _unit(metric: str) -> str:
+    return "us" if metric == _TIME else metric
+
+
+# -- several ----------------------------------------------------------------------------------
+
+
+def _table(rows: Sequence[_Row], before: str) -> Table:
+    """Return a row each; what is the same in all rows has no column."""
+    keys = [
+        _texts("Name", [row.key.title for row in rows]),
+        *_if_differ("Arguments", [row.key.shapes for row in rows]),
+        *_if_differ("Flags", [row.key.flags for row in rows]),
+        *_if_differ("Board", [row.key.device for row in rows]),
+    ]
+    told = dict.fromkeys(name for row in rows for name in row.metrics)
+    names: list[str] = [name for name in _LEADING if name in told]
+    names += [name for name in told if name not in names]
+    judged = {row.judged.metric for row in rows}
+    columns = [
+        *(Column(_header(name), [row.value(name) for row in rows]) for name in names),
+        Column("Spread", [row.certainty for row in rows]),
+        Column("Stack", [row.stack for row in rows]),
+        _relative(rows),
+        _since(rows, before),
+    ]
+    shown = [column for column in columns if any(column.cells)]
+    spare = [_header(name) for name in reversed(names) if name not in judged]
+    return Table([*keys, *shown], spare=[*spare, "Stack"])
+
+
+def _sweep(rows: Sequence[_Row], swept: Sequence[Sequence[int]]) -> Table:
+    """Return a row a function and a column a setting: median, and multiple of the first one's."""
+    firsts = [rows[numbers[0]] for numbers in swept]
+    keys = [
+        _texts("Name", [row.key.title for row in firsts]),
+        *_if_differ("Arguments", [row.key.shapes for row in firsts]),
+        *_if_differ("Board", [row.key.device for row in firsts]),
+        _texts("Metric", [_header(row.judged.metric) for row in firsts]),
+    ]
+    relative = _relative(rows)
+    columns = []
+    for flags in dict.fromkeys(row.key.flags for row in rows):
+        places = [next((i for i in each if rows[i].key.flags == flags), None) for each in swept]
+        cells = [_setting(rows, relative, place) for place in places]
+        tones = ["" if place is None else relative.tones[place] for place in places]
+        columns.append(Column(flags, cells, tones=tones))
+    return Table([*keys, *columns])
+
+
+def _setting(rows: Sequence[_Row], relative: Column, place: int | None) -> str:
+    if place is None:
+        return ""
+    median = rows[place].value(rows[place].judged.metric)
+    return f"{median} ({relative.cells[place]})" if relative.cells[place] else median
+
+
+def _header(metric: str) -> str:
+    return "Time (us)" if metric == _TIME else metric
+
+
+def _texts(header: str, cells: Sequence[str]) -> Column:
+    return Column(header, cells, is_text=True)
+
+
+def _if_differ(header: str, cells: Sequence[str]) -> list[Column]:
+    return [_texts(header, cells)] if len(set(cells)) > 1 else []
+
+
+def _relative(rows: Sequence[_Row]) -> Column:
+    """Return each setting of flags as a multiple of the first of its function and board.
+
+    It is empty where there is one setting.
+    """
+    cells, tones = [""] * len(rows), [""] * len(rows)
+    for numbers in settings_of(row.key for row in rows).values():
+        found = relatives([rows[i].judged.summary.exactly("median") for i in numbers])
+        for number, each in zip(numbers, found or (), strict=False):
+            cells[number], tones[number] = each.text, "good" if each.is_best else ""
+    return Column("Relative", cells, tones=tones)
+
+
+def _since(rows: Sequence[_Row], before: str) -> Column:
+    tones = [_TONES.get(row.change.verdict, "") if row.change else "" for row in rows]
+    return Column(f"Since {before}", [row.changed for row in rows], tones=tones)
+
+
+# -- where the numbers come from --------------------------------------------------------------
+
+
+def doubts(configuration: Mapping[str, Metric]) -> list[str]:
+    """Return the lines that say how the numbers may mislead, or what is missing."""
+    return [
+        f"{name}: {cell(text, name, ',')}"
+        for name, text in configuration.items()
+        if name in _DOUBTS or name.endswith(_DOUBTS_OF_BOARDS)
+    ]
+
+
+def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str:
+    """Return one line: how many samples, on what boards with which clocks, and what is not told."""
+    configuration = report.configuration
+    devices = dict.fromkeys(row.key.device for row in rows)
+    boards = ", ".join(f"{device}{_clock(configuration, device)}" for device in devices)
+    place = f" on {boards}" if boards else ""
+    what = "Median" if len(rows) == 1 else "Medians per call"
+    samples = plural(max(row.judged.summary.n for row in rows), "sample")
+    warmup = configuration.get("Warm-up")
+    calls = f" after {cell(warmup, '', ',')} warm-up calls" if warmup is not None else ""
+    hidden = {name for row in rows for name in {*row.all} - {*row.metrics} - _BESIDE - {"ticks"}}
+    more = f"; {plural(len(hidden), 'more metric')} {others}" if hidden else ""
+    kept = f"; kept as {name}" if name else ""
+    return f"{what} of {samples}{calls}{place}{more}{kept}."
+
+
+def _clock(configuration: Mapping[str, Metric], device: str) -> str:
+    line = configuration.get(f"{device} clock")
+    is_simulated = isinstance(line, str) and line.startswith("simulated")
+    return " (simulated clock: no time)" if is_simulated else ""

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the functions on a board that a plan asks for, and explain why others are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from boardprof.arguments.signature import Signature, in_order, parse_signature
+from boardprof.board.board import Board
+from boardprof.cfunction import CHAR, CFunction, Struct, signature
+from boardprof.errors import BuildError, UnknownNameError, UsageError
+from boardprof.firmware.firmware import Firmware
+from boardprof.run.plan import ALL, Plan
+
+Note = Callable[[str], None]
+_MOST_LISTED = 8
+
+
+def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
+    """Check the arguments against the function before its firmware is built.
+
+    Raises:
+        UsageError, UnknownNameError: one has no value, or there is none of that name.
+    """
+    for function in functions:
+        if function.name == plan.function and function.reason is None:
+            check_arguments(function.name, signature(function), plan.arguments.keys())
+
+
+def chosen_functions(
+    board: Board, plan: Plan, firmware: Firmware | None, on_note: Note
+) -> list[str]:
+    """Return the functions to measure, in the board's order.
+
+    Args:
+        board: that they are on.
+        plan: names one, or all.
+        firmware: that was built for it; None where the board has its own.
+        on_note: gets what is left out of all, and why.
+
+    Raises:
+        UsageError, UnknownNameError, BuildError: there is none that could be measured.
+    """
+    chosen = _chosen(board, plan, firmware, on_note)
+    _note_hooks(chosen, firmware, on_note)
+    return chosen
+
+
+def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) -> list[str]:
+    infos = {f.name: f for f in board.dictionary.user_functions if f.measurable}
+    reasons = {f.name: f.reason for f in firmware.functions if f.reason} if firmware else {}
+    if plan.function != ALL:
+        if firmware is not None and plan.function in firmware.missing:
+            raise BuildError(
+                f"{plan.function} needs {firmware.missing[plan.function]}, which is not defined.",
+                hint="give the file that defines it with --source, or its library with --ldflags",
+            )
+        if reason := reasons.get(plan.function):
+            raise UsageError(f"{plan.function} cannot be called over the wire: {reason}.")
+        hidden = firmware.hidden if firmware else {}
+        if plan.function not in infos:
+            _check_mangled(plan.function, reasons)
+            _check_hidden(plan, firmware)
+            hint = (
+                None if infos or plan.path else "give PATH:FUNCTION to build firmware that has it"
+            )
+            others = [name for name in (*reasons, *hidden) if not name.startswith("_")]
+            if firmware is not None and not infos and not others:
+                others, _, hint = _why_nothing(plan, firmware)
+            where = _where(board, plan)
+            raise UnknownNameError(
+                "function", plan.function, [*infos, *others], where=where, hint=hint
+            )
+        check_arguments(plan.function, infos[plan.function].signature, plan.arguments.keys())
+        return [plan.function]
+    for name, reason in reasons.items():
+        on_note(f"{name} is skipped: {reason}")
+    chosen = []
+    for name, info in infos.items():
+        needed = [parameter for parameter, _ in parse_signature(info.signature).parameters]
+        if plan.arguments.keys() == {*needed}:
+            chosen.append(name)
+        else:
+            missing = [parameter for parameter in needed if parameter not in plan.arguments]
+            verb = "is" if len(missing) == 1 else "are"
+            lacks = f"; {', '.join(missing)} {verb} missing" if missing else ""
+            on_note(f"{name} is skipped: it takes {info.signature}{lacks}")
+    if not chosen:
+        why, hint = "", None
+        if firmware is not None and not firmware.functions:
+            _, why, hint = _why_nothing(plan, firmware)
+        raise UsageError(f"There is nothing to measure {_where(board, plan)}{why}.", hint=hint)
+    return chosen
+
+
+def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
+    """Check that a function is not a C++ or Rust one, whose names in the object are longer."""
+    for symbol, reason in reasons.items():
+        # Itanium C++ ABI, 5.1.2: <source-name> is its length and the name; so it is in Rust.
+        if symbol.startswith(("_Z", "_R")) and f"{len(function)}{function}" in symbol:
+            raise UsageError(f"{function} cannot be called over the wire: {reason}.")
+
+
+def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
+    """Check that a function is not main and can be called from outside its file."""
+    if firmware is None:
+        return
+    # Here, because only this error needs it.
+    from boardprof.firmware.functions import unoffered
+
+    found = unoffered(firmware.board, plan.files[:1], plan.code, plan.function)
+    name, sources = plan.function, [source for _, source, _ in found.static]
+    if sources or name in firmware.hidden:
+        kept = name if len(sources) == 1 else f"{sources[0]}:{name}" if sources else None
+        sources = sources or [firmware.hidden[name]]
+        # Of C++, always inlined or compiled elsewhere: then nothing keeps it.
+        own = f"call {name} in {sources[0]} from a function of your own there"
+        raise UsageError(
+            f"{name} in {' and in '.join(sources)} is static or inlined, so nothing outside its "
+            "file can call it.",
+            hint=own if kept is None else f"--keep {kept} compiles it out of line",
+        )
+    if plan.function == "main" and found.mains:
+        raise UsageError(
+            f"main in {found.mains[0].name} cannot be measured: the firmware's main replaces it.",
+            hint="move its code into a function with another name",
+        )
+
+
+def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
+    """Return the static functions of sources that offer none; why, if known; and what to try."""
+    from boardprof.firmware.functions import unoffered
+
+    found = unoffered(firmware.board, plan.files[:1], plan.code)
+    static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
+    if static:
+        more = f" and {len(static) - _MOST_LISTED} more" if len(static) > _MOST_LISTED else ""
+        verb = "is" if len(static) == 1 else "are"
+        why = f": {', '.join(static[:_MOST_LISTED])}{more} {verb} static or inlined"
+        # Of others, such as those of C++, it is not sure that they can be kept.
+        hint = f"--keep {found.static[0][0]} compiles it out of line" if found.static else None
+        return static, why, hint
+    if found.mains:
+        why = ": the firmware's main replaces main, and no other function can be called"
+        return [], why, "move the code of main into a function with another name"
+    return [], "", None
+
+
+def _note_hooks(names: Sequence[str], firmware: Firmware | None, on_note: Note) -> None:
+    """Tell of functions that have the name of a set-up or a check, but not its type."""
+    others = {f.name for f in firmware.functions} if firmware else set()
+    for name in names:
+        for hook, form in (("setup", "void {}(void)"), ("check", "int {}(void)")):
+            if f"{name}_{hook}" in others:
+                wanted = form.format(f"{name}_{hook}")
+                on_note(f"{name}_{hook} is not run for {name}: it is not `{wanted}`")
+
+
+def _where(board: Board, plan: Plan) -> str:
+    return f"in {plan.path}" if plan.path else f"on {board.device.name}"
+
+
+_LENGTH = 64
+"""Of the arrays, and the number in their examples, so that the examples fit each other."""
+
+
+def check_arguments(function: str, signature: str, given: AbstractSet[str]) -> None:
+    """Check that each parameter has an argument; the error shows examples for missing ones.
+
+    Raises:
+        UsageError: one has none.
+        UnknownNameError: the parameter does not exist.
+    """
+    parsed = parse_signature(signature)
+    missing = [name for name, _ in parsed.parameters if name not in given]
+    if missing and given <= {name for name, _ in parsed.parameters}:
+        examples = " ".join(f"{name}={_example(parsed, name)}" for name in missing)
+        raise UsageError(
+            f"{function} was called without {', '.join(missing)}.",
+            hint=f"{function}{signature}; e.g. {examples}",
+        )
+    in_order(function, parsed, (), dict.fromkeys(given))
+
+
+def _example(signature: Signature, name: str) -> str:
+    pointer = signature.pointers.get(name)
+    if pointer is None:
+        kind = dict(signature.parameters)[name]
+        return {"bool": "true", "f32": "1.5", "f64": "1.5"}.get(kind, f"{_LENGTH}")
+    if isinstance(pointer.element, Struct):
+        return "zeros"
+    if pointer.element is CHAR:
+        return f"'[{_LENGTH}]:zeros'"
+    return f"'{'uint8' if pointer.element is None else ''}[{_LENGTH}]:random(7)'"

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One plan with one setting on one board: build, flash, connect, and measure each function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from boardprof.board.board import Board
+from boardprof.boards.board_file import BoardSpec
+from boardprof.connection import connect
+from boardprof.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    CheckFailedError,
+    DeviceEndedError,
+    DeviceError,
+    DeviceResetError,
+    RpcError,
+)
+from boardprof.firmware.firmware import Firmware
+from boardprof.progress import waiting
+from boardprof.report.measurement import Measurement
+from boardprof.run.function_choice import check_early, chosen_functions
+from boardprof.run.plan import Plan
+from boardprof.run.wanted_metrics import WantedMetrics
+
+_OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
+"""Behind these a board does nothing more, or knows nothing of the host."""
+
+Note = Callable[[str], None]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Callbacks for the progress of a run.
+
+    Attributes:
+        on_note: gets what the user should know, such as functions that were left out.
+        on_command: gets each compiler command.
+        on_progress: called with (function on board, calls done, calls in all).
+        on_console: gets each line that a board prints.
+        on_sources: gets the files that firmware was compiled of, the user's headers among them.
+        flash_output: the file descriptor that a tool which flashes writes to; None keeps what it
+            writes for the error.
+    """
+
+    on_note: Note
+    on_command: Callable[[str], None] | None = None
+    on_progress: Progress | None = None
+    on_console: Callable[[str], None] | None = None
+    on_sources: Callable[[Sequence[Path]], None] | None = None
+    flash_output: int | None = None
+
+
+def results(
+    spec: BoardSpec, plan: Plan, listener: Listener
+) -> Generator[Measurement | BoardprofError, None, None]:
+    """Yield the result of each function as it arrives.
+
+    A board that has ended, or was ended in a call that hangs, is started again for what is left if
+    it was started here.
+
+    Raises:
+        BoardprofError: nothing more can be measured on the board.
+    """
+    firmware = _build(spec, plan, listener)
+    if plan.flash:
+        _flash(spec, plan, firmware, listener)
+    left: list[str] | None = None
+    total = 0
+    while left is None or left:
+        with _connected(spec, plan, firmware, listener) as board:
+            if left is None:
+                left = chosen_functions(board, plan, firmware, listener.on_note)
+                total = len(left)
+            yield from _measure_all(board, left, total, plan, listener)
+
+
+def _build(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+    if plan.path is None:
+        return None
+    from boardprof.firmware.builder import build  # later: it knows all compilers
+
+    firmware = build(
+        spec,
+        [plan.path],
+        plan.code,
+        verbose=listener.on_command,
+        on_functions=lambda functions: check_early(functions, plan),
+    )
+    if listener.on_sources is not None:
+        listener.on_sources(firmware.sources)
+    return firmware
+
+
+def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+    options: dict[str, Any] = {
+        "baud": plan.baud,
+        "timeout_s": plan.timeout_s,
+        "wall_timeout_s": plan.wall_timeout_s,
+        "takeover": plan.takeover,
+        "clock": plan.clock,
+        "key_file": plan.key_file,
+        "on_console": listener.on_console,
+        "on_note": listener.on_note,
+    }
+    if firmware is not None:
+        return firmware.open(plan.port, **options)
+    return connect(spec, plan.port, image=plan.image, **options)
+
+
+def _flash(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> None:
+    from boardprof.firmware.flash import flash
+
+    image = firmware.image if firmware else Path(plan.image or "")
+    flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
+
+
+def _measure_all(
+    board: Board, left: list[str], total: int, plan: Plan, listener: Listener
+) -> Iterator[Measurement | BoardprofError]:
+    """Yield the result of each function, and remove its name from ``left``.
+
+    Ends early at an error after which the board cannot measure: if it was started here, it can
+    be started again for the rest.
+    """
+    while left:
+        name = left.pop(0)
+        at = f" ({total - len(left)} of {total})" if total > 1 else ""
+        try:
+            measurement = _measure(board, name, plan, listener, at)
+            wrong = _wrong_output(measurement, plan)
+            yield measurement  # its numbers are reported although an output is wrong
+            if wrong is not None:
+                yield wrong
+        except BoardprofError as error:
+            is_over = isinstance(error, _OF_THE_BOARD) or board.session.is_closed
+            if (is_over and plan.port is not None) or not isinstance(
+                error, (DeviceError, RpcError, *_OF_THE_BOARD)
+            ):
+                if left:
+                    listener.on_note(f"not measured on {board.device.name}: {', '.join(left)}")
+                raise
+            yield error
+            if is_over:
+                return
+
+
+def _wrong_output(measurement: Measurement, plan: Plan) -> CheckFailedError | None:
+    """Save a measurement's outputs; return what is wrong with them."""
+    folders = plan.output_folders(measurement.device.name, measurement.function)
+    try:
+        plan.data.take(measurement, *folders)
+    except CheckFailedError as error:
+        return error
+    return None
+
+
+def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -> Measurement:
+    """Measure one function; ``at`` is its position among all, for progress."""
+    setting = f", {plan.code.cflags}" if plan.sweep else ""
+    what = f"{name} on {board.device.name}{setting}{at}"
+    with _waiting(board, what) as heard:
+
+        def show(done: int, total: int) -> None:
+            heard()
+            if listener.on_progress is not None:
+                listener.on_progress(what, done, total)
+
+        def show_transfer(way: str, done: int, total: int) -> None:
+            heard()
+            if listener.on_progress is not None:
+                listener.on_progress(f"{what}, bytes {way}", done, total)
+
+        wanted = plan.wanted or WantedMetrics(plan.metrics, 1)
+        given = {"warmup": plan.warmup, "repeat": plan.repeat}
+        rounds = {name: count for name, count in given.items() if count is not None}
+        measurement = board.measure(
+            name,
+            metrics=wanted.of(board),
+            **rounds,
+            may_shorten=not rounds,
+            number=plan.number,
+            cold=plan.cold,
+            mask_interrupts=plan.mask_interrupts,
+            named=plan.data.values(board.functions[name].signature),
+            on_progress=show,
+            on_transfer=show_transfer,
+            on_note=listener.on_note,
+        )
+        return wanted.told(measurement, board)
+
+
+def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], None]]:
+    """Show how long a round takes, if that does not disturb the measurement."""
+    if not board.spec.clock.is_emulated:  # it would be a thread that disturbs the measurement
+        return nullcontext(lambda: None)
+    return waiting(f"waiting for {what}, {board.session.timeout_s:g} s at most")

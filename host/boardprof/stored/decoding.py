@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decode a Report's stored blobs again, with today's layouts or with others.
+
+The file is decoded twice: with the layouts that it was made with, as far as this boardprof has
+them, and with those that are wanted. Where the two agree the Report stays as it is, to the bit;
+only where they differ the new value takes the old one's place. So whatever stands in a Report that
+is not of its blobs, such as what a collector of the host measured, is left alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from boardprof.boards.board_lookup import board_spec
+from boardprof.errors import BoardprofError, DecodeError, UsageError
+from boardprof.formula import Formula, parse_formula
+from boardprof.metrics import Metric
+from boardprof.report.assemble import assemble
+from boardprof.report.report import Report, Row
+from boardprof.report.rows import STACK
+from boardprof.stored.layouts import (
+    check_ids,
+    checked_layouts,
+    known_layouts,
+    original_layout,
+)
+from boardprof.stored.measurements import Meaning, stored_collectors, stored_measurements
+from boardprof_protocol.layout import Layout
+
+_AGAIN = "Decoded again"
+_OWN_COLUMNS = frozenset({"Name", "Hash", "Argument Shapes", "Flags", "Device", "Count", STACK})
+
+
+def decode_again(report: Report, schemas: Sequence[Layout] = ()) -> Report:
+    """Return the Report that the stored blobs give now.
+
+    Args:
+        report: with blobs, as a measurement of a board has them.
+        schemas: layouts that replace those with the same schema id. They may name and mean
+            fields otherwise, as long as they are as large as the blobs.
+
+    Raises:
+        UsageError: the Report has no blobs, or no collector of it has the id of a schema.
+        LayoutMismatchError: this boardprof lays the blobs of a collector out otherwise.
+        DecodeError: a blob does not fit its layout, or the other data is not from a Report.
+    """
+    extra = report.extra or {}
+    if not extra.get("measurements"):
+        raise UsageError(
+            "The Report has no blobs: there is nothing to decode.",
+            hint="give a Report that `boardprof run --json FILE` wrote",
+        )
+    try:
+        return _decoded(report, extra, schemas)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise DecodeError(
+            f"The stored measurements of the Report cannot be read: {_why(error)}.",
+            hint="give an unchanged Report that this or an older boardprof wrote",
+        ) from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, KeyError) and error.args:
+        return f"{error.args[0]!r} is missing"
+    return str(error) or type(error).__name__
+
+
+def _decoded(report: Report, extra: Mapping[str, Any], schemas: Sequence[Layout]) -> Report:
+    collectors = {d: stored_collectors(d, facts) for d, facts in extra["devices"].items()}
+    known = {device: known_layouts(device) for device in collectors}
+    check_ids(schemas, collectors)
+    replaced = {schema.schema_id: schema for schema in schemas}
+    chosen = {device: {**known[device], **replaced} for device in collectors}
+    meanings = {
+        device: Meaning(infos, checked_layouts(device, infos, chosen[device], schemas))
+        for device, infos in collectors.items()
+    }
+    originals = {
+        device: Meaning(
+            infos,
+            {
+                info.schema_id: original_layout(info, known[device], chosen[device])
+                for info in infos
+            },
+        )
+        for device, infos in collectors.items()
+    }
+    formulas = {device: _formulas(device, extra) for device in collectors}
+    before = stored_measurements(extra, originals, formulas)
+    after = stored_measurements(extra, meanings, formulas)
+    swept = "Flags" in report.calls.names
+    pieces = [
+        _Pieces.of(assemble(measurements, swept=swept), [assemble([m]) for m in measurements])
+        for measurements in (before, after)
+    ]
+    unsure = {m.device.name for m in before if formulas[m.device.name] is None}
+    sure = _sure_columns(meanings)
+    merged = _merged(report, pieces[0], pieces[1], unsure, sure)
+    new_extra = _new_extra(extra, pieces[1].report.extra or {}, meanings)
+    configuration = merged.configuration
+    if merged.calls != report.calls or new_extra != extra:
+        names = ", ".join(f"{s.name} version {s.version}" for s in schemas) or "installed layouts"
+        configuration = {**configuration, _AGAIN: f"with {names}"}
+    return Report(merged.calls, merged.device_metrics, configuration, new_extra)
+
+
+def _sure_columns(meanings: Mapping[str, Meaning]) -> set[str]:
+    """Return the columns that come from blobs alone.
+
+    Not those of programmed slots: what an event is, in which unit, the Report does not keep.
+    """
+    names = {
+        counter.name
+        for meaning in meanings.values()
+        for info in meaning.renamed_collectors()
+        if not meaning.layouts[info.schema_id].programmable
+        for counter in info.counters
+    }
+    return names | {f"{name} (us)" for name in names}
+
+
+def _formulas(device: str, extra: Mapping[str, Any]) -> dict[str, tuple[str, Formula]] | None:
+    """Return the formulas of a device's computed metrics. None if unknown."""
+    for measurement in extra["measurements"]:
+        if measurement["device"] == device and "formulas" in measurement:
+            stored = measurement["formulas"]
+            return {name: (kind, parse_formula(text)) for name, (kind, text) in stored.items()}
+    try:
+        spec = board_spec(device)
+    except BoardprofError:
+        return None
+    return {name: (each.kind, each.formula) for name, each in spec.derived.items()}
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """A Report that was put together, and whose rows are whose."""
+
+    report: Report
+    keys: list[tuple[int, int, Metric]]
+
+    @classmethod
+    def of(cls, report: Report, parts: Sequence[Report]) -> _Pieces:
+        """Number each measurement's samples; a sample has a row for each part of the board."""
+        return cls(
+            report, [(i, *key) for i, part in enumerate(parts) for key in _sample_keys(part)]
+        )
+
+    @property
+    def rows(self) -> dict[tuple[int, int, Metric], Row]:
+        """The rows by measurement, sample and device."""
+        return dict(zip(self.keys, self.report.calls, strict=True))
+
+
+def _sample_keys(report: Report) -> Iterator[tuple[int, Metric]]:
+    seen: dict[Metric, int] = {}
+    for row in report.calls:
+        device = row.get("Device", "")
+        seen[device] = seen.get(device, -1) + 1
+        yield seen[device], device
+
+
+def _merged(report: Report, old: _Pieces, new: _Pieces, unsure: set[str], sure: set[str]) -> Report:
+    """Replace the old values by the new ones."""
+    olds, news = old.rows, new.rows
+    if len(report.calls) != len(olds) or any(
+        row.get("Name") != known.get("Name") or row.get("Device") != known.get("Device")
+        for row, known in zip(report.calls, olds.values(), strict=True)
+    ):
+        raise UsageError(
+            f"The Report cannot be decoded again: it has {len(report.calls)} rows, but its blobs "
+            f"give {len(olds)}.",
+            hint="decode the Report of the board's own run",
+        )
+    placed = dict(zip(olds, report.calls, strict=True))
+    rows = [
+        _merged_row(placed[key], olds[key], news[key], unsure, sure) if key in placed else news[key]
+        for key in news
+    ]
+    totals = {
+        device: _merged_row(
+            report.device_metrics.get(device, {}),
+            old.report.device_metrics.get(device, {}),
+            new.report.device_metrics.get(device, {}),
+            unsure,
+            sure,
+        )
+        for device in dict.fromkeys([*report.device_metrics, *new.report.device_metrics])
+    }
+    configuration = _merged_row(
+        report.configuration, old.report.configuration, new.report.configuration, set(), set()
+    )
+    return Report(rows, totals, configuration)
+
+
+def _merged_row(row: Row, old: Row, new: Row, unsure: set[str], sure: set[str]) -> Row:
+    """Return the row with what differs between old and new, or, of ``sure`` columns, from the file.
+
+    Where anything does, and nobody knows the formulas of the row's device, what may have been
+    computed of the old values is left out.
+    """
+    changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+    changed |= {key for key in sure & row.keys() & new.keys() if row[key] != new[key]}
+    if not changed:
+        return dict(row)
+    kept = {key: value for key, value in row.items() if key not in changed}
+    if row.get("Device") in unsure:
+        kept = {
+            key: value
+            for key, value in kept.items()
+            if key in old or key in _OWN_COLUMNS or isinstance(value, str)
+        }
+    return {**kept, **{key: new[key] for key in new if key in changed}}
+
+
+def _new_extra(
+    extra: Mapping[str, Any], assembled: Mapping[str, Any], meanings: Mapping[str, Meaning]
+) -> dict[str, Any]:
+    """Return the raw data with the new readings; blobs and all else stay as they are."""
+    found = copy.deepcopy(dict(extra))
+    for measurement, fresh in zip(found["measurements"], assembled["measurements"], strict=True):
+        measurement |= {key: fresh[key] for key in ("calibration", "cold") if key in fresh}
+        pairs = zip(
+            [measurement, *measurement.get("further_passes", [])],
+            [fresh, *fresh["further_passes"]],
+            strict=True,
+        )
+        for windows, new in pairs:
+            for key in ("samples", "calibration_samples", "totals"):
+                windows[key] = new[key]
+    for device, facts in found["devices"].items():
+        named = meanings[device].renamed_collectors()
+        facts["collectors"] = [
+            {**stored, "counters": [asdict(counter) for counter in info.counters]}
+            for stored, info in zip(facts["collectors"], named, strict=True)
+        ]
+        names = meanings[device].new_names()
+        unsupported = facts.get("unsupported", {})
+        facts["unsupported"] = {names.get(name, name): why for name, why in unsupported.items()}
+    return found

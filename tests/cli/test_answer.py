@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `run` and `show` print where nobody asks for the table: what a call costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Outcome, boardprof
+
+SOURCE = """\
+unsigned count(unsigned n) {
+    unsigned sum = 0;
+    for (volatile unsigned i = 0; i < n; i++) sum += STEP;
+    return sum;
+}
+"""
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "count.c").write_text(SOURCE)
+    return {"BOARDPROF_HISTORY": str(tmp_path / "history.sqlite"), "BOARDPROF_TABLE": "", "CI": ""}
+
+
+def run(history: dict[str, str], *words: str, step: int = 1) -> Outcome:
+    folder = Path(history["BOARDPROF_HISTORY"]).parent
+    return boardprof(
+        *("run", "count.c:count", "n=100", f"-DSTEP={step}", *words),
+        environment=history,
+        folder=folder,
+    )
+
+
+def test_a_run_says_what_a_call_costs_and_what_it_is_kept_as(history: dict[str, str]) -> None:
+    answer, *_, origin = run(history).out.splitlines()  # a busy machine may add a warning
+    assert answer.startswith("count(n=100) on native: ")
+    assert " us per call, ± " in answer
+    assert origin.startswith("Median of 10 samples after 10 warm-up calls on native; ")
+    assert origin.endswith("; kept as #1.")
+
+
+def test_the_next_run_tells_the_change_unless_it_is_quiet_or_a_ci_job(
+    history: dict[str, str],
+) -> None:
+    first = run(history).out
+    assert " since " not in first
+    assert " since #1" in run(history).out
+    assert " since " not in run(history, "-q").out
+    assert " since " not in run({**history, "CI": "true"}).out
+
+
+def test_a_run_of_other_flags_arguments_or_board_is_not_compared_with(
+    history: dict[str, str],
+) -> None:
+    run(history)
+    assert " since " not in run(history, "--cflags=-Os").out
+    assert " since " not in run(history, "-b", "linux").out
+    assert " since #1" in run(history).out
+
+
+def test_verbose_and_show_add_the_configuration(history: dict[str, str]) -> None:
+    assert "\nConfiguration\n" in run(history, "-v").out
+    shown = boardprof("show", "last", environment=history).out
+    assert "\nConfiguration\n" not in shown
+    assert shown.startswith("count(n=100) on native: ")
+    assert (
+        "\nConfiguration\n" in boardprof("show", "last", "--configuration", environment=history).out
+    )
+
+
+def test_the_table_is_there_when_it_is_asked_for(history: dict[str, str]) -> None:
+    assert run(history, "--table").out.split()[:3] == ["Name", "Duration", "(us)"]
+    assert boardprof("show", "last", "--table", environment=history).out.startswith("Name ")
+
+
+def test_metrics_that_were_asked_for_are_told(history: dict[str, str]) -> None:
+    assert " page-faults" in run(history, "--metrics", "page-faults").out.splitlines()[0]
+    assert " page-faults" not in run(history).out.splitlines()[0]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One ratio for many functions, checked against means that are worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from boardprof.comparison.compare import compare
+from boardprof.comparison.geometric_mean import MeanRatio, mean_ratios
+from boardprof.metrics import Count, Duration, Metric, Ratio
+from boardprof.report.report import Report
+
+
+def report(**functions: dict[str, Metric]) -> Report:
+    rows = [{"Name": n, "Device": "b", "Count": Count(1), **each} for n, each in functions.items()]
+    return Report(rows, {}, {}, {"schema_version": 1, "devices": {"b": {"emulated": True}}})
+
+
+def means(before: Report, after: Report) -> list[MeanRatio]:
+    return mean_ratios(compare(before, after).rows)
+
+
+def test_half_and_double_make_no_difference_together() -> None:
+    old = report(f={"loads": Count(100)}, g={"loads": Count(8)})
+    new = report(f={"loads": Count(50)}, g={"loads": Count(16)})
+    assert means(old, new) == [MeanRatio("loads", "b", 1.0, 2, 2)]
+
+
+def test_it_is_the_root_of_the_product() -> None:
+    old = report(f={"loads": Count(100)}, g={"loads": Count(100)}, h={"loads": Count(100)})
+    new = report(f={"loads": Count(50)}, g={"loads": Count(20)}, h={"loads": Count(80)})
+    [mean] = means(old, new)  # the cube root of 0.08
+    assert mean.ratio == pytest.approx(0.430887, abs=1e-6)
+    assert mean.measured == "3 functions"
+
+
+def test_what_is_0_or_on_one_side_only_has_no_ratio() -> None:
+    old = report(f={"loads": Count(4)}, g={"loads": Count(4)}, h={"loads": Count(0)})
+    new = report(f={"loads": Count(2)}, g={"loads": Count(2)}, h={"loads": Count(9)}, i={"x": 1})
+    assert means(old, new) == [MeanRatio("loads", "b", 0.5, 2, 2)]
+
+
+def test_one_function_has_no_mean_and_neither_has_a_ratio_or_a_share() -> None:
+    each = {"IPC": Ratio(0.5), "Perturbation (%)": Ratio(1.0)}
+    old, new = report(f=each, g=each | {"t": Duration(1.0)}), report(f=each, g=each)
+    assert means(old, new) == []
+
+
+def test_counts_beyond_every_float_have_a_mean() -> None:
+    old = report(f={"loads": Count(10**400)}, g={"loads": Count(10**400)})
+    new = report(f={"loads": Count(10**401)}, g={"loads": Count(10**401)})
+    [mean] = means(old, new)
+    assert mean.ratio == pytest.approx(10)
+
+
+def test_settings_of_a_sweep_are_measurements_of_their_functions() -> None:
+    rows = [
+        {"Name": name, "Device": "b", "Flags": flags, "Count": 1, "loads": 4}
+        for name in ("f", "g")
+        for flags in ("-O2", "-O3")
+    ]
+    swept = Report(rows, {}, {}, {"schema_version": 1, "devices": {"b": {"emulated": True}}})
+    [mean] = means(swept, swept)
+    assert (mean.ratio, mean.measured) == (1.0, "4 measurements of 2 functions")

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer of a Report: what a call costs, how sure that is, what has changed."""
+
+from __future__ import annotations
+
+from boardprof.comparison.compare import compare
+from boardprof.metrics import Count, Duration, Metric
+from boardprof.render.answer import answer_page
+from boardprof.render.layout import fitted, plain
+from boardprof.report.report import Report
+from tests.unit.reports import EMULATOR
+
+SIMULATED = "simulated, 10,000,000 ticks a second of the emulator's own time; there is no Duration"
+ON_RV32 = "10 samples after 10 warm-up calls on qemu-rv32 (simulated clock: no time)"
+
+
+def exact(name: str, instructions: int, **more: Metric) -> list[dict[str, Metric]]:
+    """Return ten samples on an emulator, which counts the same in each; ticks are of its clock."""
+    row: dict[str, Metric] = {"Name": name, "Device": "qemu-rv32", "Count": Count(1)}
+    counts = {"instructions": Count(instructions), "ticks": Count(instructions // 10)}
+    return [row | counts | more for _ in range(10)]
+
+
+def emulated(*rows: dict[str, Metric]) -> Report:
+    extra = {"schema_version": 1, "devices": {"qemu-rv32": EMULATOR}}
+    return Report(rows, {}, {"Warm-up": Count(10), "qemu-rv32 clock": SIMULATED}, extra)
+
+
+def timed(*microseconds: float, device: str = "m4") -> list[dict[str, Metric]]:
+    row: dict[str, Metric] = {"Name": "fir", "Device": device, "Count": Count(1)}
+    return [row | {"Duration (us)": Duration(each)} for each in microseconds]
+
+
+def answer(report: Report, **options: object) -> str:
+    return plain(answer_page(report, **options))  # type: ignore[arg-type]
+
+
+def test_one_function_on_one_board_is_a_line_and_where_it_comes_from_another() -> None:
+    report = emulated(*exact("crc32", 40_971, **{"Stack (bytes)": Count(0)}))
+    assert answer(report, name="#7") == (
+        "crc32 on qemu-rv32: 40,971 instructions per call, exact; stack 0 bytes\n"
+        f"Median of {ON_RV32}; kept as #7.\n"
+    )
+
+
+def test_noisy_samples_have_the_median_and_half_the_range_of_their_middle_half() -> None:
+    # Quartiles of 10, 11, 12, 13, 90 are 11 and 13; the outlier moves neither.
+    assert answer(Report(timed(12, 10, 90, 13, 11), {}, {})) == (
+        "fir on m4: 12 us per call, ± 1\nMedian of 5 samples on m4.\n"
+    )
+
+
+def test_samples_that_differ_are_not_exact_though_each_run_has_the_same() -> None:
+    rows = [row for count in (100, 104, 108) for row in exact("next", count)[:1]]
+    assert answer(emulated(*rows)).startswith("next on qemu-rv32: 104 instructions per call, ± 2\n")
+
+
+def test_one_sample_says_so() -> None:
+    assert answer(Report(timed(12), {}, {})).startswith("fir on m4: 12 us per call, one sample\n")
+
+
+def test_time_cycles_and_instructions_stand_together_and_ticks_only_alone() -> None:
+    [row] = timed(2.5)
+    counts = {"cycles": Count(40), "instructions": Count(30), "ticks": Count(4)}
+    assert answer(Report([row | counts], {}, {})).startswith(
+        "fir on m4: 2.5 us, 40 cycles, 30 instructions per call,"
+    )
+    del row["Duration (us)"]
+    assert answer(Report([row | {"ticks": Count(4)}], {}, {})).startswith(
+        "fir on m4: 4 ticks per call,"
+    )
+
+
+def test_other_counters_are_told_where_they_were_asked_for_and_counted_where_not() -> None:
+    [row] = timed(2.5)
+    report = Report([row | {"misses": Count(3), "stalls": Count(1)}], {}, {})
+    assert answer(report).splitlines() == [
+        "fir on m4: 2.5 us per call, one sample",
+        "Median of 1 sample on m4; 2 more metrics in the --table.",
+    ]
+    assert answer(report, tells_others=True).splitlines() == [
+        "fir on m4: 2.5 us, 3 misses, 1 stalls per call, one sample",
+        "Median of 1 sample on m4.",
+    ]
+
+
+def test_arguments_label_and_flags_name_the_row() -> None:
+    rows = exact("fir", 5, **{"Argument Shapes": "n=256", "Label": "warm", "Flags": "-Os"})
+    assert answer(emulated(*rows)).startswith(
+        "fir [warm](n=256) on qemu-rv32 with -Os: 5 instructions per call, exact\n"
+    )
+
+
+def test_several_functions_are_a_table_without_what_is_the_same_in_all() -> None:
+    report = emulated(*exact("crc32", 40_971), *exact("fir", 104_297))
+    assert answer(report) == (
+        "Name   instructions  Spread\n"
+        "crc32        40,971   exact\n"
+        "fir         104,297   exact\n"
+        f"Medians per call of {ON_RV32}.\n"
+    )
+
+
+def test_settings_of_flags_are_multiples_of_the_first_and_the_best_is_marked() -> None:
+    rows = [*exact("fir", 200, Flags="-O0"), *exact("fir", 50, Flags="-O2")]
+    rows += exact("fir", 54, Flags="-Os")
+    assert answer(emulated(*rows)).splitlines()[:4] == [
+        "Name  Flags  instructions  Spread   Relative",
+        "fir   -O0             200   exact       1.00",
+        "fir   -O2              50   exact  0.25 best",
+        "fir   -Os              54   exact       0.27",
+    ]
+
+
+def test_a_change_is_told_with_the_run_that_it_is_against() -> None:
+    before, after = emulated(*exact("fir", 1000)), emulated(*exact("fir", 1100))
+    since = compare(before, after, before_name="#6")
+    assert "exact; +10.00 % since #6\n" in answer(after, since=since)
+    since = compare(before, before, before_name="#6")
+    assert "exact; no change since #6\n" in answer(before, since=since)
+
+
+def test_noise_is_not_a_change() -> None:
+    before, after = Report(timed(*range(10, 30)), {}, {}), Report(timed(*range(11, 31)), {}, {})
+    since = compare(before, after, before_name="#6")
+    assert "; no change since #6\n" in answer(after, since=since)
+
+
+def test_what_an_earlier_run_did_not_have_has_no_change() -> None:
+    before = emulated(*exact("fir", 1000))
+    after = emulated(*exact("fir", 900), *exact("iir", 5))
+    lines = answer(after, since=compare(before, after, before_name="#6")).splitlines()
+    assert lines[:3] == [
+        "Name  instructions  Spread  Since #6",
+        "fir            900   exact  -10.00 %",
+        "iir              5   exact",
+    ]
+
+
+def test_better_is_green_and_worse_is_red_on_a_terminal() -> None:
+    before = emulated(*exact("fir", 1000), *exact("iir", 10))
+    after = emulated(*exact("fir", 900), *exact("iir", 11))
+    page = answer_page(after, compare(before, after, before_name="#6"))
+    lines = fitted(page, 80, styled=True).splitlines()
+    assert lines[1].endswith("\x1b[32m-10.00 %\x1b[0m")
+    assert lines[2].endswith("\x1b[31m+10.00 %\x1b[0m")
+
+
+def test_a_narrow_terminal_leaves_out_further_metrics_and_the_stack_first() -> None:
+    [row] = timed(2.5)
+    row |= {"cycles": Count(40), "instructions": Count(30), "Stack (bytes)": Count(8)}
+    report = Report([row, row | {"Name": "iir"}], {}, {})
+    header = "Name  Time (us)  cycles  instructions      Spread  Stack"
+    assert fitted(answer_page(report), 80, styled=False).splitlines()[0] == header
+    assert fitted(answer_page(report), 42, styled=False).splitlines()[0] == (
+        "Name  Time (us)  cycles      Spread  Stack"
+    )
+    assert fitted(answer_page(report), 30, styled=False).splitlines()[0] == (
+        "Name  Time (us)      Spread"
+    )
+
+
+def test_a_report_whose_samples_hold_nobody_knows_how_many_calls_has_no_answer() -> None:
+    assert answer_page(Report([{"Name": "fir", "Duration (us)": Duration(3)}], {}, {})) == []
+
+
+def test_what_may_mislead_stands_between_the_answer_and_its_origin() -> None:
+    configuration = {
+        "Warm-up": Count(0),
+        "m4 clock": "measured",
+        "m4 warning": "ticks of fir may have wrapped unseen",
+        "Missing": "there is no iir on m4",
+    }
+    assert answer(Report(timed(3), {}, configuration)).splitlines() == [
+        "fir on m4: 3 us per call, one sample",
+        "m4 warning: ticks of fir may have wrapped unseen",
+        "Missing: there is no iir on m4",
+        "Median of 1 sample after 0 warm-up calls on m4.",
+    ]
+
+
+def test_settings_that_are_all_alike_have_no_best() -> None:
+    rows = [row | {"Flags": flags} for flags in ("-O2", "-Os") for row in exact("crc32", 40_971)]
+    lines = answer(emulated(*rows)).splitlines()
+    assert [line.split()[-1] for line in lines[:3]] == ["Relative", "1.00", "1.00"]
+
+
+def test_samples_without_a_board_are_not_on_any() -> None:
+    text = answer(Report([{"Name": "f", "Count": Count(1), "cycles": Count(4)}], {}, {}))
+    assert text == "f: 4 cycles per call, one sample\nMedian of 1 sample.\n"

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many interrupts of a timer a window must have had that nothing left out of its counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from boardprof.decode.samples import Reading, Sample
+from boardprof.report.interrupts import Interrupts
+
+
+def sample(microseconds: int, **counts: int) -> Sample:
+    readings = {name.replace("_", "-"): Reading(n, "count") for name, n in counts.items()}
+    return Sample({"ticks": Reading(microseconds, "ticks", 1_000_000), **readings}, b"")
+
+
+@pytest.mark.parametrize(
+    ("window", "missed"),
+    [
+        (sample(999), 0),
+        (sample(1000), 1),
+        (sample(3500), 3),
+        (sample(3500, interrupts=1), 2),
+        (sample(3500, interrupts=1, context_switches=1), 1),
+        (sample(3500, interrupts=5), 0),
+        (Sample({"cycles": Reading(3500, "count")}, b""), 0),
+    ],
+)
+def test_a_window_has_the_timers_interrupts_that_nobody_counted(
+    window: Sample, missed: int
+) -> None:
+    assert Interrupts(timer_us=1000).missed_in(window) == missed
+
+
+def test_without_a_timer_and_with_interrupts_masked_none_is_missed() -> None:
+    assert Interrupts().missed_in(sample(3500)) == 0
+    assert Interrupts(masked=True, timer_us=1000).missed_in(sample(3500)) == 0

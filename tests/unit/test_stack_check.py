@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a function's frames fit the stack, and whether painting has seen all of them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from boardprof.errors import DeviceFaultError
+from boardprof.measure.stack_check import StackCheck
+from boardprof.report.measurement import Stack
+from boardprof.toolchain.cache import Cache
+from tests.support import requires_tool, run
+
+SOURCE = """
+void use(volatile char *p) { p[0] = 1; }
+int deep(void) { volatile char large[1 << 21]; use(large); return large[0]; }
+int small(void) { volatile char some[256]; use(some); return some[0]; }
+"""
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of this machine; it says nothing of how large the stack is."""
+    folder = tmp_path_factory.mktemp("image")
+    (folder / "frames.c").write_text(SOURCE)
+    library = folder / "frames.so"
+    gcc = requires_tool("gcc", "gcc")
+    run([gcc, "-O1", "-g", "-shared", "-fPIC", "-o", library, folder / "frames.c"])
+    return library
+
+
+@pytest.fixture
+def stack_of_1_mib(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Threads of this process have 1 MiB of stack, and nothing is in the cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = threading.stack_size(1 << 20)
+    yield
+    threading.stack_size(before)
+
+
+def check(image: Path | None, *, is_of_this_host: bool) -> StackCheck:
+    found = StackCheck("m0", ["deep", "small"])
+    if image is not None:
+        found.know_image(image, is_of_this_host=is_of_this_host)
+    return found
+
+
+@pytest.mark.usefixtures("stack_of_1_mib")
+def test_a_frame_that_this_machines_stack_does_not_hold_is_refused(image: Path) -> None:
+    here = check(image, is_of_this_host=True)
+    here.require("small")
+    told = (
+        r"^deep was not called: it needs 2,097,\d\d\d bytes of stack, and m0 has 1,048,576 "
+        r"\(2,097,\d\d\d are for its own frame\)\."
+    )
+    with pytest.raises(DeviceFaultError, match=told):
+        here.require("deep")
+
+
+@pytest.mark.usefixtures("stack_of_1_mib")
+def test_of_another_machines_stack_nothing_is_known_unless_the_image_tells(image: Path) -> None:
+    check(image, is_of_this_host=False).require("deep")
+    check(None, is_of_this_host=False).require("deep")
+
+
+@pytest.mark.usefixtures("stack_of_1_mib")
+def test_up_to_64_bytes_at_the_end_of_the_paint_may_be_unwritten(image: Path) -> None:
+    unknown, known = check(None, is_of_this_host=False), check(image, is_of_this_host=False)
+    assert unknown.figure("small", Stack(935, 1000)) == Stack(935, 1000)
+    end = "small used all of the 1,000 bytes that are checked"
+    assert unknown.figure("small", Stack(936, 1000)) == end
+    # It needs 256 bytes and a few: less was seen, as much, and much more.
+    assert known.figure("small", Stack(236, 300)) == end.replace("1,000", "300")
+    assert known.figure("small", Stack(299, 300)) == Stack(299, 300)
+    assert known.figure("small", Stack(740, 1000)) == end
+
+
+@pytest.mark.usefixtures("stack_of_1_mib")
+def test_what_was_read_of_an_image_is_kept(image: Path, tmp_path: Path) -> None:
+    check(image, is_of_this_host=False).require("deep")
+    (kept,) = (tmp_path / "boardprof" / "functions").iterdir()
+    text = Cache().read("functions", kept.stem)
+    assert text is not None
+    Cache().write(json.dumps({**json.loads(text), "room": 4096}), "functions", kept.stem)
+    with pytest.raises(DeviceFaultError, match=r"bytes of stack, and m0 has 4,096 \("):
+        check(image, is_of_this_host=False).require("deep")
+    Cache().write("{}", "functions", kept.stem)  # as of another version
+    check(image, is_of_this_host=False).require("deep")
