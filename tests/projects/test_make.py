@@ -58,7 +58,9 @@ def running(image: Path, *options: str) -> Iterator[str]:
             "-chardev",
             f"socket,id=line,fd={listener.fileno()},server=on,wait=off",
         ]
-        with subprocess.Popen(command, pass_fds=[listener.fileno()]) as process:
+        # A host that is early meets the shell, as it does any program that is still being started.
+        late = ["sh", "-c", 'sleep 0.3; exec "$@"', "sh", *command]
+        with subprocess.Popen(late, pass_fds=[listener.fileno()]) as process:
             try:
                 yield f"socket://{address}"
             finally:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,7 +121,7 @@ def open_board(
         wall_timeout_s=wall_timeout_s,
         takeover=takeover,
         clock=clock,
-        behind=() if port is None or clock is not None else commands_behind(port),
+        port=port,
         on_console=on_console,
         is_of_this_host=port is None and spec.build.arch == "posix",
         is_started=port is None,
@@ -138,7 +138,7 @@ def attach(
     wall_timeout_s: float | None = None,
     takeover: bool = False,
     clock: str | None = None,
-    behind: Sequence[Sequence[str]] = (),
+    port: str | None = None,
     on_console: Callable[[str], None] | None = None,
     is_of_this_host: bool = False,
     is_started: bool = False,
@@ -146,7 +146,7 @@ def attach(
     """Begin a session over an open transport; closes it when that fails. Raises as `connect`.
 
     ``is_started``: the board was started here; ``is_of_this_host``: as a program of this machine;
-    ``behind``: the command lines of the programs at the line's other end, if known.
+    ``port``: the name of the line, by which an emulator at its other end is found.
     """
     claim = make_claim(takeover=takeover)
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
@@ -161,8 +161,11 @@ def attach(
                 f"not {spec.name!r}.",
                 hint=f"give -b {dictionary.board}, or the port of the other board",
             )
-        spec = played_by(spec, behind)
-        if clock is not None:
+        if clock is None:
+            # Only now that the board has answered is its program surely the one that it will stay:
+            # the command line of one that is being started is empty.
+            spec = played_by(spec, commands_behind(port) if port is not None else ())
+        else:
             spec = replace(spec, clock=replace(spec.clock, kind=clock, emulated=False, given=True))
         guard_calls(session, dictionary, spec, timeout_s, wall_timeout_s)
         layouts = layouts_for(spec.folder)
