@@ -1,0 +1,902 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See bp_recorder.h. A calling context tree in which recursion leads back to the node that is on
+ * the path already (Ammons, Ball, Larus, "Exploiting Hardware Performance Counters with Flow and
+ * Context Sensitive Profiling", 1997, section 4.1), so that a path is as long as there are
+ * functions, at most. */
+
+#define _GNU_SOURCE
+
+#include "bp_recorder.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BP_ROOT = 0,       /* node of the recorded call */
+    BP_INTERRUPTS = 1, /* node above those of handlers */
+    BP_OTHER = 2,      /* node of all paths beyond the limit */
+    BP_NO_NODE = UINT32_MAX,
+    BP_NO_FUNCTION = -1,
+    BP_PATHS = 20000,         /* nodes, unless the plan says otherwise */
+    BP_SLOTS = 2000000,       /* pairs of a node and a block */
+    BP_FRAMES = 1u << 22,     /* calls within each other */
+    BP_VECTORS = 64,          /* entries of interrupts and traps */
+    BP_TABLE_START = 1u << 10 /* places of a new hash table */
+};
+
+/* What code belongs to. */
+typedef enum {
+    BP_ROLE_INSIDE,  /* everything that a recorded call may execute */
+    BP_ROLE_WINDOW,  /* calls the function that is recorded */
+    BP_ROLE_THUNK,   /* lies between the two */
+    BP_ROLE_OUTSIDE, /* the rest of the agent: whoever comes here has left the call */
+} bp_role_t;
+
+typedef struct {
+    uint64_t low, high; /* half open */
+    bp_role_t role;
+} bp_range_t;
+
+/* How often a block ran on a path. */
+typedef struct {
+    uint32_t node;
+    const bp_block_t *block;
+    uint64_t entered;
+    uint64_t cost[BP_COLUMNS];
+} bp_slot_t;
+
+/* How often it did not run to its end. */
+typedef struct {
+    const bp_slot_t *slot;
+    uint32_t executed; /* instructions before it stopped */
+    int64_t count;
+} bp_cut_t;
+
+typedef struct {
+    uint32_t parent;
+    uint64_t entry; /* of its function */
+    uint64_t calls;
+} bp_node_t;
+
+/* Calls from one place on one path to one function. */
+typedef struct {
+    uint32_t caller;
+    uint64_t site;
+    uint64_t entry;
+    uint32_t node; /* of the function */
+    uint64_t calls;
+    uint64_t total[BP_COLUMNS + 1]; /* instructions first, then the columns */
+} bp_edge_t;
+
+typedef struct {
+    uint32_t node;
+    bp_edge_t *edge; /* NULL: the recorded call, or a handler */
+    uint64_t return_to;
+    uint64_t before[BP_COLUMNS + 1]; /* totals when it was called */
+    bool tail;                       /* its caller is done, too, when it returns */
+    bool is_handler;                 /* the rest is of handlers */
+    bool is_open;      /* whether the instruction ran is known when the handler returns */
+    bp_block_t *block; /* that was executed before */
+    bp_slot_t *slot;
+    uint32_t at; /* index of the last instruction in it */
+} bp_frame_t;
+
+struct bp_block {
+    uint32_t id;
+    uint32_t count;
+    uint32_t stops; /* instructions that can stop */
+    int32_t function;
+    bp_role_t role;
+    bool is_entry;
+    bp_slot_t *slot;  /* of the last node */
+    uint64_t slot_of; /* generation and node */
+    bp_edge_t *edge;  /* that was taken last from here */
+    uint64_t edge_of;
+    bp_insn_t insn[];
+};
+
+/* Pointers by key; the items are allocated one by one and never move. */
+typedef struct {
+    void **place;
+    size_t size, used; /* size: a power of two */
+} bp_table_t;
+
+struct bp_recorder {
+    char isa[16];
+    char *record;
+    uint64_t entry;
+    bp_range_t *functions; /* sorted by `low` */
+    size_t function_count;
+    bp_range_t *ranges;
+    size_t range_count;
+    uint64_t vectors[BP_VECTORS];
+    size_t vector_count, planned_vectors;
+    size_t columns;
+    const char *names[BP_COLUMNS];
+    uint32_t path_limit;
+
+    bp_table_t blocks;
+    uint32_t block_count;
+
+    bool armed; /* a window has begun */
+    bool recording;
+    uint64_t call; /* how many were recorded */
+    uint64_t generation;
+    bp_block_t *block; /* the last one */
+    bp_table_t slots, edges;
+    bp_slot_t *slot; /* of the last block */
+    bp_cut_t *cuts;
+    size_t cut_count, cut_room;
+    bp_node_t *nodes;
+    uint32_t node_count;
+    bp_frame_t *frames;
+    size_t depth, room;
+    uint64_t total[BP_COLUMNS + 1];
+    uint64_t aside[BP_COLUMNS + 1]; /* of it, in handlers that have returned */
+    bool too_deep;
+};
+
+/// Memory ///
+
+static void *must(void *memory) {
+    if (memory == NULL) {
+        fputs("boardprof recorder: out of memory\n", stderr);
+        abort();
+    }
+    return memory;
+}
+
+static uint64_t mixed(uint64_t a, uint64_t b, uint64_t c) {
+    uint64_t h = a * 0x9e3779b97f4a7c15u ^ (b + 0x7f4a7c15u) * 0xbf58476d1ce4e5b9u ^
+                 (c + 0x1ce4e5b9u) * 0x94d049bb133111ebu;
+    return h ^ h >> 29 ^ h >> 47;
+}
+
+/* The place of an item, where it is or would be; `same` compares it with a key. */
+static void **place_of(bp_table_t *t, uint64_t hash, bool (*same)(const void *, const void *),
+                       const void *key) {
+    size_t i = (size_t)hash & (t->size - 1);
+    while (t->place[i] != NULL && !same(t->place[i], key)) {
+        i = (i + 1) & (t->size - 1);
+    }
+    return &t->place[i];
+}
+
+static void empty_table(bp_table_t *t, bool free_items) {
+    for (size_t i = 0; free_items && i < t->size; i++) {
+        free(t->place[i]);
+    }
+    free(t->place);
+    t->size = BP_TABLE_START;
+    t->used = 0;
+    t->place = must(calloc(t->size, sizeof(*t->place)));
+}
+
+/* Make room for one more. */
+static void grow_table(bp_table_t *t, uint64_t (*hash)(const void *)) {
+    if (++t->used * 2 <= t->size) {
+        return;
+    }
+    void **old = t->place;
+    size_t old_size = t->size;
+    t->size *= 2;
+    t->place = must(calloc(t->size, sizeof(*t->place)));
+    for (size_t k = 0; k < old_size; k++) {
+        if (old[k] != NULL) {
+            size_t i = (size_t)hash(old[k]) & (t->size - 1);
+            while (t->place[i] != NULL) {
+                i = (i + 1) & (t->size - 1);
+            }
+            t->place[i] = old[k];
+        }
+    }
+    free(old);
+}
+
+/// Blocks ///
+
+static uint64_t block_hash(const void *item) {
+    const bp_block_t *b = item;
+    return mixed(b->insn[0].address, b->count, b->insn[b->count - 1].address);
+}
+
+static bool same_block(const void *item, const void *key) {
+    const bp_block_t *a = item, *b = key;
+    if (a->count != b->count) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->count; i++) {
+        const bp_insn_t *x = &a->insn[i], *y = &b->insn[i];
+        if (x->address != y->address || x->target != y->target || x->length != y->length ||
+            x->flow != y->flow || x->can_stop != y->can_stop) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int32_t function_at(const bp_recorder_t *r, uint64_t address) {
+    size_t low = 0, high = r->function_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (address < r->functions[middle].low) {
+            high = middle;
+        } else if (address >= r->functions[middle].high) {
+            low = middle + 1;
+        } else {
+            return (int32_t)middle;
+        }
+    }
+    return BP_NO_FUNCTION;
+}
+
+static bp_role_t role_of(const bp_recorder_t *r, uint64_t address) {
+    for (size_t i = 0; i < r->range_count; i++) {
+        if (address >= r->ranges[i].low && address < r->ranges[i].high) {
+            return r->ranges[i].role;
+        }
+    }
+    return BP_ROLE_INSIDE;
+}
+
+bp_block_t *bp_recorder_block(bp_recorder_t *r, const bp_insn_t *insn, size_t count) {
+    bp_block_t *b = must(calloc(1, sizeof(*b) + count * sizeof(*insn)));
+    b->count = (uint32_t)count;
+    memcpy(b->insn, insn, count * sizeof(*insn));
+    void **place = place_of(&r->blocks, block_hash(b), same_block, b);
+    if (*place != NULL) {
+        free(b);
+        return *place;
+    }
+    b->id = r->block_count++;
+    b->function = function_at(r, insn[0].address);
+    b->role = role_of(r, insn[0].address);
+    b->is_entry = insn[0].address == r->entry;
+    b->slot_of = b->edge_of = UINT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        b->stops += insn[i].can_stop;
+    }
+    *place = b;
+    grow_table(&r->blocks, block_hash);
+    return b;
+}
+
+static uint64_t after(const bp_insn_t *insn) {
+    return insn->address + insn->length;
+}
+
+/* Where the function of a block begins; the block itself, if no function is known there. */
+static uint64_t entry_of(const bp_recorder_t *r, const bp_block_t *b) {
+    return b->function == BP_NO_FUNCTION ? b->insn[0].address : r->functions[b->function].low;
+}
+
+/// Counts ///
+
+static uint64_t slot_hash(const void *item) {
+    const bp_slot_t *s = item;
+    return mixed(s->node, (uintptr_t)s->block, 0);
+}
+
+static bool same_slot(const void *item, const void *key) {
+    const bp_slot_t *a = item, *b = key;
+    return a->node == b->node && a->block == b->block;
+}
+
+static bp_slot_t *slot_of(bp_recorder_t *r, uint32_t node, bp_block_t *block) {
+    bp_slot_t key = {.node = node, .block = block};
+    void **place = place_of(&r->slots, slot_hash(&key), same_slot, &key);
+    if (*place == NULL) {
+        if (r->slots.used >= BP_SLOTS && node != BP_OTHER) {
+            return slot_of(r, BP_OTHER, block);
+        }
+        bp_slot_t *slot = must(calloc(1, sizeof(*slot)));
+        *slot = key;
+        *place = slot;
+        grow_table(&r->slots, slot_hash);
+        return slot;
+    }
+    return *place;
+}
+
+static uint32_t current(const bp_recorder_t *r) {
+    return r->frames[r->depth - 1].node;
+}
+
+static void count(bp_recorder_t *r, bp_block_t *block) {
+    uint64_t of = r->generation << 32 | current(r);
+    if (block->slot_of != of) {
+        block->slot = slot_of(r, current(r), block);
+        block->slot_of = of;
+    }
+    block->slot->entered++;
+    r->slot = block->slot;
+    r->total[0] += block->count;
+}
+
+/* A block was left after `executed` instructions, or, with `by` -1, it was not after all. */
+static void cut(bp_recorder_t *r, const bp_slot_t *slot, uint32_t executed, int by) {
+    r->total[0] -= (uint64_t)((int64_t)(slot->block->count - executed) * by);
+    for (size_t i = 0; i < r->cut_count; i++) {
+        if (r->cuts[i].slot == slot && r->cuts[i].executed == executed) {
+            r->cuts[i].count += by;
+            return;
+        }
+    }
+    if (r->cut_count == r->cut_room) {
+        r->cut_room = r->cut_room * 2 + 64;
+        r->cuts = must(realloc(r->cuts, r->cut_room * sizeof(*r->cuts)));
+    }
+    r->cuts[r->cut_count++] = (bp_cut_t){.slot = slot, .executed = executed, .count = by};
+}
+
+void bp_recorder_charge(bp_recorder_t *r, size_t column, uint64_t amount) {
+    if (r->recording) {
+        r->slot->cost[column] += amount;
+        r->total[column + 1] += amount;
+    }
+}
+
+/// Paths ///
+
+static uint64_t edge_hash(const void *item) {
+    const bp_edge_t *e = item;
+    return mixed(e->caller, e->site, e->entry);
+}
+
+static bool same_edge(const void *item, const void *key) {
+    const bp_edge_t *a = item, *b = key;
+    return a->caller == b->caller && a->site == b->site && a->entry == b->entry;
+}
+
+static uint32_t add_node(bp_recorder_t *r, uint32_t parent, uint64_t entry) {
+    r->nodes[r->node_count] = (bp_node_t){.parent = parent, .entry = entry};
+    return r->node_count++;
+}
+
+/* The node of a function below a node: one on the path to it, a child, or a new child. */
+static uint32_t node_of(bp_recorder_t *r, uint32_t parent, uint64_t entry) {
+    for (uint32_t n = parent; n != BP_NO_NODE; n = r->nodes[n].parent) {
+        if (n != BP_INTERRUPTS && n != BP_OTHER && r->nodes[n].entry == entry) {
+            return n;
+        }
+    }
+    for (uint32_t n = BP_OTHER + 1; n < r->node_count; n++) { /* for a new edge alone */
+        if (r->nodes[n].parent == parent && r->nodes[n].entry == entry) {
+            return n;
+        }
+    }
+    bool is_full = parent == BP_OTHER || r->node_count >= r->path_limit;
+    return is_full ? BP_OTHER : add_node(r, parent, entry);
+}
+
+static bp_edge_t *find_edge(bp_recorder_t *r, uint32_t caller, uint64_t site, uint64_t entry) {
+    bp_edge_t key = {.caller = caller, .site = site, .entry = entry};
+    void **place = place_of(&r->edges, edge_hash(&key), same_edge, &key);
+    if (*place == NULL) {
+        bp_edge_t *edge = must(calloc(1, sizeof(*edge)));
+        *edge = key;
+        edge->node = node_of(r, caller, entry);
+        *place = edge;
+        grow_table(&r->edges, edge_hash);
+        return edge;
+    }
+    return *place;
+}
+
+/* The edge from an instruction of a block, on the current path, to a function. */
+static bp_edge_t *edge_of(bp_recorder_t *r, bp_block_t *block, uint64_t site, uint64_t entry) {
+    uint64_t of = r->generation << 32 | current(r);
+    if (block->edge_of != of || block->edge->site != site || block->edge->entry != entry) {
+        block->edge = find_edge(r, current(r), site, entry);
+        block->edge_of = of;
+    }
+    return block->edge;
+}
+
+static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
+    if (r->depth == BP_FRAMES) { /* far beyond what a board's stack holds */
+        r->too_deep = true;
+        r->depth--;
+    }
+    if (r->depth == r->room) {
+        r->room = r->room * 2 + 64;
+        r->frames = must(realloc(r->frames, r->room * sizeof(*r->frames)));
+    }
+    bp_frame_t *f = &r->frames[r->depth++];
+    *f = (bp_frame_t){.node = node, .edge = edge};
+    r->nodes[node].calls++;
+    if (edge != NULL) {
+        edge->calls++;
+    }
+    for (size_t i = 0; i <= r->columns; i++) {
+        f->before[i] = r->total[i] - r->aside[i];
+    }
+    return f;
+}
+
+static void pop(bp_recorder_t *r) {
+    const bp_frame_t *f = &r->frames[--r->depth];
+    for (size_t i = 0; i <= r->columns; i++) {
+        uint64_t spent = r->total[i] - r->aside[i] - f->before[i];
+        if (f->is_handler) {
+            r->aside[i] += spent;
+        } else if (f->edge != NULL) {
+            f->edge->total[i] += spent;
+        }
+    }
+}
+
+static void pop_to(bp_recorder_t *r, size_t depth) {
+    while (r->depth > depth) {
+        pop(r);
+    }
+}
+
+/// Control ///
+
+static void call(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
+                 const bp_block_t *block) {
+    bp_edge_t *edge = edge_of(r, last, insn->address, entry_of(r, block));
+    push(r, edge->node, edge)->return_to = after(insn);
+}
+
+/* A jump out of the function: a tail call, or back into a function that has jumped to here. */
+static void jump(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
+                 const bp_block_t *block) {
+    uint64_t entry = entry_of(r, block);
+    bool is_begin = block->insn[0].address == entry;
+    for (size_t d = r->depth; d-- > 0;) {
+        const bp_frame_t *f = &r->frames[d];
+        if (f->node != BP_OTHER && r->nodes[f->node].entry == entry) {
+            pop_to(r, d + 1);
+            r->nodes[f->node].calls += is_begin;
+            if (is_begin && f->edge != NULL) {
+                f->edge->calls++;
+            }
+            return;
+        }
+        if (!f->tail) {
+            break;
+        }
+    }
+    uint64_t return_to = r->frames[r->depth - 1].return_to;
+    bp_edge_t *edge = edge_of(r, last, insn->address, entry);
+    bp_frame_t *f = push(r, edge->node, edge);
+    f->return_to = return_to;
+    f->tail = true;
+}
+
+/* Go back to the call at index `d`, and to its caller if it is done. */
+static void return_from(bp_recorder_t *r, size_t d) {
+    while (r->frames[d].tail) {
+        d--;
+    }
+    pop_to(r, d);
+}
+
+/* A return, longjmp, a tail call by a pointer, or a jump table. */
+static void go_indirect(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
+                        const bp_block_t *block) {
+    uint64_t to = block->insn[0].address;
+    size_t top = r->depth - 1;
+    if (top > 0 && r->frames[top].return_to == to && !r->frames[top].is_handler) {
+        return_from(r, top);
+        return;
+    }
+    if (block->function == last->function) {
+        return; /* a jump table */
+    }
+    for (size_t d = top; d-- > 1;) {
+        if (r->frames[d].return_to == to && !r->frames[d].is_handler) {
+            return_from(r, d);
+            return;
+        }
+    }
+    uint64_t entry = entry_of(r, block);
+    for (size_t d = top + 1; to != entry && d-- > 0;) {
+        if (r->frames[d].node != BP_OTHER && r->nodes[r->frames[d].node].entry == entry) {
+            pop_to(r, d + 1); /* longjmp */
+            return;
+        }
+    }
+    jump(r, insn, last, block);
+}
+
+static bool is_vector(const bp_recorder_t *r, uint64_t address) {
+    for (size_t i = 0; i < r->vector_count; i++) {
+        if (r->vectors[i] == address) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether an instruction alone can have led to an address. */
+static bool explains(const bp_recorder_t *r, const bp_insn_t *insn, uint64_t to) {
+    switch ((bp_flow_t)insn->flow) {
+    case BP_FLOW_NEXT:
+        return to == after(insn);
+    case BP_FLOW_BRANCH:
+        return to == after(insn) || to == insn->target;
+    case BP_FLOW_CALL:
+        return insn->target != 0 ? to == insn->target : !is_vector(r, to);
+    default:
+        return !is_vector(r, to);
+    }
+}
+
+/* An interrupt or a trap came behind the instruction `at` of the last block, or at it. */
+static void suspend(bp_recorder_t *r, bp_block_t *last, uint32_t at, const bp_block_t *block) {
+    const bp_insn_t *insn = &last->insn[at];
+    uint64_t to = block->insn[0].address;
+    /* Only what can stop can have been stopped: whether it was shows where the handler returns. */
+    bool is_open = insn->can_stop;
+    bp_slot_t *slot = r->slot;
+    if (is_open) {
+        cut(r, slot, at, 1);
+    } else if (at + 1 != last->count) {
+        cut(r, slot, at + 1, 1);
+    }
+    bool is_certain = insn->flow <= BP_FLOW_BRANCH || insn->target != 0;
+    if (is_certain && r->vector_count < BP_VECTORS && !is_vector(r, to)) {
+        r->vectors[r->vector_count++] = to;
+    }
+    bp_frame_t *f = push(r, node_of(r, BP_INTERRUPTS, entry_of(r, block)), NULL);
+    f->is_handler = true;
+    f->is_open = is_open;
+    f->block = last;
+    f->slot = slot;
+    f->at = at;
+}
+
+static void transfer(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
+                     const bp_block_t *block);
+
+/* If a handler returns to a block: go on where it came in. Returns false if it does not return. */
+static bool resumed(bp_recorder_t *r, const bp_insn_t *insn, const bp_block_t *block) {
+    size_t d = r->depth - 1;
+    while (r->frames[d].tail) {
+        d--;
+    }
+    bp_frame_t f = r->frames[d];
+    if (!f.is_handler) {
+        return false;
+    }
+    uint64_t to = block->insn[0].address;
+    const bp_insn_t *before = &f.block->insn[f.at];
+    bool again = f.is_open && to == before->address;
+    bool is_known = again || explains(r, before, to);
+    bool is_sure = before->flow <= BP_FLOW_BRANCH || before->target != 0;
+    bool returns =
+        insn->flow == BP_FLOW_RESUME || (is_known && (is_sure || insn->flow == BP_FLOW_RETURN));
+    if (!returns) {
+        return false;
+    }
+    pop_to(r, d);
+    if (again) { /* a trap, whose instruction now runs once more */
+        return true;
+    }
+    if (f.is_open) { /* it was executed, and the interrupt came then */
+        cut(r, f.slot, f.at, -1);
+        if (f.at + 1 != f.block->count) {
+            cut(r, f.slot, f.at + 1, 1);
+        }
+    }
+    if (is_known) {
+        transfer(r, before, f.block, block);
+    } else { /* the handler has chosen another way */
+        go_indirect(r, before, f.block, block);
+    }
+    return true;
+}
+
+static void transfer(bp_recorder_t *r, const bp_insn_t *insn, bp_block_t *last,
+                     const bp_block_t *block) {
+    switch ((bp_flow_t)insn->flow) {
+    case BP_FLOW_CALL:
+        if (block->insn[0].address != after(insn)) { /* else it only asks where it is */
+            call(r, insn, last, block);
+        }
+        break;
+    case BP_FLOW_NEXT:
+    case BP_FLOW_BRANCH:
+        if (block->function != last->function) {
+            jump(r, insn, last, block);
+        }
+        break;
+    default:
+        if (!resumed(r, insn, block)) {
+            go_indirect(r, insn, last, block);
+        }
+    }
+}
+
+/// The record ///
+
+static void write_costs(const bp_recorder_t *r, FILE *file, const uint64_t *cost) {
+    for (size_t i = 0; i < r->columns; i++) {
+        fprintf(file, " %" PRIu64, cost[i]);
+    }
+    fputc('\n', file);
+}
+
+static void write_nodes(const bp_recorder_t *r, FILE *file) {
+    for (uint32_t i = 0; i < r->node_count; i++) {
+        const bp_node_t *n = &r->nodes[i];
+        int64_t parent = n->parent == BP_NO_NODE ? -1 : (int64_t)n->parent;
+        fprintf(file, "path %" PRIu32 " %" PRId64 " %" PRIx64 " %" PRIu64 "\n", i, parent, n->entry,
+                n->calls);
+    }
+    for (size_t i = 0; i < r->edges.size; i++) {
+        const bp_edge_t *e = r->edges.place[i];
+        if (e != NULL && e->calls != 0) {
+            fprintf(file, "call %" PRIu32 " %" PRIx64 " %" PRIu32 " %" PRIu64 " %" PRIu64,
+                    e->caller, e->site, e->node, e->calls, e->total[0]);
+            write_costs(r, file, e->total + 1);
+        }
+    }
+}
+
+static void write_counts(const bp_recorder_t *r, FILE *file) {
+    for (size_t i = 0; i < r->slots.size; i++) {
+        const bp_slot_t *s = r->slots.place[i];
+        if (s == NULL || s->entered == 0) {
+            continue;
+        }
+        fprintf(file, "ran %" PRIu32 " %" PRIu64 " %" PRIx64 " ", s->node, s->entered,
+                s->block->insn[0].address);
+        for (uint32_t k = 0; k < s->block->count; k++) {
+            fprintf(file, "%x", s->block->insn[k].length / 2u);
+        }
+        write_costs(r, file, s->cost);
+    }
+    for (size_t i = 0; i < r->cut_count; i++) {
+        const bp_cut_t *c = &r->cuts[i];
+        const bp_block_t *b = c->slot->block;
+        if (c->count == 0) {
+            continue;
+        }
+        uint64_t from = c->executed == 0 ? b->insn[0].address : after(&b->insn[c->executed - 1]);
+        fprintf(file, "not %" PRIu32 " %" PRId64 " %" PRIx64 " ", c->slot->node, c->count, from);
+        for (uint32_t k = c->executed; k < b->count; k++) {
+            fprintf(file, "%x", b->insn[k].length / 2u);
+        }
+        fputc('\n', file);
+    }
+}
+
+static void write_record(const bp_recorder_t *r, const char *state) {
+    char *path = NULL;
+    if (asprintf(&path, "%s.new", r->record) < 0) {
+        path = NULL;
+    }
+    FILE *file = fopen(must(path), "w");
+    bool ok = file != NULL;
+    if (ok) {
+        fputs("boardprof-record 1\ncolumns instructions", file);
+        for (size_t i = 0; i < r->columns; i++) {
+            fprintf(file, " %s", r->names[i]);
+        }
+        fprintf(file, "\nstate %s\nnumber %" PRIu64 "\ntotal", state, r->call);
+        for (size_t i = 0; i <= r->columns; i++) {
+            fprintf(file, " %" PRIu64, r->total[i] - r->aside[i]);
+        }
+        fputc('\n', file);
+        write_nodes(r, file);
+        write_counts(r, file);
+        fputs("end\n", file);
+        ok = ferror(file) == 0;
+        ok = fclose(file) == 0 && ok;
+        ok = ok && rename(path, r->record) == 0;
+    }
+    if (!ok) {
+        fprintf(stderr, "boardprof recorder: cannot write %s: %s\n", r->record, strerror(errno));
+    }
+    free(path);
+}
+
+static void end(bp_recorder_t *r, const char *state) {
+    pop_to(r, 0);
+    r->recording = false;
+    write_record(r, r->too_deep ? "incomplete too-deep" : state);
+}
+
+static void begin(bp_recorder_t *r, const bp_block_t *block) {
+    r->recording = true;
+    r->armed = false;
+    r->call++;
+    r->generation++;
+    r->vector_count = r->planned_vectors;
+    r->node_count = 0;
+    r->cut_count = 0;
+    r->depth = 0;
+    r->too_deep = false;
+    memset(r->total, 0, sizeof r->total);
+    memset(r->aside, 0, sizeof r->aside);
+    empty_table(&r->slots, true);
+    empty_table(&r->edges, true);
+    (void)add_node(r, BP_NO_NODE, entry_of(r, block));
+    (void)add_node(r, BP_NO_NODE, 0);
+    (void)add_node(r, BP_NO_NODE, 0);
+    (void)push(r, BP_ROOT, NULL);
+}
+
+/* The last instruction of a block that began. */
+static uint32_t last_of(const bp_block_t *block, uint32_t stops) {
+    uint32_t at = block->count - 1;
+    if (stops < block->stops && stops != 0) {
+        for (at = 0; stops > 1 || !block->insn[at].can_stop; at++) {
+            stops -= block->insn[at].can_stop;
+        }
+    }
+    return at;
+}
+
+/* Execution has come back to the agent. */
+static void leave(bp_recorder_t *r, const bp_block_t *block) {
+    size_t d = r->depth - 1;
+    while (r->frames[d].tail) {
+        d--;
+    }
+    bool is_return = d == 0 && block->role != BP_ROLE_OUTSIDE;
+    end(r, is_return ? "complete" : "incomplete left");
+}
+
+/* Follow control to a block of other code, or from an instruction that is more than a jump. */
+static void follow(bp_recorder_t *r, bp_block_t *last, uint32_t stops, bp_block_t *block) {
+    uint32_t at = last_of(last, stops);
+    const bp_insn_t *insn = &last->insn[at];
+    if (block->role == BP_ROLE_INSIDE && !explains(r, insn, block->insn[0].address)) {
+        suspend(r, last, at, block);
+        return;
+    }
+    if (at + 1 != last->count) {
+        cut(r, r->slot, at + 1, 1);
+    }
+    if (block->role != BP_ROLE_INSIDE) {
+        leave(r, block);
+    } else {
+        transfer(r, insn, last, block);
+    }
+}
+
+void bp_recorder_arrive(bp_recorder_t *r, bp_block_t *block, uint32_t stops) {
+    bp_block_t *last = r->block;
+    r->block = block;
+    if (r->recording) {
+        bool is_plain = stops == last->stops && block->function == last->function &&
+                        last->insn[last->count - 1].flow <= BP_FLOW_BRANCH;
+        if (!is_plain) {
+            follow(r, last, stops, block);
+        }
+    } else if (block->is_entry && r->armed) {
+        begin(r, block);
+    }
+    if (r->recording) {
+        count(r, block);
+    } else if (block->role != BP_ROLE_INSIDE) {
+        r->armed = block->role == BP_ROLE_WINDOW || (r->armed && block->role == BP_ROLE_THUNK);
+    }
+}
+
+/// The plan ///
+
+static int by_low(const void *a, const void *b) {
+    const bp_range_t *x = a, *y = b;
+    return (x->low > y->low) - (x->low < y->low);
+}
+
+static void add_range(bp_range_t **list, size_t *count, bp_range_t range) {
+    if ((*count & (*count - 1)) == 0) { /* doubles at each power of two */
+        *list = must(realloc(*list, (*count == 0 ? 1 : *count * 2) * sizeof(**list)));
+    }
+    (*list)[(*count)++] = range;
+}
+
+/* Take a line of a plan. */
+static bool planned(bp_recorder_t *r, const char *line) {
+    bp_range_t range = {0};
+    uint64_t address;
+    int path = 0;
+    if (sscanf(line, "record %n%*c", &path) == 0 && path != 0 && line[path] != '\0') {
+        r->record = must(strdup(line + path));
+        return true;
+    }
+    if (sscanf(line, "enter %" SCNx64, &r->entry) == 1 ||
+        sscanf(line, "paths %" SCNu32, &r->path_limit) == 1) {
+        return true;
+    }
+    if (sscanf(line, "interrupt %" SCNx64, &address) == 1) {
+        if (r->vector_count < BP_VECTORS) {
+            r->vectors[r->vector_count++] = address;
+        }
+        return true;
+    }
+    if (sscanf(line, "function %" SCNx64 " %" SCNx64, &range.low, &range.high) == 2) {
+        add_range(&r->functions, &r->function_count, range);
+        return true;
+    }
+    static const struct {
+        const char *form;
+        bp_role_t role;
+    } roles[] = {{"window %" SCNx64 " %" SCNx64, BP_ROLE_WINDOW},
+                 {"thunk %" SCNx64 " %" SCNx64, BP_ROLE_THUNK},
+                 {"outside %" SCNx64 " %" SCNx64, BP_ROLE_OUTSIDE}};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        if (sscanf(line, roles[i].form, &range.low, &range.high) == 2) {
+            range.role = roles[i].role;
+            add_range(&r->ranges, &r->range_count, range);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_plan(bp_recorder_t *r, const char *plan) {
+    FILE *file = fopen(plan, "r");
+    char *line = NULL;
+    size_t room = 0;
+    bool ok = file != NULL;
+    for (int number = 1; ok && getline(&line, &room, file) > 0; number++) {
+        line[strcspn(line, "\n")] = '\0';
+        ok = number == 1 ? strcmp(line, "boardprof-plan 1") == 0 : planned(r, line);
+        if (!ok) {
+            fprintf(stderr, "boardprof recorder: %s, line %d: %s is not understood\n", plan, number,
+                    line);
+        }
+    }
+    if (file == NULL) {
+        fprintf(stderr, "boardprof recorder: %s: %s\n", plan, strerror(errno));
+    } else {
+        fclose(file);
+        if (ok && r->record == NULL) {
+            fprintf(stderr, "boardprof recorder: %s names no record\n", plan);
+            ok = false;
+        }
+    }
+    free(line);
+    return ok;
+}
+
+bp_recorder_t *bp_recorder_open(const char *plan, const char *const *columns) {
+    bp_recorder_t *r = must(calloc(1, sizeof(*r)));
+    r->path_limit = BP_PATHS;
+    for (; columns != NULL && columns[r->columns] != NULL && r->columns < BP_COLUMNS;) {
+        r->names[r->columns] = columns[r->columns];
+        r->columns++;
+    }
+    empty_table(&r->blocks, false);
+    if (!read_plan(r, plan)) {
+        bp_recorder_close(r);
+        return NULL;
+    }
+    qsort(r->functions, r->function_count, sizeof(*r->functions), by_low);
+    r->planned_vectors = r->vector_count;
+    /* Room for the limit, the roots included. */
+    r->path_limit = r->path_limit < BP_OTHER + 1 ? BP_OTHER + 1 : r->path_limit;
+    r->nodes = must(calloc(r->path_limit, sizeof(*r->nodes)));
+    return r;
+}
+
+void bp_recorder_close(bp_recorder_t *r) {
+    if (r->recording) {
+        end(r, "incomplete ended");
+    }
+    empty_table(&r->blocks, true);
+    empty_table(&r->slots, true);
+    empty_table(&r->edges, true);
+    free(r->blocks.place);
+    free(r->slots.place);
+    free(r->edges.place);
+    free(r->functions);
+    free(r->ranges);
+    free(r->nodes);
+    free(r->frames);
+    free(r->cuts);
+    free(r->record);
+    free(r);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records what one call of a function executes: how often each instruction ran, on which call
+ * path, and what it cost where the emulator knows that.
+ *
+ * The recorder is part of an emulator: a plugin of QEMU, or a simulator. It never runs on a board.
+ * The emulator tells it which block of instructions comes next, and nothing else. The recorder
+ * follows calls, returns, tail calls, longjmp, interrupts and traps from the addresses alone, since
+ * not every emulator lets a plugin read registers.
+ *
+ * A plan (a file by the host) says what to record; docs/hotspots-format.md has its lines and those
+ * of the record. A new call of the function replaces the record of the one before.
+ *
+ * Not thread-safe: for one core. */
+
+#ifndef BP_RECORDER_H
+#define BP_RECORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Instructions ///
+
+/* Where control goes from an instruction. */
+typedef enum {
+    BP_FLOW_NEXT,     /* to the next instruction */
+    BP_FLOW_BRANCH,   /* to its target or to the next one */
+    BP_FLOW_CALL,     /* to a function that returns to the next one */
+    BP_FLOW_INDIRECT, /* to an address in a register or in memory */
+    BP_FLOW_RETURN,   /* the same, by an instruction that functions return with */
+    BP_FLOW_RESUME,   /* back from an interrupt or a trap, by an instruction for just that */
+} bp_flow_t;
+
+typedef struct {
+    uint64_t address;
+    uint64_t target; /* of BP_FLOW_BRANCH and BP_FLOW_CALL; 0: only known when it runs */
+    uint8_t length;  /* bytes */
+    uint8_t flow;    /* bp_flow_t */
+    bool can_stop;   /* it may be the last one of its block that runs: it can trap, or access a
+                        device */
+} bp_insn_t;
+
+/* Instructions that run one after the other, unless one of them stops. */
+typedef struct bp_block bp_block_t;
+
+/// Recording ///
+
+typedef struct bp_recorder bp_recorder_t;
+
+enum { BP_COLUMNS = 8 }; /* at most, beside instructions */
+
+/* Read a plan. Returns NULL after a message on stderr if it cannot be read or makes no sense.
+ * `columns` are what is charged, such as "cycles", as a list that ends with NULL; NULL: nothing. */
+bp_recorder_t *bp_recorder_open(const char *plan, const char *const *columns);
+
+/* The block of these instructions, `count` at least 1; a new one if they were never seen. It stays
+ * valid until the recorder is closed. */
+bp_block_t *bp_recorder_block(bp_recorder_t *recorder, const bp_insn_t *insn, size_t count);
+
+/* Execution has come to a block.
+ * `stops`: how many of those that can stop began in the block before; a block that ran to its end
+ * has them all. */
+void bp_recorder_arrive(bp_recorder_t *recorder, bp_block_t *block, uint32_t stops);
+
+/* Add to a cost of the block to which execution has come last, which has one instruction. */
+void bp_recorder_charge(bp_recorder_t *recorder, size_t column, uint64_t amount);
+
+/* End. A call that is still recorded is written as incomplete. */
+void bp_recorder_close(bp_recorder_t *recorder);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
