@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     BP_ROOT = 0,       /* node of the recorded call */
@@ -58,9 +59,18 @@ typedef struct {
 
 typedef struct {
     uint32_t parent;
-    uint64_t entry; /* of its function */
+    uint64_t entry;    /* of its function */
+    uint32_t function; /* in `totals` */
     uint64_t calls;
 } bp_node_t;
+
+/* What a function and all that it called cost, recursion counted once. */
+typedef struct {
+    uint64_t entry;
+    uint32_t active; /* calls of it that have not returned */
+    uint64_t since[BP_COLUMNS + 1];
+    uint64_t total[BP_COLUMNS + 1];
+} bp_total_t;
 
 /* Calls from one place on one path to one function. */
 typedef struct {
@@ -77,6 +87,7 @@ typedef struct {
     bp_edge_t *edge; /* NULL: the recorded call, or a handler */
     uint64_t return_to;
     uint64_t before[BP_COLUMNS + 1]; /* totals when it was called */
+    bool is_counted;                 /* in the total of its function: it is in no handler */
     bool tail;                       /* its caller is done, too, when it returns */
     bool is_handler;                 /* the rest is of handlers */
     bool is_open;      /* whether the instruction ran is known when the handler returns */
@@ -108,7 +119,8 @@ typedef struct {
 struct bp_recorder {
     char isa[16];
     char *record;
-    uint64_t entry;
+    bp_range_t *entries; /* of the functions that are recorded; `low` is of use */
+    size_t entry_count;
     bp_range_t *functions; /* sorted by `low` */
     size_t function_count;
     bp_range_t *ranges;
@@ -124,7 +136,6 @@ struct bp_recorder {
 
     bool armed; /* a window has begun */
     bool recording;
-    uint64_t call; /* how many were recorded */
     uint64_t generation;
     bp_block_t *block; /* the last one */
     bp_table_t slots, edges;
@@ -133,6 +144,9 @@ struct bp_recorder {
     size_t cut_count, cut_room;
     bp_node_t *nodes;
     uint32_t node_count;
+    bp_total_t *totals;
+    size_t total_count;
+    size_t handlers; /* that have not returned */
     bp_frame_t *frames;
     size_t depth, room;
     uint64_t total[BP_COLUMNS + 1];
@@ -255,7 +269,9 @@ bp_block_t *bp_recorder_block(bp_recorder_t *r, const bp_insn_t *insn, size_t co
     b->id = r->block_count++;
     b->function = function_at(r, insn[0].address);
     b->role = role_of(r, insn[0].address);
-    b->is_entry = insn[0].address == r->entry;
+    for (size_t i = 0; i < r->entry_count; i++) {
+        b->is_entry = b->is_entry || insn[0].address == r->entries[i].low;
+    }
     b->slot_of = b->edge_of = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
         b->stops += insn[i].can_stop;
@@ -352,8 +368,23 @@ static bool same_edge(const void *item, const void *key) {
     return a->caller == b->caller && a->site == b->site && a->entry == b->entry;
 }
 
+static uint32_t total_of(bp_recorder_t *r, uint64_t entry) {
+    size_t i = 0;
+    while (i < r->total_count && r->totals[i].entry != entry) {
+        i++;
+    }
+    if (i == r->total_count) {
+        if ((i & (i - 1)) == 0) { /* doubles at each power of two */
+            r->totals = must(realloc(r->totals, (i == 0 ? 1 : i * 2) * sizeof(*r->totals)));
+        }
+        r->totals[r->total_count++] = (bp_total_t){.entry = entry};
+    }
+    return (uint32_t)i;
+}
+
 static uint32_t add_node(bp_recorder_t *r, uint32_t parent, uint64_t entry) {
-    r->nodes[r->node_count] = (bp_node_t){.parent = parent, .entry = entry};
+    uint32_t function = total_of(r, entry);
+    r->nodes[r->node_count] = (bp_node_t){.parent = parent, .entry = entry, .function = function};
     return r->node_count++;
 }
 
@@ -415,17 +446,26 @@ static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
     for (size_t i = 0; i <= r->columns; i++) {
         f->before[i] = r->total[i] - r->aside[i];
     }
+    bp_total_t *t = &r->totals[r->nodes[node].function];
+    f->is_counted = r->handlers == 0;
+    if (f->is_counted && t->active++ == 0) {
+        memcpy(t->since, f->before, sizeof t->since);
+    }
     return f;
 }
 
 static void pop(bp_recorder_t *r) {
     const bp_frame_t *f = &r->frames[--r->depth];
+    bp_total_t *t = &r->totals[r->nodes[f->node].function];
+    bool is_last = f->is_counted && --t->active == 0;
+    r->handlers -= f->is_handler;
     for (size_t i = 0; i <= r->columns; i++) {
-        uint64_t spent = r->total[i] - r->aside[i] - f->before[i];
+        uint64_t now = r->total[i] - r->aside[i];
+        t->total[i] += is_last ? now - t->since[i] : 0;
         if (f->is_handler) {
-            r->aside[i] += spent;
+            r->aside[i] += now - f->before[i];
         } else if (f->edge != NULL) {
-            f->edge->total[i] += spent;
+            f->edge->total[i] += now - f->before[i];
         }
     }
 }
@@ -545,6 +585,7 @@ static void suspend(bp_recorder_t *r, bp_block_t *last, uint32_t at, const bp_bl
     if (is_certain && r->vector_count < BP_VECTORS && !is_vector(r, to)) {
         r->vectors[r->vector_count++] = to;
     }
+    r->handlers++;
     bp_frame_t *f = push(r, node_of(r, BP_INTERRUPTS, entry_of(r, block)), NULL);
     f->is_handler = true;
     f->is_open = is_open;
@@ -631,6 +672,11 @@ static void write_nodes(const bp_recorder_t *r, FILE *file) {
         fprintf(file, "path %" PRIu32 " %" PRId64 " %" PRIx64 " %" PRIu64 "\n", i, parent, n->entry,
                 n->calls);
     }
+    for (size_t i = 0; i < r->total_count; i++) {
+        const bp_total_t *t = &r->totals[i];
+        fprintf(file, "function %" PRIx64 " %" PRIu64, t->entry, t->total[0]);
+        write_costs(r, file, t->total + 1);
+    }
     for (size_t i = 0; i < r->edges.size; i++) {
         const bp_edge_t *e = r->edges.place[i];
         if (e != NULL && e->calls != 0) {
@@ -681,7 +727,7 @@ static void write_record(const bp_recorder_t *r, const char *state) {
         for (size_t i = 0; i < r->columns; i++) {
             fprintf(file, " %s", r->names[i]);
         }
-        fprintf(file, "\nstate %s\nnumber %" PRIu64 "\ntotal", state, r->call);
+        fprintf(file, "\nstate %s\ntotal", state);
         for (size_t i = 0; i <= r->columns; i++) {
             fprintf(file, " %" PRIu64, r->total[i] - r->aside[i]);
         }
@@ -708,10 +754,11 @@ static void end(bp_recorder_t *r, const char *state) {
 static void begin(bp_recorder_t *r, const bp_block_t *block) {
     r->recording = true;
     r->armed = false;
-    r->call++;
     r->generation++;
     r->vector_count = r->planned_vectors;
     r->node_count = 0;
+    r->total_count = 0;
+    r->handlers = 0;
     r->cut_count = 0;
     r->depth = 0;
     r->too_deep = false;
@@ -773,7 +820,7 @@ void bp_recorder_arrive(bp_recorder_t *r, bp_block_t *block, uint32_t stops) {
         if (!is_plain) {
             follow(r, last, stops, block);
         }
-    } else if (block->is_entry && r->armed) {
+    } else if (block->is_entry && r->armed && access(r->record, F_OK) != 0) {
         begin(r, block);
     }
     if (r->recording) {
@@ -806,8 +853,11 @@ static bool planned(bp_recorder_t *r, const char *line) {
         r->record = must(strdup(line + path));
         return true;
     }
-    if (sscanf(line, "enter %" SCNx64, &r->entry) == 1 ||
-        sscanf(line, "paths %" SCNu32, &r->path_limit) == 1) {
+    if (sscanf(line, "enter %" SCNx64, &range.low) == 1) {
+        add_range(&r->entries, &r->entry_count, range);
+        return true;
+    }
+    if (sscanf(line, "paths %" SCNu32, &r->path_limit) == 1) {
         return true;
     }
     if (sscanf(line, "interrupt %" SCNx64, &address) == 1) {
@@ -892,9 +942,11 @@ void bp_recorder_close(bp_recorder_t *r) {
     free(r->blocks.place);
     free(r->slots.place);
     free(r->edges.place);
+    free(r->entries);
     free(r->functions);
     free(r->ranges);
     free(r->nodes);
+    free(r->totals);
     free(r->frames);
     free(r->cuts);
     free(r->record);

@@ -7,8 +7,32 @@
  * follows calls, returns, tail calls, longjmp, interrupts and traps from the addresses alone, since
  * not every emulator lets a plugin read registers.
  *
- * A plan (a file by the host) says what to record; docs/hotspots-format.md has its lines and those
- * of the record. A new call of the function replaces the record of the one before.
+ * A plan, a file by the host, says what to record. Addresses are hexadecimal, without the bit that
+ * marks Thumb code; ranges are half open:
+ *
+ *     boardprof-plan 1
+ *     record FILE                  where the record goes; it may have blanks
+ *     enter ADDRESS                the first instruction of a function to record; several
+ *     window LOW HIGH              code that calls it to be measured
+ *     thunk LOW HIGH               code between that and the function
+ *     outside LOW HIGH             other code of the agent: who comes here has left the call
+ *     function LOW HIGH            each function of the image
+ *     interrupt ADDRESS            an entry of interrupts or traps, if known
+ *     paths N                      most call paths that are told apart
+ *
+ * A call is recorded when there is no file FILE: whoever wants the next one removes it. The record:
+ *
+ *     boardprof-record 1
+ *     columns instructions NAME...
+ *     state complete               or: incomplete left, incomplete ended, incomplete too-deep
+ *     total COST...                of the call without interrupts, a figure for each column
+ *     path ID PARENT ENTRY CALLS   0: the call, 1: above all handlers, 2: paths beyond the limit
+ *     function ENTRY COST...       of the function and all that it called, recursion counted once
+ *     call PATH SITE PATH CALLS COST...    from an instruction on a path; of the calls themselves
+ *     ran PATH TIMES ADDRESS LENGTHS COST...   instructions that ran one after the other: the
+ *                                  length of each in half-words, a digit each; costs of all of them
+ *     not PATH TIMES ADDRESS LENGTHS   how often the end of such a row did not run
+ *     end
  *
  * Not thread-safe: for one core. */
 
