@@ -302,12 +302,21 @@ static bool same_slot(const void *item, const void *key) {
     return a->node == b->node && a->block == b->block;
 }
 
+/* The node for what is beyond a limit: of the call, or of handlers. */
+static uint32_t rest_of(const bp_recorder_t *r, uint32_t node) {
+    while (r->nodes[node].parent != BP_NO_NODE) {
+        node = r->nodes[node].parent;
+    }
+    return node == BP_INTERRUPTS ? BP_INTERRUPTS : BP_OTHER;
+}
+
 static bp_slot_t *slot_of(bp_recorder_t *r, uint32_t node, bp_block_t *block) {
     bp_slot_t key = {.node = node, .block = block};
     void **place = place_of(&r->slots, slot_hash(&key), same_slot, &key);
     if (*place == NULL) {
-        if (r->slots.used >= BP_SLOTS && node != BP_OTHER) {
-            return slot_of(r, BP_OTHER, block);
+        uint32_t rest = rest_of(r, node);
+        if (r->slots.used >= BP_SLOTS && node != rest) {
+            return slot_of(r, rest, block);
         }
         bp_slot_t *slot = must(calloc(1, sizeof(*slot)));
         *slot = key;
@@ -401,7 +410,7 @@ static uint32_t node_of(bp_recorder_t *r, uint32_t parent, uint64_t entry) {
         }
     }
     bool is_full = parent == BP_OTHER || r->node_count >= r->path_limit;
-    return is_full ? BP_OTHER : add_node(r, parent, entry);
+    return is_full ? rest_of(r, parent) : add_node(r, parent, entry);
 }
 
 static bp_edge_t *find_edge(bp_recorder_t *r, uint32_t caller, uint64_t site, uint64_t entry) {

@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from boardprof.arguments.dtypes import Dtypes
 from boardprof.board.call_observers import OBSERVERS, HostCall, observe_measurement
@@ -38,6 +38,10 @@ from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Device, Measurement
 from boardprof.report.report import Report
 from boardprof_protocol.layout import Layout
+
+if TYPE_CHECKING:
+    from boardprof.hotspots.profile import Profile
+    from boardprof.hotspots.recording import Recording
 
 
 class Collectors(Mapping[str, Window]):
@@ -76,10 +80,13 @@ class Board:
         memory: its arena, filled and read through handles.
         stack_check: whether its stack is large enough for them.
         channels: how large blocks and streams go over the line.
+        image: what it runs; None if not known.
         flags: compiler flags of the functions' code, for Reports. None if unknown.
         libc: the C library in the image, such as ``picolibc``, or ``none``; None where every image
             has the system's, or that is not known.
         compilers: of the functions' code; of an image that was not built here, all that it names.
+        start_again: starts the same image on a board of its own; None for a board at a port.
+        files: what the functions' code was compiled of; empty if not known.
     """
 
     def __init__(
@@ -139,6 +146,10 @@ class Board:
         self.flags: str | None = None
         self.libc: str | None = None
         self.compilers: tuple[str, ...] = ()
+        self.image: Path | None = None
+        self.start_again: Callable[[BoardSpec], Board] | None = None
+        self.files: tuple[Path, ...] = ()
+        self._recording: Recording | None = None
 
     def know(self, functions: Iterable[CFunction]) -> None:
         """Add facts about the functions that the board does not report: the members of structs."""
@@ -147,6 +158,7 @@ class Board:
     def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
         """Set the board's image. ``is_of_this_host``: it uses a stack of this machine."""
         self.stack_check.know_image(image, is_of_this_host=is_of_this_host)
+        self.image = image
         self.compilers = compilers_of([image])
 
     @property
@@ -292,6 +304,53 @@ class Board:
             return observe_measurement(call, measure)
         return measure()
 
+    def hotspots(
+        self,
+        function: str,
+        *args: object,
+        named: Mapping[str, object] | None = None,
+        warmup: int = 1,
+    ) -> Profile:
+        """Record where one call of a function spends what it costs.
+
+        The same image is started once more, watched by a recorder: this board is not disturbed, and
+        what functions keep between calls begins anew.
+
+        Args:
+            function: its name.
+            args: arguments, as for `profile`.
+            named: arguments by parameter name.
+            warmup: calls before the one that is recorded, >= 0.
+
+        Raises:
+            UsageError: nothing can record calls on this board.
+            DecodeError: what was recorded is not what the board has counted.
+            BoardprofError: as `profile`.
+        """
+        self.measurable(function)
+        if self._recording is None:
+            self._recording = self._record()
+        return self._recording.profile(function, *args, named=named, warmup=warmup)
+
+    def _record(self) -> Recording:
+        from boardprof.hotspots.recording import Recording  # later: most runs record nothing
+
+        if self.start_again is None or self.image is None:
+            raise UsageError(
+                f"{self.spec.name} at {self.device.port} was not started by boardprof, so nothing "
+                "can record its calls.",
+                hint="leave out the port: then an emulator is started",
+            )
+        again, sources = self.start_again, tuple(self._sources.values())
+
+        def start(spec: BoardSpec) -> Board:
+            board = again(spec)
+            board.know(sources)
+            return board
+
+        names = [each.name for each in self.dictionary.user_functions]
+        return Recording(self.spec, self.image, names, start, sources=self.files)
+
     def measurable(self, function: str) -> RemoteFunction:
         """Return a function that can be measured.
 
@@ -365,7 +424,9 @@ class Board:
         return self.session.console
 
     def close(self) -> None:
-        """End the session, and the emulator if one was started for it."""
+        """End the session, and the emulators that were started for it."""
+        if self._recording is not None:
+            self._recording.close()
         self.session.close()
 
     def __enter__(self) -> Self:

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgpack
@@ -112,7 +113,7 @@ def open_board(
         key_file=key_file,
         on_note=on_note,
     )
-    return attach(
+    board = attach(
         spec,
         transport,
         image=image,
@@ -126,6 +127,16 @@ def open_board(
         is_of_this_host=port is None and spec.build.arch == "posix",
         is_started=port is None,
     )
+    if port is None:
+        board.start_again = partial(
+            open_board,
+            image=image,
+            timeout_s=timeout_s,
+            wall_timeout_s=wall_timeout_s,
+            on_console=on_console,
+            on_note=on_note,
+        )
+    return board
 
 
 def attach(

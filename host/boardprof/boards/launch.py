@@ -132,6 +132,8 @@ class LaunchSpec:
             ``listening on HOST:PORT``); None unless the kind is "process".
         baud: bits per second; None unless the kind is "serial".
         simulator: how the emulator is built first; None if it is installed.
+        record: options with which the emulator records a call: ``{plan}`` is the file that says
+            what, ``{recorder}`` boardprof's plugin for QEMU. Empty if it cannot.
     """
 
     kind: str
@@ -140,6 +142,7 @@ class LaunchSpec:
     listen: str | None = None
     baud: int | None = None
     simulator: SimulatorSpec | None = None
+    record: tuple[str, ...] = ()
 
 
 def read_launch(table: TomlTable) -> LaunchSpec:
@@ -152,7 +155,9 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             package=table.take("package", str, None),
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
+            record=table.texts("record", ()),
         )
+        check_placeholders(table, "record", spec.record, {"plan", "recorder"})
         _check_command(table, spec)
     elif kind == "serial":
         spec = LaunchSpec(kind, baud=_read_baud(table))

@@ -6,12 +6,14 @@ from __future__ import annotations
 import posixpath
 import re
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from boardprof.elf.object_file import code_address, functions_in, read_if_possible
+from boardprof.errors import BuildError, MissingToolError
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _ADDR2LINE = "addr2line"
 """Of binutils; that of the host reads the debug information of every machine."""
 _TIMEOUT_S = 10.0
+_BATCH_TIMEOUT_S = 60.0
 _PLACE = r"(?P<path>.+):(?P<line>[1-9]\d*)(?: \(discriminator \d+\))?"
 
 
@@ -96,3 +99,66 @@ def _line_at(image: Path, pc: int) -> tuple[str, int]:
         return "", 0  # a missing source line must not hide the error itself
     found = re.fullmatch(_PLACE, done.stdout.strip())
     return (found["path"], int(found["line"])) if found else ("", 0)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A function that an instruction belongs to, and the line in it.
+
+    Attributes:
+        function: as the sources call it; "" if not known.
+        file: as the compiler was given it; "" if not known.
+        line: counted from 1; 0 if not known.
+    """
+
+    function: str
+    file: str
+    line: int
+
+
+def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, ...]]:
+    """Return the frames of each address, the innermost inlined function first.
+
+    An address without debug information has the frames that are known, maybe none with a line.
+
+    Args:
+        image: an ELF file, best with ``-g``.
+        addresses: as in the file.
+
+    Raises:
+        MissingToolError: addr2line is not installed.
+        BuildError: it fails.
+    """
+    wanted = list(dict.fromkeys(addresses))
+    command = [_ADDR2LINE, "-a", "-i", "-f", "-C", "-e", str(image)]
+    try:
+        done = subprocess.run(
+            command,
+            input="".join(f"{address:#x}\n" for address in wanted),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_BATCH_TIMEOUT_S,
+        )
+    except FileNotFoundError as error:
+        raise MissingToolError(_ADDR2LINE, "binutils") from error
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"{_ADDR2LINE} took more than {_BATCH_TIMEOUT_S:g} s.") from error
+    if done.returncode != 0:
+        raise BuildError(f"{_ADDR2LINE} cannot read {image}: {done.stderr.strip()}")
+    found: dict[int, list[Frame]] = {}
+    frames: list[Frame] = []
+    lines = iter(done.stdout.splitlines())
+    for line in lines:
+        if line.startswith("0x"):
+            frames = found[int(line, 16)] = []
+        else:
+            frames.append(_frame("" if line == "??" else line, next(lines, "")))
+    return {address: tuple(inner) for address, inner in found.items()}
+
+
+def _frame(function: str, place: str) -> Frame:
+    match = re.fullmatch(_PLACE, place)
+    if match is None or match["path"] == "??":
+        return Frame(function, "", 0)
+    return Frame(function, posixpath.normpath(match["path"]), int(match["line"]))

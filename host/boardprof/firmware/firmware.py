@@ -109,6 +109,7 @@ class Firmware:
         board.flags = self.flags
         board.know(self.functions)
         board.libc, board.compilers = self.libc, self.compilers
+        board.files = self.sources
         return board
 
 

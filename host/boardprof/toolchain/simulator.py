@@ -43,6 +43,7 @@ def build_simulator(
     spec: BoardSpec,
     simulator: SimulatorSpec,
     *,
+    what: str | None = None,
     on_note: Callable[[str], None] | None = None,
     timeout_s: float = _BUILD_S,
 ) -> Path:
@@ -51,6 +52,7 @@ def build_simulator(
     Args:
         spec: the board.
         simulator: how it is built.
+        what: what it is called in notes and errors; the board's simulator when None.
         on_note: gets a note when a build begins, and when another process is building.
         timeout_s: timeout of the build, and of the wait for another process.
 
@@ -65,6 +67,7 @@ def build_simulator(
     work = _Work(
         spec,
         simulator,
+        what or f"the simulator of {spec.name}",
         tool,
         Cache(),
         {"runtime": os.fspath(runtime_dir()), **_python_package(simulator)},
@@ -81,6 +84,7 @@ class _Work:
 
     spec: BoardSpec
     simulator: SimulatorSpec
+    what: str
     tool: str
     cache: Cache
     values: dict[str, str]
@@ -90,23 +94,22 @@ class _Work:
 
 def _built(work: _Work, note: Callable[[str], None]) -> Path:
     """Return the program of the current sources; build it if it is not in the cache."""
-    name = work.spec.name
     for _ in range(_TRIES):
         key = _key(work)
         place = ("simulators", key)
         if (built := work.cache.find(_PROGRAM, *place)) is not None:
             return built
-        with _alone(work.cache.root / "simulators" / f"{key}.lock", name, note, work.timeout_s):
+        with _alone(work.cache.root / "simulators" / f"{key}.lock", work.what, note, work.timeout_s):
             if _key(work) != key:
                 continue  # the sources changed while we waited; these have another lock
             if (built := work.cache.find(_PROGRAM, *place)) is not None:
                 return built
-            note(f"building the simulator of {name} with {work.simulator.program}, once")
+            note(f"building {work.what} with {work.simulator.program}, once")
             if (built := _build(work, key, place)) is not None:
                 return built
-            note(f"sources of the simulator of {name} changed while it was built")
+            note(f"sources of {work.what} changed while it was built")
     raise BuildError(
-        f"The simulator of {name} was not built: its sources changed during the build, {_TRIES} "
+        f"{_begun(work.what)} was not built: its sources changed during the build, {_TRIES} "
         "times.",
         hint="try again when the sources no longer change",
     )
@@ -161,8 +164,8 @@ def _version(work: _Work) -> str:
 
 
 @contextlib.contextmanager
-def _alone(path: Path, board: str, note: Callable[[str], None], timeout_s: float) -> Iterator[None]:
-    """Hold the lock of a board's build."""
+def _alone(path: Path, what: str, note: Callable[[str], None], timeout_s: float) -> Iterator[None]:
+    """Hold the lock of a build."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")
@@ -174,12 +177,12 @@ def _alone(path: Path, board: str, note: Callable[[str], None], timeout_s: float
         while not _locked(file.fileno()):
             if time.monotonic() >= deadline:
                 raise BuildError(
-                    f"Another process has been building the simulator of {board} for "
+                    f"Another process has been building {what} for "
                     f"{timeout_s:g} s.",
                     hint=f"find it with: fuser -v {path}",
                 )
             if not told:
-                note(f"waiting for another process that builds the simulator of {board}")
+                note(f"waiting for another process that builds {what}")
                 told = True
             time.sleep(_POLL_S)
         yield  # the lock ends with the file, also when we are killed
@@ -196,7 +199,7 @@ def _locked(descriptor: int) -> bool:
 def _build(work: _Work, key: str, place: tuple[str, ...]) -> Path | None:
     """Run the board's command; keep the result if the sources did not change during the build."""
     spec, simulator = work.spec, work.simulator
-    what = f"The simulator of {spec.name}"
+    what = _begun(work.what)
     with work.cache.scratch() as folder:
         scratch, output = folder / "scratch", folder / _PROGRAM
         scratch.mkdir()
@@ -204,7 +207,7 @@ def _build(work: _Work, key: str, place: tuple[str, ...]) -> Path | None:
         command = filled(simulator.command, {**work.values, **own})
         shown = f"The command was:\ncd {shlex.quote(str(spec.folder))} && {shlex.join(command)}"
         try:
-            with activity(f"building the simulator of {spec.name}"):
+            with activity(f"building {work.what}"):
                 done = ended(command, spec.folder, work.environment, work.timeout_s)
         except subprocess.TimeoutExpired as error:
             raise BuildError(
@@ -221,6 +224,10 @@ def _build(work: _Work, key: str, place: tuple[str, ...]) -> Path | None:
         if _key(work) != key:
             return None
         return work.cache.store(output, *place)
+
+
+def _begun(what: str) -> str:
+    return what[0].upper() + what[1:]
 
 
 def _failure(

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The profile of one call: its cost by function, line, instruction and call path."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from boardprof.elf.address_to_line import Frame
+from boardprof.errors import UnknownNameError
+
+CALL, INTERRUPTS, OTHER = 0, 1, 2
+"""Nodes of the tree: the call itself, all handlers, and paths beyond the recorder's limit."""
+
+Cost = tuple[int, ...]
+"""A figure for each column of a profile."""
+
+OTHER_PATHS = "(other paths)"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A function of the image. ``file`` is "" and ``line`` 0 where they are not known."""
+
+    name: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """A call path: its caller's node, -1 at the top, and the function that it ends with.
+
+    A function that is on the path already has no second node: recursion leads back to the first.
+    """
+
+    parent: int
+    symbol: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """Calls from one instruction on one path; ``cost`` is that of the calls."""
+
+    caller: int
+    instruction: int
+    callee: int
+    calls: int
+    cost: Cost
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """An instruction that was executed; ``frames`` has the innermost inlined function first."""
+
+    address: int
+    symbol: int
+    frames: tuple[Frame, ...]
+
+
+@dataclass(frozen=True)
+class FunctionCost:
+    """What a function costs.
+
+    Attributes:
+        name: of the function.
+        file: where it is, "" if not known.
+        line: where it begins, 0 if not known.
+        self: cost of its own instructions.
+        total: the same with all that it called; recursion counts once.
+        calls: how often it was called; 0 if not known.
+        share: of ``self`` in the call's cost, 0 to 1.
+    """
+
+    name: str
+    file: str
+    line: int
+    self: int
+    total: int
+    calls: int
+    share: float
+
+
+@dataclass(frozen=True)
+class LineCost:
+    """What a line of the source costs: its instructions, and the calls that they make.
+
+    An inlined function's instructions count at the lines of that function.
+    """
+
+    file: str
+    line: int
+    function: str
+    self: int
+    calls: int
+    executions: int
+
+
+@dataclass(frozen=True)
+class PathCost:
+    """What a call path costs, outermost function first."""
+
+    functions: tuple[str, ...]
+    self: int
+    calls: int
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Where a call of a function spent what it cost.
+
+    Attributes:
+        function: that was called.
+        board: where.
+        columns: what was counted, such as ``("instructions",)``.
+        exact: every instruction was seen; else the figures are of samples.
+        state: ``complete``, or ``incomplete`` and why: then it holds what was seen until then.
+        total: of the call without the interrupts in it.
+        counted: the Report's net counts of the same call, by column; a column that the board
+            cannot count is absent.
+        symbols: the functions of the image that ran.
+        totals: for each, the cost of it and all that it called.
+        tree: the call paths.
+        sites: the calls.
+        instructions: those that ran.
+        counts: (node, instruction, cost), once for each pair.
+        sources: text of the source files that could be read, by the file's name.
+        failure: what has ended an incomplete call, "" if it is complete.
+    """
+
+    function: str
+    board: str
+    columns: tuple[str, ...]
+    exact: bool
+    state: str
+    total: Cost
+    counted: Mapping[str, int]
+    symbols: tuple[Symbol, ...]
+    totals: tuple[Cost, ...]
+    tree: tuple[Node, ...]
+    sites: tuple[Site, ...]
+    instructions: tuple[Instruction, ...]
+    counts: tuple[tuple[int, int, Cost], ...]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    failure: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the function returned."""
+        return self.state == "complete"
+
+    @property
+    def metric(self) -> str:
+        """What is shown unless something else is asked for: cycles, if the board has them."""
+        return "cycles" if "cycles" in self.columns else self.columns[0]
+
+    def column(self, metric: str | None = None) -> int:
+        """Return the index of a metric in each cost.
+
+        Raises:
+            UnknownNameError: there is none of that name.
+        """
+        name = self.metric if metric is None else metric
+        if name not in self.columns:
+            raise UnknownNameError("metric of the profile", name, self.columns)
+        return self.columns.index(name)
+
+    def sum(self, metric: str | None = None) -> int:
+        """Return the call's cost."""
+        return self.total[self.column(metric)]
+
+    def functions(self, metric: str | None = None) -> list[FunctionCost]:
+        """Return the functions of the call, that which costs most by itself first."""
+        column = self.column(metric)
+        total = self.total[column]
+        own: defaultdict[int, int] = defaultdict(int)
+        for _, number, cost in self._of_the_call:
+            own[self.instructions[number].symbol] += cost[column]
+        calls: defaultdict[int, int] = defaultdict(int)
+        for index, node in enumerate(self.tree):
+            if index not in self.in_interrupts and index != OTHER:
+                calls[node.symbol] += node.calls
+        found = [
+            FunctionCost(
+                symbol.name,
+                symbol.file,
+                symbol.line,
+                own[index],
+                self.totals[index][column],
+                calls[index],
+                own[index] / total if total else 0.0,
+            )
+            for index, symbol in enumerate(self.symbols)
+            if own[index] or calls[index]
+        ]
+        return sorted(found, key=lambda each: (-each.self, -each.total, each.name))
+
+    def lines(self, metric: str | None = None) -> list[LineCost]:
+        """Return the lines of the call's sources, by file and number."""
+        column = self.column(metric)
+        own: defaultdict[tuple[str, int, str], int] = defaultdict(int)
+        below: defaultdict[tuple[str, int, str], int] = defaultdict(int)
+        times: defaultdict[tuple[str, int, str], dict[int, int]] = defaultdict(dict)
+        for _, number, cost in self._of_the_call:
+            key = self._line(number)
+            own[key] += cost[column]
+            times[key][number] = times[key].get(number, 0) + cost[0]
+        for site in self.sites:
+            is_recursion = site.callee in self._path(site.caller)
+            if site.caller not in self.in_interrupts and not is_recursion:
+                below[self._line(site.instruction)] += site.cost[column]
+        return [
+            LineCost(*key, self=own[key], calls=below[key], executions=max(times[key].values()))
+            for key in sorted(own)
+        ]
+
+    def paths(self, metric: str | None = None) -> list[PathCost]:
+        """Return the call paths, that which costs most by itself first."""
+        column = self.column(metric)
+        own: defaultdict[int, int] = defaultdict(int)
+        for node, _, cost in self._of_the_call:
+            own[node] += cost[column]
+        found = [
+            PathCost(self.names(index), own[index], node.calls)
+            for index, node in enumerate(self.tree)
+            if (own[index] or node.calls) and index not in self.in_interrupts
+        ]
+        return sorted(found, key=lambda each: (-each.self, each.functions))
+
+    def interrupts(self, metric: str | None = None) -> int:
+        """Return the cost of the handlers that ran within the call; it is not in its total."""
+        column = self.column(metric)
+        return sum(cost[column] for node, _, cost in self.counts if node in self.in_interrupts)
+
+    def names(self, node: int) -> tuple[str, ...]:
+        """Return the functions of a path, outermost first."""
+        if node == OTHER:
+            return (OTHER_PATHS,)
+        return tuple(self.symbols[self.tree[each].symbol].name for each in self._path(node))
+
+    def _path(self, node: int) -> Sequence[int]:
+        path: list[int] = []
+        while node not in (-1, INTERRUPTS):
+            path.append(node)
+            node = self.tree[node].parent
+        return path[::-1]
+
+    def _line(self, number: int) -> tuple[str, int, str]:
+        instruction = self.instructions[number]
+        name = self.symbols[instruction.symbol].name
+        if not instruction.frames:
+            return "", 0, name
+        frame = instruction.frames[0]
+        return frame.file, frame.line, frame.function or name
+
+    @cached_property
+    def in_interrupts(self) -> frozenset[int]:
+        """The nodes of handlers."""
+        found = {INTERRUPTS}
+        for index, node in enumerate(self.tree):  # a parent comes before its children
+            if node.parent in found:
+                found.add(index)
+        return frozenset(found)
+
+    @property
+    def _of_the_call(self) -> Iterator[tuple[int, int, Cost]]:
+        return (each for each in self.counts if each[0] not in self.in_interrupts)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record calls on an emulated board that a recorder watches."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.launch import SimulatorSpec, filled
+from boardprof.elf.symbol_table import symbol_table
+from boardprof.errors import BoardprofError, UsageError
+from boardprof.hotspots.plan import plan_text
+from boardprof.hotspots.profile import Profile
+from boardprof.hotspots.symbolizer import profile_of
+from boardprof.hotspots.record import read_record
+from boardprof.report.measurement import Measurement
+from boardprof.toolchain.simulator import build_simulator
+
+_QEMU_PLUGIN = SimulatorSpec(
+    sources=("{runtime}/recorder/*.[ch]",),
+    command=(
+        *("gcc", "-std=c11", "-O2", "-shared", "-fPIC", "{runtime}/recorder/bp_qemu.c"),
+        *("{runtime}/recorder/bp_recorder.c", "-o", "{output}"),
+    ),
+    program="gcc",
+    package="gcc",
+)
+
+
+class RecordedBoard(Protocol):
+    """What recording needs of a board that was started."""
+
+    def measure(
+        self,
+        function: str,
+        *args: object,
+        warmup: int,
+        repeat: int,
+        named: Mapping[str, object] | None,
+    ) -> Measurement:
+        """Measure a function."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class Recording:
+    """A board of its own, started with a recorder. Use it by ``with``, or `close` it."""
+
+    def __init__(
+        self,
+        spec: BoardSpec,
+        image: Path,
+        functions: Iterable[str],
+        start: Callable[[BoardSpec], RecordedBoard],
+        *,
+        sources: Iterable[Path] = (),
+        on_note: Callable[[str], None] | None = None,
+    ) -> None:
+        """Start the board.
+
+        Args:
+            spec: the board.
+            image: what it runs.
+            functions: that may be recorded.
+            start: starts a board of this description with the image.
+            sources: files that the image was made of, whose text a profile keeps.
+            on_note: gets a note when the recorder is built.
+
+        Raises:
+            UsageError: no recorder knows such a board, or the image has no symbols.
+            BoardprofError: as ``start``.
+        """
+        self._folder = contextlib.ExitStack()
+        self._image = image
+        self._sources = tuple(sources)
+        self._table = symbol_table(image)
+        check_recordable(spec)
+        try:
+            folder = Path(self._folder.enter_context(tempfile.TemporaryDirectory(prefix="bp-")))
+            self._record = folder / "record"
+            plan = folder / "plan"
+            plan.write_text(plan_text(self._table, functions, self._record, image), "utf-8")
+            self._record.touch()  # until it is wanted
+            self._board = start(_watched(spec, plan, on_note))
+        except BaseException:
+            self._folder.close()
+            raise
+        self._name = spec.name
+
+    def profile(
+        self,
+        function: str,
+        *args: object,
+        named: Mapping[str, object] | None = None,
+        warmup: int = 1,
+    ) -> Profile:
+        """Record one call of a function.
+
+        Args:
+            function: its name.
+            args: its arguments.
+            named: arguments by parameter name.
+            warmup: calls before it.
+
+        Returns:
+            Its profile; incomplete if a fault or a limit has ended the call.
+
+        Raises:
+            DecodeError: what was recorded is not what the board has counted.
+            BoardprofError: as `Board.measure`, if nothing was recorded.
+        """
+        if warmup:
+            self._board.measure(function, *args, warmup=warmup - 1, repeat=1, named=named)
+        self._record.unlink()
+        counted: dict[str, int] = {}
+        failed: BoardprofError | None = None
+        try:
+            found = self._board.measure(function, *args, warmup=0, repeat=1, named=named)
+            counted = {name: nets[0] for name, nets in found.nets.items()}
+        except BoardprofError as error:
+            failed = error
+        if failed is not None and not self._record.exists():
+            raise failed
+        record = read_record(self._record)
+        profile = profile_of(
+            record, self._table, self._image, function, self._name, counted, self._sources
+        )
+        return profile if failed is None else replace(profile, failure=str(failed))
+
+    def close(self) -> None:
+        """End the board."""
+        self._board.close()
+        self._folder.close()
+
+    def __enter__(self) -> Self:
+        """Return it."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it."""
+        self.close()
+
+
+def check_recordable(spec: BoardSpec) -> None:
+    """See that calls on a board can be recorded.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if spec.launch.record:
+        return
+    if spec.launch.kind == "serial":
+        raise UsageError(
+            f"Every instruction of a call can be seen on an emulated board, and {spec.name} is a "
+            "real one.",
+            hint="take an emulated board of the same core: boardprof boards",
+        )
+    raise UsageError(
+        f"{spec.name} runs on this machine's own CPU, whose instructions nothing here records.",
+        hint="take an emulated board: boardprof boards",
+    )
+
+
+def _watched(
+    spec: BoardSpec, plan: Path, on_note: Callable[[str], None] | None
+) -> BoardSpec:
+    """Return a board whose emulator records."""
+    values = {"plan": os.fspath(plan).replace(",", ",,"), "image": "{image}", "port": "{port}"}
+    options = spec.launch.record
+    if any("{recorder}" in option for option in options):
+        recorder = build_simulator(
+            spec, _QEMU_PLUGIN, what="the recorder for QEMU", on_note=on_note
+        )
+        values["recorder"] = os.fspath(recorder).replace(",", ",,")
+    command = (*spec.launch.command, *filled(options, values))
+    return replace(spec, launch=replace(spec.launch, command=command))

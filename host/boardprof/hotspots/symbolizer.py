@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a record, whose code is addresses, to a profile of functions and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from boardprof.elf.address_to_line import Frame, frames_at
+from boardprof.elf.symbol_table import SymbolTable
+from boardprof.errors import DecodeError
+from boardprof.hotspots.profile import Instruction, Node, Profile, Site, Symbol
+from boardprof.hotspots.record import Record
+
+_LONGEST_SOURCE = 1_000_000
+"""Bytes of a file whose text is kept."""
+
+
+def profile_of(
+    record: Record,
+    table: SymbolTable,
+    image: Path,
+    function: str,
+    board: str,
+    counted: Mapping[str, int],
+    sources: Iterable[Path] = (),
+) -> Profile:
+    """Return the profile of a call.
+
+    Args:
+        record: of the call.
+        table: the functions of the image.
+        image: that ran.
+        function: that was called.
+        board: where.
+        counted: the Report's net counts of the same call, by column.
+        sources: files that the image was made of.
+
+    Raises:
+        DecodeError: the record and the Report differ.
+        BuildError: the lines of the image cannot be looked up.
+    """
+    addresses = sorted({address for _, address in record.counts} | {c.site for c in record.calls})
+    entries = dict.fromkeys(path.entry for path in record.paths if path.entry)
+    frames = frames_at(image, [*addresses, *entries])
+    symbols: dict[int, int] = {}
+
+    def symbol_of(address: int) -> int:
+        code = table.at(address)
+        return symbols.setdefault(address if code is None else code.low, len(symbols))
+
+    numbers = {address: number for number, address in enumerate(addresses)}
+    tree = tuple(Node(p.parent, symbol_of(p.entry), p.calls) for p in record.paths)
+    instructions = tuple(Instruction(a, symbol_of(a), frames[a]) for a in addresses)
+    nothing = (0,) * len(record.columns)
+    profile = Profile(
+        function=function,
+        board=board,
+        columns=record.columns,
+        exact=True,
+        state=record.state,
+        total=record.total,
+        counted={name: counted[name] for name in record.columns if name in counted},
+        symbols=tuple(_symbol(entry, table, frames) for entry in symbols),
+        totals=tuple(record.totals.get(entry, nothing) for entry in symbols),
+        tree=tree,
+        sites=tuple(Site(c.caller, numbers[c.site], c.callee, c.calls, c.cost) for c in record.calls),
+        instructions=instructions,
+        counts=tuple(
+            (path, numbers[address], tuple(cost))
+            for (path, address), cost in sorted(record.counts.items())
+            if any(cost)
+        ),
+        sources=_texts({f.file for each in frames.values() for f in each if f.file}, sources),
+    )
+    if profile.is_complete:
+        _check(profile)
+    return profile
+
+
+def _check(profile: Profile) -> None:
+    """See that the record has what the board has counted. Unhooked interrupts are in a count."""
+    if "instructions" not in profile.counted:
+        return
+    counted, recorded = profile.counted["instructions"], profile.sum("instructions")
+    if counted not in (recorded, recorded + profile.interrupts("instructions")):
+        raise DecodeError(
+            f"The profile of {profile.function} on {profile.board} does not add up: its "
+            f"instructions are {recorded:,}, the board has counted {counted:,}."
+        )
+
+
+def _symbol(entry: int, table: SymbolTable, frames: Mapping[int, tuple[Frame, ...]]) -> Symbol:
+    code = table.at(entry)
+    if code is None:
+        return Symbol(f"{entry:#x}" if entry else "", "", 0)
+    found = frames.get(code.low, ())
+    outermost = found[-1] if found else Frame("", "", 0)
+    return Symbol(code.name, outermost.file, outermost.line)
+
+
+def _texts(files: Iterable[str], sources: Iterable[Path]) -> dict[str, str]:
+    """Return the text of each file that can be read, by the name in the debug information.
+
+    That name is not always a path of this machine: builds leave folders out.
+    """
+    known = list(sources)
+    texts: dict[str, str] = {}
+    for name in sorted(files):
+        parts = PurePosixPath(name).parts
+        ours = [each for each in known if each.parts[-len(parts) :] == parts]
+        path = ours[0] if len(ours) == 1 else Path(name)
+        if not path.is_absolute():
+            continue
+        try:
+            if path.stat().st_size <= _LONGEST_SOURCE:
+                texts[name] = path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+    return texts
