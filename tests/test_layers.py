@@ -157,6 +157,8 @@ def test_what_commands_print_goes_through_one_place() -> None:
 
 def test_rendering_knows_reports_only() -> None:
     known = ours("report", "stats", "comparison", "history", "metrics", "errors", "packages")
+    known |= ours("hotspots.profile", "hotspots.profile_json", "elf.address_to_line")
+    known |= ours("elf.object_file", "elf.archive")
     known |= ours("render", "exporters", "_version", "printable", "processes", "writing")
     assert breaking({module: reaches(module) - known for module in ours("render")}) == {}
 
@@ -181,6 +183,7 @@ ORDER = [
     "connection",
     "firmware",
     "board",
+    "hotspots",
     "measure",
     "link",
     "elf",
@@ -327,6 +330,7 @@ HOSTED = (
     "collectors/bp_linux_",
     "collectors/bp_papi.c",
     "libc/",
+    "recorder/",
 )
 """What runs on an operating system, or is linked with a C library, only: it may use headers."""
 

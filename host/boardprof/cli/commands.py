@@ -25,7 +25,7 @@ from boardprof.errors import BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
 
 _NAMES = (
-    *("run", "show", "compare", "history", "export", "decode"),  # measuring
+    *("run", "hotspots", "show", "compare", "history", "export", "decode"),  # measuring
     *("boards", "devices", "info", "metrics", "doctor"),
     *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
     *("new", "completion"),

@@ -72,13 +72,9 @@ def key_option(help_text: str) -> Callable[[Command], Command]:
     return click.option("--key-file", type=click.Path(), metavar="PATH", help=help_text)
 
 
-def port_options(command: Command) -> Command:
-    """Add the options that say how to reach a board."""
+def limit_options(command: Command) -> Command:
+    """Add ``--timeout`` and ``--wall-timeout``."""
     for option in (
-        key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]"),
-        click.option(
-            "--takeover", is_flag=True, help="Take the board even if another host is using it."
-        ),
         click.option(
             "--wall-timeout",
             type=Seconds(),
@@ -92,6 +88,19 @@ def port_options(command: Command) -> Command:
             metavar="TIME",
             help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
             "10s; 30s of silence if the board has no guard]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def port_options(command: Command) -> Command:
+    """Add the options that say how to reach a board, and how long a call may take."""
+    command = limit_options(command)
+    for option in (
+        key_option("Key that the agent at a TCP port asks for. [BOARDPROF_KEY, if it is set]"),
+        click.option(
+            "--takeover", is_flag=True, help="Take the board even if another host is using it."
         ),
         click.option(
             "--clock",

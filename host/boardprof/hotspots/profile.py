@@ -54,11 +54,15 @@ class Site:
 
 @dataclass(frozen=True)
 class Instruction:
-    """An instruction that was executed; ``frames`` has the innermost inlined function first."""
+    """An instruction that was executed.
+
+    ``frames`` has the innermost inlined function first; ``text`` is "" if nothing could tell.
+    """
 
     address: int
     symbol: int
     frames: tuple[Frame, ...]
+    text: str = ""
 
 
 @dataclass(frozen=True)

@@ -154,8 +154,8 @@ def _take_not(record: Record, words: Sequence[str]) -> None:
 def _check(record: Record) -> None:
     """See that the instructions of the call add up to its total."""
     outside = {INTERRUPTS}
-    for number, path in enumerate(record.paths):  # parents come first
-        if path.parent in outside:
+    for number, each in enumerate(record.paths):  # parents come first
+        if each.parent in outside:
             outside.add(number)
     sums = [0] * len(record.columns)
     for (path, _), count in record.counts.items():

@@ -14,12 +14,13 @@ from typing import Protocol, Self
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.launch import SimulatorSpec, filled
+from boardprof.elf.disassembly import disassembly, objdump_of
 from boardprof.elf.symbol_table import symbol_table
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.hotspots.plan import plan_text
 from boardprof.hotspots.profile import Profile
-from boardprof.hotspots.symbolizer import profile_of
 from boardprof.hotspots.record import read_record
+from boardprof.hotspots.symbolizer import profile_of
 from boardprof.report.measurement import Measurement
 from boardprof.toolchain.simulator import build_simulator
 
@@ -94,6 +95,7 @@ class Recording:
             self._folder.close()
             raise
         self._name = spec.name
+        self._texts = disassembly(image, objdump_of(spec.build.cc))
 
     def profile(
         self,
@@ -131,7 +133,14 @@ class Recording:
             raise failed
         record = read_record(self._record)
         profile = profile_of(
-            record, self._table, self._image, function, self._name, counted, self._sources
+            record,
+            self._table,
+            self._image,
+            function,
+            self._name,
+            counted,
+            self._texts,
+            self._sources,
         )
         return profile if failed is None else replace(profile, failure=str(failed))
 
@@ -174,9 +183,7 @@ def check_recordable(spec: BoardSpec) -> None:
     )
 
 
-def _watched(
-    spec: BoardSpec, plan: Path, on_note: Callable[[str], None] | None
-) -> BoardSpec:
+def _watched(spec: BoardSpec, plan: Path, on_note: Callable[[str], None] | None) -> BoardSpec:
     """Return a board whose emulator records."""
     values = {"plan": os.fspath(plan).replace(",", ",,"), "image": "{image}", "port": "{port}"}
     options = spec.launch.record

@@ -23,6 +23,7 @@ def profile_of(
     function: str,
     board: str,
     counted: Mapping[str, int],
+    texts: Mapping[int, str],
     sources: Iterable[Path] = (),
 ) -> Profile:
     """Return the profile of a call.
@@ -34,6 +35,7 @@ def profile_of(
         function: that was called.
         board: where.
         counted: the Report's net counts of the same call, by column.
+        texts: of its instructions, by address.
         sources: files that the image was made of.
 
     Raises:
@@ -51,7 +53,9 @@ def profile_of(
 
     numbers = {address: number for number, address in enumerate(addresses)}
     tree = tuple(Node(p.parent, symbol_of(p.entry), p.calls) for p in record.paths)
-    instructions = tuple(Instruction(a, symbol_of(a), frames[a]) for a in addresses)
+    instructions = tuple(
+        Instruction(a, symbol_of(a), frames[a], texts.get(a, "")) for a in addresses
+    )
     nothing = (0,) * len(record.columns)
     profile = Profile(
         function=function,
@@ -64,14 +68,18 @@ def profile_of(
         symbols=tuple(_symbol(entry, table, frames) for entry in symbols),
         totals=tuple(record.totals.get(entry, nothing) for entry in symbols),
         tree=tree,
-        sites=tuple(Site(c.caller, numbers[c.site], c.callee, c.calls, c.cost) for c in record.calls),
+        sites=tuple(
+            Site(c.caller, numbers[c.site], c.callee, c.calls, c.cost) for c in record.calls
+        ),
         instructions=instructions,
         counts=tuple(
             (path, numbers[address], tuple(cost))
             for (path, address), cost in sorted(record.counts.items())
             if any(cost)
         ),
-        sources=_texts({f.file for each in frames.values() for f in each if f.file}, sources),
+        sources=_source_texts(
+            {f.file for each in frames.values() for f in each if f.file}, sources
+        ),
     )
     if profile.is_complete:
         _check(profile)
@@ -99,7 +107,7 @@ def _symbol(entry: int, table: SymbolTable, frames: Mapping[int, tuple[Frame, ..
     return Symbol(code.name, outermost.file, outermost.line)
 
 
-def _texts(files: Iterable[str], sources: Iterable[Path]) -> dict[str, str]:
+def _source_texts(files: Iterable[str], sources: Iterable[Path]) -> dict[str, str]:
     """Return the text of each file that can be read, by the name in the debug information.
 
     That name is not always a path of this machine: builds leave folders out.

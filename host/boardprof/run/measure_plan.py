@@ -68,20 +68,21 @@ def results(
     Raises:
         BoardprofError: nothing more can be measured on the board.
     """
-    firmware = _build(spec, plan, listener)
+    firmware = built(spec, plan, listener)
     if plan.flash:
         _flash(spec, plan, firmware, listener)
     left: list[str] | None = None
     total = 0
     while left is None or left:
-        with _connected(spec, plan, firmware, listener) as board:
+        with connected(spec, plan, firmware, listener) as board:
             if left is None:
                 left = chosen_functions(board, plan, firmware, listener.on_note)
                 total = len(left)
             yield from _measure_all(board, left, total, plan, listener)
 
 
-def _build(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+def built(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+    """Build a plan's firmware; None if the board has its own."""
     if plan.path is None:
         return None
     from boardprof.firmware.builder import build  # later: it knows all compilers
@@ -98,7 +99,8 @@ def _build(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     return firmware
 
 
-def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+    """Start a plan's board, or connect to it."""
     options: dict[str, Any] = {
         "baud": plan.baud,
         "timeout_s": plan.timeout_s,

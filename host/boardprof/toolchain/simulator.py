@@ -99,7 +99,9 @@ def _built(work: _Work, note: Callable[[str], None]) -> Path:
         place = ("simulators", key)
         if (built := work.cache.find(_PROGRAM, *place)) is not None:
             return built
-        with _alone(work.cache.root / "simulators" / f"{key}.lock", work.what, note, work.timeout_s):
+        with _alone(
+            work.cache.root / "simulators" / f"{key}.lock", work.what, note, work.timeout_s
+        ):
             if _key(work) != key:
                 continue  # the sources changed while we waited; these have another lock
             if (built := work.cache.find(_PROGRAM, *place)) is not None:
@@ -109,8 +111,7 @@ def _built(work: _Work, note: Callable[[str], None]) -> Path:
                 return built
             note(f"sources of {work.what} changed while it was built")
     raise BuildError(
-        f"{_begun(work.what)} was not built: its sources changed during the build, {_TRIES} "
-        "times.",
+        f"{_begun(work.what)} was not built: its sources changed during the build, {_TRIES} times.",
         hint="try again when the sources no longer change",
     )
 
@@ -177,8 +178,7 @@ def _alone(path: Path, what: str, note: Callable[[str], None], timeout_s: float)
         while not _locked(file.fileno()):
             if time.monotonic() >= deadline:
                 raise BuildError(
-                    f"Another process has been building {what} for "
-                    f"{timeout_s:g} s.",
+                    f"Another process has been building {what} for {timeout_s:g} s.",
                     hint=f"find it with: fuser -v {path}",
                 )
             if not told:

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof hotspots``: where a call spends what it costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.group import SectionedCommand
+from boardprof.cli.options import (
+    Whole,
+    board_option,
+    complete_target,
+    complete_value,
+    image_option,
+    limit_options,
+)
+from boardprof.cli.output import (
+    echo_command,
+    echo_console,
+    echo_data,
+    echo_note,
+    echo_page,
+    echo_written,
+    progress_bar,
+    stdout_of_boards,
+)
+from boardprof.cli.output_options import STDOUT, file_option, width_option
+
+if TYPE_CHECKING:
+    from boardprof.hotspots.profile import Profile
+
+_MOST = 20
+
+_SECTIONS = {
+    "What to call": "board image warmup timeout wall_timeout",
+    "The build": "optimize further includes defines cflags ldflags keep libc",
+    "What is printed": "lines asm metric all_functions width console verbose quiet debug",
+    "What is kept": "json_file exports",
+}
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof hotspots -b BOARD fir.c:fir n=256           functions
+  boardprof hotspots -b BOARD fir.c:fir n=256 --lines   source with a count at each line
+  boardprof hotspots -b BOARD fir.c:fir --export speedscope=fir.json
+"""
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@board_option
+@image_option
+@click.option(
+    "--warmup",
+    metavar="N",
+    type=Whole(min=0),
+    default=1,
+    show_default=True,
+    help="Calls before the one that is recorded.",
+)
+@limit_options
+@build_options
+@click.option("--lines", is_flag=True, help="Print the source with a count at each line.")
+@click.option("--asm", is_flag=True, help="Print the instructions under the lines they belong to.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    help="What is counted. [default: cycles if the board has them, else instructions]",
+)
+@click.option(
+    "--all", "all_functions", is_flag=True, help=f"Print all functions, not just {_MOST}."
+)
+@file_option("json", "the profile as JSON")
+@width_option
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def hotspots(target: str, values: tuple[str, ...], board: str | None, **options: Any) -> int:
+    """Record one call on an emulated board and print where it spends its instructions.
+
+    Every instruction is counted, none is sampled. TARGET and NAME=VALUE are as for `boardprof run`.
+    """
+    from boardprof.run.measure_plan import Listener
+    from boardprof.run.plan import Plan
+    from boardprof.run.record_plan import record_plan
+
+    plan = Plan(
+        target=target,
+        values=values,
+        boards=(board,) if board else (),
+        image=options["image"],
+        warmup=options["warmup"],
+        timeout_s=options["timeout"],
+        wall_timeout_s=options["wall_timeout"],
+        code=taken_build_options(options),
+    )
+    shows_console = options["verbose"] or options["console"]
+    with progress_bar(), stdout_of_boards(shown=shows_console):
+        listener = Listener(
+            on_note=echo_note,
+            on_command=echo_command if options["verbose"] else None,
+            on_console=echo_console if shows_console else None,
+        )
+        profiles = list(record_plan(plan, listener))
+    _write(profiles, options["json_file"])
+    if options["json_file"] != STDOUT:
+        for profile in profiles:
+            _show(profile, options)
+    return 0
+
+
+def _show(profile: Profile, options: dict[str, Any]) -> None:
+    from boardprof.render.profile_tables import (
+        functions_page,
+        heading,
+        instructions_page,
+        lines_page,
+        notes,
+    )
+
+    metric = options["metric"]
+    if options["asm"]:
+        body = instructions_page(profile, metric)
+    elif options["lines"]:
+        body = lines_page(profile, metric)
+    else:
+        most = None if options["all_functions"] else _MOST
+        body = functions_page(profile, metric, most)
+    echo_page([heading(profile, metric), "", *body, "", *notes(profile)])
+
+
+def _write(profiles: Sequence[Profile], file: str | None) -> None:
+    if file is None:
+        return
+    from boardprof.hotspots.profile_json import profile_json
+    from boardprof.report.report_file import write_text
+
+    found = [profile_json(profile) for profile in profiles]
+    text = json.dumps(found[0] if len(found) == 1 else found, indent=1) + "\n"
+    if file == STDOUT:
+        echo_data(text)
+    else:
+        write_text(text, file)
+        echo_written("Profile", file)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile as text: its functions, its source with a count at each line, its instructions."""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from boardprof.hotspots.profile import LineCost, Profile
+from boardprof.render.layout import Column, Page, Table
+
+_CONTEXT = 2
+"""Lines of source that are shown around those that ran."""
+
+_LEAST_SHARE = 0.0005
+"""Less than this rounds to 0.0 %."""
+
+
+def functions_page(profile: Profile, metric: str | None = None, most: int | None = None) -> Page:
+    """Return the functions of a call, that which costs most by itself first.
+
+    Args:
+        profile: of the call.
+        metric: what is shown; see `Profile.metric`.
+        most: rows; None for all.
+    """
+    found = profile.functions(metric)
+    shown = found if most is None else found[:most]
+    total = profile.sum(metric)
+    columns = [
+        Column("Function", [each.name for each in shown]),
+        Column("Self", [f"{each.self:,}" for each in shown]),
+        Column("Self %", [_percent(each.self, total) for each in shown]),
+        Column("Total", [f"{each.total:,}" for each in shown]),
+        Column("Total %", [_percent(each.total, total) for each in shown]),
+        Column("Calls", [f"{each.calls:,}" if each.calls else "" for each in shown]),
+        Column("Where", [_place(each.file, each.line) for each in shown], is_text=True),
+    ]
+    rest = len(found) - len(shown)
+    left = [f"{rest} more function{'s' * (rest > 1)}: --all"] if rest else []
+    return [Table(columns, spare=("Total %", "Where")), *left]
+
+
+def heading(profile: Profile, metric: str | None = None) -> str:
+    """Return what was recorded, in a line."""
+    name = profile.metric if metric is None else metric
+    kind = "" if profile.exact else ", sampled"
+    return f"{profile.function} on {profile.board}: {profile.sum(metric):,} {name}{kind}"
+
+
+def notes(profile: Profile) -> list[str]:
+    """Return what a reader must know besides the figures; how the total was checked comes last."""
+    told = []
+    if not profile.is_complete:
+        told.append(f"incomplete: {profile.failure or profile.state}")
+    handlers = profile.interrupts()
+    if handlers:
+        told.append(
+            f"interrupts took {handlers:,} {profile.metric} more; they are not in the total"
+        )
+    told.append(_check(profile))
+    return told
+
+
+def _check(profile: Profile) -> str:
+    checked = [name for name in profile.columns if name in profile.counted]
+    if not profile.exact:
+        return "sampled: the figures are estimates"
+    if not profile.is_complete:
+        return "total not checked: the call did not return"
+    if "instructions" in checked:
+        counted = profile.counted["instructions"]
+        return f"total checked: the board has counted the same {counted:,} instructions"
+    return "total not checked: this board has no instruction counter"
+
+
+def lines_page(profile: Profile, metric: str | None = None) -> Page:
+    """Return the source with the cost of each line, file by file, the costliest first.
+
+    Of files that could not be read, the lines have no text.
+    """
+    by_file: defaultdict[str, dict[int, list[LineCost]]] = defaultdict(dict)
+    for each in profile.lines(metric):
+        by_file[each.file].setdefault(each.line, []).append(each)
+    costs = {file: _sum(lines) for file, lines in by_file.items()}
+    total = profile.sum(metric)
+    page: list[Table | str] = []
+    for file in sorted(by_file, key=lambda file: (-costs[file], file)):
+        share = _percent(costs[file], total)
+        title = file or "(no debug information)"
+        page += [""] if page else []
+        page.append(f"{title}: {costs[file]:,} ({share} %)")
+        page.append(_listing(by_file[file], profile.sources.get(file), total))
+    return page
+
+
+def _sum(lines: Mapping[int, Sequence[LineCost]]) -> int:
+    return sum(each.self for found in lines.values() for each in found)
+
+
+def _listing(lines: Mapping[int, Sequence[LineCost]], text: str | None, total: int) -> Table:
+    source = [] if text is None else text.splitlines()
+    rows = list(_rows(lines, source))
+    own = [sum(each.self for each in lines.get(number, ())) for number in rows]
+    below = [sum(each.calls for each in lines.get(number, ())) for number in rows]
+    times = [max((e.executions for e in lines.get(number, ())), default=0) for number in rows]
+    words = [
+        "..." if number < 0 else source[number - 1].expandtabs(4) if number <= len(source) else ""
+        for number in rows
+    ]
+    if not source:
+        words = [
+            ", ".join(dict.fromkeys(each.function for each in lines[number])) for number in rows
+        ]
+    columns = [
+        Column("Line", [str(number) if number > 0 else "" for number in rows]),
+        Column("Self", [f"{cost:,}" if cost else "" for cost in own]),
+        Column("Self %", [_percent(cost, total) if cost else "" for cost in own]),
+        Column("Calls' cost", [f"{cost:,}" if cost else "" for cost in below]),
+        Column("Times", [f"{count:,}" if count else "" for count in times]),
+        Column("Source" if source else "Function", words, is_text=True),
+    ]
+    kept = [each for each in columns if any(each.cells)]
+    return Table(kept, spare=("Calls' cost", "Times"))
+
+
+def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
+    """Yield the numbers of the lines to show; -1 for a gap."""
+    if not source:
+        yield from sorted(lines)
+        return
+    near = {n + d for n in lines for d in range(-_CONTEXT, _CONTEXT + 1) if n}
+    shown = sorted(n for n in near if 1 <= n <= len(source))
+    last = None
+    for number in shown:
+        if last is not None and number != last + 1:
+            yield -1
+        yield number
+        last = number
+    yield from (n for n in sorted(lines) if not 1 <= n <= len(source))
+
+
+def instructions_page(profile: Profile, metric: str | None = None) -> Page:
+    """Return the instructions that ran, each under its line, the costliest function first.
+
+    A line's instructions stand together only where the compiler has left them together.
+    """
+    column, total = profile.column(metric), profile.sum(metric)
+    costs: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+    for node, number, cost in profile.counts:
+        if node not in profile.in_interrupts:
+            costs[number][0] += cost[0]
+            costs[number][1] += cost[column]
+    order = [each.name for each in profile.functions(metric)]
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number in sorted(costs, key=lambda each: profile.instructions[each].address):
+        numbers[profile.symbols[profile.instructions[number].symbol].name].append(number)
+    page: list[Table | str] = []
+    for name in sorted(numbers, key=order.index):
+        own = sum(costs[number][1] for number in numbers[name])
+        page += [""] if page else []
+        page += [f"{name}: {own:,} ({_percent(own, total)} %)"]
+        page.append(_instruction_table(profile, numbers[name], costs, total))
+    return page
+
+
+def _instruction_table(
+    profile: Profile, numbers: Sequence[int], costs: Mapping[int, Sequence[int]], total: int
+) -> Table:
+    rows: list[tuple[str, str, str, str, str]] = []
+    last = None
+    for number in numbers:
+        instruction = profile.instructions[number]
+        frame = instruction.frames[0] if instruction.frames else None
+        place = (frame.file, frame.line) if frame is not None else ("", 0)
+        if place != last and place[1]:
+            lines = profile.sources.get(place[0], "").splitlines()
+            said = lines[place[1] - 1].strip() if place[1] <= len(lines) else ""
+            rows.append(("", "", "", "", f"{_place(*place)}  {said}".rstrip()))
+        last = place
+        times, cost = costs[number]
+        share = _percent(cost, total)
+        text = "    " + instruction.text.replace("\t", " ")
+        rows.append((f"{instruction.address:x}", f"{times:,}", f"{cost:,}", share, text))
+    headers = ("Address", "Times", "Self", "Self %", "Instruction")
+    columns = [
+        Column(header, cells, is_text=header == "Instruction")
+        for header, cells in zip(headers, zip(*rows, strict=True), strict=True)
+    ]
+    if profile.columns == ("instructions",):  # each time costs one
+        del columns[2]
+    return Table(columns)
+
+
+def _place(file: str, line: int) -> str:
+    return f"{posixpath.basename(file)}:{line}" if file else ""
+
+
+def _percent(part: int, whole: int) -> str:
+    share = part / whole if whole else 0.0
+    return "<0.1" if 0 < share < _LEAST_SHARE else f"{100 * share:.1f}"
