@@ -157,8 +157,6 @@ def test_what_commands_print_goes_through_one_place() -> None:
 
 def test_rendering_knows_reports_only() -> None:
     known = ours("report", "stats", "comparison", "history", "metrics", "errors", "packages")
-    known |= ours("hotspots.profile", "hotspots.profile_json", "elf.address_to_line")
-    known |= ours("elf.object_file", "elf.archive")
     known |= ours("render", "exporters", "_version", "printable", "processes", "writing")
     assert breaking({module: reaches(module) - known for module in ours("render")}) == {}
 

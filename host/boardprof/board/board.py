@@ -40,8 +40,8 @@ from boardprof.report.report import Report
 from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
-    from boardprof.hotspots.profile import Profile
     from boardprof.hotspots.recording import Recording
+    from boardprof.report.profile import Profile
 
 
 class Collectors(Mapping[str, Window]):

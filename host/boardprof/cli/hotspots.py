@@ -32,7 +32,7 @@ from boardprof.cli.output import (
 from boardprof.cli.output_options import STDOUT, file_option, width_option
 
 if TYPE_CHECKING:
-    from boardprof.hotspots.profile import Profile
+    from boardprof.report.profile import Profile
 
 _MOST = 20
 
@@ -138,7 +138,7 @@ def _show(profile: Profile, options: dict[str, Any]) -> None:
 def _write(profiles: Sequence[Profile], file: str | None) -> None:
     if file is None:
         return
-    from boardprof.hotspots.profile_json import profile_json
+    from boardprof.report.profile_json import profile_json
     from boardprof.report.report_file import write_text
 
     found = [profile_json(profile) for profile in profiles]

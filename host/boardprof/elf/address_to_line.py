@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from boardprof.elf.object_file import code_address, functions_in, read_if_possible
 from boardprof.errors import BuildError, MissingToolError
+from boardprof.report.profile import Frame
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -99,21 +100,6 @@ def _line_at(image: Path, pc: int) -> tuple[str, int]:
         return "", 0  # a missing source line must not hide the error itself
     found = re.fullmatch(_PLACE, done.stdout.strip())
     return (found["path"], int(found["line"])) if found else ("", 0)
-
-
-@dataclass(frozen=True)
-class Frame:
-    """A function that an instruction belongs to, and the line in it.
-
-    Attributes:
-        function: as the sources call it; "" if not known.
-        file: as the compiler was given it; "" if not known.
-        line: counted from 1; 0 if not known.
-    """
-
-    function: str
-    file: str
-    line: int
 
 
 def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, ...]]:

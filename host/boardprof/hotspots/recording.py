@@ -18,10 +18,10 @@ from boardprof.elf.disassembly import disassembly, objdump_of
 from boardprof.elf.symbol_table import symbol_table
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.hotspots.plan import plan_text
-from boardprof.hotspots.profile import Profile
 from boardprof.hotspots.record import read_record
 from boardprof.hotspots.symbolizer import profile_of
 from boardprof.report.measurement import Measurement
+from boardprof.report.profile import Profile
 from boardprof.toolchain.simulator import build_simulator
 
 _QEMU_PLUGIN = SimulatorSpec(

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from boardprof.elf.address_to_line import Frame, frames_at
+from boardprof.elf.address_to_line import frames_at
 from boardprof.elf.symbol_table import SymbolTable
 from boardprof.errors import DecodeError
-from boardprof.hotspots.profile import Instruction, Node, Profile, Site, Symbol
 from boardprof.hotspots.record import Record
+from boardprof.report.profile import Frame, Instruction, Node, Profile, Site, Symbol
 
 _LONGEST_SOURCE = 1_000_000
 """Bytes of a file whose text is kept."""

@@ -7,8 +7,8 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from boardprof.hotspots.profile import LineCost, Profile
 from boardprof.render.layout import Column, Page, Table
+from boardprof.report.profile import LineCost, Profile
 
 _CONTEXT = 2
 """Lines of source that are shown around those that ran."""

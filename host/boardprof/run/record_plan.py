@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from boardprof.hotspots.profile import Profile
 from boardprof.hotspots.recording import check_recordable
+from boardprof.report.profile import Profile
 from boardprof.run.function_choice import chosen_functions
 from boardprof.run.measure_plan import Listener, built, connected
 from boardprof.run.plan import Plan, boards_of, read_plan_data, with_each_setting

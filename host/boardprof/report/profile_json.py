@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from boardprof.elf.address_to_line import Frame
 from boardprof.errors import DecodeError
-from boardprof.hotspots.profile import Instruction, Node, Profile, Site, Symbol
+from boardprof.report.profile import Frame, Instruction, Node, Profile, Site, Symbol
 
 
 def profile_json(profile: Profile) -> dict[str, Any]:

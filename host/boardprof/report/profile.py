@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from boardprof.elf.address_to_line import Frame
 from boardprof.errors import UnknownNameError
 
 CALL, INTERRUPTS, OTHER = 0, 1, 2
@@ -18,6 +17,21 @@ Cost = tuple[int, ...]
 """A figure for each column of a profile."""
 
 OTHER_PATHS = "(other paths)"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A function that an instruction belongs to, and the line in it.
+
+    Attributes:
+        function: as the sources call it; "" if not known.
+        file: as the compiler was given it; "" if not known.
+        line: counted from 1; 0 if not known.
+    """
+
+    function: str
+    file: str
+    line: int
 
 
 @dataclass(frozen=True)
