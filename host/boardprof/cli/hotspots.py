@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from boardprof.cli.output import (
     echo_console,
     echo_data,
     echo_note,
-    echo_page,
+    echo_profile,
     echo_written,
     progress_bar,
     stdout_of_boards,
@@ -33,8 +32,6 @@ from boardprof.cli.output_options import STDOUT, file_option, width_option
 
 if TYPE_CHECKING:
     from boardprof.report.profile import Profile
-
-_MOST = 20
 
 _SECTIONS = {
     "What to call": "board image warmup timeout wall_timeout",
@@ -74,9 +71,7 @@ Examples:
     metavar="NAME",
     help="What is counted. [default: cycles if the board has them, else instructions]",
 )
-@click.option(
-    "--all", "all_functions", is_flag=True, help=f"Print all functions, not just {_MOST}."
-)
+@click.option("--all", "all_functions", is_flag=True, help="Print all functions, not just 20.")
 @file_option("json", "the profile as JSON")
 @width_option
 @click.option("--console", is_flag=True, help="Show what the board prints.")
@@ -111,38 +106,23 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
     _write(profiles, options["json_file"])
     if options["json_file"] != STDOUT:
         for profile in profiles:
-            _show(profile, options)
+            echo_profile(
+                profile,
+                options["metric"],
+                lines=options["lines"],
+                asm=options["asm"],
+                **({"most": None} if options["all_functions"] else {}),
+            )
     return 0
-
-
-def _show(profile: Profile, options: dict[str, Any]) -> None:
-    from boardprof.render.profile_tables import (
-        functions_page,
-        heading,
-        instructions_page,
-        lines_page,
-        notes,
-    )
-
-    metric = options["metric"]
-    if options["asm"]:
-        body = instructions_page(profile, metric)
-    elif options["lines"]:
-        body = lines_page(profile, metric)
-    else:
-        most = None if options["all_functions"] else _MOST
-        body = functions_page(profile, metric, most)
-    echo_page([heading(profile, metric), "", *body, "", *notes(profile)])
 
 
 def _write(profiles: Sequence[Profile], file: str | None) -> None:
     if file is None:
         return
-    from boardprof.report.profile_json import profile_json
+    from boardprof.render.profile_json import render_profiles
     from boardprof.report.report_file import write_text
 
-    found = [profile_json(profile) for profile in profiles]
-    text = json.dumps(found[0] if len(found) == 1 else found, indent=1) + "\n"
+    text = render_profiles(profiles)
     if file == STDOUT:
         echo_data(text)
     else:

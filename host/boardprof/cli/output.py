@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from boardprof.cli.bar import Bar
     from boardprof.comparison.comparison import Comparison
     from boardprof.render.layout import Page
+    from boardprof.report.profile import Profile
     from boardprof.report.report import Report
 
 
 _STDOUT, _STDERR = 1, 2
 _TAB = "\t"
+_MOST_FUNCTIONS = 20
 _quiet = False
 _width: int | None = None
 
@@ -139,6 +141,40 @@ def echo_answer(report: Report, since: Comparison | None = None, **options: Any)
         echo_page(page)
     else:
         echo_report(report)
+
+
+def echo_profile(
+    profile: Profile,
+    metric: str | None = None,
+    *,
+    lines: bool = False,
+    asm: bool = False,
+    most: int | None = _MOST_FUNCTIONS,
+) -> None:
+    """Print where a call spends what it costs: by function, by line or by instruction."""
+    from boardprof.render import profile_tables as tables
+
+    if asm:
+        body = tables.instructions_page(profile, metric)
+    elif lines:
+        body = tables.lines_page(profile, metric)
+    else:
+        body = tables.functions_page(profile, metric, most)
+    echo_page([tables.heading(profile, metric), "", *body, "", *tables.notes(profile)])
+
+
+def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
+    """Print the profiles in a Report.
+
+    Raises:
+        UsageError: it has none.
+    """
+    from boardprof.render.profile_tables import profiles_in
+
+    for number, profile in enumerate(profiles_in(report)):
+        if number:
+            echo("")
+        echo_profile(profile, lines=lines, asm=asm)
 
 
 def echo_configuration(report: Report) -> None:

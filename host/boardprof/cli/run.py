@@ -34,6 +34,7 @@ from boardprof.cli.output import (
     echo_data,
     echo_note,
     echo_page,
+    echo_profiles,
     echo_report,
     echo_warning,
     echo_warnings,
@@ -66,7 +67,7 @@ _STDERR = 2
 
 
 _SECTIONS = {
-    "What to measure": "metrics warmup repeat number cold mask_interrupts sweep",
+    "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sweep",
     "The board": "board_names port baud clock key_file takeover image flash timeout wall_timeout",
     "The build": "optimize further includes defines cflags ldflags keep libc",
     "The output of the function": "save_output expect tolerance",
@@ -130,6 +131,12 @@ Examples:
 )
 @click.option("--cold", is_flag=True, help="Also measure the very first call, separately.")
 @click.option("--mask-interrupts", is_flag=True, help="Mask interrupts while a call is measured.")
+@click.option(
+    "--hotspots",
+    is_flag=True,
+    help="Also record one call on a second emulator: the Report then says where it spends what it "
+    "costs, and compare why it changed.",
+)
 @build_options
 @click.option(
     "--sweep",
@@ -246,7 +253,8 @@ def _plan(
     metrics = options["metrics"]
     as_given = (
         *("port", "baud", "takeover", "clock", "key_file", "image", "warmup", "repeat", "number"),
-        *("cold", "mask_interrupts", "sweep", "flash", "expect", "tolerance", "save_output"),
+        *("cold", "mask_interrupts", "hotspots", "sweep", "flash", "expect", "tolerance"),
+        "save_output",
     )
     return Plan(
         target=target,
@@ -378,6 +386,9 @@ def _echo_report(
         echo_answer(report, since, name=name, tells_others=options["metrics"] is not None)
         if options["verbose"]:
             echo_configuration(report)
+    if options["hotspots"]:
+        echo("")
+        echo_profiles(report)
     if options["stats"]:
         from boardprof.render.statistics_table import statistics_page
 

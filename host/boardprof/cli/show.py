@@ -15,6 +15,7 @@ from boardprof.cli.output import (
     echo_data,
     echo_odd_rows,
     echo_page,
+    echo_profiles,
     echo_report,
     echo_warnings,
 )
@@ -37,6 +38,11 @@ _MANY_CALLS = 100_000
 @click.option("--configuration", is_flag=True, help="Also print how it was measured.")
 @click.option("--stats", is_flag=True, help="Print statistics of the samples.")
 @click.option(
+    "--hotspots", is_flag=True, help="Print where the functions spend what they cost, by function."
+)
+@click.option("--lines", is_flag=True, help="The same by line of the source.")
+@click.option("--asm", is_flag=True, help="The same by instruction.")
+@click.option(
     "--aggregate/--samples", default=True, help="Print one row per function, or one per sample."
 )
 @click.option(
@@ -54,6 +60,9 @@ def show(
     table: bool,
     configuration: bool,
     stats: bool,
+    hotspots: bool,
+    lines: bool,
+    asm: bool,
     aggregate: bool,
     by_board: bool | None,
     warnings: bool,
@@ -63,8 +72,11 @@ def show(
     RUN is last, last~1, #42, a name given by `run --save`, a branch or a commit. In a git
     repository, all except #42 refer to its own runs.
     """
-    if as_csv + as_json + stats > 1:
-        raise UsageError("--csv, --json and --stats cannot be combined.", hint="give one of them")
+    if as_csv + as_json + stats + hotspots + lines + asm > 1:
+        raise UsageError(
+            "--csv, --json, --stats, --hotspots, --lines and --asm cannot be combined.",
+            hint="give one of them",
+        )
     found = _found(ref)
     report = found.report
     if as_json:
@@ -72,6 +84,9 @@ def show(
         return
     if as_csv:
         echo_data(report.csv(), nl=False)
+        return
+    if hotspots or lines or asm:
+        echo_profiles(report, lines=lines, asm=asm)
         return
     echo_odd_rows(report)
     if stats:

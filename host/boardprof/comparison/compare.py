@@ -7,7 +7,13 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from pathlib import Path
 
-from boardprof.comparison.comparison import Comparison, ComparisonError, Difference, Gap
+from boardprof.comparison.comparison import (
+    Comparison,
+    ComparisonError,
+    Difference,
+    Gap,
+    place_of,
+)
 from boardprof.comparison.compatibility import (
     BoardFacts,
     check_allowed,
@@ -36,11 +42,13 @@ from boardprof.comparison.pairing import (
     side_of,
     why_not,
 )
+from boardprof.comparison.profile_difference import ProfileDifference, profile_difference
 from boardprof.comparison.rule import Rule, parse_rule
 from boardprof.comparison.rule_check import apply_rules
 from boardprof.errors import UsageError
+from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
-from boardprof.stats.groups import SHARES, summaries, titled
+from boardprof.stats.groups import SHARES, GroupKey, summaries, titled
 
 __all__ = ["compare", "parse_rules"]
 
@@ -134,6 +142,7 @@ def compare(
         fail_if_missing,
         gated.judged,
         gated.idle,
+        _reasons(old, new, gated.rows, pairing),
     )
 
 
@@ -229,6 +238,33 @@ def _rows(
             shown = pairing.shown(key)
             rows.append(difference(shown, olds.get(metric), news.get(metric), alpha, sessions))
     return rows, gaps
+
+
+def _reasons(
+    old: Report, new: Report, rows: Iterable[Difference], pairing: Pairing
+) -> dict[tuple[str, ...], ProfileDifference]:
+    """Return where functions changed, by the places of the rows that did."""
+    before, after = (
+        {
+            pairing.shown(pairing.key(GroupKey(*_key(each)), is_old=is_old)): each.profile
+            for each in profiles_of(side)
+            if each.profile.is_complete
+        }
+        for side, is_old in ((old, True), (new, False))
+    )
+    found: dict[tuple[str, ...], ProfileDifference] = {}
+    for row in rows if before and after else ():
+        key = GroupKey(row.name, row.shapes, row.flags, row.device, "", row.label)
+        one, other = before.get(key), after.get(key)
+        if one is None or other is None or not row.change:
+            continue
+        if row.metric in one.columns and row.metric in other.columns:
+            found[place_of(row)] = profile_difference(one, other, row.metric)
+    return found
+
+
+def _key(row: ProfiledRow) -> tuple[str, ...]:
+    return row.name, row.shapes, row.flags, row.device, "", row.label
 
 
 def _facts(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[str, str], ...]:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
+from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.comparison.rule import Rule
 from boardprof.errors import UsageError
 from boardprof.exporters import own_form
@@ -172,6 +174,8 @@ class Comparison:
         fails_if_missing: unjudged rows are failures.
         judged: how many rows at least one rule could judge.
         idle: rules for metrics that functions of the older run did not have then.
+        reasons: place of a row that changed, see `place_of` -> where in the function it changed,
+            if both Reports have a profile of it.
     """
 
     rows: tuple[Difference, ...]
@@ -186,6 +190,7 @@ class Comparison:
     fails_if_missing: bool = False
     judged: int = 0
     idle: tuple[Rule, ...] = ()
+    reasons: Mapping[tuple[str, ...], ProfileDifference] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:

@@ -16,9 +16,10 @@ from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.launch import SimulatorSpec, filled
 from boardprof.elf.disassembly import disassembly, objdump_of
 from boardprof.elf.symbol_table import symbol_table
-from boardprof.errors import BoardprofError, UsageError
+from boardprof.errors import BoardprofError
 from boardprof.hotspots.plan import plan_text
 from boardprof.hotspots.record import read_record
+from boardprof.hotspots.recordable import check_recordable
 from boardprof.hotspots.symbolizer import profile_of
 from boardprof.report.measurement import Measurement
 from boardprof.report.profile import Profile
@@ -161,26 +162,6 @@ class Recording:
     ) -> None:
         """End it."""
         self.close()
-
-
-def check_recordable(spec: BoardSpec) -> None:
-    """See that calls on a board can be recorded.
-
-    Raises:
-        UsageError: they cannot.
-    """
-    if spec.launch.record:
-        return
-    if spec.launch.kind == "serial":
-        raise UsageError(
-            f"Every instruction of a call can be seen on an emulated board, and {spec.name} is a "
-            "real one.",
-            hint="take an emulated board of the same core: boardprof boards",
-        )
-    raise UsageError(
-        f"{spec.name} runs on this machine's own CPU, whose instructions nothing here records.",
-        hint="take an emulated board: boardprof boards",
-    )
 
 
 def _watched(spec: BoardSpec, plan: Path, on_note: Callable[[str], None] | None) -> BoardSpec:

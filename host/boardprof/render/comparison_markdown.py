@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
+from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.render.cells import plural
 from boardprof.render.comparison_cells import (
     certainty,
@@ -18,6 +19,7 @@ from boardprof.render.comparison_cells import (
     unjudged_lines,
 )
 from boardprof.render.markdown import code, markdown_table, plain_text, section
+from boardprof.render.profile_difference_rows import change_rows, rest_text, title_of
 
 _HEADERS = ["Function", "Metric", "Before", "After", "Change", "Certainty", "Verdict"]
 
@@ -38,6 +40,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     parts += [f"{means}\n"] if means else []
     if changed:
         parts.append(_table(changed, unjudged))
+    parts += [_reason(place, found) for place, found in comparison.reasons.items()]
     if unjudged:
         parts.append("".join(f"- {plain_text(line)}\n" for line in unjudged_lines(comparison)))
     if rest:
@@ -58,6 +61,19 @@ def comparison_markdown(comparison: Comparison) -> str:
         table = markdown_table(["Side", "What", "Value"], facts, left=3)
         parts.append(section("What was compared", table))
     return "\n".join(parts)
+
+
+def _reason(place: tuple[str, ...], difference: ProfileDifference) -> str:
+    """Return where a function changed."""
+    headers = ["Where", "What", "Source", "Before", "After", "Change"]
+    cells = [
+        [code(row.where), plain_text(row.what), code(row.source), row.before, row.after, row.change]
+        for row in change_rows(difference)
+    ]
+    rest = rest_text(difference)
+    table = markdown_table(headers, cells, left=3)
+    more = f"\n{plain_text(rest)}\n" if rest else ""
+    return f"#### Where {plain_text(title_of(place))} changed\n\n{table}{more}"
 
 
 def _mark(comparison: Comparison) -> str:

@@ -18,6 +18,7 @@ from boardprof.render.comparison_cells import (
     verdict_text,
 )
 from boardprof.render.layout import Page, plain, record_table
+from boardprof.render.profile_difference_rows import difference_page, title_of
 
 _LEFT = ("Name", "Label", "Flags", "Arguments", "Device", "Metric", "Verdict")
 _Facts: TypeAlias = Sequence[tuple[str, str]]
@@ -53,6 +54,11 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
     means = means_line(comparison)
     return [
         *table,
+        *(
+            line
+            for place, difference in comparison.reasons.items()
+            for line in difference_page(title_of(place), difference)
+        ),
         *([means] if means else []),
         f"Before: {comparison.before_name}{_only(comparison.before_facts, comparison.after_facts)}",
         f"After:  {comparison.after_name}{_only(comparison.after_facts, comparison.before_facts)}",

@@ -184,6 +184,26 @@ _DEVICE: Final = _object(
         "collectors": _array_of(_COLLECTOR),
     }
 )
+_COSTS: Final = _array_of(_array_of(_INTEGER))
+_PLACES: Final = _array_of(_array_of(_single("a string or an integer", str, int)))
+_HOTSPOTS: Final = {
+    "function": _TEXT,
+    "board": _TEXT,
+    "columns": _TEXTS,
+    "exact": _FLAG,
+    "state": _TEXT,
+    "failure": _TEXT,
+    "total": _array_of(_INTEGER),
+    "counted": _INTEGERS,
+    "symbols": _PLACES,
+    "totals": _COSTS,
+    "paths": _COSTS,
+    "calls": _COSTS,
+    "frames": _PLACES,
+    "instructions": _PLACES,
+    "counts": _COSTS,
+    "sources": _object_of(_TEXT),
+}
 _MEASUREMENT: Final = _object(
     {
         **_PASS_MEMBERS,
@@ -207,6 +227,7 @@ _MEASUREMENT: Final = _object(
         "outputs": _object_of(_object({})),
         "formulas": _object_of(_TEXTS),
         "further_passes": _array_of(_object(_PASS_MEMBERS)),
+        "hotspots": _or_null(_object(_HOTSPOTS)),
     }
 )
 _BOARDPROF: Final = _object(

@@ -7,14 +7,32 @@ import posixpath
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from boardprof.errors import UsageError
 from boardprof.render.layout import Column, Page, Table
 from boardprof.report.profile import LineCost, Profile
+from boardprof.report.profile_json import profiles_of
+from boardprof.report.report import Report
 
 _CONTEXT = 2
 """Lines of source that are shown around those that ran."""
 
 _LEAST_SHARE = 0.0005
 """Less than this rounds to 0.0 %."""
+
+
+def profiles_in(report: Report) -> list[Profile]:
+    """Return the profiles in a Report.
+
+    Raises:
+        UsageError: it has none.
+    """
+    found = [row.profile for row in profiles_of(report)]
+    if not found:
+        raise UsageError(
+            "The Report does not say where its functions spend what they cost.",
+            hint="measure with: boardprof run --hotspots",
+        )
+    return found
 
 
 def functions_page(profile: Profile, metric: str | None = None, most: int | None = None) -> Page:

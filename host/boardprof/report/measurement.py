@@ -15,6 +15,7 @@ from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import Reading, Sample
 from boardprof.formula import Formula
 from boardprof.report.interrupts import NOT_MASKED, Interrupts
+from boardprof.report.profile import Profile
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -164,6 +165,7 @@ class Measurement:
         label: tells its rows from others of the same function and arguments; "" if absent.
         calls_before: how often the board had run functions before; None if not known.
         interrupts: whether interrupts ran within the windows.
+        profile: where one call spends what it costs; None if not recorded.
     """
 
     function: str
@@ -188,6 +190,7 @@ class Measurement:
     label: str = ""
     calls_before: int | None = None
     interrupts: Interrupts = NOT_MASKED
+    profile: Profile | None = None
 
     @cached_property
     def samples(self) -> tuple[Sample, ...]:

@@ -3,18 +3,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from boardprof.errors import DecodeError
 from boardprof.report.profile import Frame, Instruction, Node, Profile, Site, Symbol
+from boardprof.report.report import Report
+
+
+@dataclass(frozen=True)
+class ProfiledRow:
+    """The rows of a Report that a profile belongs to; texts are "" where rows have none."""
+
+    name: str
+    shapes: str
+    device: str
+    flags: str
+    label: str
+    profile: Profile
+
+
+def profiles_of(report: Report) -> Iterator[ProfiledRow]:
+    """Yield the profiles in a Report.
+
+    Raises:
+        DecodeError: one is damaged.
+    """
+    swept = "Flags" in report.calls.names
+    for each in (report.extra or {}).get("measurements", ()):
+        found = each.get("hotspots")
+        if found:
+            yield ProfiledRow(
+                each.get("name") or "",
+                each.get("arguments") or "",
+                each.get("device") or "",
+                (each.get("flags") or "") if swept else "",
+                each.get("label") or "",
+                read_profile(found),
+            )
 
 
 def profile_json(profile: Profile) -> dict[str, Any]:
-    """Return a profile as JSON values.
+    """Return a profile as JSON values, for readers that want the result.
 
-    ``functions`` and ``lines`` are of ``metric``, and so is ``total``. ``record`` has the rest:
-    tables whose rows name rows of each other by number.
+    ``total``, ``functions`` and ``lines`` are of ``metric``; ``record`` has all that was recorded.
     """
     return {
         "function": profile.function,
@@ -38,23 +71,27 @@ def profile_json(profile: Profile) -> dict[str, Any]:
         "lines": [
             {"file": each.file, "line": each.line, "self": each.self} for each in profile.lines()
         ],
-        "record": _record(profile),
+        "record": profile_record(profile),
     }
 
 
-def _record(profile: Profile) -> dict[str, Any]:
+def profile_record(profile: Profile) -> dict[str, Any]:
+    """Return all of a profile as JSON values: tables whose rows name rows of others by number."""
     frames: dict[Frame, int] = {}
     instructions = [
         [
             each.address,
             each.symbol,
             each.text,
-            *(frames.setdefault(f, len(frames)) for f in each.frames),
+            *(frames.setdefault(frame, len(frames)) for frame in each.frames),
         ]
         for each in profile.instructions
     ]
     return {
+        "function": profile.function,
+        "board": profile.board,
         "columns": list(profile.columns),
+        "exact": profile.exact,
         "state": profile.state,
         "failure": profile.failure,
         "total": list(profile.total),
@@ -74,36 +111,35 @@ def _record(profile: Profile) -> dict[str, Any]:
 
 
 def read_profile(found: Mapping[str, Any]) -> Profile:
-    """Return a profile that `profile_json` has made JSON of.
+    """Return the profile that `profile_record` has made JSON values of.
 
     Raises:
         DecodeError: it is damaged.
     """
     try:
-        record = found["record"]
-        frames = [Frame(*each) for each in record["frames"]]
+        frames = [Frame(*each) for each in found["frames"]]
         return Profile(
             function=found["function"],
             board=found["board"],
-            columns=tuple(record["columns"]),
+            columns=tuple(found["columns"]),
             exact=found["exact"],
-            state=record["state"],
-            failure=record["failure"],
-            total=tuple(record["total"]),
-            counted=record["counted"],
-            symbols=tuple(Symbol(*each) for each in record["symbols"]),
-            totals=tuple(map(tuple, record["totals"])),
-            tree=tuple(Node(*each) for each in record["paths"]),
+            state=found["state"],
+            failure=found["failure"],
+            total=tuple(found["total"]),
+            counted=found["counted"],
+            symbols=tuple(Symbol(*each) for each in found["symbols"]),
+            totals=tuple(map(tuple, found["totals"])),
+            tree=tuple(Node(*each) for each in found["paths"]),
             sites=tuple(
                 Site(caller, number, callee, calls, tuple(cost))
-                for caller, number, callee, calls, *cost in record["calls"]
+                for caller, number, callee, calls, *cost in found["calls"]
             ),
             instructions=tuple(
                 Instruction(address, symbol, tuple(frames[number] for number in numbers), text)
-                for address, symbol, text, *numbers in record["instructions"]
+                for address, symbol, text, *numbers in found["instructions"]
             ),
-            counts=tuple((path, number, tuple(cost)) for path, number, *cost in record["counts"]),
-            sources=record["sources"],
+            counts=tuple((path, number, tuple(cost)) for path, number, *cost in found["counts"]),
+            sources=found["sources"],
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DecodeError(f"The profile is damaged: {type(error).__name__}: {error}.") from error

@@ -16,6 +16,7 @@ from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
 from boardprof.report.parts import devices_of
+from boardprof.report.profile_json import profile_record
 from boardprof.report.report import SCHEMA_VERSION, Row, plain_json
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def _measurement_json(measurement: Measurement) -> dict[str, Any]:
         **_interrupts_json(measurement.interrupts),
         **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
         "calibration": {c: measurement.overhead(c) for c in measurement.counters},
+        **({"hotspots": profile_record(measurement.profile)} if measurement.profile else {}),
     }
     # There are many samples, and they already are JSON types, so do not copy them.
     return {

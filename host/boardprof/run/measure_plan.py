@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from boardprof.errors import (
     RpcError,
 )
 from boardprof.firmware.firmware import Firmware
+from boardprof.hotspots.recordable import check_recordable
 from boardprof.progress import waiting
 from boardprof.report.measurement import Measurement
 from boardprof.run.function_choice import check_early, chosen_functions
@@ -68,6 +69,8 @@ def results(
     Raises:
         BoardprofError: nothing more can be measured on the board.
     """
+    if plan.hotspots:
+        check_recordable(spec)
     firmware = built(spec, plan, listener)
     if plan.flash:
         _flash(spec, plan, firmware, listener)
@@ -195,7 +198,17 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             on_transfer=show_transfer,
             on_note=listener.on_note,
         )
+        if plan.hotspots:
+            measurement = _profiled(board, measurement, plan)
         return wanted.told(measurement, board)
+
+
+def _profiled(board: Board, measurement: Measurement, plan: Plan) -> Measurement:
+    """Return a measurement with the profile of one more call, on a board that records it."""
+    name = measurement.function
+    named = plan.data.values(board.functions[name].signature)
+    profile = board.hotspots(name, named=named, warmup=measurement.warmup)
+    return replace(measurement, profile=profile)
 
 
 def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], None]]:

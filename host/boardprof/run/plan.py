@@ -134,6 +134,7 @@ class Plan:
     code: BuildOptions = field(default_factory=BuildOptions)
     cold: bool = False
     mask_interrupts: bool = False
+    hotspots: bool = False
     sweep: str | None = None
     flash: bool = False
     expect: tuple[str, ...] = ()

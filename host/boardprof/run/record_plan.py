@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from boardprof.hotspots.recording import check_recordable
+from boardprof.hotspots.recordable import check_recordable
 from boardprof.report.profile import Profile
 from boardprof.run.function_choice import chosen_functions
 from boardprof.run.measure_plan import Listener, built, connected

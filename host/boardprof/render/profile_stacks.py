@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stacks of a profile: what flame graphs and their formats are drawn from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from boardprof.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
+
+INTERRUPTED = "(interrupts)"
+"""The frame above all handlers: they are not part of the call."""
+
+Stack = tuple[Frame, ...]
+"""Outermost first. A caller has the line at which its function begins, the innermost its own."""
+
+
+def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int]:
+    """Return the cost of each stack, inlined functions as frames of their own.
+
+    The costs add up to that of the call; those of interrupts stand below `INTERRUPTED`, beside it.
+
+    Args:
+        profile: of a call.
+        metric: a column of it; see `Profile.metric`.
+    """
+    column = profile.column(metric)
+    found: defaultdict[Stack, int] = defaultdict(int)
+    for node, number, cost in profile.counts:
+        if cost[column]:
+            found[_stack(profile, node, number)] += cost[column]
+    return found
+
+
+def _stack(profile: Profile, node: int, number: int) -> Stack:
+    instruction = profile.instructions[number]
+    own = profile.symbols[instruction.symbol]
+    # Of the symbol itself the caller's frame tells; its innermost frame has the line.
+    inner = instruction.frames[::-1] or (Frame(own.name, own.file, 0),)
+    leaf = [Frame(own.name, inner[0].file, inner[0].line), *inner[1:]]
+    return (*_callers(profile, node), *leaf)
+
+
+def _callers(profile: Profile, node: int) -> list[Frame]:
+    path: list[Frame] = []
+    if node == INTERRUPTS:
+        return [Frame(INTERRUPTED, "", 0)]
+    if profile.names(node) == (OTHER_PATHS,):
+        return [Frame(OTHER_PATHS, "", 0)]
+    above = profile.tree[node].parent
+    while above not in (-1, INTERRUPTS):
+        symbol = profile.symbols[profile.tree[above].symbol]
+        path.append(Frame(symbol.name, symbol.file, symbol.line))
+        above = profile.tree[above].parent
+    if above == INTERRUPTS:
+        path.append(Frame(INTERRUPTED, "", 0))
+    return path[::-1]
