@@ -56,6 +56,8 @@ def export(
     chrome      a trace for ui.perfetto.dev or chrome://tracing
     speedscope  for speedscope.app
     collapsed   stacks for flamegraph.pl
+    callgrind   for callgrind_annotate and KCachegrind; needs run --hotspots
+    pprof       for pprof; needs run --hotspots
     """  # noqa: D301 (click knows the backspace as: do not wrap)
     from boardprof.history.report_lookup import find_run
     from boardprof.report.report_file import check_report_file

@@ -37,7 +37,7 @@ _SECTIONS = {
     "What to call": "board image warmup timeout wall_timeout",
     "The build": "optimize further includes defines cflags ldflags keep libc",
     "What is printed": "lines asm metric all_functions width console verbose quiet debug",
-    "What is kept": "json_file exports",
+    "What is kept": "json_file",
 }
 
 _EXAMPLES = """
@@ -45,7 +45,7 @@ _EXAMPLES = """
 Examples:
   boardprof hotspots -b BOARD fir.c:fir n=256           functions
   boardprof hotspots -b BOARD fir.c:fir n=256 --lines   source with a count at each line
-  boardprof hotspots -b BOARD fir.c:fir --export speedscope=fir.json
+  boardprof hotspots -b BOARD fir.c:fir --json fir.json     all of it
 """
 
 

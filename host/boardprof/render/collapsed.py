@@ -18,8 +18,10 @@ from typing import Any
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration
+from boardprof.render.profile_stacks import stacks_of
 from boardprof.render.stacks import Stacks, metric_of_all, weights_of
 from boardprof.report.columns import Column
+from boardprof.report.profile_json import profiles_of
 from boardprof.report.report import Report
 
 _NS_PER_US = 1000
@@ -27,6 +29,9 @@ _NS_PER_US = 1000
 
 def render_collapsed(report: Report, *, metric: str | None = None) -> str:
     """Return ``report`` as collapsed stacks of one metric.
+
+    If the Report says where its functions spend what they cost (`run --hotspots`), the stacks are
+    those of one call, from the function to the innermost inlined one.
 
     Args:
         report: what to draw.
@@ -38,6 +43,8 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
         UsageError: the Report is empty, no metric is on all devices, or no sample has a weight
             that can be drawn; an empty file would look like a function that costs nothing.
     """
+    if found := _profiled(report, metric):
+        return found
     stacks = Stacks(report.calls)
     name = metric_of_all(stacks, metric)
     column = report.calls.column(name)
@@ -49,6 +56,17 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
     if not sums:
         raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
     return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
+
+
+def _profiled(report: Report, metric: str | None) -> str:
+    """Return the stacks within the calls, if the Report has them for a metric."""
+    sums: defaultdict[str, int] = defaultdict(int)
+    for row in profiles_of(report):
+        if metric is None or metric in row.profile.columns:
+            for stack, cost in stacks_of(row.profile, metric).items():
+                names = [row.device, *(frame.function for frame in stack)]
+                sums[";".join(map(_frame, names))] += cost
+    return "".join(f"{stack} {total}\n" for stack, total in sums.items())
 
 
 def _by_stack(stacks: Stacks, column: Column) -> dict[tuple[int, int], list[Any]]:

@@ -15,11 +15,15 @@ from typing import Any, TypeAlias
 from boardprof._version import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration
+from boardprof.render.profile_stacks import stacks_of
 from boardprof.render.stacks import Stacks, weights_of
 from boardprof.report.columns import Column
+from boardprof.report.profile import Profile
+from boardprof.report.profile_json import profiles_of
 from boardprof.report.report import Report
 
 _Profile: TypeAlias = dict[str, Any]
+_Frame: TypeAlias = tuple[str, str, int]
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -35,14 +39,21 @@ def render_speedscope(report: Report) -> str:
         UsageError: nothing can be drawn.
     """
     stacks = Stacks(report.calls)
-    frames: dict[str, int] = {}
-    stack_frames = [[frames.setdefault(f, len(frames)) for f in stack] for stack in stacks.frames]
+    frames: dict[_Frame, int] = {}
+    stack_frames = [
+        [frames.setdefault((f, "", 0), len(frames)) for f in stack] for stack in stacks.frames
+    ]
     found: dict[tuple[int, str], _Profile] = {}
     for name in dict.fromkeys(chain(*stacks.columns)):
         for device, profile in _profiles(report.calls.column(name), name, stacks, stack_frames):
             found[device, name] = profile
+    inside = [
+        _inside(row.profile, name, frames)
+        for row in profiles_of(report)
+        for name in row.profile.columns
+    ]
     places = ((device, name) for device, names in enumerate(stacks.columns) for name in names)
-    profiles = [found[place] for place in places if place in found]
+    profiles = inside + [found[place] for place in places if place in found]
     if not profiles:
         raise UsageError("The Report has no Counts and no Durations: there is nothing to draw.")
     document = {
@@ -50,10 +61,32 @@ def render_speedscope(report: Report) -> str:
         "exporter": f"boardprof@{__version__}",
         "name": ", ".join(stacks.devices),
         "activeProfileIndex": 0,
-        "shared": {"frames": [{"name": name} for name in frames]},
+        "shared": {"frames": [_frame(*frame) for frame in frames]},
         "profiles": profiles,
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _frame(name: str, file: str, line: int) -> dict[str, Any]:
+    return {"name": name, **({"file": file} if file else {}), **({"line": line} if line else {})}
+
+
+def _inside(profile: Profile, metric: str, frames: dict[_Frame, int]) -> _Profile:
+    """Return what happens within one call, if the Report knows."""
+    stacks = stacks_of(profile, metric)
+    samples = [
+        [frames.setdefault((f.function, f.file, f.line), len(frames)) for f in stack]
+        for stack in stacks
+    ]
+    return {
+        "type": "sampled",
+        "name": f"{profile.function} on {profile.board}: {metric} of one call",
+        "unit": "none",
+        "startValue": 0,
+        "endValue": sum(stacks.values()),
+        "samples": samples,
+        "weights": list(stacks.values()),
+    }
 
 
 def _profiles(
