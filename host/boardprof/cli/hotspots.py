@@ -29,6 +29,7 @@ from boardprof.cli.output import (
     stdout_of_boards,
 )
 from boardprof.cli.output_options import STDOUT, file_option, width_option
+from boardprof.errors import DeviceError
 
 if TYPE_CHECKING:
     from boardprof.report.profile import Profile
@@ -113,7 +114,8 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
                 asm=options["asm"],
                 **({"most": None} if options["all_functions"] else {}),
             )
-    return 0
+    is_complete = all(profile.is_complete for profile in profiles)
+    return 0 if is_complete else DeviceError.exit_code
 
 
 def _write(profiles: Sequence[Profile], file: str | None) -> None:

@@ -120,18 +120,20 @@ class Recording:
             DecodeError: what was recorded is not what the board has counted.
             BoardprofError: as `Board.measure`, if nothing was recorded.
         """
-        if warmup:
-            self._board.measure(function, *args, warmup=warmup - 1, repeat=1, named=named)
-        self._record.unlink()
+        rounds = [warmup - 1] if warmup else []
         counted: dict[str, int] = {}
-        failed: BoardprofError | None = None
-        try:
-            found = self._board.measure(function, *args, warmup=0, repeat=1, named=named)
+        failure = ""
+        # The warm-up is recorded, too: should it not return, there is no other call.
+        for before in (*rounds, 0):
+            self._record.unlink(missing_ok=True)
+            try:
+                found = self._board.measure(function, *args, warmup=before, repeat=1, named=named)
+            except BoardprofError as error:
+                if not self._record.exists():
+                    raise
+                failure = error.message
+                break
             counted = {name: nets[0] for name, nets in found.nets.items()}
-        except BoardprofError as error:
-            failed = error
-        if failed is not None and not self._record.exists():
-            raise failed
         record = read_record(self._record)
         profile = profile_of(
             record,
@@ -143,7 +145,7 @@ class Recording:
             self._texts,
             self._sources,
         )
-        return profile if failed is None else replace(profile, failure=str(failed))
+        return replace(profile, failure=failure) if failure else profile
 
     def close(self) -> None:
         """End the board."""

@@ -64,7 +64,7 @@ def profile_of(
         exact=True,
         state=record.state,
         total=record.total,
-        counted={name: counted[name] for name in record.columns if name in counted},
+        counted={n: counted[n] for n in record.columns if n in counted and record.is_complete},
         symbols=tuple(_symbol(entry, table, frames) for entry in symbols),
         totals=tuple(record.totals.get(entry, nothing) for entry in symbols),
         tree=tree,

@@ -73,7 +73,7 @@ def notes(profile: Profile) -> list[str]:
     if not profile.is_complete:
         told.append(f"incomplete: {profile.failure or profile.state}")
     handlers = profile.interrupts()
-    if handlers:
+    if handlers and profile.is_complete:
         told.append(
             f"interrupts took {handlers:,} {profile.metric} more; they are not in the total"
         )
