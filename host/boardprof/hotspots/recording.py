@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -25,15 +27,37 @@ from boardprof.report.measurement import Measurement
 from boardprof.report.profile import Profile
 from boardprof.toolchain.simulator import build_simulator
 
-_QEMU_PLUGIN = SimulatorSpec(
-    sources=("{runtime}/recorder/*.[ch]",),
-    command=(
-        *("gcc", "-std=c11", "-O2", "-shared", "-fPIC", "{runtime}/recorder/bp_qemu.c"),
-        *("{runtime}/recorder/bp_recorder.c", "-o", "{output}"),
-    ),
-    program="gcc",
-    package="gcc",
-)
+_VERSION_S = 10.0
+_NEW_INTERFACE = 9
+"""The first version of QEMU whose plugins have the second interface."""
+
+
+def _plugin(qemu: str) -> SimulatorSpec:
+    """Return how the plugin for a QEMU is built."""
+    return SimulatorSpec(
+        sources=("{runtime}/recorder/*.[ch]",),
+        command=(
+            *("gcc", "-std=c11", "-O2", "-shared", "-fPIC"),
+            f"-DBP_QEMU_API={1 if _major(qemu) < _NEW_INTERFACE else 2}",
+            *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
+            *("-o", "{output}"),
+        ),
+        program="gcc",
+        package="gcc",
+    )
+
+
+def _major(qemu: str) -> int:
+    """Return the version of a QEMU, 0 if it does not tell."""
+    command = [qemu, "--version"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=_VERSION_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return 0  # starting the board tells what is wrong
+    found = re.search(r"version (\d+)", done.stdout)
+    return int(found[1]) if found else 0
 
 
 class RecordedBoard(Protocol):
@@ -171,9 +195,8 @@ def _watched(spec: BoardSpec, plan: Path, on_note: Callable[[str], None] | None)
     values = {"plan": os.fspath(plan).replace(",", ",,"), "image": "{image}", "port": "{port}"}
     options = spec.launch.record
     if any("{recorder}" in option for option in options):
-        recorder = build_simulator(
-            spec, _QEMU_PLUGIN, what="the recorder for QEMU", on_note=on_note
-        )
+        plugin = _plugin(spec.launch.command[0])
+        recorder = build_simulator(spec, plugin, what="the recorder for QEMU", on_note=on_note)
         values["recorder"] = os.fspath(recorder).replace(",", ",,")
     command = (*spec.launch.command, *filled(options, values))
     return replace(spec, launch=replace(spec.launch, command=command))

@@ -107,6 +107,15 @@ class LineCost:
     """What a line of the source costs: its instructions, and the calls that they make.
 
     An inlined function's instructions count at the lines of that function.
+
+    Attributes:
+        file: as the compiler was given it.
+        line: counted from 1.
+        function: that the line is in.
+        self: cost of its instructions.
+        calls: cost of the calls that they make.
+        executions: how often it ran: at each place where it is inlined, as often as that of its
+            instructions which ran most.
     """
 
     file: str
@@ -115,6 +124,20 @@ class LineCost:
     self: int
     calls: int
     executions: int
+
+
+class _Times:
+    """How often a line was executed, by its instructions at each place where it is inlined."""
+
+    def __init__(self) -> None:
+        self._found: defaultdict[object, dict[int, int]] = defaultdict(dict)
+
+    def add(self, instruction: Instruction, times: int) -> None:
+        here = self._found[instruction.symbol, instruction.frames[1:]]
+        here[instruction.address] = here.get(instruction.address, 0) + times
+
+    def most(self) -> int:
+        return sum(max(each.values()) for each in self._found.values())
 
 
 @dataclass(frozen=True)
@@ -221,17 +244,17 @@ class Profile:
         column = self.column(metric)
         own: defaultdict[tuple[str, int, str], int] = defaultdict(int)
         below: defaultdict[tuple[str, int, str], int] = defaultdict(int)
-        times: defaultdict[tuple[str, int, str], dict[int, int]] = defaultdict(dict)
+        times: defaultdict[tuple[str, int, str], _Times] = defaultdict(_Times)
         for _, number, cost in self._of_the_call:
             key = self._line(number)
             own[key] += cost[column]
-            times[key][number] = times[key].get(number, 0) + cost[0]
+            times[key].add(self.instructions[number], cost[0])
         for site in self.sites:
             is_recursion = site.callee in self._path(site.caller)
             if site.caller not in self.in_interrupts and not is_recursion:
                 below[self._line(site.instruction)] += site.cost[column]
         return [
-            LineCost(*key, self=own[key], calls=below[key], executions=max(times[key].values()))
+            LineCost(*key, self=own[key], calls=below[key], executions=times[key].most())
             for key in sorted(own)
         ]
 

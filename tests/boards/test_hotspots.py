@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact profiles of calls: the sums are the boards' own counts, the paths are those of the code."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.comparison.profile_difference import profile_difference
+from boardprof.errors import DeviceError, UsageError
+from boardprof.firmware.build_options import BuildOptions
+from boardprof.firmware.builder import build
+from boardprof.report.profile import Profile
+from tests.boards.conftest import ROOMY, WORKLOADS, available, spec_of
+from tests.boards.test_masked import SUM, ticking
+from tests.boards.witness import NAMES, SIGNATURES, argument
+from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
+
+RECORDED = [name for name in ROOMY if spec_of(name).launch.record]
+PATHS = Path(__file__).parent / "fixtures" / "hotspots" / "paths.c"
+IN_MAKE_TEST = {"qemu-rv32", "qemu-cortex-m4"}
+BOARDS = [
+    name if name in IN_MAKE_TEST else pytest.param(name, marks=pytest.mark.nightly)
+    for name in RECORDED
+]
+
+
+@pytest.fixture(scope="module", params=BOARDS)
+def paths(request: pytest.FixtureRequest) -> Iterator[Board]:
+    with build(available(request.param), [PATHS], BuildOptions("-O1")).open() as board:
+        yield board
+
+
+def calls_of(profile: Profile) -> dict[str, int]:
+    """Each path without the measured function, and how often it was taken."""
+    return {" ".join(each.functions[1:]): each.calls for each in profile.paths()}
+
+
+def check_sums(profile: Profile) -> None:
+    """See that functions, lines and paths are parts of one sum, which is the board's count."""
+    total = profile.sum()
+    assert profile.is_complete
+    assert sum(each.self for each in profile.functions()) == total
+    assert sum(each.self for each in profile.lines()) == total
+    assert sum(each.self for each in profile.paths()) == total
+    if "instructions" in profile.counted:
+        assert profile.counted == {"instructions": total}
+
+
+# -- paths ------------------------------------------------------------------------------------
+
+
+def test_recursion_is_one_path_with_all_its_calls(paths: Board) -> None:
+    profile = paths.hotspots("fib", 10)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 177}  # 2 * fib(11) - 1
+    (fib,) = profile.functions()
+    assert (fib.name, fib.self, fib.total, fib.calls) == ("fib", profile.sum(), profile.sum(), 177)
+
+
+def test_functions_that_call_each_other_each_have_one_path(paths: Board) -> None:
+    profile = paths.hotspots("is_even", 9)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 5, "is_odd": 5}  # with 9, 7, 5, 3, 1 and 8, 6, 4, 2, 0
+    totals = {each.name: each.total for each in profile.functions()}
+    assert totals["is_even"] == profile.sum()
+    assert totals["is_odd"] == profile.sum() - _until_first_call(profile)
+
+
+def _until_first_call(profile: Profile) -> int:
+    """Instructions of the outermost call that are not within a call of is_odd."""
+    own = {each.name: each for each in profile.functions()}["is_even"]
+    return own.self // own.calls
+
+
+def test_a_tail_call_is_below_the_function_that_made_it(paths: Board) -> None:
+    profile = paths.hotspots("tail", 1)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 1, "middle": 1, "middle last": 1}
+    own = {each.name: each for each in profile.functions()}
+    assert own["middle"].total == own["middle"].self + own["last"].self
+    assert own["tail"].total == profile.sum()
+
+
+def test_tail_calls_in_turns_take_no_more_than_their_two_paths(paths: Board) -> None:
+    profile = paths.hotspots("table_tennis", 100_000)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 1, "ping": 50_001, "ping pong": 50_000}
+
+
+def test_a_deep_recursion_is_followed_to_its_end(paths: Board) -> None:
+    profile = paths.hotspots("deep", 1000)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 1, "depth": 1001}
+
+
+def test_calls_through_a_table_go_to_the_functions_in_it(paths: Board) -> None:
+    profile = paths.hotspots("dispatch", 9)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 1, "square": 3, "twice": 6}
+
+
+def test_a_jump_table_is_not_a_call(paths: Board) -> None:
+    profile = paths.hotspots("choose", 16)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 1, "twice": 2, "square": 2}
+
+
+def test_longjmp_leads_back_to_the_function_that_called_setjmp(paths: Board) -> None:
+    profile = paths.hotspots("caught", 4)
+    check_sums(profile)
+    calls = calls_of(profile)
+    assert calls["thrower"] == 5
+    assert calls["thrower longjmp"] == calls["setjmp"] == calls["after"] == 1
+
+
+def test_each_way_to_a_function_is_a_path_of_its_own(paths: Board) -> None:
+    profile = paths.hotspots("many", 1)
+    check_sums(profile)
+    leaves = {path: n for path, n in calls_of(profile).items() if path.endswith(" leaf")}
+    assert leaves == {
+        f"three three_{a} two two_{b} one one_{c} leaf": 1 for a in "ab" for b in "ab" for c in "ab"
+    }
+    own = {each.name: each for each in profile.functions()}
+    assert [own[name].calls for name in ("three", "two", "one", "leaf")] == [1, 2, 4, 8]
+
+
+def test_lines_are_those_of_inlined_functions(paths: Board) -> None:
+    profile = paths.hotspots("inlined", 10)
+    check_sums(profile)
+    assert calls_of(profile) == {"": 1}
+    source = PATHS.read_text().splitlines()
+    lines = {source[each.line - 1].strip(): each for each in profile.lines() if each.line}
+    stored = lines["bp_sink = x;"]
+    assert (stored.function, stored.executions) == ("inner", 20)  # two deep, twice in each round
+
+
+def test_a_helper_of_the_compiler_has_its_name(paths: Board) -> None:
+    profile = paths.hotspots("divided", 10**12, 7)
+    check_sums(profile)
+    helpers = {each.name for each in profile.functions()} - {"divided", "__udivmoddi4"}
+    if paths.spec.build.arch == "cortex_m":
+        assert helpers == {"__aeabi_ldivmod"}
+    else:
+        assert helpers == ({"__divdi3"} if paths.spec.name == "qemu-rv32" else set())
+
+
+# -- what does not return ---------------------------------------------------------------------
+
+
+def test_a_call_that_traps_has_a_profile_of_what_ran(paths: Board) -> None:
+    profile = paths.hotspots("wild")
+    assert (profile.state, profile.is_complete) == ("incomplete left", False)
+    assert "wild trapped on the board: bad address 0xfffffff0" in profile.failure
+    assert calls_of(profile) == {"": 1, "leaf": 2}
+    assert paths.hotspots("fib", 3).is_complete  # the board goes on
+
+
+def test_a_call_that_is_ended_by_its_limit_has_a_profile_of_what_ran() -> None:
+    firmware = build(available("qemu-rv32"), [PATHS], BuildOptions("-O1"))
+    with firmware.open(timeout_s=0.05) as board:
+        profile = board.hotspots("endless")
+        assert "endless did not end within 0.05 s" in profile.failure
+        assert not profile.is_complete
+        # An instruction takes a nanosecond of the board's clock.
+        assert 45_000_000 < profile.sum() < 55_000_000
+
+
+def test_a_call_that_never_began_has_no_profile(tmp_path: Path) -> None:
+    source = tmp_path / "f.c"
+    source.write_text("#include <stdint.h>\nuint32_t f(const uint8_t *p) { return *p; }\n")
+    with build(available("qemu-rv32"), [source]).open() as board:
+        with pytest.raises(UsageError, match="p of f is an object"):
+            board.hotspots("f", object())
+        with pytest.raises(DeviceError):
+            board.functions.f(None)
+
+
+# -- sums -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_profile_of_each_workload_adds_up_to_the_boards_count(name: str) -> None:
+    with build(available(name), [WORKLOADS]).open() as board:
+        for function in NAMES:
+            profile = board.hotspots(function)
+            check_sums(profile)
+            report = board.profile(function, warmup=1, repeat=1)
+            if "instructions" in report.calls[0]:
+                assert report.calls[0]["instructions"].value == profile.sum(), function
+
+
+@pytest.mark.parametrize("name", ["qemu-cortex-m3", "qemu-cortex-m55"])
+def test_where_the_board_does_not_count_another_counter_does(name: str, tmp_path: Path) -> None:
+    """QEMU's other plugin is of the tests, and shares no code with the recorder."""
+    firmware = build(available(name), [WORKLOADS])
+    entries = {each: symbol_range(firmware.image, each)[0] for each in NAMES}
+    stops = [symbol_range(firmware.image, stop) for stop in ("bp_window", "bp_thunk_void")]
+    counts = tmp_path / "counts"
+    plugin = plugin_argument(build_plugin(), list(entries.values()), stops, counts)
+    spec = available(name)
+    launch = dataclasses.replace(spec.launch, command=(*spec.launch.command, *plugin))
+    watched = dataclasses.replace(firmware, board=dataclasses.replace(spec, launch=launch))
+    with watched.open() as board:
+        for function in NAMES:
+            profile = board.hotspots(function, warmup=0)
+            check_sums(profile)
+            assert profile.counted == {}
+            # The recorded call is the first of its entry from a window; singles come after it.
+            assert profile.sum() in read_counts(counts, 0)[entries[function]]
+
+
+def test_the_profile_of_each_signature_adds_up_to_the_boards_count() -> None:
+    firmware = build(available("qemu-rv32"), [SIGNATURES])
+    with firmware.open() as board:
+        for function in firmware.functions:
+            given = [argument(each.name, each.type) for each in function.parameters]
+            profile = board.hotspots(function.name, *given)
+            check_sums(profile)
+            assert profile.counted, function.name
+
+
+# -- interrupts -------------------------------------------------------------------------------
+
+
+def test_interrupts_within_a_call_are_not_in_its_profile(tmp_path: Path) -> None:
+    changes = {
+        '"ticks", "riscv_hpm"]': '"riscv_hpm", "interrupts"]',
+        "guard = 1, ": "",  # a guarded call lets no other interrupt in
+    }
+    spec = ticking("qemu-rv32", tmp_path / "ticking", "ticking_rv32_port.c", changes)
+    source = tmp_path / "sum.c"
+    source.write_text(SUM)
+    with build(spec, [source]).open() as board:
+        quiet = board.profile("sum", 500_000, mask_interrupts=True, repeat=1).calls[0]
+        profile = board.hotspots("sum", 500_000)
+        assert profile.counted["instructions"] == quiet["instructions"].value
+    check_sums(profile)
+    handlers = {
+        profile.symbols[profile.tree[node].symbol].name for node in profile.in_interrupts - {1}
+    }
+    assert "trap" in handlers
+    # Four or five of them, each with a loop of 100 rounds and the agent's hooks.
+    assert 4 * 100 * 2 < profile.interrupts() < 5 * 2000
+    assert calls_of(profile) == {"": 1}
+
+
+# -- why --------------------------------------------------------------------------------------
+
+
+def test_the_difference_of_two_profiles_names_function_and_line(tmp_path: Path) -> None:
+    source = WORKLOADS / "fir_q15.c"
+    narrow = tmp_path / "fir_q15.c"
+    narrow.write_text(source.read_text().replace("int64_t sum = 0;", "int32_t sum = 0;"))
+    found = []
+    for file in (narrow, source):
+        with build(available("qemu-rv32"), [file]).open() as board:
+            found.append(board.hotspots("fir_q15"))
+    difference = profile_difference(*found)
+    assert (difference.before, difference.after) == (found[0].sum(), found[1].sum())
+    assert sum(each.change for each in difference.functions) == found[1].sum() - found[0].sum()
+    assert sum(each.change for each in difference.lines) == found[1].sum() - found[0].sum()
+    most = difference.lines[0]
+    assert most.text == "sum += (int32_t)h[k] * *(newest - k);"
+    assert (most.times_before, most.times_after) == (8192, 8192)
+    assert difference.functions[0].name == "fir"
