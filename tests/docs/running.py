@@ -27,7 +27,7 @@ _SHOWN_WITH = "12.2.0"
 
 _ANY = "..."
 
-_ONCE = "note: building the simulator of "
+_ONCE = "note: building the "
 """Begins a line that comes on a machine's first run alone, so that no page shows it."""
 
 

@@ -96,7 +96,7 @@ class ProfileDifference:
         before: the cost of the call.
         after: likewise.
         functions: those whose cost or number of calls changed, the largest change first.
-        lines: likewise.
+        lines: likewise, of sources that are known.
     """
 
     metric: str
@@ -199,8 +199,8 @@ class _Line:
 def _lines(before: Profile, after: Profile, metric: str) -> Iterator[LineChange]:
     old, new = _by_line(before, metric), _by_line(after, metric)
     for file in sorted({*old, *new}):
-        if not file:
-            continue
+        if file not in before.sources and file not in after.sources:
+            continue  # a library's: its function says it all
         aligned = _aligned(before.sources.get(file), after.sources.get(file), old, new, file)
         for line in aligned:
             line.before, line.times_before = old.get(file, {}).get(line.old, (0, 0))

@@ -105,15 +105,19 @@ def _times(calls: int) -> str:
 
 def _line_text(change: LineChange) -> str:
     if change.is_new:
-        return f"new, {change.times_after:,} times"
+        return f"new, {_executed(change.times_after)}"
     if change.is_gone:
-        return f"gone, {change.times_before:,} times before"
+        return f"gone, {_executed(change.times_before)} before"
     before, after = change.times_before, change.times_after
     if before != after:
-        return f"{before:,} to {after:,} times"
+        return f"{before:,} to {_executed(after)}"
     if change.first == change.last and before and not change.before % before | change.after % after:
-        return f"{before:,} times, {change.before // before} to {change.after // after} each"
-    return f"{before:,} times"
+        return f"{_executed(before)}, {change.before // before} to {change.after // after} each"
+    return _executed(before)
+
+
+def _executed(times: int) -> str:
+    return f"{times:,} time{'s' * (times != 1)}"
 
 
 def _place(change: LineChange) -> str:

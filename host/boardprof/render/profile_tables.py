@@ -94,9 +94,9 @@ def _check(profile: Profile) -> str:
 
 
 def lines_page(profile: Profile, metric: str | None = None) -> Page:
-    """Return the source with the cost of each line, file by file, the costliest first.
+    """Return the source with the cost of each line, file by file, the costliest of them first.
 
-    Of files that could not be read, the lines have no text.
+    Of files that could not be read, as most of libraries, only the functions are named.
     """
     by_file: defaultdict[str, dict[int, list[LineCost]]] = defaultdict(dict)
     for each in profile.lines(metric):
@@ -104,12 +104,14 @@ def lines_page(profile: Profile, metric: str | None = None) -> Page:
     costs = {file: _sum(lines) for file, lines in by_file.items()}
     total = profile.sum(metric)
     page: list[Table | str] = []
-    for file in sorted(by_file, key=lambda file: (-costs[file], file)):
-        share = _percent(costs[file], total)
-        title = file or "(no debug information)"
-        page += [""] if page else []
-        page.append(f"{title}: {costs[file]:,} ({share} %)")
-        page.append(_listing(by_file[file], profile.sources.get(file), total))
+    for file in sorted(by_file, key=lambda f: (f not in profile.sources, -costs[f], f)):
+        told = f"{costs[file]:,} ({_percent(costs[file], total)} %)"
+        text = profile.sources.get(file)
+        if text is None:
+            names = dict.fromkeys(e.function for found in by_file[file].values() for e in found)
+            page.append(f"{posixpath.basename(file) or 'no file'}: {told}, {', '.join(names)}")
+        else:
+            page += ["", f"{file}: {told}", _listing(by_file[file], text, total), ""]
     return page
 
 
@@ -117,8 +119,8 @@ def _sum(lines: Mapping[int, Sequence[LineCost]]) -> int:
     return sum(each.self for found in lines.values() for each in found)
 
 
-def _listing(lines: Mapping[int, Sequence[LineCost]], text: str | None, total: int) -> Table:
-    source = [] if text is None else text.splitlines()
+def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> Table:
+    source = text.splitlines()
     rows = list(_rows(lines, source))
     own = [sum(each.self for each in lines.get(number, ())) for number in rows]
     below = [sum(each.calls for each in lines.get(number, ())) for number in rows]
@@ -127,17 +129,13 @@ def _listing(lines: Mapping[int, Sequence[LineCost]], text: str | None, total: i
         "..." if number < 0 else source[number - 1].expandtabs(4) if number <= len(source) else ""
         for number in rows
     ]
-    if not source:
-        words = [
-            ", ".join(dict.fromkeys(each.function for each in lines[number])) for number in rows
-        ]
     columns = [
         Column("Line", [str(number) if number > 0 else "" for number in rows]),
         Column("Self", [f"{cost:,}" if cost else "" for cost in own]),
         Column("Self %", [_percent(cost, total) if cost else "" for cost in own]),
         Column("Calls' cost", [f"{cost:,}" if cost else "" for cost in below]),
         Column("Times", [f"{count:,}" if count else "" for count in times]),
-        Column("Source" if source else "Function", words, is_text=True),
+        Column("Source", words, is_text=True),
     ]
     kept = [each for each in columns if any(each.cells)]
     return Table(kept, spare=("Calls' cost", "Times"))
@@ -145,9 +143,6 @@ def _listing(lines: Mapping[int, Sequence[LineCost]], text: str | None, total: i
 
 def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
     """Yield the numbers of the lines to show; -1 for a gap."""
-    if not source:
-        yield from sorted(lines)
-        return
     near = {n + d for n in lines for d in range(-_CONTEXT, _CONTEXT + 1) if n}
     shown = sorted(n for n in near if 1 <= n <= len(source))
     last = None
