@@ -42,7 +42,8 @@ g++:g++
 ninja-build:ninja
 rustc:rustc
 libclang-rt-dev:libfuzzer
-spin:spin"
+spin:spin
+valgrind:callgrind_annotate"
 
 # usage: links HEADER COMPILER [FLAG]...
 links() {

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boardprof hotspots`, and profiles in Reports: what is printed, written and refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from boardprof.metrics import Count
+from boardprof.report.report import Report
+from tests.cli.command import boardprof
+from tests.support import requires_tool
+
+SLOW = """\
+#include <stdint.h>
+uint32_t cells[64];
+static uint32_t share(uint32_t x) { return x * 0.5; }
+void halve(void) {
+    for (int i = 0; i < 64; i++) {
+        cells[i] = share(cells[i]);
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tools() -> None:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A source, and beside it a Report with hotspots."""
+    source = tmp_path_factory.mktemp("slow") / "halve.c"
+    source.write_text(SLOW)
+    done = boardprof(
+        *("run", "-b", "qemu-rv32", f"{source}:halve", "--hotspots", "--repeat", "2"),
+        *("--json", source.with_name("slow.json")),
+    )
+    assert done.code == 0, done.err
+    assert "Function " in done.out
+    return source
+
+
+def test_functions_are_printed_and_the_last_line_says_that_the_sum_was_checked(slow: Path) -> None:
+    done = boardprof("hotspots", "-b", "qemu-rv32", f"{slow}:halve")
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    total = lines[0].removeprefix("halve on qemu-rv32: ").removesuffix(" instructions")
+    assert lines[-1] == f"total checked: the board has counted the same {total} instructions"
+    names = [line.split()[0] for line in lines[3:-2]]
+    assert {"__muldf3", "__floatunsidf", "__fixunsdfsi", "halve"} <= {*names}
+
+
+def test_json_has_functions_lines_and_their_sum(slow: Path) -> None:
+    done = boardprof("hotspots", "-b", "qemu-rv32", f"{slow}:halve", "--json", "-")
+    found = json.loads(done.out)
+    assert (found["metric"], found["exact"], found["function"]) == ("instructions", True, "halve")
+    assert sum(each["self"] for each in found["functions"]) == found["total"]
+    assert sum(each["self"] for each in found["lines"]) == found["total"]
+    assert {*found["functions"][0]} == {"name", "file", "line", "self", "total", "calls"}
+    (halve,) = [each for each in found["functions"] if each["name"] == "halve"]
+    assert (halve["file"], halve["line"], halve["total"]) == ("halve.c", 4, found["total"])
+    report = Report.from_json(slow.with_name("slow.json").read_text())
+    assert report.calls[0]["instructions"] == Count(found["total"])
+
+
+def test_a_stored_report_shows_lines_and_instructions_without_the_board(slow: Path) -> None:
+    report = slow.with_name("slow.json")
+    lines = boardprof("show", report, "--lines").out
+    assert "static uint32_t share(uint32_t x) { return x * 0.5; }" in lines
+    assert "__muldf3" in boardprof("show", report, "--hotspots").out
+    assert "jal" in boardprof("show", report, "--asm").out
+    refused = boardprof("show", report, "--asm", "--lines")
+    assert refused.code == 2
+
+
+def test_a_report_without_hotspots_says_how_to_get_them(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    file.write_text(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}).json())
+    done = boardprof("show", file, "--hotspots")
+    assert done.code == 2
+    assert done.err == (
+        "error: The Report does not say where its functions spend what they cost.\n"
+        "Try: measure with: boardprof run --hotspots\n"
+    )
+
+
+def test_compare_says_which_function_and_line_changed(slow: Path, tmp_path: Path) -> None:
+    quick = tmp_path / "halve.c"
+    quick.write_text("\n" + SLOW.replace("x * 0.5", "x / 2"))
+    report = tmp_path / "quick.json"
+    boardprof(
+        *("run", "-b", "qemu-rv32", f"{quick}:halve", "--hotspots", "--repeat", "2"),
+        *("--json", report),
+    )
+    done = boardprof("compare", slow.with_name("slow.json"), report)
+    assert done.code == 0, done.err
+    assert "Where instructions of halve on qemu-rv32 changed:" in done.out
+    (helper,) = [line for line in done.out.splitlines() if line.startswith("__muldf3 ")]
+    assert helper.endswith("gone, 64 calls before")
+    assert "halve.c:4 " in done.out  # in the newer source, one line lower
+    markdown = boardprof("compare", slow.with_name("slow.json"), report, "--markdown", "-").out
+    assert "| `__muldf3` | gone, 64 calls before |" in markdown
+
+
+@pytest.mark.parametrize(
+    ("board", "why"),
+    [
+        ("native", "native runs on this machine's own CPU"),
+        ("linux", "linux runs on this machine's own CPU"),
+        ("nucleo-f446re", "nucleo-f446re is a real one"),
+    ],
+)
+def test_a_board_whose_instructions_nobody_sees_is_refused(
+    slow: Path, board: str, why: str
+) -> None:
+    for command in ("hotspots", "run"):
+        more = ["--hotspots"] if command == "run" else []
+        done = boardprof(command, "-b", board, f"{slow}:halve", *more)
+        assert (done.code, done.out) == (2, "")
+        assert why in done.err
+
+
+def test_a_call_that_does_not_return_is_exit_code_6_with_what_ran(tmp_path: Path) -> None:
+    source = tmp_path / "stuck.c"
+    source.write_text("volatile int n;\nvoid stuck(void) { for (;;) n++; }\n")
+    done = boardprof("hotspots", "-b", "qemu-rv32", f"{source}:stuck", "--timeout", "20ms")
+    assert done.code == 6
+    assert "incomplete: stuck did not end within 0.02 s" in done.out
+    assert "total not checked: the call did not return" in done.out
+    assert "stuck.c:2" in done.out
+
+
+def test_an_image_without_symbols_is_refused(slow: Path, tmp_path: Path) -> None:
+    image = tmp_path / "fw.elf"
+    built = boardprof("build", "-b", "qemu-rv32", slow, "-o", image)
+    assert built.code == 0, built.err
+    strip = shutil.which("riscv64-unknown-elf-strip")
+    assert strip is not None
+    subprocess.run([strip, str(image)], check=True, timeout=60)
+    done = boardprof("hotspots", "-b", "qemu-rv32", "--image", image, "halve")
+    assert (done.code, done.out) == (2, "")
+    assert "has no symbols, so there is no way to tell where a call begins" in done.err
+
+
+def test_without_debug_information_functions_have_their_symbols(slow: Path, tmp_path: Path) -> None:
+    image = tmp_path / "fw.elf"
+    boardprof("build", "-b", "qemu-rv32", slow, "-o", image)
+    strip = shutil.which("riscv64-unknown-elf-strip")
+    assert strip is not None
+    subprocess.run([strip, "--strip-debug", str(image)], check=True, timeout=60)
+    done = boardprof("hotspots", "-b", "qemu-rv32", "--image", image, "halve")
+    assert done.code == 0, done.err
+    assert "__muldf3" in done.out
+    assert "total checked" in done.out
+
+
+def test_a_port_is_not_taken_since_nothing_can_record_there(slow: Path) -> None:
+    done = boardprof("hotspots", "-p", "/dev/ttyUSB0", "halve")
+    assert done.code == 2
+    assert "-p" in done.err

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a profile says of functions, lines and paths, and its forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from boardprof.errors import DecodeError, UnknownNameError, UsageError
+from boardprof.hotspots.record import read_record
+from boardprof.metrics import Count
+from boardprof.render.callgrind import callgrind, render_callgrind
+from boardprof.render.collapsed import render_collapsed
+from boardprof.render.pprof import pprof
+from boardprof.render.profile_stacks import stacks_of
+from boardprof.render.speedscope import render_speedscope
+from boardprof.report.profile import Profile
+from boardprof.report.profile_json import profile_json, profile_record, read_profile
+from boardprof.report.report import Report
+from tests.support import requires_tool
+from tests.unit.profiles import small_profile
+
+
+def report_of(*profiles: Profile) -> Report:
+    rows = [{"Name": p.function, "Count": 1, "instructions": p.sum(), "Device": p.board}
+            for p in profiles]  # fmt: skip
+    measurements = [
+        {"name": p.function, "device": p.board, "hotspots": profile_record(p)} for p in profiles
+    ]
+    return Report(rows, {}, {}, {"schema_version": 1, "measurements": measurements})
+
+
+def test_functions_have_their_own_cost_and_that_of_what_they_called() -> None:
+    f, mul = small_profile().functions()
+    assert (f.name, f.file, f.line, f.self, f.total, f.calls) == ("f", "f.c", 5, 13, 25, 1)
+    assert (mul.name, mul.file, mul.self, mul.total, mul.calls) == ("__mul", "", 12, 12, 4)
+    assert f.share == pytest.approx(0.52)
+
+
+def test_lines_have_their_instructions_and_the_calls_that_these_make() -> None:
+    lines = {(each.file, each.line): each for each in small_profile().lines()}
+    assert sorted(lines) == [("", 0), ("f.c", 2), ("f.c", 7), ("f.c", 8)]
+    assert (lines["f.c", 2].function, lines["f.c", 2].self) == ("twice", 4)
+    assert (lines["f.c", 8].self, lines["f.c", 8].calls, lines["f.c", 8].executions) == (4, 12, 4)
+
+
+def test_interrupts_are_beside_the_call() -> None:
+    profile = small_profile(with_interrupt=True)
+    assert profile.interrupts() == 7
+    assert [each.name for each in profile.functions()] == ["f", "__mul"]
+    assert [each.functions for each in profile.paths()] == [("f",), ("f", "__mul")]
+    assert sum(each.self for each in profile.lines()) == profile.sum() == 25
+
+
+def test_cycles_are_shown_where_the_board_has_them() -> None:
+    profile = small_profile(["instructions", "cycles"])
+    assert (profile.metric, profile.sum(), profile.sum("instructions")) == ("cycles", 250, 25)
+    assert profile.functions()[0].self == 130
+    assert profile.functions("instructions")[0].self == 13
+    with pytest.raises(UnknownNameError, match="stalls"):
+        profile.functions("stalls")
+
+
+def test_a_profile_is_read_from_its_own_json() -> None:
+    profile = small_profile(["instructions", "cycles"], with_interrupt=True)
+    record = json.loads(json.dumps(profile_record(profile)))
+    assert read_profile(record) == profile
+    found = profile_json(profile)
+    assert found["functions"][0] == {
+        "name": "f", "file": "f.c", "line": 5, "self": 130, "total": 250, "calls": 1,
+    }  # fmt: skip
+    assert {"file": "f.c", "line": 2, "self": 40} in found["lines"]
+    assert (found["metric"], found["total"], found["exact"]) == ("cycles", 250, True)
+    del record["counts"]
+    with pytest.raises(DecodeError, match="The profile is damaged: KeyError: 'counts'"):
+        read_profile(record)
+
+
+# -- forms ------------------------------------------------------------------------------------
+
+
+def test_stacks_add_up_to_the_call_with_inlined_functions_as_frames() -> None:
+    stacks = stacks_of(small_profile(with_interrupt=True))
+    names = {tuple(frame.function for frame in stack): cost for stack, cost in stacks.items()}
+    assert names[("f", "twice")] == 4
+    assert names[("f", "__mul")] == 12
+    assert names[("(interrupts)", "on_timer")] == 7
+    assert sum(stacks.values()) == 25 + 7
+
+
+def test_collapsed_stacks_are_those_within_the_call() -> None:
+    assert sorted(render_collapsed(report_of(small_profile())).splitlines()) == [
+        "desk;f 9",
+        "desk;f;__mul 12",
+        "desk;f;twice 4",
+    ]
+
+
+def test_callgrind_annotate_finds_the_same_figures(tmp_path: Path) -> None:
+    requires_tool("callgrind_annotate", "valgrind")
+    file = tmp_path / "callgrind.out"
+    file.write_text(callgrind(small_profile(["instructions", "cycles"])))
+    done = subprocess.run(
+        ["callgrind_annotate", "--auto=no", "--threshold=100", str(file)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    figures = [line.split() for line in done.stdout.splitlines() if "(" in line and "%" in line]
+    found = {words[-1]: (words[0], words[2] if len(words) > 4 else "") for words in figures}
+    assert found["f.c:f"][0] == "13"
+    assert found["???:__mul"][0] == "12"
+    assert any(words[0] == "25" and "PROGRAM" in words for words in figures)
+
+
+def test_a_file_of_callgrind_holds_one_profile() -> None:
+    with pytest.raises(UsageError, match="has 2 profiles, and a file of callgrind holds one"):
+        render_callgrind(report_of(small_profile(), small_profile()))
+    with pytest.raises(UsageError, match="does not say where its functions spend"):
+        render_callgrind(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}))
+
+
+def fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Take a protocol buffer apart, by its specification."""
+
+    def varint(at: int) -> tuple[int, int]:
+        value = shift = 0
+        while True:
+            byte = message[at]
+            value |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                return value, at
+
+    at = 0
+    while at < len(message):
+        key, at = varint(at)
+        value, at = varint(at)
+        if key & 7 == 2:
+            yield key >> 3, message[at : at + value]
+            at += value
+        else:
+            yield key >> 3, value
+
+
+def numbers(packed: int | bytes) -> list[int]:
+    assert isinstance(packed, bytes)
+    found, value, shift = [], 0, 0
+    for byte in packed:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            found.append(value)
+            value = shift = 0
+    return found
+
+
+def test_pprof_has_each_stack_leaf_first_with_all_columns() -> None:
+    message = gzip.decompress(pprof([small_profile(["instructions", "cycles"])]))
+    found = list(fields(message))
+    texts = [value.decode() for field, value in found if field == 6 and isinstance(value, bytes)]
+    assert texts[0] == ""
+
+    def parts(field: int) -> list[dict[int, int | bytes]]:
+        return [dict(fields(v)) for f, v in found if f == field and isinstance(v, bytes)]
+
+    assert [texts[int(each[1])] for each in parts(1)] == ["instructions", "cycles"]
+    functions = {each[1]: texts[int(each[2])] for each in parts(5)}
+    lines = {each[1]: dict(fields(bytes(each[4]))) for each in parts(4)}  # type: ignore[arg-type]
+    samples = {}
+    for each in parts(2):
+        stack = tuple(
+            (functions[lines[place][1]], lines[place].get(2, 0)) for place in numbers(each[1])
+        )
+        samples[stack] = numbers(each[2])
+    assert samples[("twice", 2), ("f", 8)] == [4, 40]
+    assert samples[("__mul", 0), ("f", 5)] == [12, 120]
+    assert [sum(column) for column in zip(*samples.values(), strict=True)] == [25, 250]
+
+
+def test_speedscope_begins_with_what_is_within_the_call() -> None:
+    document = json.loads(render_speedscope(report_of(small_profile())))
+    first = document["profiles"][0]
+    assert first["name"] == "f on desk: instructions of one call"
+    assert (first["endValue"], sum(first["weights"])) == (25, 25)
+    names = [[document["shared"]["frames"][n]["name"] for n in s] for s in first["samples"]]
+    assert ["f", "twice"] in names
+
+
+# -- records ----------------------------------------------------------------------------------
+
+RECORD = """\
+boardprof-record 1
+columns instructions
+state complete
+total 7
+path 0 -1 100 1
+path 1 -1 0 0
+path 2 -1 0 0
+ran 0 2 100 2121
+not 0 1 106 1
+end
+"""
+
+
+def test_a_record_has_the_count_of_each_instruction(tmp_path: Path) -> None:
+    file = tmp_path / "record"
+    file.write_text(RECORD)
+    record = read_record(file)
+    assert record.counts == {(0, 0x100): [2], (0, 0x104): [2], (0, 0x106): [1], (0, 0x10A): [2]}
+    assert record.is_complete
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("end\n", "", "not complete, or of another version"),
+        ("record 1", "record 2", "not complete, or of another version"),
+        ("total 7", "total 8", r"add up to \[7\], its total is \[8\]"),
+        ("ran 0 2 100", "ran 0 two 100", "Line 8 of the record is damaged: ran 0 two 100 2121"),
+        ("state", "mood", "Line 3 of the record is damaged: mood complete"),
+    ],
+)
+def test_a_damaged_record_is_refused(tmp_path: Path, before: str, after: str, why: str) -> None:
+    file = tmp_path / "record"
+    file.write_text(RECORD.replace(before, after))
+    with pytest.raises(DecodeError, match=why):
+        read_record(file)
+
+
+def test_a_profile_that_is_incomplete_says_so_to_callgrind() -> None:
+    text = callgrind(dataclasses.replace(small_profile(), state="incomplete left"))
+    assert "desc: Trigger: incomplete left" in text.splitlines()

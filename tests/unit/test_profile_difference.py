@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a call costs more: functions and lines that gained, across edits of the source."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from boardprof.comparison.profile_difference import plain_name, profile_difference
+from boardprof.render.profile_difference_rows import change_rows, rest_text
+from boardprof.report.profile import Profile, Symbol
+from tests.unit.profiles import small_profile, straight_profile
+
+BEFORE = "int f(void) {\n    a();\n    b();\n    c();\n}\n"
+
+
+def test_a_line_that_has_moved_is_the_same_line() -> None:
+    after = "/* A comment. */\n\n" + BEFORE
+    found = profile_difference(
+        straight_profile({2: (3, 10), 3: (5, 10)}, BEFORE),
+        straight_profile({4: (3, 10), 5: (9, 10)}, after),
+    )
+    (line,) = found.lines
+    assert (line.first, line.text, line.change) == (5, "b();", 40)
+    assert (found.before, found.after) == (80, 120)
+    assert change_rows(found)[1].what == "10 times, 5 to 9 each"
+
+
+def test_a_line_that_was_edited_is_the_same_line_if_it_is_still_like_it() -> None:
+    before = "x = (long)y * z;\n"
+    found = profile_difference(
+        straight_profile({1: (2, 8)}, before), straight_profile({1: (4, 8)}, "x = y * z;\n")
+    )
+    (line,) = found.lines
+    assert (line.before, line.after, line.is_new, line.is_gone) == (16, 32, False, False)
+
+
+def test_lines_without_a_like_are_new_and_gone() -> None:
+    found = profile_difference(
+        straight_profile({2: (1, 5)}, "{\n    abcdefgh();\n}\n"),
+        straight_profile({2: (1, 60)}, "{\n    0123456789;\n}\n"),
+    )
+    assert {(each.text, each.is_new, each.is_gone) for each in found.lines} == {
+        ("0123456789;", True, False),
+        ("abcdefgh();", False, True),
+    }
+    texts = {row.what for row in change_rows(found)}
+    assert texts >= {"new, 60 times", "gone, 5 times before"}
+
+
+def test_neighbours_that_cancel_out_are_one_change() -> None:
+    """The compiler has moved an instruction from line 2 to line 3."""
+    found = profile_difference(
+        straight_profile({2: (5, 850), 3: (5, 860), 4: (1, 10)}, BEFORE),
+        straight_profile({2: (0, 0), 3: (10, 860), 4: (2, 10)}, BEFORE),
+    )
+    assert [(each.first, each.last, each.change) for each in found.lines] == [
+        (2, 3, 50),
+        (4, 4, 10),
+    ]
+
+
+def test_a_loop_that_runs_more_often_says_so() -> None:
+    found = profile_difference(
+        straight_profile({2: (3, 100)}, BEFORE), straight_profile({2: (3, 200)}, BEFORE)
+    )
+    assert change_rows(found)[1].what == "100 to 200 times"
+
+
+def renamed(profile: Profile, index: int, name: str) -> Profile:
+    symbols = list(profile.symbols)
+    symbols[index] = Symbol(name, "", 0)
+    return dataclasses.replace(profile, symbols=tuple(symbols))
+
+
+def test_a_helper_that_is_new_is_named_with_its_calls() -> None:
+    found = profile_difference(
+        straight_profile({7: (1, 5), 8: (2, 4)}, small_profile().sources["f.c"]), small_profile()
+    )
+    rows = {row.where: row for row in change_rows(found)}
+    assert rows["__mul"].what == "new, 4 calls"
+    assert rows["__mul"].change == "+12"
+
+
+def test_a_clone_of_the_compiler_is_its_function() -> None:
+    assert plain_name("fir.constprop.0") == "fir"
+    assert plain_name(".Lstart") == ".Lstart"
+    found = profile_difference(small_profile(), renamed(small_profile(), 2, "__mul.part.0"))
+    assert (found.functions, found.lines) == ((), ())
+
+
+def test_what_is_not_shown_is_counted() -> None:
+    many = "".join(f"line_{n}_{n * 7919}();\n" for n in range(1, 9))
+    found = profile_difference(
+        straight_profile({n: (1, 10) for n in range(1, 9)}, many),
+        straight_profile({n: (1, 10 + n) for n in range(1, 9)}, many),
+    )
+    assert len(change_rows(found)) == 1 + 5
+    assert rest_text(found) == "and 3 more lines with smaller changes"
