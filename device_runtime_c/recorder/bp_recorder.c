@@ -853,6 +853,12 @@ static void add_range(bp_range_t **list, size_t *count, bp_range_t range) {
     (*list)[(*count)++] = range;
 }
 
+void bp_recorder_interrupt(bp_recorder_t *r, uint64_t address) {
+    if (r->planned_vectors < BP_VECTORS) {
+        r->vectors[r->planned_vectors++] = address;
+    }
+}
+
 /* Take a line of a plan. */
 static bool planned(bp_recorder_t *r, const char *line) {
     bp_range_t range = {0};
@@ -870,9 +876,7 @@ static bool planned(bp_recorder_t *r, const char *line) {
         return true;
     }
     if (sscanf(line, "interrupt %" SCNx64, &address) == 1) {
-        if (r->vector_count < BP_VECTORS) {
-            r->vectors[r->vector_count++] = address;
-        }
+        bp_recorder_interrupt(r, address);
         return true;
     }
     if (sscanf(line, "function %" SCNx64 " %" SCNx64, &range.low, &range.high) == 2) {
@@ -934,7 +938,6 @@ bp_recorder_t *bp_recorder_open(const char *plan, const char *const *columns) {
         return NULL;
     }
     qsort(r->functions, r->function_count, sizeof(*r->functions), by_low);
-    r->planned_vectors = r->vector_count;
     /* Room for the limit, the roots included. */
     r->path_limit = r->path_limit < BP_OTHER + 1 ? BP_OTHER + 1 : r->path_limit;
     r->nodes = must(calloc(r->path_limit, sizeof(*r->nodes)));

@@ -93,6 +93,9 @@ void bp_recorder_arrive(bp_recorder_t *recorder, bp_block_t *block, uint32_t sto
 /* Add to a cost of the block to which execution has come last, which has one instruction. */
 void bp_recorder_charge(bp_recorder_t *recorder, size_t column, uint64_t amount);
 
+/* An address at which interrupts or traps begin, besides those of the plan. */
+void bp_recorder_interrupt(bp_recorder_t *recorder, uint64_t address);
+
 /* End. A call that is still recorded is written as incomplete. */
 void bp_recorder_close(bp_recorder_t *recorder);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Simulates a board with a megaAVR: simavr's core, and its USART0 on a TCP connection.
  *
- *     bp_simavr DEVICE CLOCK_HZ IMAGE.elf PORT [MARKS_FILE ADDRESS...]
+ *     bp_simavr DEVICE CLOCK_HZ IMAGE.elf PORT [--record PLAN | MARKS_FILE ADDRESS...]
  *
  * Connects to 127.0.0.1:PORT and ends when the other side closes. The line behaves like a real one:
  * a byte takes its time in both directions, and there is no flow control. The receiver keeps three
@@ -12,6 +12,9 @@
  * Exit code 0, with a line that says where the core was. Exit code 3, with a line that says why, if
  * the core cannot continue: its stack has grown into the variables, it has jumped to or accessed an
  * address where nothing is, or nothing can wake it.
+ *
+ * With a plan, calls are recorded, see recorder/bp_recorder.h: instructions, and as "cycles" those
+ * of the simulator. Nothing is pipelined: an instruction has all of its own.
  *
  * With marks: each time the core is about to execute an instruction at one of the addresses (bytes,
  * hexadecimal), a line "ADDRESS CYCLE" goes to the file, with the simulator's own cycle count. */
@@ -36,12 +39,15 @@
 #include <sim_cycle_timers.h>
 #include <sim_elf.h>
 
+#include "bp_recorder.h"
+
 enum {
     BP_LINE = 4096,  /* bytes on their way to the board */
     BP_POLL = 16384, /* cycles between two polls of the connection */
     BP_RECEIVER = 3, /* bytes that the USART holds */
     BP_WAIT_MS = 10000,
     BP_FLASH = 262144, /* bytes, at most */
+    BP_VECTORS = 57,   /* of interrupts, at most: an ATmega2560's */
     BP_LAP = 128,      /* cycles between two checks of the stack: it can grow some 100 bytes */
     BP_CORE_ENDED = 3, /* exit code */
 };
@@ -244,6 +250,94 @@ static void bp_run_marked(bp_sim_t *s) {
     } while (bp_run(s));
 }
 
+/// Recording ///
+
+/* Opcodes: Atmel's instruction set manual, 0856K. */
+static bool bp_is_long(unsigned op) {
+    return (op & 0xfe0fu) == 0x940eu || (op & 0xfe0fu) == 0x940fu || /* CALL */
+           (op & 0xfe0fu) == 0x940cu || (op & 0xfe0fu) == 0x940du || /* JMP */
+           (op & 0xfc0fu) == 0x9000u;                                /* LDS, STS */
+}
+
+static bool bp_skips(unsigned op) {
+    return (op & 0xfc00u) == 0x1000u || (op & 0xfc08u) == 0xfc00u || /* CPSE; SBRC, SBRS */
+           (op & 0xfd00u) == 0x9900u;                                /* SBIC, SBIS */
+}
+
+static unsigned bp_opcode(const avr_t *avr, uint32_t pc) {
+    return avr->flash[pc] | (unsigned)avr->flash[pc + 1] << 8;
+}
+
+/* Sign-extend `bits` bits of words; returns bytes. */
+static int32_t bp_offset(unsigned words, unsigned bits) {
+    int32_t sign = 1 << (bits - 1);
+    return 2 * (int32_t)(((int32_t)words & (2 * sign - 1)) ^ sign) - 2 * sign;
+}
+
+static bp_insn_t bp_decode(const avr_t *avr, uint32_t pc) {
+    unsigned op = bp_opcode(avr, pc);
+    bp_insn_t insn = {.address = pc, .length = bp_is_long(op) ? 4 : 2};
+    uint32_t next = pc + insn.length;
+    uint32_t far = ((op & 0x1f0u) << 13 | (op & 1u) << 16 | bp_opcode(avr, pc + 2)) * 2;
+    if ((op & 0xfe0eu) == 0x940eu) {
+        insn.flow = BP_FLOW_CALL;
+        insn.target = far;
+    } else if ((op & 0xf000u) == 0xd000u) { /* RCALL */
+        insn.flow = BP_FLOW_CALL;
+        insn.target = next + (uint32_t)bp_offset(op, 12);
+    } else if (op == 0x9509u || op == 0x9519u) { /* ICALL, EICALL */
+        insn.flow = BP_FLOW_CALL;
+    } else if ((op & 0xfe0eu) == 0x940cu) {
+        insn.flow = BP_FLOW_BRANCH;
+        insn.target = far;
+    } else if ((op & 0xf000u) == 0xc000u) { /* RJMP */
+        insn.flow = BP_FLOW_BRANCH;
+        insn.target = next + (uint32_t)bp_offset(op, 12);
+    } else if (op == 0x9409u || op == 0x9419u) { /* IJMP, EIJMP */
+        insn.flow = BP_FLOW_INDIRECT;
+    } else if (op == 0x9508u) {
+        insn.flow = BP_FLOW_RETURN;
+    } else if (op == 0x9518u) {
+        insn.flow = BP_FLOW_RESUME;
+    } else if ((op & 0xf800u) == 0xf000u) { /* branches */
+        insn.flow = BP_FLOW_BRANCH;
+        insn.target = next + (uint32_t)bp_offset(op >> 3, 7);
+    } else if (bp_skips(op)) {
+        insn.flow = BP_FLOW_BRANCH;
+        insn.target = next + (bp_is_long(bp_opcode(avr, next)) ? 4 : 2);
+    }
+    return insn;
+}
+
+static void bp_run_recorded(bp_sim_t *s, const char *plan) {
+    static const char *const columns[] = {"cycles", NULL};
+    static bp_block_t *blocks[BP_FLASH / 2];
+    bp_recorder_t *recorder = bp_recorder_open(plan, columns);
+    if (recorder == NULL) {
+        exit(2);
+    }
+    for (unsigned i = 0; i < BP_VECTORS; i++) {
+        bp_recorder_interrupt(recorder, i * s->avr->vector_size * 2u);
+    }
+    s->avr->run_cycle_limit = 1; /* one instruction at a time */
+    bool goes_on = true;
+    while (goes_on) {
+        uint32_t pc = s->avr->pc;
+        avr_cycle_count_t before = s->avr->cycle;
+        bool runs = s->avr->state == cpu_Running;
+        if (runs && pc < BP_FLASH) {
+            if (blocks[pc / 2] == NULL) {
+                bp_insn_t insn = bp_decode(s->avr, pc);
+                blocks[pc / 2] = bp_recorder_block(recorder, &insn, 1);
+            }
+            bp_recorder_arrive(recorder, blocks[pc / 2], 0);
+        }
+        goes_on = bp_run(s);
+        bp_recorder_charge(recorder, 0, s->avr->cycle - before);
+    }
+    bp_recorder_close(recorder);
+}
+
 /// The end ///
 
 /* Returns the exit code. */
@@ -267,11 +361,15 @@ static int bp_end(const bp_sim_t *s) {
 
 int main(int argc, char **argv) {
     if (argc < 5) {
-        bp_die("needs", "DEVICE CLOCK_HZ IMAGE.elf PORT [MARKS_FILE ADDRESS...]");
+        bp_die("needs", "DEVICE CLOCK_HZ IMAGE.elf PORT [--record PLAN | MARKS_FILE ADDRESS...]");
     }
     bp_make(&bp_sim, argv[1], (uint32_t)strtoul(argv[2], NULL, 10), argv[3]);
     bp_sim.socket = bp_connect(argv[4]);
     bp_wire(&bp_sim);
+    if (argc == 7 && strcmp(argv[5], "--record") == 0) {
+        bp_run_recorded(&bp_sim, argv[6]);
+        return bp_end(&bp_sim);
+    }
     if (argc > 5) {
         bp_marks = fopen(argv[5], "w");
         if (bp_marks == NULL) {
