@@ -91,7 +91,9 @@ COMMANDS: dict[str, list[str]] = {
         "run DIR/odd.o:loses",
         "run -p BUSY two",
     ],
+    "hotspots": ["hotspots -b DIR/linux DIR/plus.c:two", "hotspots -b qemu-rv32 DIR/odd.c:two"],
     "show": [
+        "show REPORT --hotspots",
         "show REPORT --configuration",
         "show REPORT --table",
         "show REPORT --stats",

@@ -38,7 +38,8 @@ def test_two_forms_at_once_are_none(measured: tuple[Path, str], forms: tuple[str
     assert (done.code, done.out, done.err) == (
         2,
         "",
-        "error: --csv, --json and --stats cannot be combined.\nTry: give one of them\n",
+        "error: --csv, --json, --stats, --hotspots, --lines and --asm cannot be "
+        "combined.\nTry: give one of them\n",
     )
 
 

@@ -137,8 +137,8 @@ def test_without_the_package_nothing_of_it_is_known(tmp_path: Path) -> None:
     assert done.code == 2
     assert "There is no exporter 'lab'" in done.err
     assert (
-        "Known: baseline, chrome, collapsed, csv, html, json, markdown, speedscope, table"
-        in done.err
+        "Known: baseline, callgrind, chrome, collapsed, csv, html, json, markdown, pprof, "
+        "speedscope, table" in done.err
     )
 
 

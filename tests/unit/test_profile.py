@@ -17,10 +17,18 @@ from boardprof.hotspots.record import read_record
 from boardprof.metrics import Count
 from boardprof.render.callgrind import callgrind, render_callgrind
 from boardprof.render.collapsed import render_collapsed
+from boardprof.render.layout import plain
 from boardprof.render.pprof import pprof
 from boardprof.render.profile_stacks import stacks_of
+from boardprof.render.profile_tables import (
+    functions_page,
+    heading,
+    instructions_page,
+    lines_page,
+    notes,
+)
 from boardprof.render.speedscope import render_speedscope
-from boardprof.report.profile import Profile
+from boardprof.report.profile import Frame, Profile
 from boardprof.report.profile_json import profile_json, profile_record, read_profile
 from boardprof.report.report import Report
 from tests.support import requires_tool
@@ -80,6 +88,27 @@ def test_a_profile_is_read_from_its_own_json() -> None:
     del record["counts"]
     with pytest.raises(DecodeError, match="The profile is damaged: KeyError: 'counts'"):
         read_profile(record)
+
+
+def test_what_others_have_named_does_nothing_to_a_terminal() -> None:
+    hostile = "two\x1b]0;pwned\x07"
+    small = small_profile()
+    profile = dataclasses.replace(
+        small,
+        function=hostile,
+        symbols=tuple(dataclasses.replace(s, name=hostile) for s in small.symbols),
+        instructions=tuple(
+            dataclasses.replace(i, frames=(Frame(hostile, "f.c", 7),), text=hostile)
+            for i in small.instructions
+        ),
+        sources={"f.c": f"{hostile}\n" * 9},
+        failure=hostile,
+        state="incomplete left",
+    )
+    for page in (functions_page(profile), lines_page(profile), instructions_page(profile)):
+        text = plain([heading(profile), *page, *notes(profile)])
+        assert "pwned" in text
+        assert not {"\x1b", "\x07"} & {*text}
 
 
 # -- forms ------------------------------------------------------------------------------------

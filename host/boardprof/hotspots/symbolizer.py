@@ -88,13 +88,14 @@ def profile_of(
 
 def _check(profile: Profile) -> None:
     """See that the record has what the board has counted. Unhooked interrupts are in a count."""
-    if "instructions" not in profile.counted:
+    name = profile.checked
+    if name is None:
         return
-    counted, recorded = profile.counted["instructions"], profile.sum("instructions")
-    if counted not in (recorded, recorded + profile.interrupts("instructions")):
+    counted, recorded = profile.counted[name], profile.sum(name)
+    if counted not in (recorded, recorded + profile.interrupts(name)):
         raise DecodeError(
-            f"The profile of {profile.function} on {profile.board} does not add up: its "
-            f"instructions are {recorded:,}, the board has counted {counted:,}."
+            f"The profile of {profile.function} on {profile.board} does not add up: its {name} "
+            f"are {recorded:,}, the board has counted {counted:,}."
         )
 
 

@@ -82,15 +82,14 @@ def notes(profile: Profile) -> list[str]:
 
 
 def _check(profile: Profile) -> str:
-    checked = [name for name in profile.columns if name in profile.counted]
     if not profile.exact:
         return "sampled: the figures are estimates"
     if not profile.is_complete:
         return "total not checked: the call did not return"
-    if "instructions" in checked:
-        counted = profile.counted["instructions"]
-        return f"total checked: the board has counted the same {counted:,} instructions"
-    return "total not checked: this board has no instruction counter"
+    name = profile.checked
+    if name is None:
+        return "total not checked: this board has no instruction counter"
+    return f"total checked: the board has counted the same {profile.sum(name):,} {name}"
 
 
 def lines_page(profile: Profile, metric: str | None = None) -> Page:

@@ -194,6 +194,11 @@ class Profile:
         return self.state == "complete"
 
     @property
+    def checked(self) -> str | None:
+        """The column whose total is held against the board's count, None if it counts none."""
+        return next((name for name in ("instructions", "cycles") if name in self.counted), None)
+
+    @property
     def metric(self) -> str:
         """What is shown unless something else is asked for: cycles, if the board has them."""
         return "cycles" if "cycles" in self.columns else self.columns[0]
