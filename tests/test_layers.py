@@ -334,7 +334,7 @@ HOSTED = (
 
 
 def test_the_agent_includes_its_own_headers_only() -> None:
-    shared = [AGENT / "include", *(AGENT / "arch").iterdir()]
+    shared = [AGENT / "include", AGENT / "recorder", *(AGENT / "arch").iterdir()]
     wrong = {}
     for path in C_FILES:
         folders = [path.parent, *shared]
