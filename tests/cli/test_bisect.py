@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.cli import main
-from boardprof.cli.bisect import for_bisect
+from boardprof.cli.exit_codes import for_bisect
 from boardprof.report.report_file import write_report
 from tests.cli.command import BOARDPROF, boardprof
 from tests.support import git, requires_tool

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from boardprof.cli.exit import DEBUG, INTERRUPTED, shows_tracebacks
+from boardprof.cli.exit_codes import DEBUG, INTERRUPTED, shows_tracebacks
 
 _STDERR, _SAID = 2, b"interrupted\n"
 _LONGEST_ERROR = 300
@@ -67,7 +67,7 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
     import sys
     import traceback
 
-    from boardprof.cli.bisect import bisects, for_bisect
+    from boardprof.cli.exit_codes import bisects, for_bisect
     from boardprof.errors import BoardprofError
     from boardprof.printable import escaped
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from boardprof.cli.bisect import UNTESTABLE
+from boardprof.cli.exit_codes import UNTESTABLE
 from boardprof.cli.gate_options import REGRESSION, Gate, gate_options, taken_gate
 from boardprof.cli.options import complete_run
 from boardprof.cli.output import echo_page

@@ -16,8 +16,7 @@ import click
 from click.core import ParameterSource
 
 from boardprof._version import __version__
-from boardprof.cli.bisect import bisects, for_bisect
-from boardprof.cli.exit import INTERRUPTED
+from boardprof.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.cli.group import Commands
 from boardprof.cli.output import echo_error, forget_output, take_every_character
 from boardprof.cli.settings import apply_settings, commands_below

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.exit import DEBUG, show_tracebacks
+from boardprof.cli.exit_codes import DEBUG, show_tracebacks
 from boardprof.cli.options import complete_file
 from boardprof.cli.output import forget_output, progress_bar, quieten
 from boardprof.cli.settings import environment_name

@@ -17,7 +17,7 @@ from boardprof.printable import bounded, escaped
 from boardprof.progress import Show, shown_by
 
 if TYPE_CHECKING:
-    from boardprof.cli.bar import Bar
+    from boardprof.cli.progress import Bar
     from boardprof.comparison.comparison import Comparison
     from boardprof.render.layout import Page
     from boardprof.report.profile import Profile
@@ -281,9 +281,9 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
     bar: Bar | None = None
     shown: Show | None = None
     if sys.stderr is not None and sys.stderr.isatty():
-        from boardprof.cli import bar as bars
+        from boardprof.cli import progress
 
-        bar = shown = bars.Bar()
+        bar = shown = progress.Bar()
         if measures and not _quiet:
             bar.get_ready()
 
@@ -305,7 +305,7 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
 
 
 def _lines() -> Show:
-    from boardprof.cli.progress_lines import ProgressLines
+    from boardprof.cli.progress import ProgressLines
 
     return ProgressLines(lambda line: echo(line, err=True))
 

@@ -13,7 +13,7 @@ import click
 
 from boardprof.cli.against import Against, against_options, taken_against
 from boardprof.cli.build_options import build_options, taken_build_options
-from boardprof.cli.exit import INTERRUPTED
+from boardprof.cli.exit_codes import INTERRUPTED
 from boardprof.cli.group import SectionedCommand
 from boardprof.cli.options import (
     Real,

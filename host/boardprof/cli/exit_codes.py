@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exit codes: after Ctrl-C, and as ``git bisect run`` understands them.
+
+Git takes 0 for good, 125 for "cannot be tested" and all else up to 127 for bad (git-bisect(1)). Our
+own codes of what failed would be bad commits to it. From 128 on it stops: Ctrl-C stays 130.
+"""
+
+from __future__ import annotations
+
+import sys
+
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
+DEBUG = "--debug"
+"""The option that shows tracebacks."""
+
+_debugging: list[bool] = []
+
+
+def show_tracebacks() -> None:
+    """Show the traceback of an error in boardprof itself from now on."""
+    _debugging.append(True)
+
+
+def shows_tracebacks() -> bool:
+    """Return whether `show_tracebacks` was called."""
+    return bool(_debugging)
+
+
+UNTESTABLE = 125
+"""For ``git bisect run``: this commit cannot be tested."""
+
+
+def bisects(arguments: list[str] | None) -> bool:
+    """Tell whether a command line has ``--bisect``.
+
+    The words are looked at themselves: a mistake in them, or in the settings that the commit has,
+    ends the command before its options are known.
+
+    Args:
+        arguments: of the command. None for those of this process.
+    """
+    words = sys.argv[1:] if arguments is None else arguments
+    return "--bisect" in words
+
+
+def for_bisect(code: int) -> int:
+    """Return the exit code for git: 0, 1, 125, or what stops the search."""
+    return code if code in (0, 1, INTERRUPTED) else UNTESTABLE
