@@ -32,7 +32,7 @@ ENTRIES = {
     "script": [str(Path(sys.executable).parent / "boardprof")],
 }
 # Modules that are loaded one after the other, from the first on that the command asks for.
-MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.cli.build_options"]
+MOMENTS = ["signal", "typing", "click.core", "click", "boardprof.cli.build"]
 MOMENTS += ["boardprof.cli.commands", "msgpack", "construct", "boardprof.board.board"]
 
 

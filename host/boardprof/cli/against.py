@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from boardprof.cli.compare import REGRESSION, Gate, gate_options, taken_gate
 from boardprof.cli.exit_codes import UNTESTABLE
-from boardprof.cli.gate_options import REGRESSION, Gate, gate_options, taken_gate
 from boardprof.cli.options import complete_run
 from boardprof.cli.output import echo_page
 from boardprof.errors import BoardprofError, UsageError

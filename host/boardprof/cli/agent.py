@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.build import build_options, taken_build_options
 from boardprof.cli.group import Commands
 from boardprof.cli.options import board_option, key_option
 from boardprof.errors import UsageError

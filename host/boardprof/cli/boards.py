@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli.options import json_option, width_option
 from boardprof.cli.output import echo_data, echo_lines
-from boardprof.cli.output_options import json_option, width_option
 
 if TYPE_CHECKING:
     from boardprof.boards.board_file import BoardSpec

@@ -1,20 +1,127 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof compare``: two runs against each other, and a gate for CI."""
+"""``boardprof compare``: compare two Reports; the options that decide the exit code."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.gate_options import REGRESSION, gate_options, taken_gate
-from boardprof.cli.options import complete_run
+from boardprof.cli.options import STDOUT, Real, complete_run, file_option, width_option
 from boardprof.cli.output import echo_data, echo_page, echo_written
-from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
+
+    from boardprof.comparison.comparison import Comparison
+    from boardprof.report.report import Report
+
+
+REGRESSION = 1
+"""Exit code: the command itself went well, but a rule is broken."""
+
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The values of the gate options.
+
+    Attributes:
+        rules: a change must not break them.
+        alpha: level of the rank test.
+        allow: mismatches to ignore.
+        fail_if_missing: fail if a rule could not be checked.
+    """
+
+    rules: tuple[str, ...]
+    alpha: float
+    allow: tuple[str, ...]
+    fail_if_missing: bool
+
+    def compared(
+        self,
+        before: Report | str | int | Path,
+        after: Report | str | int | Path,
+        *,
+        before_name: str | None = None,
+        after_name: str | None = None,
+        sessions: int = 1,
+    ) -> Comparison:
+        """Compare two Reports; raises as `boardprof.compare`, and if a rule could check nothing."""
+        from boardprof.comparison.compare import compare
+        from boardprof.comparison.comparison import ComparisonError
+
+        found = compare(
+            before,
+            after,
+            self.rules,
+            alpha=self.alpha,
+            allow=self.allow,
+            before_name=before_name,
+            after_name=after_name,
+            fail_if_missing=self.fail_if_missing,
+            sessions=sessions,
+        )
+        for rule in found.idle:
+            raise ComparisonError(
+                f"The rule {rule} cannot be checked: {rule.metric} was not measured before.",
+                hint="measure it before, too, or leave the rule out; a baseline file has only "
+                "metrics that repeat",
+            )
+        return found
+
+
+def gate_options(command: Command) -> Command:
+    """Add the options; `taken_gate` returns their values."""
+    for option in (
+        click.option(
+            "--fail-if-missing",
+            is_flag=True,
+            help="Also exit with 1 if a rule cannot be checked: the row is missing, is not a "
+            "number, has too few samples or comes from other calls, or the limit is below "
+            "the measurement uncertainty.",
+        ),
+        click.option(
+            "--allow",
+            multiple=True,
+            type=click.Choice(["clock", "board", "compiler"]),
+            help="Compare even if the runs differ in this.",
+        ),
+        click.option(
+            "--alpha",
+            default=0.01,
+            show_default=True,
+            type=Real(min=0, max=1, min_open=True, max_open=True),
+            metavar="P",
+            help="Significance level of the rank test, for metrics that are not exact.",
+        ),
+        click.option(
+            "--fail-if",
+            "rules",
+            multiple=True,
+            metavar="RULE",
+            help="Exit with 1 if a change meets METRIC[:STATISTIC]>LIMIT: 'cycles:median>2%', "
+            "'instructions:max>0', 'IPC<-5%', 'busy:mean>1pp', '*>5%'.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def taken_gate(options: Mapping[str, Any]) -> Gate:
+    """Return the given options.
+
+    Raises:
+        UsageError: ``--fail-if-missing`` is given without a rule.
+    """
+    if options["fail_if_missing"] and not options["rules"]:
+        raise UsageError("--fail-if-missing needs a rule.", hint="--fail-if")
+    names = ("rules", "alpha", "allow", "fail_if_missing")
+    return Gate(**{name: options[name] for name in names})
 
 
 _LAST = "last"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import click
 
+from boardprof.cli.options import json_option, output_option, table_option, width_option
 from boardprof.cli.output import echo_answer, echo_data, echo_report, echo_written
-from boardprof.cli.output_options import json_option, output_option, table_option, width_option
 
 
 @click.command(short_help="Decode the blobs of a stored Report again and print it.")

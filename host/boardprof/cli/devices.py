@@ -7,9 +7,8 @@ import json
 
 import click
 
-from boardprof.cli.options import Whole
+from boardprof.cli.options import Whole, json_option, width_option
 from boardprof.cli.output import echo_data, echo_page
-from boardprof.cli.output_options import json_option, width_option
 
 
 @click.command()

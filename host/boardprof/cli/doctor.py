@@ -10,9 +10,15 @@ from typing import Any
 import click
 
 from boardprof.cli.boards import board_facts
-from boardprof.cli.options import LONGEST_S, Real, board_option, key_option
+from boardprof.cli.options import (
+    LONGEST_S,
+    Real,
+    board_option,
+    json_option,
+    key_option,
+    width_option,
+)
 from boardprof.cli.output import echo_data, echo_lines, echo_note, progress_bar
-from boardprof.cli.output_options import json_option, width_option
 from boardprof.errors import BuildError, DeviceError, UsageError
 
 

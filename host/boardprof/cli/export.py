@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from boardprof.cli.options import complete_run
+from boardprof.cli.options import complete_run, output_option
 from boardprof.cli.output import echo_data, echo_written
-from boardprof.cli.output_options import output_option
 from boardprof.errors import UsageError
 
 

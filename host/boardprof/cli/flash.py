@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.build_options import build_options, taken_build_options
-from boardprof.cli.options import board_option, port_options
+from boardprof.cli.build import build_options, taken_build_options
+from boardprof.cli.options import board_option, json_option, port_options
 from boardprof.cli.output import echo, echo_command, echo_data
-from boardprof.cli.output_options import json_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.options import board_option
+from boardprof.cli.options import board_option, json_option, width_option
 from boardprof.cli.output import echo_command, echo_data, echo_lines, echo_note
-from boardprof.cli.output_options import json_option, width_option
 
 if TYPE_CHECKING:
     from boardprof.run.function_list import FunctionList

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from boardprof.cli.group import Commands
-from boardprof.cli.options import Whole, complete_run
+from boardprof.cli.options import Whole, complete_run, json_option, output_option, width_option
 from boardprof.cli.output import (
     echo,
     echo_data,
@@ -21,7 +21,6 @@ from boardprof.cli.output import (
     echo_report,
     echo_written,
 )
-from boardprof.cli.output_options import json_option, output_option, width_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:

@@ -8,9 +8,14 @@ from typing import Any
 
 import click
 
-from boardprof.cli.options import board_option, image_option, port_options
+from boardprof.cli.options import (
+    board_option,
+    image_option,
+    json_option,
+    port_options,
+    width_option,
+)
 from boardprof.cli.output import echo_data, echo_lines, echo_note
-from boardprof.cli.output_options import json_option, width_option
 
 
 @click.command()

@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from boardprof.cli.group import Commands
-from boardprof.cli.options import complete_board
+from boardprof.cli.options import complete_board, json_option
 from boardprof.cli.output import echo, echo_data
-from boardprof.cli.output_options import json_option
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli.output import set_width
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -235,3 +237,81 @@ def _function_names(file: str, start: str) -> list[str]:
         return []
     names = [*(fn.name for fn in found), "all"]
     return [name for name in names if name.startswith(start)]
+
+
+STDOUT = "-"
+"""The name that means standard output instead of a file."""
+
+
+def json_option(command: Command) -> Command:
+    """Add ``--json``, which prints; the command gets ``as_json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
+
+
+def file_option(form: str, what: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--FORM FILE``; the command gets ``FORM_file``.
+
+    Whether the file can be written is checked before anything is done.
+
+    Args:
+        form: ``json``, ``markdown``, ...
+        what: of the help: what is written as what.
+    """
+    return click.option(
+        f"--{form}",
+        f"{form}_file",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        metavar="FILE",
+        callback=_writable,
+        help=f"Write {what}; - prints it in place of the table.",
+    )
+
+
+def baseline_option(command: Command) -> Command:
+    """Add ``--baseline FILE``; the command gets ``baseline_file``."""
+    return click.option(
+        "--baseline",
+        "baseline_file",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        callback=_writable,
+        help="Write a baseline file to commit. Unchanged results keep their lines.",
+    )(command)
+
+
+def _writable(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is not None and value != STDOUT:
+        from boardprof.report.report_file import check_report_file
+
+        check_report_file(value)
+    return value
+
+
+def output_option(help_text: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds ``--output``."""
+    return click.option(
+        "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help=help_text
+    )
+
+
+def table_option(command: Command) -> Command:
+    """Add ``--table``; the command gets ``table``."""
+    return click.option(
+        "--table", is_flag=True, help="Print the table of all metrics, with sums and configuration."
+    )(command)
+
+
+def width_option(command: Command) -> Command:
+    """Add ``--width``, the maximum width of the output."""
+
+    def taken(ctx: click.Context, option: click.Parameter, value: int | None) -> None:
+        set_width(value)
+
+    return click.option(
+        "--width",
+        type=Whole(min=20),
+        metavar="COLUMNS",
+        expose_value=False,
+        callback=taken,
+        help="Maximum width. [default: terminal width; unlimited when redirected]",
+    )(command)

@@ -12,18 +12,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.against import Against, against_options, taken_against
-from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.build import build_options, taken_build_options
 from boardprof.cli.exit_codes import INTERRUPTED
 from boardprof.cli.group import SectionedCommand
 from boardprof.cli.options import (
+    STDOUT,
     Real,
     Whole,
+    baseline_option,
     complete_board,
     complete_target,
     complete_value,
+    file_option,
     image_option,
     port_options,
+    table_option,
     warnings_option,
+    width_option,
 )
 from boardprof.cli.output import (
     echo,
@@ -42,13 +47,6 @@ from boardprof.cli.output import (
     is_quiet,
     progress_bar,
     stdout_of_boards,
-)
-from boardprof.cli.output_options import (
-    STDOUT,
-    baseline_option,
-    file_option,
-    table_option,
-    width_option,
 )
 from boardprof.errors import BoardprofError, UsageError
 

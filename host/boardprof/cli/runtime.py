@@ -8,8 +8,8 @@ import json
 import click
 
 from boardprof.cli.group import Commands
+from boardprof.cli.options import json_option
 from boardprof.cli.output import echo_data
-from boardprof.cli.output_options import json_option
 
 
 @click.group(cls=Commands)

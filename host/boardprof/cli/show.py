@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from boardprof.cli.options import complete_run, warnings_option
+from boardprof.cli.options import (
+    complete_run,
+    json_option,
+    table_option,
+    warnings_option,
+    width_option,
+)
 from boardprof.cli.output import (
     echo_answer,
     echo_configuration,
@@ -19,7 +25,6 @@ from boardprof.cli.output import (
     echo_report,
     echo_warnings,
 )
-from boardprof.cli.output_options import json_option, table_option, width_option
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
