@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof agent``: the agent without a profiler."""
+"""The commands about the agent: ``agent``, ``runtime`` (its C sources) and ``glue``."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import click
 
 from boardprof.cli.build import build_options, taken_build_options
 from boardprof.cli.group import Commands
-from boardprof.cli.options import board_option, key_option
+from boardprof.cli.options import board_option, json_option, key_option
+from boardprof.cli.output import echo, echo_data
 from boardprof.errors import UsageError
 
 
@@ -50,3 +53,76 @@ def serve(
         raise UsageError("Which board should the agent serve?", hint="give -b BOARD")
     code = taken_build_options(options)
     serve_agent(board, paths, code, listen=None if pty else listen, key_file=key_file)
+
+
+@click.group(cls=Commands)
+def runtime() -> None:
+    """Show where the agent's C sources are."""
+
+
+@runtime.command()
+@json_option
+def path(as_json: bool) -> None:
+    """Print the folder with the agent's C sources.
+
+    The folder has a CMakeLists.txt for add_subdirectory, a boardprof.mk for make, a library.json
+    for PlatformIO and a module for Zephyr.
+    """
+    from boardprof.resources import runtime_dir
+
+    folder = str(runtime_dir())
+    facts = {"schema_version": 1, "path": folder}
+    echo_data(json.dumps(facts, indent=2) if as_json else folder)
+
+
+@click.command(short_help="Write the function table for firmware that is built elsewhere.")
+@click.argument("objects", nargs=-1, required=True, metavar="OBJECT...", type=click.Path())
+@click.option("-b", "--board", required=True, help="Board name that the firmware reports.")
+@click.option(
+    "--collectors",
+    default="",
+    metavar="A,B",
+    help="Collectors that the firmware links. [default: none]",
+)
+@click.option(
+    "-D",
+    "--define",
+    "defines",
+    multiple=True,
+    metavar="BP_CFG_X=N",
+    help="Option that the agent is compiled with.",
+)
+@click.option(
+    "--also",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(),
+    help="Object or library of the firmware. A change in it changes the build id.",
+)
+@click.option("-o", "--output", required=True, type=click.Path(), help="C file to write.")
+def glue(
+    objects: tuple[str, ...],
+    board: str,
+    collectors: str,
+    defines: tuple[str, ...],
+    also: tuple[str, ...],
+    output: str,
+) -> None:
+    """Write the table of the functions that BP_FUNCTION registers in OBJECTs.
+
+    The objects belong to a firmware project and are compiled with -g. Compile the written file with
+    them and link it with the agent. The functions are printed. device_runtime_c has rules for
+    CMake, make, PlatformIO and Zephyr that call this command.
+    """
+    from boardprof.cfunction import signature
+    from boardprof.firmware.project import agent_config, project_table, registered
+    from boardprof.report.report_file import write_text
+
+    paths = [Path(name) for name in objects]
+    config = agent_config(defines)
+    names = [name for name in collectors.split(",") if name]
+    found = registered(paths, config)
+    text = project_table(board, paths, found, names, config, [Path(name) for name in also])
+    write_text(text, output)
+    for fn in found:
+        echo(f"{fn.name}{signature(fn)}")

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof boards``: list the boards and what each needs."""
+"""The commands about boards: ``boards``, ``devices``, ``info`` and ``metrics``."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.options import json_option, width_option
-from boardprof.cli.output import echo_data, echo_lines
+from boardprof.cli.options import (
+    Whole,
+    board_option,
+    image_option,
+    json_option,
+    port_options,
+    width_option,
+)
+from boardprof.cli.output import echo_console, echo_data, echo_lines, echo_note, echo_page
 
 if TYPE_CHECKING:
+    from boardprof.board.board import Board
     from boardprof.boards.board_file import BoardSpec
 
 
@@ -56,3 +65,79 @@ def board_facts(spec: BoardSpec) -> dict[str, Any]:
         "faults": spec.guard.facts(),
         "missing": missing_tools(spec),
     }
+
+
+@click.command()
+@click.argument("ports", nargs=-1, metavar="[PORT]...")
+@click.option("--baud", type=Whole(min=1), metavar="N", help="Bits per second. [default: 115200]")
+@json_option
+@width_option
+def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
+    """List the serial ports and the boards that answer on them.
+
+    With PORT, a device path or socket://HOST:PORT, only that port is asked. Ports that another
+    program has open are left alone. Opening a serial port resets some boards.
+    """
+    from boardprof.run.devices import devices_facts, devices_page, find_devices, serial_ports
+
+    found = find_devices(ports or serial_ports(), baud)
+    if as_json:
+        echo_data(json.dumps(devices_facts(found), indent=2))
+    else:
+        echo_page(devices_page(found))
+
+
+@click.command()
+@board_option
+@port_options
+@image_option
+@click.option("--console", is_flag=True, help="Show what the board prints.")
+@json_option
+@width_option
+def info(board: str | None, as_json: bool, **options: Any) -> None:
+    """Connect to a board and show what it is and what it offers."""
+    from boardprof.board.info import board_info, info_text
+
+    with _connected(board, options) as connected:
+        facts = board_info(connected)
+    if as_json:
+        echo_data(json.dumps(facts, indent=2))
+    else:
+        echo_lines(info_text(facts))
+
+
+@click.command()
+@board_option
+@port_options
+@image_option
+@json_option
+@width_option
+def metrics(board: str | None, as_json: bool, **options: Any) -> None:
+    """List what a board can count. Each event is tried on the board."""
+    from boardprof.board.metric_list import board_metrics, metrics_json, metrics_text
+
+    with _connected(board, options) as connected:
+        found = board_metrics(connected)
+        if as_json:
+            echo_data(json.dumps(metrics_json(connected, found), indent=2))
+        else:
+            echo_lines(metrics_text(connected, found))
+
+
+def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
+    """Return a board, connected as the options say."""
+    from boardprof.connection import connect
+
+    return connect(
+        board,
+        options["port"],
+        image=options["image"],
+        baud=options["baud"],
+        timeout_s=options["timeout"],
+        wall_timeout_s=options["wall_timeout"],
+        takeover=options["takeover"],
+        clock=options["clock"],
+        key_file=options["key_file"],
+        on_console=echo_console if options.get("console") else None,
+        on_note=echo_note,
+    )

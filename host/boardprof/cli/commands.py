@@ -29,7 +29,14 @@ _NAMES = (
     *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
     *("new", "completion"),
 )
-"""As the help lists them. Each has a module of its name, and a command of that name in it."""
+"""As the help lists them."""
+
+_MODULES = {
+    **dict.fromkeys(("devices", "info", "metrics"), "boards"),
+    **dict.fromkeys(("glue", "runtime"), "agent"),
+    **dict.fromkeys(("export", "decode"), "show"),
+}
+"""The module that has a command. Each other command is in the module of its name."""
 
 
 class _AllCommands(Commands):
@@ -42,7 +49,7 @@ class _AllCommands(Commands):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command with that name, or None."""
         if cmd_name in _NAMES and cmd_name not in self.commands:
-            module = importlib.import_module(f"boardprof.cli.{cmd_name}")
+            module = importlib.import_module(f"boardprof.cli.{_MODULES.get(cmd_name, cmd_name)}")
             self.add_command(getattr(module, cmd_name))
         return super().get_command(ctx, cmd_name)
 
