@@ -25,13 +25,13 @@ _REPORT = {
     "baseline": "baseline:render_baseline",
     "callgrind": "callgrind:render_callgrind",
     "chrome": "report_trace:render_chrome",
-    "collapsed": "collapsed:render_collapsed",
+    "collapsed": "flame_graph:render_collapsed",
     "csv": "csv:render_csv",
     "html": "html:render_html",
     "json": "json:render_json",
     "markdown": "markdown:render_markdown",
     "pprof": "pprof:render_pprof",
-    "speedscope": "speedscope:render_speedscope",
+    "speedscope": "flame_graph:render_speedscope",
     "table": "table:render_table",
 }
 """Name -> module of ``boardprof.render``, and its function; imported when it is asked for."""

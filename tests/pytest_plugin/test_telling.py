@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from boardprof.pytest_plugin.error_format import in_pytest
-from boardprof.pytest_plugin.row_label import unlabelled
+from boardprof.pytest_plugin.item import unlabelled
 
 
 @pytest.mark.parametrize(

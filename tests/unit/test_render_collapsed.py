@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Duration, Metric, Ratio
-from boardprof.render.collapsed import render_collapsed
+from boardprof.render.flame_graph import render_collapsed
 from boardprof.report.report import Report
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, Metric, Ratio
-from boardprof.render.speedscope import render_speedscope
+from boardprof.render.flame_graph import render_speedscope
 from boardprof.report.report import Report
 
 UNITS = {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}

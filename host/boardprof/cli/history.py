@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof history``: the runs that were kept."""
+"""``boardprof history``: list, print, exchange and delete the runs that were kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from boardprof.cli.options import Whole, complete_run, json_option, output_optio
 from boardprof.cli.output import (
     echo,
     echo_data,
+    echo_incomplete_rows,
     echo_note,
-    echo_odd_rows,
     echo_page,
     echo_report,
     echo_written,
@@ -25,6 +25,8 @@ from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from boardprof.history.record import Record
+    from boardprof.history.run import Run
+    from boardprof.render.layout import Page
 
 
 @click.group(cls=Commands, invoke_without_command=True)
@@ -53,7 +55,6 @@ def history(
     if ctx.invoked_subcommand is not None:
         return
     from boardprof.history.report_lookup import user_history
-    from boardprof.stored.run_list import run_page
 
     runs = user_history().runs(board=board, function=function)
     shown = runs[: limit or None]
@@ -61,7 +62,7 @@ def history(
         for run in shown:
             echo_data(json.dumps(run.json()))
     elif runs:
-        echo_page(run_page(shown))
+        echo_page(_run_page(shown))
         if len(shown) < len(runs):
             echo(f"{len(shown)} of {len(runs)} runs; --limit N shows more, --limit 0 all")
     else:
@@ -80,7 +81,6 @@ def show(ref: str, as_json: bool, as_csv: bool) -> None:
     project, last, names, branches and commits refer to its own runs.
     """
     from boardprof.history.report_lookup import find_run
-    from boardprof.stored.run_list import run_facts
 
     found = find_run(ref)
     if as_json:
@@ -88,9 +88,9 @@ def show(ref: str, as_json: bool, as_csv: bool) -> None:
     elif as_csv:
         echo_data(found.report.csv(), nl=False)
     else:
-        echo_odd_rows(found.report)
+        echo_incomplete_rows(found.report)
         if found.run is not None:
-            echo_page([*run_facts(found.run), ""])
+            echo_page([*_run_facts(found.run), ""])
         echo_report(found.report)
 
 
@@ -206,3 +206,75 @@ def path(as_json: bool) -> None:
 
     file = str(user_history().path)
     echo_data(json.dumps({"schema_version": 1, "path": file}, indent=2) if as_json else file)
+
+
+_HEADERS = (
+    *("Run", "Time (UTC)", "Name", "Result", "Project"),
+    *("Git", "Boards", "Functions", "Flags"),
+)
+_LONGEST = 40
+
+
+def _run_page(runs: Sequence[Run]) -> Page:
+    """Return a table, a line a run, in the order given.
+
+    Where they are of several projects, it names each.
+    """
+    from boardprof.render.layout import text_table
+
+    projects = {run.project for run in runs if run.project}
+    rows = [
+        (
+            f"#{run.id}",
+            run.time.removesuffix("Z").replace("T", " "),
+            _cut(run.name or ""),
+            _result(run),
+            _cut(Path(run.place).name) if len(projects) > 1 else "",
+            _cut(_git_text(run)),
+            _some_of(run.boards),
+            _some_of(run.functions),
+            _cut(" | ".join(run.flags)),
+        )
+        for run in runs
+    ]
+    return [text_table(_HEADERS, rows)]
+
+
+def _run_facts(run: Run) -> Page:
+    """Return what is known of a run, a fact a line."""
+    facts = {
+        "Run": run.label,
+        "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
+        "Result": _result(run),
+        "Git": _git_text(run, whole=True),
+        "Project": run.place,
+        "Builds": ", ".join(run.build_ids),
+        "Command": run.command,
+    }
+    return [f"{name}: {value}" for name, value in facts.items() if value]
+
+
+def _git_text(run: Run, *, whole: bool = False) -> str:
+    """Return branch and commit; a ``+`` after it means changes, see `GitState`."""
+    if run.git is None:
+        return ""
+    commit = run.git.commit if whole else run.git.commit[:8]
+    return " ".join(filter(None, [run.git.branch, commit])) + ("+" if run.git.is_dirty else "")
+
+
+def _result(run: Run) -> str:
+    return "failed" if run.has_failed else ""
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _some_of(names: Sequence[str]) -> str:
+    """Return names with commas; of many, the first and how many more there are."""
+    text = ", ".join(names)
+    shown = len(names)
+    while len(text) > _LONGEST and shown > 1:
+        shown -= 1
+        text = f"{', '.join(names[:shown])} and {len(names) - shown} more"
+    return _cut(text)

@@ -251,11 +251,11 @@ def _echo_beside(text: str) -> None:
     echo(_folded(text, _columns(sys.stderr)), err=True)
 
 
-def echo_odd_rows(report: Report) -> None:
+def echo_incomplete_rows(report: Report) -> None:
     """Note incomplete rows of a Report, which its table does not show."""
-    from boardprof.run.incomplete_rows import odd_rows
+    from boardprof.render.rows import incomplete_row_notes
 
-    for text in odd_rows(report):
+    for text in incomplete_row_notes(report):
         echo_note(text)
 
 

@@ -20,7 +20,7 @@ from boardprof.cli.output import (
     echo_answer,
     echo_configuration,
     echo_data,
-    echo_odd_rows,
+    echo_incomplete_rows,
     echo_page,
     echo_profiles,
     echo_report,
@@ -95,7 +95,7 @@ def show(
     if hotspots or lines or asm:
         echo_profiles(report, lines=lines, asm=asm)
         return
-    echo_odd_rows(report)
+    echo_incomplete_rows(report)
     if stats:
         from boardprof.render.statistics_table import statistics_page
 

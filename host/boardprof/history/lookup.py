@@ -11,8 +11,7 @@ from typing import Any
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.project import Project
-from boardprof.history.reference import LAST, Reference
-from boardprof.history.run import GitState, Run, RunId, kept_contents
+from boardprof.history.run import LAST, GitState, Reference, Run, RunId, kept_contents
 
 _COLUMNS = "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents"
 _COLUMNS += ", project, failed"

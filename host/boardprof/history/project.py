@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from boardprof.history.project_name import project_name
-from boardprof.history.reference import storable
 from boardprof.history.repository import first_commit, remote_url, repository_path
+from boardprof.history.run import storable
 
 _LONGEST_CHAIN = 8
 """Limit for clones of clones on one machine."""

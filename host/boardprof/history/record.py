@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from boardprof.errors import BoardprofError, ReportFileError
-from boardprof.history.reference import check_name, storable
-from boardprof.history.run import contents_of
+from boardprof.history.run import check_name, contents_of, storable
 from boardprof.report.report import Report
 
 _KIND: Final = "boardprof.history"

@@ -13,8 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from boardprof.errors import ReportFileError, UnknownNameError
-from boardprof.history.reference import LAST
-from boardprof.history.run import HistoryError, Run
+from boardprof.history.run import LAST, HistoryError, Run
 from boardprof.history.store import History
 from boardprof.metrics import Metric
 from boardprof.report.report import Report

@@ -7,8 +7,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from boardprof.history.reference import storable
-from boardprof.history.run import HistoryError
+from boardprof.history.run import HistoryError, storable
 
 _TIMEOUT_S = 10.0  # a machine may hang for seconds
 _FOLDERS = {"GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}

@@ -15,8 +15,15 @@ from boardprof.history.database import reading, writing
 from boardprof.history.lookup import all_runs, own_runs, run_by_number, run_by_word, unknown_run
 from boardprof.history.project import Project, project_of
 from boardprof.history.record import Record, add_records, insert, records_of, unpacked
-from boardprof.history.reference import check_name, parse_reference, storable
-from boardprof.history.run import GitState, HistoryError, Run, RunId
+from boardprof.history.run import (
+    GitState,
+    HistoryError,
+    Run,
+    RunId,
+    check_name,
+    parse_reference,
+    storable,
+)
 from boardprof.report.report import Report
 
 __all__ = ["History"]

@@ -21,16 +21,18 @@ import pytest
 
 from boardprof.printable import escaped
 from boardprof.pytest_plugin.error_format import in_pytest, shortened, told
-from boardprof.pytest_plugin.markers import (
+from boardprof.pytest_plugin.item import (
+    BOARD,
     MARKERS,
     MEASURING,
     is_ruled,
+    label_of,
     marked,
     named_board,
+    unlabelled,
     wanted_board,
 )
 from boardprof.pytest_plugin.options import add_options
-from boardprof.pytest_plugin.row_label import BOARD, label_of, unlabelled
 from boardprof.pytest_plugin.session import Session
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import Any
 from boardprof.errors import BoardTimeoutError, DeviceError
 from boardprof.pytest_plugin.boards import Boards, Wanted
 from boardprof.pytest_plugin.gate import Gate, Verdict
+from boardprof.pytest_plugin.item import numbered
 from boardprof.pytest_plugin.measured import Measured
-from boardprof.pytest_plugin.row_label import numbered
 from boardprof.pytest_plugin.turns import Turns
 from boardprof.report.measurement import Measurement
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from boardprof.pytest_plugin.error_format import renamed
+from boardprof.pytest_plugin.item import unnumbered
 from boardprof.pytest_plugin.options import Options, read_options
-from boardprof.pytest_plugin.row_label import unnumbered
 
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Boards

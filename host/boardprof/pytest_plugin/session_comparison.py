@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from boardprof.pytest_plugin.gate import Verdict
-from boardprof.pytest_plugin.row_label import unnumbered
+from boardprof.pytest_plugin.item import unnumbered
 from boardprof.report.report import Report
 from boardprof.stats.groups import titled
 

@@ -7,19 +7,50 @@ have in common below it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from boardprof.comparison.comparison import Comparison, Difference, place_of
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.cells import cell, number_text, plural
 from boardprof.render.comparison_cells import change_text
 from boardprof.render.layout import Column, Page, Table
-from boardprof.render.relative import relatives, settings_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
+from boardprof.stats.summary import Number
+
+
+class Relative(NamedTuple):
+    """A median as a multiple of the first setting's; the best is below at least one other."""
+
+    ratio: float
+    is_best: bool
+
+    @property
+    def text(self) -> str:
+        """Such as ``0.42 best``."""
+        return f"{self.ratio:.2f}{' best' if self.is_best else ''}"
+
+
+def relatives(medians: Sequence[Number]) -> list[Relative] | None:
+    """Return each setting's; None if there is one setting, or the first median is 0."""
+    exact = [Fraction(median) for median in medians]
+    if len(exact) < 2 or not exact[0]:
+        return None
+    best = min(exact) if len(set(exact)) > 1 else None
+    return [Relative(float(each / exact[0]), each == best) for each in exact]
+
+
+def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
+    """Return the places of the settings of each function on each board, in order."""
+    found: dict[GroupKey, list[int]] = {}
+    for place, key in enumerate(keys):
+        found.setdefault(replace(key, flags=""), []).append(place)
+    return found
+
 
 _TIME: Final = "Duration (us)"
 _LEADING: Final = (_TIME, "cycles", "instructions", "ticks")

@@ -26,13 +26,14 @@ from boardprof.render.aggregate import (
 from boardprof.render.cells import cell, per_call_cell
 from boardprof.render.layout import Column, Page, Table
 from boardprof.render.median_order import Typical
-from boardprof.render.mixed_columns import mixed_columns, mixed_note
 from boardprof.render.rows import (
     LABEL,
     LabelledKey,
     configuration_lines,
     headers_of,
     labelled_groups,
+    mixed_columns,
+    mixed_note,
 )
 from boardprof.report.calls import Calls, Row
 from boardprof.report.report import Report

@@ -23,7 +23,6 @@ from typing import Final
 from boardprof._version import __version__
 from boardprof.errors import ReportFileError
 from boardprof.render.answer import doubts
-from boardprof.render.heading import heading
 from boardprof.render.html_facts import (
     cards,
     clock_tags,
@@ -33,6 +32,7 @@ from boardprof.render.html_facts import (
     warning_list,
 )
 from boardprof.render.html_view import page_view
+from boardprof.render.rows import heading
 from boardprof.report.report import Report
 from boardprof.stats.groups import summaries
 

@@ -20,9 +20,8 @@ from boardprof.comparison.comparison import ComparisonError, place_of
 from boardprof.comparison.geometric_mean import mean_ratios
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.render.aggregate import SORT_COLUMNS
-from boardprof.render.answer import JUDGED_BY
+from boardprof.render.answer import JUDGED_BY, relatives, settings_of
 from boardprof.render.cells import escaped, number_text
-from boardprof.render.relative import relatives, settings_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.summary import Number, Summary

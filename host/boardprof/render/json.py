@@ -9,7 +9,7 @@
      "boardprof": {"schema_version": 1}}
 
 The last key is ours and absent from a Report that has no ``extra``; TVM's own reader refuses it
-(see `json_tvm`). The text is ASCII on one line and always valid JSON.
+(see `tvm_json`). The text is ASCII on one line and always valid JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import contextlib
 import gc
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator
 from itertools import repeat
@@ -37,7 +38,6 @@ from boardprof.metrics import (
 from boardprof.render.json_extra import check_extra
 from boardprof.render.json_reader import JsonReader, need_list, need_object, syntax_error
 from boardprof.render.json_rows import RowPatterns
-from boardprof.render.json_tvm import tvm_json
 from boardprof.report.calls import Calls, CallsBuilder, place_text
 from boardprof.report.columns import Cells, Column
 from boardprof.report.report import SCHEMA_VERSION, Compat, Report, Row
@@ -50,7 +50,7 @@ def render_json(report: Report, *, compat: Compat = None) -> str:
 
     Args:
         report: with any metrics.
-        compat: "tvm" leaves ``extra`` out; see `json_tvm`.
+        compat: "tvm" leaves ``extra`` out; see `tvm_json`.
 
     Raises:
         UnknownNameError: there is no such compat mode.
@@ -228,3 +228,35 @@ def _extra(extra: object) -> dict[str, Any]:
         )
     check_extra(checked)
     return checked
+
+
+_BY_NUMBER: Final = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]"
+
+
+def tvm_json(report: Report) -> str:
+    r"""Return the JSON that TVM's own ``Report.from_json`` takes, on one line, without ``extra``.
+
+    TVM reads text as UTF-8 and knows five escapes, none of them by number, so names stay as they
+    are. Characters that could only be escaped by number, such as control characters, are spelled
+    out: ``\x1b`` is a backslash and three letters then.
+    """
+    content = {
+        "calls": list(map(_tvm_row, report.calls)),
+        "device_metrics": {
+            _tvm_text(name): _tvm_row(row) for name, row in report.device_metrics.items()
+        },
+        "configuration": _tvm_row(report.configuration),
+    }
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _tvm_row(row: Row) -> dict[str, MetricJson]:
+    return {_tvm_text(name): _spelled_out(metric_to_json(metric)) for name, metric in row.items()}
+
+
+def _spelled_out(metric: MetricJson) -> MetricJson:
+    return {tag: _tvm_text(raw) if isinstance(raw, str) else raw for tag, raw in metric.items()}
+
+
+def _tvm_text(text: str) -> str:
+    return re.sub(_BY_NUMBER, lambda found: ascii(found[0])[1:-1], text)

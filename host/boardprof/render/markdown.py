@@ -22,11 +22,9 @@ from boardprof.render.aggregate import (
 )
 from boardprof.render.answer import answer_table, doubts
 from boardprof.render.cells import cell, escaped, per_call_cell
-from boardprof.render.heading import heading
 from boardprof.render.layout import Column
 from boardprof.render.median_order import Typical
-from boardprof.render.mixed_columns import mixed_columns, mixed_note
-from boardprof.render.rows import KEY_COLUMNS, LABEL, text_of
+from boardprof.render.rows import KEY_COLUMNS, LABEL, heading, mixed_columns, mixed_note, text_of
 from boardprof.report.calls import Calls
 from boardprof.report.groups import grouped
 from boardprof.report.report import Report, Row

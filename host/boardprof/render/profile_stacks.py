@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from boardprof.report.profile_json import profiles_of
+from boardprof.report.report import Report
 from boardprof.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
 
 INTERRUPTED = "(interrupts)"
@@ -30,6 +32,19 @@ def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int
         if cost[column]:
             found[_stack(profile, node, number)] += cost[column]
     return found
+
+
+def stack_sums(report: Report, metric: str | None = None) -> dict[tuple[str, ...], int]:
+    """Return the cost of each stack within the calls of a Report, boards outermost, by names.
+
+    Nothing, if the Report does not say where its functions spend what they cost.
+    """
+    sums: defaultdict[tuple[str, ...], int] = defaultdict(int)
+    for row in profiles_of(report):
+        if metric is None or metric in row.profile.columns:
+            for stack, cost in stacks_of(row.profile, metric).items():
+                sums[row.device, *(frame.function for frame in stack)] += cost
+    return dict(sums)
 
 
 def _stack(profile: Profile, node: int, number: int) -> Stack:

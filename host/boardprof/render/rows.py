@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a Report: their names, their columns, and which rows our tables merge."""
+"""Rows of a Report: names, columns, titles, merging, and notes on incomplete rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from boardprof.metrics import Metric, raw_of
-from boardprof.render.cells import cell
+from boardprof.metrics import Count, Metric, raw_of
+from boardprof.render.cells import cell, escaped, plural
 from boardprof.report.calls import Calls, Row
 from boardprof.report.groups import Groups
+
+if TYPE_CHECKING:
+    from boardprof.report.report import Report
+
 
 LABEL: Final = "Label"
 
@@ -70,3 +74,87 @@ def configuration_lines(configuration: Row, separator: str) -> list[str]:
     """Return what stands below our tables, from the blank line on."""
     lines = ["", "Configuration", "-------------"]
     return lines + [f"{name}: {cell(v, name, separator)}" for name, v in configuration.items()]
+
+
+def heading(report: Report, shown: Callable[[str], str]) -> str:
+    """Return what was measured where; each name as ``shown`` gives it."""
+    what, devices = _measured(report, shown), _names(report, "Device")
+    return f"{what} on {_listed([shown(each) for each in devices])}" if devices else what
+
+
+def _names(report: Report, column: str) -> list[str]:
+    found = dict.fromkeys(report.calls.column(column).filled(""))
+    return [escaped(name) for name in found if isinstance(name, str) and name]
+
+
+def _measured(report: Report, shown: Callable[[str], str]) -> str:
+    """Name the one function, or count them; and what was measured of them if that is more."""
+    functions = _names(report, "Name")
+    if len(functions) == 1:
+        return shown(functions[0])
+    rows = len(report.calls.group_by("Name", "Label", "Argument Shapes", "Flags").keys)
+    counted = plural(len(functions), "function")
+    return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > 4:
+        return f"{len(names)} devices"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
+    """Return the columns that are empty in a merged row but not in its rows, and their kinds.
+
+    Args:
+        calls: the rows.
+        merged: of them.
+
+    Returns:
+        Name of the column -> ``Count and Duration``.
+    """
+    columns = {name: calls.column(name) for name in calls.names}
+    kinds = {
+        name: " and ".join(sorted({type(value).__name__ for value in column.given}))
+        for name, column in columns.items()
+        if column.kind is None
+    }
+    if not kinds:
+        return {}
+    empty = {name for row in merged for name in kinds if row.get(name) == ""}
+    return {name: text for name, text in kinds.items() if name in empty}
+
+
+def mixed_note(mixed: Mapping[str, str], shown: Callable[[str], str] = escaped) -> Sequence[str]:
+    """Return a note on the columns of `mixed_columns`, each name as ``shown`` gives it; or none."""
+    if not mixed:
+        return []
+    listed = ", ".join(f"{shown(name)} ({kinds})" for name, kinds in mixed.items())
+    return [
+        f"Cells are empty where merged rows have several kinds of metric: {listed}. CSV and JSON "
+        "have each row."
+    ]
+
+
+def incomplete_row_notes(report: Report) -> Iterator[str]:
+    """Yield a note for each kind of incomplete row: without Name, Count, or with Count below 1."""
+    calls = report.calls
+    lacking = len(calls) - _given(report, "Name")
+    if lacking:
+        yield f"{_rows(lacking)} no Name"
+    counts = calls.column("Count").of(Count)
+    uncounted = len(calls) - len(counts.given)
+    if uncounted:
+        yield f"{_rows(uncounted)} no Count, so values per call cannot be computed"
+    none = sum(1 for count in counts.given if count <= 0)
+    if none:
+        yield f"{_rows(none)} a Count below 1, so values per call cannot be computed"
+
+
+def _given(report: Report, name: str) -> int:
+    column = report.calls.column(name)
+    return sum(1 for value in column.given if value != "")
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number:,} rows have"

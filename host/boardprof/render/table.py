@@ -32,8 +32,14 @@ from boardprof.render.boards_table import boards_page
 from boardprof.render.cells import cell, per_call_cell, tvm_cell, tvm_width
 from boardprof.render.layout import Column, Page, Table, plain
 from boardprof.render.median_order import Typical
-from boardprof.render.mixed_columns import mixed_columns, mixed_note
-from boardprof.render.rows import FIRST_COLUMNS, configuration_lines, headers_of, labelled_groups
+from boardprof.render.rows import (
+    FIRST_COLUMNS,
+    configuration_lines,
+    headers_of,
+    labelled_groups,
+    mixed_columns,
+    mixed_note,
+)
 from boardprof.report.calls import Calls
 from boardprof.report.groups import Groups, grouped
 from boardprof.report.report import Compat, Report, Row

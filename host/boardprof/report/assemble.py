@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from boardprof.metrics import Count, Duration, Metric
+from boardprof.decode.samples import Sample
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.configuration import configuration_of
-from boardprof.report.counter_metrics import computed_metrics, metrics_of
+from boardprof.report.counter_metrics import DURATION, computed_metrics, metrics_of
 from boardprof.report.emulator_detection import found_out
-from boardprof.report.measurement import Measurement
-from boardprof.report.parts import devices_of, part_name
+from boardprof.report.measurement import Measurement, Stack, busy_parts, devices_of, part_name
 from boardprof.report.raw_data import raw_data_of
 from boardprof.report.report import Report, Row
-from boardprof.report.rows import rows_of
 
 
 def assemble(
@@ -66,3 +65,86 @@ def _sum(left: Metric | None, right: Metric) -> Metric:
     if isinstance(left, Duration) and isinstance(right, Duration):
         return Duration(left.microseconds + right.microseconds)
     return right
+
+
+PERTURBATION = "Perturbation (%)"
+"""Share of measurement overhead in the raw window; it is subtracted from the row's counts."""
+
+STACK = "Stack (bytes)"
+"""The stack need of one call; the same in each row of a measurement."""
+
+
+def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterator[Row]:
+    """Yield a measurement's rows.
+
+    Args:
+        measurement: of one function.
+        device_total: the total of the whole board, to which the rows' Percent refers.
+        swept: whether rows name their compiler flags.
+    """
+    busy = busy_parts(measurement)
+    has_cpu = any(name not in measurement.parts for name in measurement.counters)
+    values = zip(*measurement.nets.values(), strict=True)
+    samples = zip(measurement.samples, values, measurement.perturbations, strict=True)
+    for sample, row_of_nets, perturbation in samples:
+        nets = dict(zip(measurement.nets, row_of_nets, strict=True))
+        row = _cpu_row(measurement, sample, nets, device_total, swept)
+        if perturbation is not None:
+            row[PERTURBATION] = Ratio(perturbation)
+        if isinstance(measurement.stack, Stack):
+            row[STACK] = Count(measurement.stack.used)
+        if has_cpu:
+            yield row
+        for part in busy:
+            metrics = _metrics(measurement, sample, nets, part)
+            yield _part_row(row, part_name(measurement, part), metrics)
+
+
+def _cpu_row(
+    measurement: Measurement,
+    sample: Sample,
+    nets: Mapping[str, int],
+    device_total: Row,
+    swept: bool,
+) -> Row:
+    row: Row = {"Name": measurement.function}
+    row |= _metrics(measurement, sample, nets, None)
+    reference = measurement.reference
+    whole = _size(device_total, reference)
+    if whole > 0:
+        row["Percent"] = Percent(100.0 * _size(row, reference) / whole)
+    if measurement.arguments:
+        row["Argument Shapes"] = measurement.arguments
+    if swept and measurement.flags is not None:
+        row["Flags"] = measurement.flags
+    if measurement.label:
+        row["Label"] = measurement.label
+    row["Device"] = measurement.device.name
+    row["Count"] = Count(measurement.number)
+    return row
+
+
+def _part_row(row: Row, device: str, metrics: Row) -> Row:
+    """Return the row of a part of the board besides its CPU, for the sample of ``row``."""
+    same = ("Name", "Argument Shapes", "Flags", "Label", "Count")
+    named = {key: row[key] for key in same if key in row}
+    return {"Name": named.pop("Name"), **metrics, **named, "Device": device}
+
+
+def _metrics(
+    measurement: Measurement, sample: Sample, nets: Mapping[str, int], part: str | None
+) -> Row:
+    """Return the counters of one part (None for the CPU), and the metrics computed from them."""
+    row: Row = {}
+    for counter, net in nets.items():
+        if measurement.parts.get(counter) == part:
+            row |= metrics_of(counter, net, sample.readings[counter], measurement.clock)
+    return row | computed_metrics(measurement, nets, part)
+
+
+def _size(row: Row, counter: str) -> float:
+    """Return a counter's value in a row, whatever its column name."""
+    metric = row.get(counter) or row.get(f"{counter} (us)") or row.get(DURATION)
+    if isinstance(metric, Count):
+        return float(metric.value)
+    return metric.microseconds if isinstance(metric, Duration) else 0.0

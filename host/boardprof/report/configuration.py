@@ -11,8 +11,7 @@ from boardprof.decode.clock import ClockFit
 from boardprof.metrics import Count, Metric
 from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.interrupts import HOOKED, interrupts_in
-from boardprof.report.measurement import Device, Measurement, clock_of
-from boardprof.report.parts import busy_parts, devices_of
+from boardprof.report.measurement import Device, Measurement, busy_parts, clock_of, devices_of
 from boardprof.report.report import Row
 
 _NO_LIBC = (

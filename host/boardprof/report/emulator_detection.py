@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from boardprof.decode.samples import Sample
-from boardprof.report.measurement import Cold, Device, Measurement, Windows
-from boardprof.report.parts import devices_of
+from boardprof.report.measurement import Cold, Device, Measurement, Windows, devices_of
 
 _CYCLES, _INSTRUCTIONS = "cycles", "instructions"
 _FEWEST = 1000

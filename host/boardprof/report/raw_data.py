@@ -14,8 +14,7 @@ from boardprof.decode.samples import Sample
 from boardprof.metrics import metric_to_json
 from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.interrupts import NOT_MASKED, Interrupts
-from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows
-from boardprof.report.parts import devices_of
+from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows, devices_of
 from boardprof.report.profile_json import profile_record
 from boardprof.report.report import SCHEMA_VERSION, Row, plain_json
 

@@ -99,7 +99,7 @@ def option_exporter(
         if wanted is not None and name != only:
             raise UsageError(f"{option} is for {only}, not for {name}.")
     if metric is not None:
-        from boardprof.render.collapsed import render_collapsed
+        from boardprof.render.flame_graph import render_collapsed
 
         return partial(render_collapsed, metric=metric)
     if name != "html":

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a test's markers ``board`` and ``boardprof``."""
+"""What a test's item says: its markers and the label of its rows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -69,3 +70,34 @@ def is_ruled(node: pytest.Item, rules: Sequence[str]) -> bool:
         return False
     own = (each.kwargs for each in node.iter_markers("boardprof") if "fail_if" in each.kwargs)
     return bool(next(own, {"fail_if": rules})["fail_if"])
+
+
+_NUMBER: Final = re.compile(r" #\d+$")
+
+BOARD = "bp_board"
+"""The parameter by which a test runs on several boards; its id comes first."""
+
+
+def label_of(node: pytest.Item) -> str:
+    """Return a test's id without its board, which has its own column."""
+    callspec = getattr(node, "callspec", None)
+    if callspec is None or BOARD not in callspec.params:
+        return node.nodeid
+    rest = callspec.id.removeprefix(str(callspec.params[BOARD])).removeprefix("-")
+    name = node.nodeid.removesuffix(f"[{callspec.id}]")
+    return f"{name}[{rest}]" if rest else name
+
+
+def numbered(label: str, n: int) -> str:
+    """Return the label of the n-th measurement that is alike in one test, from 1."""
+    return label if n == 1 else f"{label} #{n}"
+
+
+def unnumbered(label: str) -> str:
+    """Return a test's label without the number that `numbered` adds."""
+    return _NUMBER.sub("", label)
+
+
+def unlabelled(text: str, label: str) -> str:
+    """Return a text on one test's measurements without the test's label; the numbers stay."""
+    return text.replace(f" [{label}]", "").replace(f" [{label} #", " [#")
