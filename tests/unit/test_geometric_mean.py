@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.geometric_mean import MeanRatio, mean_ratios
+from boardprof.comparison.comparison import MeanRatio, mean_ratios
 from boardprof.metrics import Count, Duration, Metric, Ratio
 from boardprof.report.report import Report
 

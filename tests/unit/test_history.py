@@ -676,7 +676,7 @@ def test_a_git_that_does_not_answer_is_not_waited_for(
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{here}:/usr/bin:/bin")
-    monkeypatch.setattr("boardprof.history.repository._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("boardprof.history.project._TIMEOUT_S", 0.1)
     assert git_state([], here) is None
     assert keep_run(report(), name="x", on_note=[].append) == 1
     with pytest.raises(HistoryError, match=r"git did not answer in \. within 0\.1 s"):

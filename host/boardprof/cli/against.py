@@ -90,8 +90,7 @@ class Against:
 
     @contextlib.contextmanager
     def _sides(self, plan: Plan) -> Iterator[tuple[Side, Side]]:
-        from boardprof.run.alternating import Side, sides_of_flags
-        from boardprof.run.worktree import worktree_of
+        from boardprof.run.alternating import Side, sides_of_flags, worktree_of
 
         if self._flags is not None:
             yield sides_of_flags(plan, self._flags)

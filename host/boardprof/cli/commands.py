@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from boardprof._version import __version__
 from boardprof.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.cli.group import Commands
-from boardprof.cli.output import echo_error, forget_output, take_every_character
+from boardprof.cli.output import echo_data, echo_error, forget_output, take_every_character
 from boardprof.cli.settings import apply_settings, commands_below
 from boardprof.errors import BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
@@ -36,7 +36,7 @@ _MODULES = {
     **dict.fromkeys(("glue", "runtime"), "agent"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
-"""The module that has a command. Each other command is in the module of its name."""
+"""The module that has a command; completion is here, others are in the module of their name."""
 
 
 class _AllCommands(Commands):
@@ -80,6 +80,26 @@ def cli(ctx: click.Context, profile: str | None, config: str | None) -> None:
     """
     check_variables(os.environ, cli, ctx)
     apply_settings(ctx, config, profile)
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that completes boardprof commands in a shell.
+
+    \b
+    bash   eval "$(boardprof completion bash)"         in ~/.bashrc
+    zsh    eval "$(boardprof completion zsh)"          in ~/.zshrc, after compinit
+    fish   boardprof completion fish | source          in ~/.config/fish/config.fish
+    """  # noqa: D301 (click knows the backspace as: do not wrap)
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    script = found(ctx.find_root().command, {}, "boardprof", "_BOARDPROF_COMPLETE")
+    template = script.source_template % script.source_vars()  # source() would ask bash's version
+    echo_data(template)
 
 
 def run_command(arguments: list[str] | None = None) -> int:

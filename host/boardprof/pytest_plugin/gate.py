@@ -16,7 +16,7 @@ from boardprof.stats.groups import SHARES, GroupSummary, summaries
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison, Difference, Unjudged
-    from boardprof.pytest_plugin.turns import Other
+    from boardprof.pytest_plugin.profiler import Other
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
 
 def _broken(row: Difference) -> str:
     """Describe a broken rule; the change comes first, because pytest cuts long lines."""
-    from boardprof.render.comparison_cells import change_text, median_text
+    from boardprof.render.comparison_table import change_text, median_text
 
     sides = f"{median_text(row.before, row.kind)} to {median_text(row.after, row.kind)}"
     return f"{change_text(row)} {row.metric}, {sides} ({row.rule})"

@@ -18,7 +18,7 @@ from boardprof.pytest_plugin.options import Options, read_options
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Boards
     from boardprof.pytest_plugin.gate import Verdict
-    from boardprof.pytest_plugin.turns import Turns
+    from boardprof.pytest_plugin.profiler import Turns
     from boardprof.report.measurement import Measurement
     from boardprof.report.report import Report
 
@@ -77,7 +77,7 @@ class Session:
         """Measures in turns with other code. None if absent."""
         options = self.options
         if self._turns is None and (options.ab_flags or options.ab_revision) is not None:
-            from boardprof.pytest_plugin.turns import Turns
+            from boardprof.pytest_plugin.profiler import Turns
 
             self._turns = Turns(
                 self.boards, options.port, flags=options.ab_flags, revision=options.ab_revision

@@ -183,7 +183,7 @@ def _changes(name: str, held: Iterable[Verdict]) -> str:
     if not rows:
         return ""
     from boardprof.comparison.comparison import Comparison
-    from boardprof.render.comparison_cells import headline
+    from boardprof.render.comparison_table import headline
 
     changed = tuple(row for row in rows if row.verdict in ("better", "worse"))
     table = Comparison(changed).table().rpartition("\nBefore: ")[0] if changed else ""

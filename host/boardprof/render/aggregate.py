@@ -4,14 +4,18 @@
 Results do not depend on the order of rows, to the last bit: Counts are added as integers, and
 floats without intermediate rounding. In TVM's layout floats are added one after the other, as in
 TVM, so the last digit may differ.
+
+In our own tables `Typical` gives the order and the shares. One interrupted sample may add as much
+to a sum as all others, so a function counts as its median per call times its calls.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import repeat
 from operator import add, truediv
 from typing import Any, Final, TypeAlias, TypeVar, cast
@@ -264,3 +268,80 @@ def _quotient(value: int, number: int) -> int | Fraction:
 def _middle(ordered: Sequence[M]) -> tuple[M, M]:
     """Return the middle value twice, or the middle two."""
     return ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+
+
+_Sizes: TypeAlias = "list[float | None]"
+
+
+class Typical:
+    """Groups of samples, each as its median sample."""
+
+    def __init__(self, calls: Calls, groups: Groups[Any], merged: Calls) -> None:
+        """Compute nothing yet.
+
+        Args:
+            calls: the samples.
+            groups: of them.
+            merged: a row a group.
+        """
+        self._calls, self._groups, self._merged = calls, groups, merged
+        self._known: dict[str, _Sizes] = {}
+
+    def order(self, chosen: Iterable[int] | None = None) -> list[int]:
+        """Return the groups, or those that are chosen, by the first of `SORT_COLUMNS` that one has.
+
+        The largest are first, those without the column last; equal ones keep their order.
+        """
+        groups = list(range(len(self._merged)) if chosen is None else chosen)
+        sizes = next(filter(None, (self._those(groups, name) for name in SORT_COLUMNS)), {})
+        lacking = [group for group in groups if group not in sizes]
+        return sorted(sizes, key=sizes.__getitem__, reverse=True) + lacking
+
+    @cached_property
+    def merged(self) -> Calls:
+        """The merged rows, each share being that of all rows of the device that have one."""
+        shares: dict[int, float] = {}
+        has_share = list(self._merged.column(SHARE).filled(None))
+        devices = self._merged.group_by("Device")
+        for rows in devices.rows:
+            shared = [row for row in rows if isinstance(has_share[row], Percent)]
+            sizes = next(filter(None, (self._those(shared, name) for name in SORT_COLUMNS)), {})
+            whole = math.fsum(sizes.values())
+            if len(sizes) == len(shared) and 0 < whole < math.inf:
+                shares |= {row: 100 * size / whole for row, size in sizes.items()}
+        if not shares:
+            return self._merged
+        return Calls(
+            {**row, SHARE: Percent(shares[number])} if number in shares else row
+            for number, row in enumerate(self._merged)
+        )
+
+    def _those(self, groups: Iterable[int], column: str) -> dict[int, float]:
+        """Return the sizes of groups that have one."""
+        if column not in self._merged.names:
+            return {}
+        if column not in self._known:
+            medians = per_call_medians(self._calls, self._groups, column)
+            sums = self._merged.column(column).filled(None)
+            calls = self._merged.column("Count").filled(None)
+            self._known[column] = [
+                _typical_size(*each) for each in zip(medians, calls, sums, strict=True)
+            ]
+        sizes = self._known[column]
+        return {group: size for group in groups if (size := sizes[group]) is not None}
+
+
+def _typical_size(median: PerCall, calls: object, total: object) -> float | None:
+    """Return the median per call times the calls; the sum where these are not known, or huge."""
+    found = median.microseconds if isinstance(median, Duration) else median
+    if found is not None and isinstance(calls, Count):
+        with contextlib.suppress(OverflowError):
+            return _size_or_none(found * calls.value)
+    return _size_or_none(raw_of(total)) if isinstance(total, Count | Duration) else None
+
+
+def _size_or_none(value: Any) -> float | None:
+    try:
+        return None if math.isnan(size := float(value)) else size
+    except OverflowError:
+        return math.inf

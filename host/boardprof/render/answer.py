@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from boardprof.comparison.comparison import Comparison, Difference, place_of
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.cells import cell, number_text, plural
-from boardprof.render.comparison_cells import change_text
+from boardprof.render.comparison_table import change_text
 from boardprof.render.layout import Column, Page, Table
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries

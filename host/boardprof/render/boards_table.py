@@ -20,12 +20,12 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
     SORT_COLUMNS,
     PerCall,
+    Typical,
     merge_calls,
     per_call_medians,
 )
 from boardprof.render.cells import cell, per_call_cell
 from boardprof.render.layout import Column, Page, Table
-from boardprof.render.median_order import Typical
 from boardprof.render.rows import (
     LABEL,
     LabelledKey,

@@ -15,7 +15,7 @@ from boardprof.comparison.comparison import (
     place_of,
 )
 from boardprof.render.cells import escaped
-from boardprof.render.comparison_cells import (
+from boardprof.render.comparison_table import (
     certainty,
     change_text,
     headline,

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
 from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.render.cells import plural
-from boardprof.render.comparison_cells import (
+from boardprof.render.comparison_table import (
     certainty,
     change_text,
     headline,

@@ -16,8 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError, place_of
-from boardprof.comparison.geometric_mean import mean_ratios
+from boardprof.comparison.comparison import ComparisonError, mean_ratios, place_of
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.answer import JUDGED_BY, relatives, settings_of

@@ -17,13 +17,13 @@ from boardprof.render.aggregate import (
     LEVELS,
     SHARE,
     SORT_COLUMNS,
+    Typical,
     merge_calls,
     per_call_median,
 )
 from boardprof.render.answer import answer_table, doubts
 from boardprof.render.cells import cell, escaped, per_call_cell
 from boardprof.render.layout import Column
-from boardprof.render.median_order import Typical
 from boardprof.render.rows import KEY_COLUMNS, LABEL, heading, mixed_columns, mixed_note, text_of
 from boardprof.report.calls import Calls
 from boardprof.report.groups import grouped

@@ -23,6 +23,7 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
     LEVELS,
     SORT_COLUMNS,
+    Typical,
     merge_calls,
     per_call_medians,
     sort_order,
@@ -31,7 +32,6 @@ from boardprof.render.aggregate import (
 from boardprof.render.boards_table import boards_page
 from boardprof.render.cells import cell, per_call_cell, tvm_cell, tvm_width
 from boardprof.render.layout import Column, Page, Table, plain
-from boardprof.render.median_order import Typical
 from boardprof.render.rows import (
     FIRST_COLUMNS,
     configuration_lines,

@@ -26,8 +26,7 @@ from boardprof.hotspots.recordable import check_recordable
 from boardprof.progress import waiting
 from boardprof.report.measurement import Measurement
 from boardprof.run.function_choice import check_early, chosen_functions
-from boardprof.run.plan import Plan
-from boardprof.run.wanted_metrics import WantedMetrics
+from boardprof.run.plan import Plan, WantedMetrics
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """Behind these a board does nothing more, or knows nothing of the host."""

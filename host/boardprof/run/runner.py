@@ -13,8 +13,7 @@ from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
 from boardprof.run.measure_plan import Listener, Note, results
-from boardprof.run.plan import Plan, boards_of, read_plan_data, with_each_setting
-from boardprof.run.wanted_metrics import WantedMetrics
+from boardprof.run.plan import Plan, WantedMetrics, boards_of, read_plan_data, with_each_setting
 
 
 @dataclass(frozen=True)

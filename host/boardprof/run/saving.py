@@ -13,9 +13,8 @@ from pathlib import Path
 
 from boardprof.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.firmware.sources import find_sources, language
-from boardprof.history.project import project_of
+from boardprof.history.project import git_output, has_branch, project_of, repository_path
 from boardprof.history.report_lookup import history_path, is_named, user_history
-from boardprof.history.repository import git_output, has_branch, repository_path
 from boardprof.history.run import GitState, HistoryError, RunId, check_name
 from boardprof.render.baseline import render_baseline, updated_baseline
 from boardprof.report.baseline import baseline_content, is_baseline
