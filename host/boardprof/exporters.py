@@ -39,7 +39,7 @@ _REPORT = {
 _OTHERS = {
     "pandas": "frames:to_pandas",
     "parsed": "json:parse_json",
-    "statistics": "statistics_table:render_statistics",
+    "statistics": "table:render_statistics",
     "comparison json": "comparison_json:comparison_json",
     "comparison junit": "comparison_junit:comparison_junit",
     "comparison markdown": "comparison_markdown:comparison_markdown",

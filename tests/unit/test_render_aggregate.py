@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.render import aggregate
 from boardprof.render.aggregate import merge_calls, per_call_medians, sort_order, sum_rows
-from boardprof.report import groups as groups_module
+from boardprof.report import columns
 from boardprof.report.calls import Calls
-from boardprof.report.groups import grouped
+from boardprof.report.columns import grouped
 from boardprof.report.report import Report
 
 Row = dict[str, Metric]
@@ -26,7 +26,7 @@ Row = dict[str, Metric]
 def by_numpy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Do what is done with many rows, whatever their number."""
     if request.param:
-        monkeypatch.setattr(groups_module, "LARGE", 0)
+        monkeypatch.setattr(columns, "LARGE", 0)
         monkeypatch.setattr(aggregate, "_MANY", 0)
     return bool(request.param)
 

@@ -10,8 +10,7 @@ import pytest
 from boardprof.metrics import Count, Duration
 from boardprof.render.cells import display_width
 from boardprof.render.layout import Column, Page, Table, fitted, folded, plain, text_table
-from boardprof.render.statistics_table import statistics_page
-from boardprof.render.table import report_page
+from boardprof.render.table import report_page, statistics_page
 from boardprof.report.report import Report
 
 NAME = Column("Name", ["fir_q15", "iir", "Sum", "Total"])

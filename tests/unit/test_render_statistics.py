@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from boardprof.metrics import Count, Duration, Percent
-from boardprof.render.statistics_table import render_statistics
+from boardprof.render.table import render_statistics
 from boardprof.report.report import Report
 from tests.unit.reports import HARDWARE, report_of
 

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.calls import Calls
-from boardprof.report.columns import Column
-from boardprof.report.groups import Key
+from boardprof.report.columns import Column, Key
 from boardprof.report.report import Report
 
 ROWS: list[dict[str, Metric]] = [

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof build``: write firmware to a file; the options of all commands that build."""
+"""``boardprof build`` and ``boardprof flash``; the options of all commands that build."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.options import board_option, json_option, output_option
+from boardprof.cli.options import board_option, json_option, output_option, port_options
 from boardprof.cli.output import echo, echo_command, echo_data
+from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
+    from boardprof.boards.board_file import BoardSpec
     from boardprof.cfunction import CFunction
     from boardprof.firmware.build_options import BuildOptions
 
@@ -157,3 +160,96 @@ def _line(fn: CFunction) -> str:
     from boardprof.cfunction import signature
 
     return f"{fn.name}: {fn.reason}" if fn.reason else f"{fn.name}{signature(fn)}"
+
+
+_STDERR = 2
+
+
+@click.command(short_help="Write firmware to a board and check that it runs.")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@board_option
+@port_options
+@build_options
+@json_option
+@click.option("-v", "--verbose", is_flag=True, help="Show each command.")
+def flash(
+    paths: tuple[str, ...], board: str | None, as_json: bool, verbose: bool, **options: Any
+) -> None:
+    """Write firmware to a board with the board's own tool, reset it, and check that it runs.
+
+    PATH is a linked ELF file, or sources to build: C, C++ and assembler files, folders of them,
+    objects (.o) and libraries (.a). The tool's output goes to stderr. With -p, the port is used to
+    check that the board runs the new build.
+    """
+    from boardprof.boards.board_lookup import board_spec
+    from boardprof.firmware.flash import check_flashable
+    from boardprof.firmware.flash import flash as write
+
+    if board is None:
+        raise UsageError("Which board should be flashed?", hint="give -b BOARD")
+    spec = board_spec(board)
+    port = options["port"]
+    check_flashable(spec, port)  # before anything is built
+    on_command = echo_command if verbose else None
+    image, build_id = _image(spec, paths, options, verbose)
+    write(spec, image, port, output=_STDERR, on_command=on_command)
+    runs = None if port is None else _checked(spec, image, build_id, options)
+    if as_json:
+        facts = {
+            "schema_version": 1,
+            "board": spec.name,
+            "image": str(image),
+            "port": port,
+            "build_id": None if build_id is None else build_id.hex(),
+            "runs": None if runs is None else runs.hex(),
+        }
+        echo_data(json.dumps(facts, indent=2))
+    elif runs is None:
+        echo(f"{spec.name} was flashed. Without a port, boardprof could not check what it runs.")
+    else:
+        unknown = f"; {image} does not contain its own build id" if build_id is None else ""
+        echo(f"{spec.name} at {port} runs build {runs.hex()}{unknown}")
+
+
+def _image(
+    spec: BoardSpec, paths: tuple[str, ...], options: Mapping[str, Any], verbose: bool
+) -> tuple[Path, bytes | None]:
+    """Return the image and its build id. None if the file does not contain one."""
+    from boardprof.elf.identity import build_id_of, is_program
+    from boardprof.firmware.builder import build
+
+    first = Path(paths[0])
+    if len(paths) == 1 and is_program(first):
+        return first, build_id_of(first)
+    code, on_command = taken_build_options(options), echo_command if verbose else None
+    firmware = build(spec, paths, code, verbose=on_command)
+    return firmware.image, firmware.build_id
+
+
+def _checked(
+    spec: BoardSpec, image: Path, build_id: bytes | None, options: Mapping[str, Any]
+) -> bytes:
+    """Return the build that the board runs; raise if it is not the one that was flashed."""
+    from boardprof.connection import connect
+    from boardprof.errors import BuildMismatchError
+
+    with connect(
+        spec,
+        options["port"],
+        image=image,
+        baud=options["baud"],
+        timeout_s=options["timeout"],
+        wall_timeout_s=options["wall_timeout"],
+        takeover=options["takeover"],
+        clock=options["clock"],
+        key_file=options["key_file"],
+    ) as connected:
+        runs = connected.welcome.build_id
+    if build_id is not None and runs != build_id:
+        raise BuildMismatchError(
+            f"{spec.name} at {options['port']} still runs build {runs.hex()}; {image} is build "
+            f"{build_id.hex()}.",
+            hint="check that the board boots from what was flashed, that the tool or [flash] "
+            "reset in board.toml restarts it, and that the port belongs to this board",
+        )
+    return runs

@@ -34,6 +34,7 @@ _NAMES = (
 _MODULES = {
     **dict.fromkeys(("devices", "info", "metrics"), "boards"),
     **dict.fromkeys(("glue", "runtime"), "agent"),
+    "flash": "build",
     **dict.fromkeys(("export", "decode"), "show"),
 }
 """The module that has a command; completion is here, others are in the module of their name."""

@@ -388,6 +388,6 @@ def _echo_report(
         echo("")
         echo_profiles(report)
     if options["stats"]:
-        from boardprof.render.statistics_table import statistics_page
+        from boardprof.render.table import statistics_page
 
         echo_page(statistics_page(report))

@@ -97,7 +97,7 @@ def show(
         return
     echo_incomplete_rows(report)
     if stats:
-        from boardprof.render.statistics_table import statistics_page
+        from boardprof.render.table import statistics_page
 
         echo_page(statistics_page(report))
     elif table or by_board is not None or not aggregate:

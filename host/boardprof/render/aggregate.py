@@ -22,8 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, raw_of
 from boardprof.report.calls import Calls, Row
-from boardprof.report.columns import Column, metric_of_kind
-from boardprof.report.groups import Groups, grouped
+from boardprof.report.columns import Column, Groups, grouped, metric_of_kind
 from boardprof.report.report import Compat
 
 SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")

@@ -33,8 +33,7 @@ from boardprof.render.cells import escaped
 from boardprof.render.profile_stacks import stack_sums, stacks_of
 from boardprof.render.rows import KEY_COLUMNS, LABEL, text_of
 from boardprof.report.calls import Calls
-from boardprof.report.columns import Column
-from boardprof.report.groups import grouped
+from boardprof.report.columns import Column, grouped
 from boardprof.report.profile import Frame
 from boardprof.report.profile_json import profiles_of
 from boardprof.report.report import Report

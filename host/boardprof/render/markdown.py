@@ -26,7 +26,7 @@ from boardprof.render.cells import cell, escaped, per_call_cell
 from boardprof.render.layout import Column
 from boardprof.render.rows import KEY_COLUMNS, LABEL, heading, mixed_columns, mixed_note, text_of
 from boardprof.report.calls import Calls
-from boardprof.report.groups import grouped
+from boardprof.report.columns import grouped
 from boardprof.report.report import Report, Row
 from boardprof.stats.warnings import Warning_, warnings
 

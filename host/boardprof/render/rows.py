@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from boardprof.metrics import Count, Metric, raw_of
 from boardprof.render.cells import cell, escaped, plural
 from boardprof.report.calls import Calls, Row
-from boardprof.report.groups import Groups
+from boardprof.report.columns import Groups
 
 if TYPE_CHECKING:
     from boardprof.report.report import Report

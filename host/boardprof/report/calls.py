@@ -15,8 +15,7 @@ from itertools import islice, repeat
 from typing import Any, TypeAlias, overload
 
 from boardprof.metrics import Kind, Metric, Raw, as_metric
-from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder
-from boardprof.report.groups import Groups, Key, grouped
+from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, Key, grouped
 
 __all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "place_text"]
 

@@ -10,8 +10,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio
-from boardprof.report.columns import Column
-from boardprof.report.groups import Groups
+from boardprof.report.columns import Column, Groups
 from boardprof.report.report import Report
 from boardprof.stats.boards import NOTHING, Boards, Overhead, Source
 from boardprof.stats.summary import Number, Summary, are_finite, is_finite, summarize

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 from boardprof.errors import UsageError
-from boardprof.report.groups import LARGE
+from boardprof.report.columns import LARGE
 
 __all__ = ["LARGEST_PLAIN", "OUTLIER_SCORE", "PERCENTILES", "Number", "Summary"]
 __all__ += ["are_finite", "exact_percentile", "far_from_the_others", "is_finite", "magnitude"]
