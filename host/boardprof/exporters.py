@@ -37,12 +37,12 @@ _REPORT = {
 """Name -> module of ``boardprof.render``, and its function; imported when it is asked for."""
 
 _OTHERS = {
-    "pandas": "frames:to_pandas",
+    "pandas": "data_frame:to_pandas",
     "parsed": "json:parse_json",
     "statistics": "table:render_statistics",
     "comparison json": "comparison_json:comparison_json",
     "comparison junit": "comparison_junit:comparison_junit",
-    "comparison markdown": "comparison_markdown:comparison_markdown",
+    "comparison markdown": "markdown:comparison_markdown",
     "comparison table": "comparison_table:comparison_table",
 }
 """The same for methods; ``--export`` does not offer these."""

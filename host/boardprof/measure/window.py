@@ -13,8 +13,7 @@ from boardprof.errors import BoardprofError, FrameError, UsageError, still_answe
 from boardprof.measure.board_link import BoardLink
 from boardprof.measure.programmable import Slots
 from boardprof.metrics import Metric
-from boardprof.report.counter_metrics import metrics_of
-from boardprof.report.measurement import clock_of
+from boardprof.report.measurement import clock_of, metrics_of
 
 __all__ = ["Window"]
 

@@ -32,8 +32,7 @@ from boardprof.profiling.observed_calls import (
 )
 from boardprof.profiling.timing import Stopwatch, check_ms, check_time
 from boardprof.report.assemble import assemble
-from boardprof.report.counter_metrics import DURATION
-from boardprof.report.measurement import Measurement, Windows
+from boardprof.report.measurement import DURATION, Measurement, Windows
 from boardprof.report.report import Report, Row
 from boardprof_protocol.codes import MeasureFlag
 

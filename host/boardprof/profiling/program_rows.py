@@ -11,8 +11,7 @@ from boardprof.metrics import Count, Duration, Metric, Percent
 from boardprof.profiling.host_collectors import Gathered, columns_for
 from boardprof.profiling.program_call import ProgramCall
 from boardprof.report.assemble import assemble
-from boardprof.report.counter_metrics import DURATION
-from boardprof.report.measurement import Measurement
+from boardprof.report.measurement import DURATION, Measurement
 from boardprof.report.report import Report, Row
 
 END_TO_END = "End to end (us)"

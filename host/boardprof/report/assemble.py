@@ -9,9 +9,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from boardprof.decode.samples import Sample
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.configuration import configuration_of
-from boardprof.report.counter_metrics import DURATION, computed_metrics, metrics_of
 from boardprof.report.emulator_detection import found_out
-from boardprof.report.measurement import Measurement, Stack, busy_parts, devices_of, part_name
+from boardprof.report.measurement import (
+    DURATION,
+    Measurement,
+    Stack,
+    busy_parts,
+    computed_metrics,
+    devices_of,
+    metrics_of,
+    part_name,
+)
 from boardprof.report.raw_data import raw_data_of
 from boardprof.report.report import Report, Row
 

@@ -9,9 +9,15 @@ from collections.abc import Iterable, Sequence
 from boardprof._version import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.metrics import Count, Metric
-from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.interrupts import HOOKED, interrupts_in
-from boardprof.report.measurement import Device, Measurement, busy_parts, clock_of, devices_of
+from boardprof.report.measurement import (
+    Device,
+    Measurement,
+    busy_parts,
+    clock_of,
+    devices_of,
+    metrics_of,
+)
 from boardprof.report.report import Row
 
 _NO_LIBC = (

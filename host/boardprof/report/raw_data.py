@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.decode.samples import Sample
 from boardprof.metrics import metric_to_json
-from boardprof.report.counter_metrics import metrics_of
 from boardprof.report.interrupts import NOT_MASKED, Interrupts
-from boardprof.report.measurement import Cold, Device, Measurement, Stack, Windows, devices_of
+from boardprof.report.measurement import (
+    Cold,
+    Device,
+    Measurement,
+    Stack,
+    Windows,
+    devices_of,
+    metrics_of,
+)
 from boardprof.report.profile_json import profile_record
 from boardprof.report.report import SCHEMA_VERSION, Row, plain_json
 

@@ -13,9 +13,8 @@ from boardprof.measure.board_interrupts import flags_for
 from boardprof.measure.counted_pass import CountedPass, PackedCall, Value
 from boardprof.measure.window import Window
 from boardprof.metrics import Metric
-from boardprof.report.counter_metrics import computed, metrics_of
 from boardprof.report.interrupts import interrupts_in
-from boardprof.report.measurement import Measurement, clock_of
+from boardprof.report.measurement import Measurement, clock_of, computed, metrics_of
 from boardprof.trace.device_spans import RawSpan, sample_spans, tick_counter, window_span
 from boardprof.trace.records import Record
 from boardprof.trace.unsupported import NotSupportedByAgentError

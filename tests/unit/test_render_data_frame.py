@@ -11,7 +11,7 @@ import pytest
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
-from boardprof.render.frames import to_pandas
+from boardprof.render.data_frame import to_pandas
 from boardprof.report.report import Report
 
 ROWS: list[dict[str, Metric]] = [
@@ -70,7 +70,7 @@ def test_without_pandas_the_error_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_importing_the_module_does_not_import_pandas() -> None:
-    program = "import sys, boardprof.render.frames; print('pandas' in sys.modules)"
+    program = "import sys, boardprof.render.data_frame; print('pandas' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
