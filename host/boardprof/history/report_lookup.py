@@ -141,17 +141,14 @@ def find_run(ref: str | int | Path, folder: str | Path = ".") -> Found:
     return Found(history.load(run), run.label, run.time, run)
 
 
-def like_runs(
-    report: Report, folder: str | Path = ".", *, before: Run | None = None
-) -> Iterator[Found]:
+def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
     """Yield runs that share a row with a Report (function, arguments, board), newest first.
 
-    They are of the folder's project and did not fail. At most 20 runs with a function and a board
-    of the Report are read; runs of more than 10,000 rows are left out.
+    They are of the current folder's project and did not fail. At most 20 runs with a function and a
+    board of the Report are read; runs of more than 10,000 rows are left out.
 
     Args:
         report: of a run.
-        folder: where the user is.
         before: yield only runs older than this one; None if the run is not kept yet.
 
     Raises:
@@ -160,7 +157,7 @@ def like_runs(
     path = history_path()
     if path is None or not path.exists():
         return
-    history, rows = user_history(folder), _rows(report)
+    history, rows = user_history(), _rows(report)
     boards, functions = ({row[i] for row in rows} for i in (0, 1))
     like = (
         run

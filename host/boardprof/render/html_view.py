@@ -80,7 +80,7 @@ def page_view(
     for row in rows.values():
         row["leads"] = _leading(row["metrics"], places)
     _add_sweep(rows, {(each.key, places.get(each.metric)): each for each in groups})
-    keys = [*rows.values(), *(_changed_keys(comparison) if comparison else ())]
+    keys = [*rows.values(), *(_key(each) for each in (comparison.rows if comparison else ()))]
     return {
         "metrics": [
             {"name": escaped(name), "kind": kinds.get(name) or _kind_of_total(report, name)}
@@ -256,10 +256,6 @@ def _changes(comparison: Comparison) -> dict[str, Any]:
 def _identity(facts: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return build, compiler and flags of a side."""
     return {name: value for name, value in facts if name.endswith(_IDENTITY)}
-
-
-def _changed_keys(comparison: Comparison) -> list[dict[str, str]]:
-    return [_key(each) for each in comparison.rows]
 
 
 def _change(each: Difference) -> dict[str, Any]:
