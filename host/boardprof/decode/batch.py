@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import (
-    Found,
     Layouts,
     Reading,
     Sample,
+    SentCounter,
     decode_samples,
     ran,
     reading_of,
@@ -144,11 +144,11 @@ class _Counter:
                 found[name] = _whole(body, name)
         return {name: column.tolist() for name, column in found.items()}
 
-    def found(self, numbers: Mapping[str, int], bound: Found | None = None) -> Found:
+    def found(self, numbers: Mapping[str, int], bound: SentCounter | None = None) -> SentCounter:
         """Return the counter as if these numbers were the fields of one sample's blob."""
         starts = (self.meaning.start, self.meaning.coarse_start)
         fields = {**{name: 0 for name in starts if name is not None}, **numbers}
-        return Found(fields, self.meaning, self.info, bound)
+        return SentCounter(fields, self.meaning, self.info, bound)
 
     @property
     def is_clock(self) -> bool:
@@ -217,7 +217,7 @@ def _longest(
     ]
 
 
-def _founds(counter: _Counter, records: Records) -> list[Found]:
+def _founds(counter: _Counter, records: Records) -> list[SentCounter]:
     columns = counter.columns(records)
     rows = zip(*columns.values(), strict=True)
     return [counter.found(dict(zip(columns, row, strict=True))) for row in rows]

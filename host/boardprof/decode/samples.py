@@ -142,12 +142,12 @@ def _sample(
     layouts: Layouts,
     longest_s: float | None,
 ) -> Sample:
-    found: list[Found] = []
+    found: list[SentCounter] = []
     for (offset, blob), collector in zip(blobs, collectors, strict=True):
         fields = _fields(blob, offset, collector, layouts)
         layout = layouts[collector.schema_id]
         pairs = list(zip(layout.counters, collector.counters, strict=True))
-        by_name = {meaning.name: Found(fields, meaning, info) for meaning, info in pairs}
+        by_name = {meaning.name: SentCounter(fields, meaning, info) for meaning, info in pairs}
         found += [
             replace(each, bound=by_name.get(each.meaning.bound or ""))
             for each in by_name.values()
@@ -159,16 +159,16 @@ def _sample(
 
 
 @dataclass(frozen=True)
-class Found:
+class SentCounter:
     """A counter in a blob, by its fields, and the one that bounds it."""
 
     fields: Any
     meaning: Counter
     info: CounterInfo
-    bound: Found | None = None
+    bound: SentCounter | None = None
 
 
-def shorter(longest_s: float | None, found: Sequence[Found]) -> float | None:
+def shorter(longest_s: float | None, found: Sequence[SentCounter]) -> float | None:
     """Return an upper bound on a window's length, from a clock of the board that never wraps."""
     for each in found:
         fields, meaning, info = each.fields, each.meaning, each.info
@@ -210,7 +210,7 @@ def _first_misfit(layout: Layout, length: int, name: str) -> tuple[str, int]:
     return f"{name}.(end)", offset
 
 
-def reading_of(found: Found, longest_s: float | None) -> Reading:
+def reading_of(found: SentCounter, longest_s: float | None) -> Reading:
     """Return what a counter counted in a window that took ``longest_s`` at most, if that is known.
 
     Raises:
@@ -256,7 +256,7 @@ def reading_of(found: Found, longest_s: float | None) -> Reading:
     )
 
 
-def _is_bounded(bound: Found | None, period: int, longest_s: float | None) -> bool:
+def _is_bounded(bound: SentCounter | None, period: int, longest_s: float | None) -> bool:
     """Tell whether a counter that counts at least as much stayed below this one's period."""
     if bound is None or bound.info.status != CounterStatus.OK:
         return False

@@ -34,7 +34,7 @@ def renamed(error: BoardprofError) -> BoardprofError:
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def failing_without_traceback() -> Iterator[None]:
     """Turn our errors in a fixture into a failure without a traceback: no line of it is a user's.
 
     What `Session.skipping` waits for passes through.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from boardprof.printable import escaped
-from boardprof.pytest_plugin.error_format import in_pytest, shortened, told
+from boardprof.pytest_plugin.error_format import failing_without_traceback, in_pytest, shortened
 from boardprof.pytest_plugin.item import (
     BOARD,
     MARKERS,
@@ -80,7 +80,7 @@ def bp_board(request: pytest.FixtureRequest) -> str | None:
 def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Board]:
     """A connected `boardprof.Board`, with the sources that the marker ``board`` names."""
     session = request.config.stash[_SESSION]
-    with session.skipping(), told():
+    with session.skipping(), failing_without_traceback():
         lending = session.boards.board(wanted_board(request.node, bp_board))
         found = lending.__enter__()
     try:
@@ -97,7 +97,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
 
     session = request.config.stash[_SESSION]
     options = session.options
-    with told():
+    with failing_without_traceback():
         words = marked(request.node)
         rules = words.get("fail_if", options.rules)
         rules = (rules,) if isinstance(rules, str) else tuple(rules)

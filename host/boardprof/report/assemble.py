@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from boardprof.decode.samples import Sample
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.configuration import configuration_of
-from boardprof.report.emulator_detection import found_out
+from boardprof.report.emulator_detection import mark_emulators
 from boardprof.report.measurement import (
     DURATION,
     Measurement,
@@ -34,7 +34,7 @@ def assemble(
         swept: rows name their compiler flags; they always do if these differ.
         missing: what could not be measured, e.g. ``iir on m4: it ran too long``.
     """
-    measurements = found_out(measurements)
+    measurements = mark_emulators(measurements)
     totals = totals_of(measurements)
     swept = swept or len({m.flags for m in measurements if m.flags is not None}) > 1
     rows = (row for m in measurements for row in rows_of(m, totals.get(m.device.name, {}), swept))

@@ -14,7 +14,7 @@ _FEWEST = 1000
 """Least number of instructions in a useful sample: this many include branches, loads and calls."""
 
 
-def found_out(measurements: Sequence[Measurement]) -> list[Measurement]:
+def mark_emulators(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Mark clocks as simulated on boards whose cycles only follow the instructions.
 
     An emulator without a pipeline takes the same time for each instruction: one cycle, or a power

@@ -24,7 +24,7 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Found:
+class Port:
     """A port and what answers there.
 
     Attributes:
@@ -55,7 +55,7 @@ def serial_ports() -> list[str]:
     return sorted(port.device for port in list_ports.comports())
 
 
-def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Found]:
+def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
     """Ask at all ports at once who is there, so that silent ones share one time-out.
 
     A port that another program has open is not touched: opening it could reset the board.
@@ -74,7 +74,7 @@ def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Found]:
         return [each.result() for each in asked]
 
 
-def devices_page(found: Sequence[Found]) -> Page:
+def devices_page(found: Sequence[Port]) -> Page:
     """Return the table for people."""
     if not found:
         return [
@@ -87,15 +87,15 @@ def devices_page(found: Sequence[Found]) -> Page:
     return [text_table(headers, rows)]
 
 
-def devices_facts(found: Sequence[Found]) -> dict[str, Any]:
+def devices_facts(found: Sequence[Port]) -> dict[str, Any]:
     """Return them as JSON shows them."""
     return {"schema_version": 1, "devices": [asdict(each) for each in found]}
 
 
-def _found(port: str, baud: int | None) -> Found:
+def _found(port: str, baud: int | None) -> Port:
     usb, serial, description = _identity(port)
     board, agent, build_id, state = _answer(port, baud)
-    return Found(port, usb, serial, description, board, agent, build_id, state)
+    return Port(port, usb, serial, description, board, agent, build_id, state)
 
 
 def _identity(port: str) -> tuple[str, str, str]:

@@ -199,7 +199,7 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
         )
         if plan.hotspots:
             measurement = _profiled(board, measurement, plan)
-        return wanted.told(measurement, board)
+        return wanted.with_missing(measurement, board)
 
 
 def _profiled(board: Board, measurement: Measurement, plan: Plan) -> Measurement:

@@ -304,7 +304,7 @@ class WantedMetrics:
             raise self._without[-1]
         return [*found]
 
-    def told(self, measurement: Measurement, board: Board) -> Measurement:
+    def with_missing(self, measurement: Measurement, board: Board) -> Measurement:
         """Return the measurement, with the board's missing metrics noted."""
         lacking = {
             name: lack_text(name, error) for name, error in self._of(board.spec.name).items()

@@ -109,14 +109,14 @@ def git_state(
 ) -> GitState | None:
     """Return git's facts about the measured files.
 
-    None outside a repository, without git, or if git does not answer within two seconds.
+    None outside a repository, without git, or if git does not answer within ten seconds.
 
     Args:
         measured: files and folders: sources, objects or firmware. Their repository is that of the
             first. A source in it that git does not track is a change, as one in a file that it
             tracks; objects and firmware need not be tracked.
-        folder: where it was started. Its repository is meant where no files are known; of files in
-            another one no branch is told, since it is none of this project.
+        folder: where it was started. Its repository is used if no files are known. For files in
+            another repository there is no branch, because that is not this project's.
         sources: further ones that they were compiled of, such as headers; those in another
             repository, or in none, do not count.
     """

@@ -97,7 +97,7 @@ class Meaning:
             for info, meaning in self._pairs[collector.index]
         }
 
-    def run(self, stored: Mapping[str, Any], at: str) -> Run:
+    def run(self, stored: Mapping[str, Any], at: str) -> StoredPass:
         """Return the decoding of one pass's blobs.
 
         Args:
@@ -132,12 +132,14 @@ class Meaning:
             )
             names |= dict(zip(old, new, strict=True))
         events = stored.get("events", {}).values()
-        return Run(collectors, layouts, names, frozenset(itertools.chain.from_iterable(events)))
+        return StoredPass(
+            collectors, layouts, names, frozenset(itertools.chain.from_iterable(events))
+        )
 
 
 @dataclass(frozen=True)
-class Run:
-    """One pass over the rounds.
+class StoredPass:
+    """One pass over the rounds of a stored measurement.
 
     Attributes:
         collectors: those that ran, with their counters' names of now.
@@ -269,7 +271,7 @@ def _interrupts(stored: Mapping[str, Any]) -> Interrupts:
     )
 
 
-def _cold(stored: Mapping[str, Any], run: Run) -> Cold:
+def _cold(stored: Mapping[str, Any], run: StoredPass) -> Cold:
     """Decode the first call of all.
 
     The calibration has no blobs, so it only holds for counters that are read as before.
@@ -281,7 +283,7 @@ def _cold(stored: Mapping[str, Any], run: Run) -> Cold:
     return Cold(sample, {n: v for n, v in overhead.items() if n in read and read[n] == raw.get(n)})
 
 
-def _windows(stored: Mapping[str, Any], run: Run) -> Windows:
+def _windows(stored: Mapping[str, Any], run: StoredPass) -> Windows:
     decoded = {
         key: tuple(_sample(each, run) for each in stored[key])
         for key in ("samples", "calibration_samples", "totals")
@@ -297,7 +299,7 @@ def _windows(stored: Mapping[str, Any], run: Run) -> Windows:
     )
 
 
-def _sample(stored: Mapping[str, Any], run: Run) -> Sample:
+def _sample(stored: Mapping[str, Any], run: StoredPass) -> Sample:
     """Decode a window; of its readings those that the Report has.
 
     They are as ambiguous as they were: how long the window took by the host, no blob says. Which
