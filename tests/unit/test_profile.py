@@ -16,7 +16,7 @@ from boardprof.errors import DecodeError, UnknownNameError, UsageError
 from boardprof.hotspots.record import read_record
 from boardprof.metrics import Count
 from boardprof.render.callgrind import callgrind, render_callgrind
-from boardprof.render.collapsed import render_collapsed
+from boardprof.render.flame_graph import render_collapsed, render_speedscope
 from boardprof.render.layout import plain
 from boardprof.render.pprof import pprof
 from boardprof.render.profile_stacks import stacks_of
@@ -27,7 +27,6 @@ from boardprof.render.profile_tables import (
     lines_page,
     notes,
 )
-from boardprof.render.speedscope import render_speedscope
 from boardprof.report.profile import Frame, Profile
 from boardprof.report.profile_json import profile_json, profile_record, read_profile
 from boardprof.report.report import Report

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.build_options import build_options, taken_build_options
+from boardprof.cli.build import build_options, taken_build_options
 from boardprof.cli.group import SectionedCommand
 from boardprof.cli.options import (
+    STDOUT,
     Whole,
     board_option,
     complete_target,
     complete_value,
+    file_option,
     image_option,
     limit_options,
+    width_option,
 )
 from boardprof.cli.output import (
     echo_command,
@@ -28,7 +31,6 @@ from boardprof.cli.output import (
     progress_bar,
     stdout_of_boards,
 )
-from boardprof.cli.output_options import STDOUT, file_option, width_option
 from boardprof.errors import DeviceError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import json
 import math
 from array import array
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
@@ -179,7 +179,9 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
     """
     inside = stack_sums(report, metric)
     if inside:
-        return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in inside.items())
+        return "".join(
+            f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in inside.items()
+        )
     stacks = Stacks(report.calls)
     name = metric_of_all(stacks, metric)
     column = report.calls.column(name)
@@ -190,6 +192,10 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
             sums[frames] = sums.get(frames, 0) + total(weights)
     if not sums:
         raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
+    return _collapsed(sums)
+
+
+def _collapsed(sums: Mapping[tuple[str, ...], int]) -> str:
     return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
 
 

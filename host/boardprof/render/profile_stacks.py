@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from boardprof.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
 from boardprof.report.profile_json import profiles_of
 from boardprof.report.report import Report
-from boardprof.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
 
 INTERRUPTED = "(interrupts)"
 """The frame above all handlers: they are not part of the call."""
