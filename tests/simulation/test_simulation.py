@@ -37,6 +37,14 @@ def test_thousands_of_faulty_schedules_break_no_rule(library: Path, schedules: i
     assert set(tally.ends) == {"answer", "reset", "time-out", "killed", "cut", "taken"}
 
 
+@pytest.mark.parametrize("seed", [4351986, 4696356, 5071345, 8579074, 9001192])
+def test_a_board_that_is_reset_behind_slow_replies_is_asked_again_in_time(
+    library: Path, seed: int
+) -> None:
+    """The line's time-out had become longer than the call's limit: nobody asked a second time."""
+    assert Player(Agent(library)).play(seed).ends["reset"] >= 1
+
+
 def test_a_seed_replays_to_the_last_bit(library: Path) -> None:
     def trace(player: Player, seed: int) -> Outcome:
         return player.play(seed, traced=True)

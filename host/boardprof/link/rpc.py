@@ -110,7 +110,15 @@ class _Request:
     @property
     def alive_resend_s(self) -> float:
         """How long to wait after PROGRESS."""
-        return min(_ALIVE_RESEND_S, self.silence_s / 2)
+        return self.within(_ALIVE_RESEND_S)
+
+    def within(self, wait_s: float) -> float:
+        """Return a wait after which there is still time for an answer.
+
+        Slow replies make the line's time-out long. A board that was reset meanwhile tells so only
+        when it is asked again.
+        """
+        return min(wait_s, self.silence_s / 2)
 
 
 @dataclass
@@ -184,11 +192,10 @@ class RpcClient:
         if self._round_trip_s is not None:
             self.rtt.measured(self._round_trip_s)
             self._round_trip_s = None
-        wait_s = self.rtt.timeout_s + len(encoded) * self.byte_time_s
         result = header(_VERSION | FrameKind.RESULT, self.session, sequence)
-        self._request = _Request(
-            kind, sequence, encoded, silence_s, sent_at_s, sent_at_s + wait_s, result
-        )
+        request = _Request(kind, sequence, encoded, silence_s, sent_at_s, sent_at_s, result)
+        request.resend_at_s += request.within(self.rtt.timeout_s) + len(encoded) * self.byte_time_s
+        self._request = request
         self.sent = 1
 
     def cancel(self, now_s: float) -> bool:
@@ -224,7 +231,7 @@ class RpcClient:
         request.damaged = False
         self.sent += 1
         alive = request.alive and not request.cancel
-        wait_s = request.alive_resend_s if alive else self.rtt.timeout_s
+        wait_s = request.alive_resend_s if alive else request.within(self.rtt.timeout_s)
         request.resend_at_s = now_s + wait_s + len(encoded) * self.byte_time_s
         return encoded
 
