@@ -41,14 +41,21 @@ def calls_of(profile: Profile) -> dict[str, int]:
 
 
 def check_sums(profile: Profile) -> None:
-    """See that functions, lines and paths are parts of one sum, which is the board's count."""
-    total = profile.sum()
+    """See that functions, lines and paths are parts of one sum, which is the board's count.
+
+    A pipeline fetches a first instruction before the call begins, for a cycle at most: where it is
+    spread over two words (tests/boards/test_ibex_rtl.py).
+    """
     assert profile.is_complete
-    assert sum(each.self for each in profile.functions()) == total
-    assert sum(each.self for each in profile.lines()) == total
-    assert sum(each.self for each in profile.paths()) == total
-    if "instructions" in profile.counted:
-        assert profile.counted == {"instructions": total}
+    for name in profile.columns:
+        total = profile.sum(name)
+        assert sum(each.self for each in profile.functions(name)) == total
+        assert sum(each.self for each in profile.lines(name)) == total
+        assert sum(each.self for each in profile.paths(name)) == total
+        if name == profile.checked:
+            assert profile.counted[name] == total
+        elif name in profile.counted:
+            assert profile.counted[name] - total in (0, 1)
 
 
 # -- paths ------------------------------------------------------------------------------------
@@ -146,7 +153,7 @@ def test_a_helper_of_the_compiler_has_its_name(paths: Board) -> None:
     if paths.spec.build.arch == "cortex_m":
         assert helpers == {"__aeabi_ldivmod"}
     else:
-        assert helpers == ({"__divdi3"} if paths.spec.name == "qemu-rv32" else set())
+        assert helpers == ({"__divdi3"} if paths.spec.name in ("qemu-rv32", "ibex-rtl") else set())
 
 
 # -- what does not return ---------------------------------------------------------------------
@@ -191,7 +198,7 @@ def test_the_profile_of_each_workload_adds_up_to_the_boards_count(name: str) -> 
             check_sums(profile)
             report = board.profile(function, warmup=1, repeat=1)
             if "instructions" in report.calls[0]:
-                assert report.calls[0]["instructions"].value == profile.sum(), function
+                assert report.calls[0]["instructions"].value == profile.sum("instructions"), function
 
 
 @pytest.mark.parametrize("name", ["qemu-cortex-m3", "qemu-cortex-m55"])

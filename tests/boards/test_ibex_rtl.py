@@ -290,6 +290,35 @@ def test_a_product_waits_two_cycles_and_a_quotient_36(counted: Watched) -> None:
     assert values(quotient, "divide-waits") == [36, 36, 36]
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """Its board only starts the one that is recorded, whose simulator then writes the marks."""
+    found = start(tmp_path_factory.mktemp("recorded"), FIXTURES / "counted.c")
+    with found.board:
+        yield found
+
+
+@pytest.mark.parametrize("function", COUNTED)
+def test_a_profile_has_the_simulators_cycles_and_waits_between_the_same_two_edges(
+    recorded: Watched, function: str
+) -> None:
+    profile = recorded.board.hotspots(function, *ARGUMENTS[function])
+    calls = recorded.marks.rows("call", recorded.entries[function])
+    assert {name: profile.sum(name) for name in profile.columns} == {
+        name: calls[-3][name] for name in profile.columns
+    }  # two calls come behind it
+    for name in profile.columns:
+        assert sum(each.self for each in profile.functions(name)) == profile.sum(name)
+        assert sum(each.self for each in profile.lines(name)) == profile.sum(name)
+
+
+def test_a_division_and_a_load_wait_at_their_own_lines(recorded: Watched) -> None:
+    (divides,) = [
+        e for e in recorded.board.hotspots("quotient", 1000, 7).lines("divide-waits") if e.self
+    ]
+    assert divides.self == 36
+
+
 def test_a_duration_is_the_cycles_at_ten_megahertz(counted: Watched) -> None:
     report = counted.report("triple")
     assert values(report, "ticks") == values(report, "cycles")

@@ -30,10 +30,6 @@ bool reads_counter(uint32_t insn) {
     return opcode(insn) == 0x73u && (insn >> 12 & 3u) != 0 && csr >= 0xb00u && csr < 0xb20u;
 }
 
-bool is_muldiv(uint32_t insn) {
-    return opcode(insn) == 0x33u && insn >> 25 == 1u;
-}
-
 } // namespace
 
 Counts::Counts(const std::string &path, std::vector<uint32_t> entries,
@@ -94,14 +90,13 @@ void Counts::marks(const Vsoc &soc) {
 
 void Counts::core(const Vsoc &soc) {
     uint32_t insn = soc.id_insn_o;
+    waits_.cycle(soc);
     count_[CYCLES]++;
-    if (!soc.id_valid_o) {
-        count_[INSTRUCTION_WAITS] += soc.id_ready_o;
-        return;
-    }
-    if (!soc.id_done_o) {
-        count_[MULTIPLY_WAITS] += is_muldiv(insn) && (insn >> 14 & 1u) == 0;
-        count_[DIVIDE_WAITS] += is_muldiv(insn) && (insn >> 14 & 1u) == 1;
+    count_[INSTRUCTION_WAITS] += waits_.fetch;
+    count_[DATA_WAITS] += waits_.data;
+    count_[MULTIPLY_WAITS] += waits_.multiply;
+    count_[DIVIDE_WAITS] += waits_.divide;
+    if (!soc.id_valid_o || !soc.id_done_o) {
         return;
     }
     count_[INSTRUCTIONS]++;
@@ -114,14 +109,6 @@ void Counts::core(const Vsoc &soc) {
         after_branch_ = true;
         fall_through_ = soc.id_pc_o + (soc.id_compressed_o ? 2u : 4u);
     }
-}
-
-/* The core waits from its request until the answer. A request together with an answer is the second
- * half of a misaligned access, whose answer has not come yet. */
-void Counts::data_bus(const Vsoc &soc) {
-    bool answered = soc.cpu_rvalid_o && !soc.cpu_req_o;
-    count_[DATA_WAITS] += (soc.cpu_req_o || outstanding_) && !answered;
-    outstanding_ = soc.cpu_gnt_o || (outstanding_ && !soc.cpu_rvalid_o);
 }
 
 void Counts::engine(const Vsoc &soc) {
@@ -158,6 +145,5 @@ void Counts::cycle(const Vsoc &soc) {
     marks(soc);
     core(soc);
     in_id_ = soc.id_valid_o && !soc.id_done_o;
-    data_bus(soc);
     engine(soc);
 }

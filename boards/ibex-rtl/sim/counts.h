@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "waits.h"
+
 class Vsoc;
 
 class Counts {
@@ -57,7 +59,6 @@ class Counts {
     void arrived(uint32_t pc);
     void marks(const Vsoc &soc);
     void core(const Vsoc &soc);
-    void data_bus(const Vsoc &soc);
     void engine(const Vsoc &soc);
     void write(const char *what, uint32_t address, const uint64_t *before) const;
 
@@ -65,10 +66,10 @@ class Counts {
     std::vector<uint32_t> entries_;
     std::vector<std::pair<uint32_t, uint32_t>> stops_;
     uint64_t count_[EVENTS] = {};
+    Waits waits_;
     bool in_id_ = false; /* the instruction in ID has been seen there before */
     bool after_branch_ = false;
     uint32_t fall_through_ = 0;        /* of that branch */
-    bool outstanding_ = false;         /* the core has requested data that has not arrived */
     const uint32_t *active_ = nullptr; /* entry of the call being counted */
     uint64_t at_entry_[EVENTS] = {};
     /* The engine's job, as written by the core. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator: runs a program on the system in rtl/, with its byte port on a TCP connection.
  *
- *   simulator PROGRAM.elf ADDRESS:PORT [--marks FILE [--entry ADDRESS]... [--stop LOW:HIGH]...]
+ *   simulator PROGRAM.elf ADDRESS:PORT [--record PLAN]
+ *             [--marks FILE [--entry ADDRESS]... [--stop LOW:HIGH]...]
  *
  * It ends when the host closes the connection, and then says where the core was. While the core
  * sleeps and only a byte can wake it, it stops the clock and waits for one. */
@@ -18,6 +19,7 @@
 #include "counts.h"
 #include "program.h"
 #include "line.h"
+#include "recording.h"
 #include "verilated.h"
 
 double sc_time_stamp() { /* Verilator needs it without SystemC */
@@ -37,8 +39,15 @@ struct Options {
     std::string program;
     std::string where;
     std::string marks;
+    std::string plan;
     std::vector<uint32_t> entries;
     std::vector<std::pair<uint32_t, uint32_t>> stops;
+};
+
+/* Who looks at each cycle, if anybody. */
+struct Watchers {
+    std::unique_ptr<Counts> counts;
+    std::unique_ptr<Recording> recording;
 };
 
 uint32_t number(const std::string &text) {
@@ -54,6 +63,8 @@ void option(Options &options, const std::string &name, const std::string &value)
     size_t colon = value.find(':');
     if (name == "--marks") {
         options.marks = value;
+    } else if (name == "--record") {
+        options.plan = value;
     } else if (name == "--entry") {
         options.entries.push_back(number(value));
     } else if (name == "--stop" && colon != std::string::npos) {
@@ -73,7 +84,7 @@ Options parse(const std::vector<std::string> &words) {
     for (size_t i = 2; i < words.size(); i += 2) {
         option(options, words[i], words[i + 1]);
     }
-    if (options.marks.empty() && words.size() > 2) {
+    if (options.marks.empty() && !(options.entries.empty() && options.stops.empty())) {
         throw std::invalid_argument("--marks is missing");
     }
     return options;
@@ -89,11 +100,14 @@ void load(const std::string &program, Vsoc &soc) {
     }
 }
 
-void edge(Vsoc &soc, Counts *counts) {
+void edge(Vsoc &soc, Watchers &watchers) {
     soc.clk_i = 0;
     soc.eval();
-    if (counts != nullptr) {
-        counts->cycle(soc);
+    if (watchers.counts) {
+        watchers.counts->cycle(soc);
+    }
+    if (watchers.recording) {
+        watchers.recording->cycle(soc);
     }
     soc.clk_i = 1;
 }
@@ -103,19 +117,20 @@ void reset(Vsoc &soc) {
     soc.rst_ni = 1;
     soc.eval();
     soc.rst_ni = 0;
+    Watchers nobody;
     for (int i = 0; i < 4; i++) {
-        edge(soc, nullptr);
+        edge(soc, nobody);
         soc.eval();
     }
     soc.clk_i = 0;
     soc.rst_ni = 1;
 }
 
-void run(Vsoc &soc, Line &line, Counts *counts) {
+void run(Vsoc &soc, Line &line, Watchers &watchers) {
     for (uint64_t cycle = 1; !line.closed(); cycle++) {
         soc.rx_valid_i = line.waiting();
         soc.rx_data_i = line.next();
-        edge(soc, counts);
+        edge(soc, watchers);
         if (soc.tx_valid_o) {
             line.put(soc.tx_data_o);
         }
@@ -147,15 +162,21 @@ int main(int argc, char **argv) {
         Vsoc soc(&context);
         load(options.program, soc);
         Line line(options.where);
-        std::unique_ptr<Counts> counts;
+        Watchers watchers;
         if (!options.marks.empty()) {
-            counts = std::make_unique<Counts>(options.marks, options.entries, options.stops);
+            watchers.counts =
+                std::make_unique<Counts>(options.marks, options.entries, options.stops);
+        }
+        if (!options.plan.empty()) {
+            watchers.recording = std::make_unique<Recording>(options.plan, kRamBase, kRamWords);
         }
         reset(soc);
-        run(soc, line, counts.get());
+        run(soc, line, watchers);
         std::fprintf(stderr, "simulator: ended at pc 0x%x\n", static_cast<unsigned>(soc.id_pc_o));
     } catch (const std::invalid_argument &error) {
-        std::fprintf(stderr, "simulator: %s: write PROGRAM.elf ADDRESS:PORT [--marks FILE ...]\n",
+        std::fprintf(stderr,
+                     "simulator: %s: write PROGRAM.elf ADDRESS:PORT [--record PLAN]"
+                     " [--marks FILE ...]\n",
                      error.what());
         return 2;
     } catch (const std::exception &error) {

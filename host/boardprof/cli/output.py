@@ -160,7 +160,7 @@ def echo_profile(
         body = tables.lines_page(profile, metric)
     else:
         body = tables.functions_page(profile, metric, most)
-    echo_page([tables.heading(profile, metric), "", *body, "", *tables.notes(profile)])
+    echo_page([tables.heading(profile, metric), "", *body, "", *tables.notes(profile, metric)])
 
 
 def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:

@@ -67,18 +67,36 @@ def heading(profile: Profile, metric: str | None = None) -> str:
     return f"{profile.function} on {profile.board}: {profile.sum(metric):,} {name}{kind}"
 
 
-def notes(profile: Profile) -> list[str]:
+def notes(profile: Profile, metric: str | None = None) -> list[str]:
     """Return what a reader must know besides the figures; how the total was checked comes last."""
     told = []
     if not profile.is_complete:
         told.append(f"incomplete: {profile.failure or profile.state}")
-    handlers = profile.interrupts()
+    name = profile.metric if metric is None else metric
+    handlers = profile.interrupts(name)
     if handlers and profile.is_complete:
         told.append(
-            f"interrupts took {handlers:,} {profile.metric} more; they are not in the total"
+            f"interrupts took {handlers:,} {name} more; they are not in the total"
         )
+    told += _edges(profile, name)
     told.append(_check(profile))
     return told
+
+
+def _edges(profile: Profile, metric: str) -> list[str]:
+    """Say by how much the Report's count differs, where that is no fault: on a pipeline."""
+    checked = profile.checked
+    if checked is None or metric not in profile.counted or metric == checked:
+        return []
+    has_interrupts = profile.counted[checked] != profile.sum(checked)
+    interrupts = profile.interrupts(metric) if has_interrupts else 0
+    more = profile.counted[metric] - profile.sum(metric) - interrupts
+    if not more:
+        return []
+    return [
+        f"the Report counts {profile.counted[metric]:,} {metric}: {more:+,} are of the core's work "
+        "before the first instruction and after the last one (docs/numbers.md)"
+    ]
 
 
 def _check(profile: Profile) -> str:
