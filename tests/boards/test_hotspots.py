@@ -198,7 +198,9 @@ def test_the_profile_of_each_workload_adds_up_to_the_boards_count(name: str) -> 
             check_sums(profile)
             report = board.profile(function, warmup=1, repeat=1)
             if "instructions" in report.calls[0]:
-                assert report.calls[0]["instructions"].value == profile.sum("instructions"), function
+                assert report.calls[0]["instructions"].value == profile.sum("instructions"), (
+                    function
+                )
 
 
 @pytest.mark.parametrize("name", ["qemu-cortex-m3", "qemu-cortex-m55"])

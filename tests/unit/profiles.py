@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from boardprof.report.profile import Frame, Instruction, Node, Profile, Site, Symbol
+from boardprof.report.profile_json import profile_record
+from boardprof.report.report import Report
 
-__all__ = ["SOURCE", "small_profile", "straight_profile"]
+__all__ = ["SOURCE", "profile_report", "small_profile", "straight_profile"]
 
 SOURCE = """\
 int twice(int x) {
@@ -94,3 +96,13 @@ def small_profile(
         counts=tuple(counts),
         sources={"f.c": SOURCE},
     )
+
+
+def profile_report(*profiles: Profile) -> Report:
+    """Return a Report with a row for each profile."""
+    rows = [{"Name": p.function, "Count": 1, "instructions": p.sum(), "Device": p.board}
+            for p in profiles]  # fmt: skip
+    measurements = [
+        {"name": p.function, "device": p.board, "hotspots": profile_record(p)} for p in profiles
+    ]
+    return Report(rows, {}, {}, {"schema_version": 1, "measurements": measurements})

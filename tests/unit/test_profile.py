@@ -27,20 +27,11 @@ from boardprof.render.profile_tables import (
     lines_page,
     notes,
 )
-from boardprof.report.profile import Frame, Profile
+from boardprof.report.profile import Frame
 from boardprof.report.profile_json import profile_json, profile_record, read_profile
 from boardprof.report.report import Report
 from tests.support import requires_tool
-from tests.unit.profiles import small_profile
-
-
-def report_of(*profiles: Profile) -> Report:
-    rows = [{"Name": p.function, "Count": 1, "instructions": p.sum(), "Device": p.board}
-            for p in profiles]  # fmt: skip
-    measurements = [
-        {"name": p.function, "device": p.board, "hotspots": profile_record(p)} for p in profiles
-    ]
-    return Report(rows, {}, {}, {"schema_version": 1, "measurements": measurements})
+from tests.unit.profiles import profile_report, small_profile
 
 
 def test_functions_have_their_own_cost_and_that_of_what_they_called() -> None:
@@ -123,7 +114,7 @@ def test_stacks_add_up_to_the_call_with_inlined_functions_as_frames() -> None:
 
 
 def test_collapsed_stacks_are_those_within_the_call() -> None:
-    assert sorted(render_collapsed(report_of(small_profile())).splitlines()) == [
+    assert sorted(render_collapsed(profile_report(small_profile())).splitlines()) == [
         "desk;f 9",
         "desk;f;__mul 12",
         "desk;f;twice 4",
@@ -147,7 +138,7 @@ def test_callgrind_annotate_finds_the_same_figures(tmp_path: Path) -> None:
 
 def test_a_file_of_callgrind_holds_one_profile() -> None:
     with pytest.raises(UsageError, match="has 2 profiles, and a file of callgrind holds one"):
-        render_callgrind(report_of(small_profile(), small_profile()))
+        render_callgrind(profile_report(small_profile(), small_profile()))
     with pytest.raises(UsageError, match="does not say where its functions spend"):
         render_callgrind(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}))
 
@@ -211,7 +202,7 @@ def test_pprof_has_each_stack_leaf_first_with_all_columns() -> None:
 
 
 def test_speedscope_begins_with_what_is_within_the_call() -> None:
-    document = json.loads(render_speedscope(report_of(small_profile())))
+    document = json.loads(render_speedscope(profile_report(small_profile())))
     first = document["profiles"][0]
     assert first["name"] == "f on desk: instructions of one call"
     assert (first["endValue"], sum(first["weights"])) == (25, 25)

@@ -184,8 +184,8 @@ def plain_name(symbol: str) -> str:
 
 
 @dataclass
-class _Line:
-    """A line's costs on both sides; its numbers on both, 0 where it is not."""
+class AlignedLine:
+    """A line's costs on both sides; ``old`` and ``new`` are its numbers, 0 where it is not."""
 
     old: int
     new: int
@@ -196,16 +196,24 @@ class _Line:
     times_after: int = 0
 
 
-def _lines(before: Profile, after: Profile, metric: str) -> Iterator[LineChange]:
+def aligned_lines(before: Profile, after: Profile, metric: str) -> dict[str, list[AlignedLine]]:
+    """Return the lines of each source, those of the newer one and those that are gone, in order."""
     old, new = _by_line(before, metric), _by_line(after, metric)
+    found: dict[str, list[AlignedLine]] = {}
     for file in sorted({*old, *new}):
         if file not in before.sources and file not in after.sources:
             continue  # a library's: its function says it all
-        aligned = _aligned(before.sources.get(file), after.sources.get(file), old, new, file)
-        for line in aligned:
+        lines = _aligned(before.sources.get(file), after.sources.get(file), old, new, file)
+        for line in lines:
             line.before, line.times_before = old.get(file, {}).get(line.old, (0, 0))
             line.after, line.times_after = new.get(file, {}).get(line.new, (0, 0))
-        yield from _merged(file, [line for line in aligned if line.before or line.after])
+        found[file] = lines
+    return found
+
+
+def _lines(before: Profile, after: Profile, metric: str) -> Iterator[LineChange]:
+    for file, lines in aligned_lines(before, after, metric).items():
+        yield from _merged(file, [line for line in lines if line.before or line.after])
 
 
 _ByLine = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -221,19 +229,19 @@ def _by_line(profile: Profile, metric: str) -> _ByLine:
 
 def _aligned(
     old_text: str | None, new_text: str | None, old: _ByLine, new: _ByLine, file: str
-) -> list[_Line]:
+) -> list[AlignedLine]:
     """Pair the lines of two versions of a file, in the order of the new one."""
     if old_text is None or new_text is None or old_text == new_text:
         lines = (new_text or old_text or "").splitlines()
-        numbers = sorted({*old.get(file, {}), *new.get(file, {})})
-        return [_Line(n, n, lines[n - 1] if 0 < n <= len(lines) else "") for n in numbers]
+        numbers = sorted({*range(1, len(lines) + 1), *old.get(file, {}), *new.get(file, {})})
+        return [AlignedLine(n, n, lines[n - 1] if 0 < n <= len(lines) else "") for n in numbers]
     a, b = old_text.splitlines(), new_text.splitlines()
     plain_a, plain_b = ([" ".join(line.split()) for line in side] for side in (a, b))
-    found: list[_Line] = []
+    found: list[AlignedLine] = []
     matcher = difflib.SequenceMatcher(None, plain_a, plain_b, autojunk=False)
     for kind, a1, a2, b1, b2 in matcher.get_opcodes():
         if kind == "equal":
-            found += [_Line(i + 1, b1 + i - a1 + 1, b[b1 + i - a1]) for i in range(a1, a2)]
+            found += [AlignedLine(i + 1, b1 + i - a1 + 1, b[b1 + i - a1]) for i in range(a1, a2)]
         else:
             found += _paired(range(a1, a2), range(b1, b2), a, b, plain_a, plain_b)
     return found
@@ -246,7 +254,7 @@ def _paired(
     b: Sequence[str],
     plain_a: Sequence[str],
     plain_b: Sequence[str],
-) -> Iterator[_Line]:
+) -> Iterator[AlignedLine]:
     """Pair the lines of a changed block that resemble each other, in order."""
     left = list(olds)
     for new in news:
@@ -256,19 +264,19 @@ def _paired(
             if plain_a[old] and ratio >= likeness:
                 best, likeness = old, ratio
         if best is None:
-            yield _Line(0, new + 1, b[new])
+            yield AlignedLine(0, new + 1, b[new])
         else:
             for old in [each for each in left if each < best]:
-                yield _Line(old + 1, 0, a[old])
+                yield AlignedLine(old + 1, 0, a[old])
             left = [each for each in left if each > best]
-            yield _Line(best + 1, new + 1, b[new])
+            yield AlignedLine(best + 1, new + 1, b[new])
     for old in left:
-        yield _Line(old + 1, 0, a[old])
+        yield AlignedLine(old + 1, 0, a[old])
 
 
-def _merged(file: str, lines: Sequence[_Line]) -> Iterator[LineChange]:
+def _merged(file: str, lines: Sequence[AlignedLine]) -> Iterator[LineChange]:
     """Yield the changes of lines; neighbours whose changes cancel out are one."""
-    group: list[_Line] = []
+    group: list[AlignedLine] = []
     for line in lines:
         if group and _belongs(group, line):
             group.append(line)
@@ -280,7 +288,7 @@ def _merged(file: str, lines: Sequence[_Line]) -> Iterator[LineChange]:
         yield _change(file, group)
 
 
-def _belongs(group: Sequence[_Line], line: _Line) -> bool:
+def _belongs(group: Sequence[AlignedLine], line: AlignedLine) -> bool:
     """Tell whether a line's change makes up for a good part of that of the lines before it."""
     last = group[-1]
     apart = max(abs((line.new or line.old) - (last.new or last.old)), 1)
@@ -290,7 +298,7 @@ def _belongs(group: Sequence[_Line], line: _Line) -> bool:
     return apart <= _NEAR and is_opposite and abs(ours + its) < _CANCELS * max(abs(ours), abs(its))
 
 
-def _change(file: str, group: Sequence[_Line]) -> LineChange:
+def _change(file: str, group: Sequence[AlignedLine]) -> LineChange:
     most = max(group, key=lambda each: abs(each.after - each.before))
     numbers = [each.new for each in group if each.new] or [each.old for each in group]
     return LineChange(

@@ -31,6 +31,7 @@ from boardprof.render.html_facts import (
     isolated,
     warning_list,
 )
+from boardprof.render.html_profile import profile_views
 from boardprof.render.html_view import page_view
 from boardprof.render.rows import heading
 from boardprof.report.report import Report
@@ -68,12 +69,17 @@ def render_html(
     """
     groups = summaries(report)
     style, script = _asset("page.css"), _asset("page.js")
+    profiles = profile_views(report, before)
+    if profiles:
+        script += _asset("profile.js")
     comparison = None
     if before is not None:
         from boardprof.comparison.compare import compare
 
         comparison = compare(before, report, allow=allow, before_name=names[0], after_name=names[1])
     view = page_view(report, groups, comparison, earlier)
+    if profiles:
+        view["profiles"] = profiles
     return Template(_asset("page.html")).substitute(
         version=__version__,
         style=style,
@@ -85,6 +91,7 @@ def render_html(
         facts=facts_line(report),
         clocks=clock_tags(report),
         cards=cards(report),
+        hotspots=_asset("profile.html") if profiles else "",
         warnings=warning_list(groups, doubts(report.configuration)),
         configuration=configuration_rows(report),
         view=_inert(json.dumps(view, separators=(",", ":"), allow_nan=False)),

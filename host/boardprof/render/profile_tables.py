@@ -75,9 +75,7 @@ def notes(profile: Profile, metric: str | None = None) -> list[str]:
     name = profile.metric if metric is None else metric
     handlers = profile.interrupts(name)
     if handlers and profile.is_complete:
-        told.append(
-            f"interrupts took {handlers:,} {name} more; they are not in the total"
-        )
+        told.append(f"interrupts took {handlers:,} {name} more; they are not in the total")
     told += _edges(profile, name)
     told.append(_check(profile))
     return told

@@ -638,4 +638,5 @@
   addEventListener("resize", () => {
     if (innerWidth !== width && chosen) { width = innerWidth; detail(); }
   });
+  window.boardprof = { at, make, draw, isolated, fixed, table, view }; // for profile.js
 })();
