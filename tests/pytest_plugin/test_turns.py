@@ -58,6 +58,24 @@ def test_the_working_tree_is_held_against_a_commit(suite: Suite, workers: list[s
     assert len(git(suite.folder, "worktree", "list").splitlines()) == 1
 
 
+@pytest.mark.slow
+def test_a_failure_says_in_which_functions_and_lines_the_change_is(suite: Suite) -> None:
+    requires_tool("qemu-system-riscv32", "qemu-system-misc")
+    requires_tool("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf")
+    options = ("--bp-board", "qemu-rv32", "--bp-hotspots")
+    before = suite.run(*options, "--bp-json", "before.json")
+    assert before.code == 0, before.out
+    suite.write("work.c", WORK.replace("s * 31u", "s * 31u + i"))  # one more instruction a round
+    slower = suite.run(*options, "--bp-compare", "before.json", *RULE)
+    assert slower.code == 1
+    assert "Where instructions of work" in slower.out
+    told = next(line for line in slower.out.splitlines() if "work.c:4" in line)
+    assert "+500" in told
+    refused = suite.run("--bp-board", "native", "--bp-hotspots")
+    assert refused.code == 1
+    assert "take an emulated board" in refused.out
+
+
 def test_two_settings_of_flags_take_ten_sessions_each_on_a_board_that_varies(
     suite: Suite,
 ) -> None:

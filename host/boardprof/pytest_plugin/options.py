@@ -39,6 +39,7 @@ class Options:
         save: name under which the history keeps it.
         timeout_s: longest time of a call, in seconds of the board's clock. None for the default.
         wall_timeout_s: the same in wall time.
+        hotspots: record where each call spends what it costs.
         wait_s: how long to wait for a board that another worker has.
         is_required: a board that cannot be had fails the test instead of skipping it.
         is_baseline_required: what could not be compared or judged is a failure.
@@ -60,6 +61,7 @@ class Options:
     ab_flags: str | None = None
     ab_revision: str | None = None
     wall_timeout_s: float | None = None
+    hotspots: bool = False
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -99,6 +101,12 @@ def add_options(parser: pytest.Parser) -> None:
         action="append",
         metavar="WHAT",
         help="Compare even if the clock, the board or the compiler differs.",
+    )
+    add(
+        "--bp-hotspots",
+        action="store_true",
+        help="Record where each call spends what it costs, on emulated boards: what a comparison "
+        "fails for then names functions and lines.",
     )
     add("--bp-json", metavar="FILE", help="Write a Report of all measurements.")
     add("--bp-save", metavar="NAME", help="Store that Report in the history as NAME.")
@@ -183,6 +191,7 @@ def read_options(config: pytest.Config) -> Options:
         new_baseline=new_baseline,
         ab_flags=flags,
         ab_revision=revision,
+        hotspots=config.getoption("--bp-hotspots"),
     )
 
 

@@ -122,6 +122,8 @@ class Profiler:
         gate: Gate,
         defaults: Mapping[str, Any],
         turns: Turns | None = None,
+        *,
+        hotspots: bool = False,
     ) -> None:
         """Measure nothing yet.
 
@@ -133,6 +135,7 @@ class Profiler:
             gate: limits and rules.
             defaults: of ``warmup``, ``repeat``, ``number`` and ``metrics``, from the marker.
             turns: measures in turns with other code. None if absent.
+            hotspots: also record where each call spends what it costs.
         """
         self._boards = boards
         self._wanted = wanted
@@ -141,6 +144,7 @@ class Profiler:
         self._gate = gate
         self._defaults = defaults
         self._turns = turns
+        self._hotspots = hotspots
         self.measurements: list[Measurement] = []
         self.sources: dict[Path, None] = {}
         self.compiled: dict[Path, None] = {}
@@ -184,7 +188,12 @@ class Profiler:
         def measure(wanted: Wanted) -> Measurement:
             with self._boards.board(wanted) as board:
                 try:
-                    return board.measure(function, *args, **{**self._defaults, **options})
+                    found = board.measure(function, *args, **{**self._defaults, **options})
+                    if not self._hotspots:
+                        return found
+                    named, warmup = options.get("named"), found.warmup
+                    profile = board.hotspots(function, *args, named=named, warmup=warmup)
+                    return replace(found, profile=profile)
                 except (BoardTimeoutError, DeviceError):
                     self._boards.forget(wanted)
                     raise
