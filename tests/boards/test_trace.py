@@ -493,3 +493,51 @@ def test_activities_choose_what_is_recorded(native: Board, tmp_path: Path) -> No
         trace = exported(prof, tmp_path)
         names = [re.sub(r"\d+", "N", name) for name in processes(trace).values()]
         assert names == lanes
+
+
+# -- functions within calls -------------------------------------------------------------------
+
+HALVES = """\
+#include <stdint.h>
+__attribute__((noinline)) static int32_t half(int32_t x) { return x / 2; }
+void halve(int32_t *a, uint32_t n) { for (uint32_t i = 0; i < n; i++) a[i] = half(a[i]); }
+void wide(int64_t *a, uint32_t n) { for (uint32_t i = 0; i < n; i++) a[i] = a[i] / n; }
+"""
+
+
+def test_with_stack_averages_and_stacks_have_the_functions_within_calls(tmp_path: Path) -> None:
+    source = tmp_path / "halves.c"
+    source.write_text(HALVES)
+    spec = available("qemu-rv32")
+    values = np.arange(16, dtype=np.int32)
+    with build(spec, [source]).open() as board:
+        counted = board.profile("halve", values.copy(), 16).calls[0]["instructions"].value
+        with profile(with_stack=True) as prof, record_function("step"):
+            board.functions.halve(values, 16)
+            board.functions.wide(np.arange(4, dtype=np.int64), 3)
+            board.functions.wide(np.arange(4, dtype=np.int64), 3)
+    assert values.tolist() == [x // 2 for x in range(16)]  # once: the recorded call has a copy
+    assert [event.name for event in prof.events()] == ["step", "halve", "wide", "wide"]
+    rows = {each.key: each for each in prof.key_averages()}
+    assert rows["halve"].metric("instructions") == counted
+    assert (rows["half"].count, rows["half"].kind) == (16, "function")
+    assert rows["__divdi3"].count == 2 * 3
+    table = prof.key_averages(group_by_stack_n=2).table()
+    assert "halve < step" in table
+    line = next(text for text in table.splitlines() if text.startswith("half "))
+    assert line.split()[1:3] == ["--", "--"]  # no time of the host's
+    prof.export_stacks(tmp_path / "stacks.txt", "instructions")
+    lines = dict(text.rsplit(" ", 1) for text in (tmp_path / "stacks.txt").read_text().splitlines())
+    halves = [int(lines[name]) for name in ("step;halve", "step;halve;half")]
+    assert sum(halves) == counted
+    assert "step;wide;__divdi3" in lines
+    assert prof.diagnostics == ()
+    assert OBSERVERS == []
+
+
+def test_with_stack_a_board_that_cannot_record_says_why(native: Board) -> None:
+    with profile(with_stack=True) as prof:
+        native.functions.sum(np.arange(4, dtype=np.int32), 4)
+    (told,) = prof.diagnostics
+    assert told.startswith("the functions within calls on native are not known: ")
+    assert [each.kind for each in prof.key_averages()] == ["call"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -78,6 +79,8 @@ class Observer(Protocol):
 OBSERVERS: list[Observer] = []
 """The active observers; whoever adds one also removes it."""
 
+_IS_UNOBSERVED: ContextVar[bool] = ContextVar("boardprof_is_unobserved", default=False)
+
 Run = Callable[[Sequence[object], Mapping[str, object], Value], object]
 """Makes a call: with these values, and through this."""
 
@@ -105,14 +108,28 @@ def observe_measurement(call: HostCall, measure: Callable[[], Measurement]) -> M
 
 def prepare_observers(board: Board) -> None:
     """Tell whoever watches that a board is about to be programmed; see `Observer.prepare`."""
-    for observer in tuple(OBSERVERS):
+    for observer in _observers():
         observer.prepare(board)
+
+
+@contextlib.contextmanager
+def unobserved() -> Iterator[None]:
+    """Hide calls from observers: those that an observer itself makes."""
+    token = _IS_UNOBSERVED.set(True)
+    try:
+        yield
+    finally:
+        _IS_UNOBSERVED.reset(token)
+
+
+def _observers() -> tuple[Observer, ...]:
+    return () if _IS_UNOBSERVED.get() else tuple(OBSERVERS)
 
 
 @contextlib.contextmanager
 def watched(call: HostCall) -> Iterator[tuple[list[Observation], list[Measurement]]]:
     """Start the observations and end them in reverse order; yields where a result goes."""
-    found = [observer.watch(call) for observer in tuple(OBSERVERS)]
+    found = [observer.watch(call) for observer in _observers()]
     watching = [each for each in found if each is not None]
     result: list[Measurement] = []
     for each in watching:

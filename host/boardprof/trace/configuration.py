@@ -49,14 +49,13 @@ class Configuration:
         """
         if profile_memory:
             require_board_events("profile_memory")
-        if with_stack:
-            require_board_events("with_stack")
         self.activities = _activities(activities)
         self.record_shapes = record_shapes
         self.with_flops = with_flops
         self.with_modules = with_modules
         flags = {
             "record_shapes": record_shapes,
+            "with_stack": with_stack,
             "with_flops": with_flops,
             "with_modules": with_modules,
         }
@@ -73,7 +72,9 @@ class Configuration:
                 hint='metrics=["instructions"], or leave mask_interrupts out',
             )
         keeps_arguments = record_shapes or with_flops
-        self.wanted = Wanted(self.activities, keeps_arguments, tuple(names), mask_interrupts)
+        self.wanted = Wanted(
+            self.activities, keeps_arguments, tuple(names), mask_interrupts, with_stack
+        )
 
 
 def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerActivity]:

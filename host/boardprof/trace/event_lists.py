@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import SupportsIndex, overload
 
 from boardprof.errors import UsageError
@@ -159,6 +159,15 @@ def _total(events: Sequence[FunctionEvent]) -> FunctionEventAvg:
     return FunctionEventAvg(events, key="Total")
 
 
+def _with_functions(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
+    for event in events:
+        yield event
+        if event.profile is not None:
+            from boardprof.trace.board_functions import functions_within
+
+            yield from functions_within(event)
+
+
 def average(
     events: Iterable[FunctionEvent], by_input_shape: bool = False, by_stack_n: int = 0
 ) -> EventAverages:
@@ -176,7 +185,7 @@ def average(
     if not isinstance(by_stack_n, int) or by_stack_n < 0:
         raise UsageError(f"group_by_stack_n={by_stack_n!r} is out of range: 0 or more.")
     groups: dict[tuple[object, ...], list[FunctionEvent]] = {}
-    for event in events:
+    for event in _with_functions(events):
         shapes = event.input_shapes if by_input_shape else None
         stack = event.stack[:by_stack_n] if by_stack_n else ()
         groups.setdefault((event.key, event.kind, event.board, shapes, stack), []).append(event)

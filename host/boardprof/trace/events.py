@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from boardprof.metrics import Count, Duration, Metric
+from boardprof.report.profile import Profile
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.nesting import CALLS, covered_ns, nest
 from boardprof.trace.recorder import Recorded
@@ -37,7 +38,8 @@ class FunctionEvent(TimeTexts):
     Attributes:
         id: its index among the trace's events, from 0.
         name: of the range, or of the function; that of a measurement is ``profile(fir)``.
-        kind: ``call``, ``measurement``, ``range`` or ``step``.
+        kind: ``call``, ``measurement``, ``range`` or ``step``; of averages also ``function``, which
+            is one that a call on a board has called.
         thread: of the host.
         start_ns: the host's clock when it began.
         end_ns: likewise when it ended.
@@ -57,6 +59,7 @@ class FunctionEvent(TimeTexts):
             samples, which all sums cover; else 1.
         untimed: why `device_time` is not known; "" if it is known, for ranges, and if
             `Results.diagnostics` gives the reason.
+        profile: where the call spent what it cost, with ``with_stack``; else None.
         cpu_parent: the innermost event around it. This is one of its own task, or one that was open
             where the task was made; outside of tasks, one of its thread. None if it is outermost.
         cpu_children: the events directly inside it.
@@ -81,6 +84,7 @@ class FunctionEvent(TimeTexts):
     error: str = ""
     count: int = 1
     untimed: str = ""
+    profile: Profile | None = field(default=None, repr=False)
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
     calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)
@@ -146,7 +150,8 @@ class FunctionEvent(TimeTexts):
     @property
     def calls(self) -> list[FunctionEvent]:
         """The event itself, if it is a call or a measurement; else the calls inside it."""
-        return [self, *self.calls_within] if self.kind in CALLS else self.calls_within
+        is_call = self.kind in CALLS or self.kind == "function"
+        return [self, *self.calls_within] if is_call else self.calls_within
 
     @property
     def stack(self) -> tuple[str, ...]:
@@ -244,7 +249,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
         record.board,
         record.shapes,
         None if one is None else one * record.calls,
-        record.metrics,
+        _metrics(record),
         recorded.spans.get(record, ()),
         record.is_raw,
         record.args,
@@ -252,7 +257,17 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
         record.error,
         record.calls,
         record.untimed,
+        record.profile,
     )
+
+
+def _metrics(record: Record) -> Mapping[str, Metric]:
+    """Return the counters of a call; a profile counts what the board was not asked for."""
+    profile = record.profile
+    if profile is None:
+        return record.metrics
+    sums = {name: Count(profile.sum(name) * record.calls) for name in profile.columns}
+    return {**sums, **record.metrics}
 
 
 def _around(record: Record, events: Mapping[Record, FunctionEvent]) -> Iterator[FunctionEvent]:
@@ -270,6 +285,8 @@ def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterabl
         yield f"had not ended when the trace did, and are cut off there: {names}"
     for (board, metric), why in recorded.lacking.items():
         yield f"{metric} is not counted on {board}: {why}"
+    for board, why in recorded.unprofiled.items():
+        yield f"the functions within calls on {board} are not known: {why}"
     reasons: dict[tuple[str, str], int] = {}
     for event in events:
         for span in event.device_spans:

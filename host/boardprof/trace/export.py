@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
+from boardprof.render.profile_stacks import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent, Trace
 from boardprof.trace.records import Record, Thread
@@ -160,10 +161,12 @@ def stacks_text(trace: Trace, metric: str) -> str:
     are_several = metric != _SELF_CPU and len({event.board for event, _ in found}) > 1
     sums: dict[str, float] = {}
     for event, value in found:
+        inside = _within(event, metric)
         name = f"{event.key} (raw)" if event.is_raw and metric in counters else event.key
         frames = (*([event.board] if are_several else []), *reversed(event.stack), name)
-        stack = ";".join(map(_frame, frames))
-        sums[stack] = sums.get(stack, 0) + value
+        for deeper, own in inside or [((), value)]:
+            stack = ";".join(map(_frame, (*frames, *deeper)))
+            sums[stack] = sums.get(stack, 0) + own
     lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
     if not lines:
         raise UsageError(
@@ -171,6 +174,20 @@ def stacks_text(trace: Trace, metric: str) -> str:
             hint="call a board, or put record_function around what takes time, in a recorded step",
         )
     return "".join(lines)
+
+
+def _within(event: FunctionEvent, metric: str) -> list[tuple[tuple[str, ...], float]]:
+    """Return the stacks below a call on a board, if it is known what ran there."""
+    profile = event.profile
+    if profile is None or metric not in profile.columns or event.is_raw:
+        return []
+    stacks = stacks_of(profile, metric)
+    known = 0 if event.kind == "measurement" else 1  # frames that the event itself stands for
+    return [
+        (tuple(frame.function for frame in stack[known:]), cost * event.count)
+        for stack, cost in stacks.items()
+        if stack[0].function != INTERRUPTED
+    ]
 
 
 def _frame(name: str) -> str:

@@ -76,7 +76,12 @@ class profile(Results):
             on_trace_ready: called with this profile when a trace is ready.
             record_shapes: keep the shapes and values of arguments.
             profile_memory: not supported by any agent yet.
-            with_stack: likewise.
+            with_stack: record which functions run within each call, and what they cost; see
+                `Board.hotspots`. Averages then have a row for each of them, and `export_stacks`
+                goes on into the call. Each call is made once more, on an emulator of its own,
+                before it is made; calls of one function with equal arguments share a recording.
+                The host's times of ranges around a call include that. Only emulated boards can;
+                for others `diagnostics` gives the reason.
             with_flops: count operations by the formulas of `register_flops`.
             with_modules: traces name the ranges around each event.
             experimental_config: ``{"metrics": [...]}``, as the argument of that name.

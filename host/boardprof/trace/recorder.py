@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from boardprof.decode.clock import ClockFit
     from boardprof.measure.counted_pass import Value
     from boardprof.report.measurement import Measurement
-if TYPE_CHECKING:
-    from boardprof.board.board import Board
-    from boardprof.decode.clock import ClockFit
+    from boardprof.trace.call_profiles import CallProfiles
 
 
 @dataclass(frozen=True)
@@ -41,12 +39,14 @@ class Wanted:
         arguments: whether to record shapes of arrays and values of scalars.
         metrics: counters of each call; () for none.
         mask_interrupts: whether interrupts are masked while they count.
+        functions: whether to record where calls spend what they cost.
     """
 
     activities: frozenset[ProfilerActivity]
     arguments: bool = False
     metrics: tuple[str, ...] = ()
     mask_interrupts: bool = False
+    functions: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Recorded:
         unix_ns: the time of day when it began.
         lacking: why a board does not count a metric, by the names of both.
         unknown: requested metrics that no called board has.
+        unprofiled: why the functions within calls on a board are not known, by its name.
     """
 
     records: tuple[Record, ...]
@@ -72,6 +73,7 @@ class Recorded:
     unix_ns: int
     lacking: Mapping[tuple[str, str], str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
+    unprofiled: Mapping[str, str] = field(default_factory=dict)
 
 
 class Recorder:
@@ -86,6 +88,11 @@ class Recorder:
         self._clocks: dict[int, tuple[Board, BoardClock]] = {}
         self._lacking: dict[tuple[str, str], str] = {}
         self._had: set[str] = set()
+        self.profiles: CallProfiles | None = None
+        if wanted.functions:
+            from boardprof.trace.call_profiles import CallProfiles
+
+            self.profiles = CallProfiles()
         self._ports: dict[str, list[str]] = {}
         self._making = threading.Lock()
         self._begin_ns = self._unix_ns = 0
@@ -97,6 +104,11 @@ class Recorder:
         self._keeps = True
         if ProfilerActivity.CPU in self.wanted.activities:
             RECORDINGS.append(self._records)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what begins now is kept."""
+        return self._keeps
 
     def drop(self) -> None:
         """Stop watching."""
@@ -123,6 +135,7 @@ class Recorder:
             self._unix_ns,
             dict(self._lacking),
             tuple(unknown),
+            dict(self.profiles.lacking) if self.profiles is not None else {},
         )
 
     # -- calls ----------------------------------------------------------------------------------
@@ -202,6 +215,8 @@ class _CallObservation:
     def begin(self) -> None:
         """Note the time."""
         record = self._record
+        if self._recorder.profiles is not None and self._recorder.keeps:
+            record.profile = self._recorder.profiles.of(self._call, record.board)
         record.around = innermost_record()
         self._open = begin(self, record)
         record.start_ns = now_ns()

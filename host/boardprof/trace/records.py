@@ -11,10 +11,11 @@ from typing import Literal, NamedTuple
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Metric
+from boardprof.report.profile import Profile
 from boardprof.trace.device_spans import RawSpan
 from boardprof.trace.open_ranges import innermost_record
 
-Kind = Literal["range", "step", "mark", "call", "measurement"]
+Kind = Literal["range", "step", "mark", "call", "measurement", "function"]
 
 
 class Thread(NamedTuple):
@@ -46,6 +47,7 @@ class Record:
         spans: when it ran by the board's clock.
         untimed: why its time on the board is not known; "" if it is known, and for ranges.
         error: name of the exception that ended it, "" for none.
+        profile: where the call spent what it cost; None if not recorded.
         is_refused: the host refused the call and did not call the board.
     """
 
@@ -66,6 +68,7 @@ class Record:
     spans: tuple[RawSpan, ...] = ()
     untimed: str = ""
     error: str = ""
+    profile: Profile | None = None
     is_refused: bool = False
 
 

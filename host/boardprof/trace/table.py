@@ -110,22 +110,26 @@ def _columns(
     def time(us: float | None) -> str:
         return time_text(us, unit)
 
+    def own(row: FunctionEventAvg, us: float) -> float | None:
+        """Return a time of the host's; a function within a call on a board has none."""
+        return None if row.kind == "function" else us
+
     whole = sum(row.self_cpu_time_total for row in rows)
     columns: list[_Column] = [
         ("Name", lambda r: _cut(r.key, name_width)),
-        ("Self CPU %", lambda r: _percent(r.self_cpu_time_total, whole)),
-        ("Self CPU", lambda r: time(r.self_cpu_time_total)),
-        ("CPU total %", lambda r: _percent(r.cpu_time_total, whole)),
-        ("CPU total", lambda r: time(r.cpu_time_total)),
-        ("CPU time avg", lambda r: time(r.cpu_time)),
+        ("Self CPU %", lambda r: _percent(own(r, r.self_cpu_time_total), whole)),
+        ("Self CPU", lambda r: time(own(r, r.self_cpu_time_total))),
+        ("CPU total %", lambda r: _percent(own(r, r.cpu_time_total), whole)),
+        ("CPU total", lambda r: time(own(r, r.cpu_time_total))),
+        ("CPU time avg", lambda r: time(own(r, r.cpu_time))),
     ]
     if percentiles:
         columns += [
-            ("CPU min", lambda r: time(r.cpu_time_min)),
-            ("CPU p10", lambda r: time(r.cpu_time_p10)),
-            ("CPU p50", lambda r: time(r.cpu_time_p50)),
-            ("CPU p90", lambda r: time(r.cpu_time_p90)),
-            ("CPU max", lambda r: time(r.cpu_time_max)),
+            ("CPU min", lambda r: time(own(r, r.cpu_time_min))),
+            ("CPU p10", lambda r: time(own(r, r.cpu_time_p10))),
+            ("CPU p50", lambda r: time(own(r, r.cpu_time_p50))),
+            ("CPU p90", lambda r: time(own(r, r.cpu_time_p90))),
+            ("CPU max", lambda r: time(own(r, r.cpu_time_max))),
         ]
     if any(row.device_time is not None for row in rows):
         board = _board_total(rows)

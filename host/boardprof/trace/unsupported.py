@@ -9,7 +9,6 @@ _INSTEAD = {
     "device_ranges": "mark ranges on the host, by record_function",
     "export_memory_timeline": "see the stack of each function in the Reports of board.profile",
     "profile_memory": "leave it out; the Reports of board.profile have the stack of each function",
-    "with_stack": "leave it out; group_by_stack_n and export_stacks go by the host's ranges",
 }
 
 
