@@ -112,8 +112,7 @@ def test_compare_says_which_function_and_line_changed(slow: Path, tmp_path: Path
 @pytest.mark.parametrize(
     ("board", "why"),
     [
-        ("native", "native runs on this machine's own CPU"),
-        ("linux", "linux runs on this machine's own CPU"),
+        ("native", "native runs in this process"),
         ("nucleo-f446re", "nucleo-f446re is a real one"),
     ],
 )

@@ -134,6 +134,7 @@ class LaunchSpec:
         simulator: how the emulator is built first; None if it is installed.
         record: options with which the emulator records a call: ``{plan}`` is the file that says
             what, ``{recorder}`` boardprof's plugin for QEMU. Empty if it cannot.
+        recorder: "callgrind" if that records calls of a child that is no emulator; else None.
     """
 
     kind: str
@@ -143,6 +144,7 @@ class LaunchSpec:
     baud: int | None = None
     simulator: SimulatorSpec | None = None
     record: tuple[str, ...] = ()
+    recorder: str | None = None
 
 
 def read_launch(table: TomlTable) -> LaunchSpec:
@@ -156,6 +158,7 @@ def read_launch(table: TomlTable) -> LaunchSpec:
             listen=table.choice("listen", ("host", "board")),
             simulator=_read_simulator(table.table("simulator")) if table.has("simulator") else None,
             record=table.texts("record", ()),
+            recorder=table.choice("recorder", ("callgrind",)) if table.has("recorder") else None,
         )
         check_placeholders(table, "record", spec.record, {"plan", "recorder"})
         _check_command(table, spec)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.errors import UsageError
 
 
@@ -13,7 +14,7 @@ def check_recordable(spec: BoardSpec) -> None:
     Raises:
         UsageError: they cannot.
     """
-    if spec.launch.record:
+    if spec.launch.record or spec.launch.recorder:
         return
     if spec.launch.kind == "serial":
         raise UsageError(
@@ -21,7 +22,9 @@ def check_recordable(spec: BoardSpec) -> None:
             "real one.",
             hint="take an emulated board of the same core: boardprof boards",
         )
+    others = [name for name in find_boards() if board_spec(name).launch.recorder]
     raise UsageError(
-        f"{spec.name} runs on this machine's own CPU, whose instructions nothing here records.",
-        hint="take an emulated board: boardprof boards",
+        f"{spec.name} runs in this process, where nothing can record a call.",
+        hint=f"take {' or '.join(f'-b {name}' for name in others)}, or an emulated board: "
+        "boardprof boards",
     )

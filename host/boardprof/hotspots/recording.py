@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
@@ -17,10 +18,11 @@ from typing import Protocol, Self
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.launch import SimulatorSpec, filled
 from boardprof.elf.disassembly import disassembly, objdump_of
-from boardprof.elf.symbol_table import symbol_table
-from boardprof.errors import BoardprofError
+from boardprof.elf.symbol_table import SymbolTable, symbol_table
+from boardprof.errors import BoardprofError, DecodeError, MissingToolError
+from boardprof.hotspots.callgrind import callgrind_command, read_dump
 from boardprof.hotspots.plan import plan_text
-from boardprof.hotspots.record import read_record
+from boardprof.hotspots.record import Record, read_record
 from boardprof.hotspots.recordable import check_recordable
 from boardprof.hotspots.symbolizer import profile_of
 from boardprof.report.measurement import Measurement
@@ -77,6 +79,104 @@ class RecordedBoard(Protocol):
         """End it."""
 
 
+class Recorder(Protocol):
+    """What sees each instruction of a board."""
+
+    def watched(self, spec: BoardSpec) -> BoardSpec:
+        """Return a board that it watches."""
+
+    def arm(self) -> None:
+        """Forget what was recorded; the next call is wanted."""
+
+    def record(self, function: str) -> tuple[Record, SymbolTable] | None:
+        """Return what was recorded of a call, and the functions it is about; None if nothing.
+
+        Raises:
+            DecodeError: it is damaged.
+        """
+
+
+class Emulator:
+    """The recorder of an emulator; see ``device_runtime_c/recorder``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        image: Path,
+        table: SymbolTable,
+        functions: Iterable[str],
+        on_note: Callable[[str], None] | None,
+    ) -> None:
+        """Write the plan."""
+        self._table = table
+        self._record = folder / "record"
+        self._plan = folder / "plan"
+        self._plan.write_text(plan_text(table, functions, self._record, image), "utf-8")
+        self._record.touch()  # until it is wanted
+        self._on_note = on_note
+
+    def watched(self, spec: BoardSpec) -> BoardSpec:
+        """Return the board with the options of its emulator that record."""
+        values = {"plan": _in_options(self._plan), "image": "{image}", "port": "{port}"}
+        options = spec.launch.record
+        if any("{recorder}" in option for option in options):
+            plugin = _plugin(spec.launch.command[0])
+            what = "the recorder for QEMU"
+            recorder = build_simulator(spec, plugin, what=what, on_note=self._on_note)
+            values["recorder"] = _in_options(recorder)
+        command = (*spec.launch.command, *filled(options, values))
+        return replace(spec, launch=replace(spec.launch, command=command))
+
+    def arm(self) -> None:
+        """Remove the record: then the next call is recorded."""
+        self._record.unlink(missing_ok=True)
+
+    def record(self, function: str) -> tuple[Record, SymbolTable] | None:
+        """Return the record, if it is there."""
+        del function  # the last call was of it
+        return (read_record(self._record), self._table) if self._record.exists() else None
+
+
+def _in_options(path: Path) -> str:
+    return os.fspath(path).replace(",", ",,")
+
+
+class Callgrind:
+    """Valgrind's profiler, which runs the whole agent."""
+
+    def __init__(
+        self, folder: Path, image: Path, table: SymbolTable, texts: Mapping[int, str]
+    ) -> None:
+        """Keep its dumps in a folder; ``texts`` are of the image's instructions."""
+        self._dumps = folder / "dump"
+        self._image = image
+        self._table = table
+        self._texts = texts
+
+    def watched(self, spec: BoardSpec) -> BoardSpec:
+        """Return the board with an agent that runs under callgrind."""
+        if shutil.which("valgrind") is None:
+            raise MissingToolError("valgrind", "valgrind")
+        command = callgrind_command(spec.launch.command, self._dumps)
+        return replace(spec, launch=replace(spec.launch, command=command))
+
+    def arm(self) -> None:
+        """Remove all dumps."""
+        for each in self._all():
+            each.unlink()
+
+    def record(self, function: str) -> tuple[Record, SymbolTable] | None:
+        """Return what the dumps have of the function's call."""
+        for each in self._all():
+            found = read_dump(each, function, self._image, self._table, self._texts)
+            if found is not None:
+                return found
+        return None
+
+    def _all(self) -> list[Path]:
+        return list(self._dumps.parent.glob(f"{self._dumps.name}.*"))
+
+
 class Recording:
     """A board of its own, started with a recorder. Use it by ``with``, or `close` it."""
 
@@ -104,23 +204,26 @@ class Recording:
             UsageError: no recorder knows such a board, or the image has no symbols.
             BoardprofError: as ``start``.
         """
+        check_recordable(spec)
         self._folder = contextlib.ExitStack()
         self._image = image
         self._sources = tuple(sources)
-        self._table = symbol_table(image)
-        check_recordable(spec)
+        self._start = start
+        self._board: RecordedBoard | None = None
+        table = symbol_table(image)
+        self._texts = disassembly(image, objdump_of(spec.build.cc))
         try:
             folder = Path(self._folder.enter_context(tempfile.TemporaryDirectory(prefix="bp-")))
-            self._record = folder / "record"
-            plan = folder / "plan"
-            plan.write_text(plan_text(self._table, functions, self._record, image), "utf-8")
-            self._record.touch()  # until it is wanted
-            self._board = start(_watched(spec, plan, on_note))
+            self._recorder: Recorder = (
+                Callgrind(folder, image, table, self._texts)
+                if spec.launch.recorder
+                else Emulator(folder, image, table, functions, on_note)
+            )
+            self._spec = self._recorder.watched(spec)
+            self._board = start(self._spec)
         except BaseException:
             self._folder.close()
             raise
-        self._name = spec.name
-        self._texts = disassembly(image, objdump_of(spec.build.cc))
 
     def profile(
         self,
@@ -144,36 +247,53 @@ class Recording:
             DecodeError: what was recorded is not what the board has counted.
             BoardprofError: as `Board.measure`, if nothing was recorded.
         """
+        if self._board is None:
+            self._board = self._start(self._spec)
         rounds = [warmup - 1] if warmup else []
         counted: dict[str, int] = {}
         failure = ""
         # The warm-up is recorded, too: should it not return, there is no other call.
         for before in (*rounds, 0):
-            self._record.unlink(missing_ok=True)
+            self._recorder.arm()
             try:
                 found = self._board.measure(function, *args, warmup=before, repeat=1, named=named)
             except BoardprofError as error:
-                if not self._record.exists():
-                    raise
                 failure = error.message
+                kept = self._recorder.record(function) or self._ended(function)
+                if kept is None:
+                    raise
                 break
             counted = {name: nets[0] for name, nets in found.nets.items()}
-        record = read_record(self._record)
+        else:
+            kept = self._recorder.record(function)
+            if kept is None:
+                raise DecodeError(f"Nothing was recorded of the call of {function}.")
+        record, table = kept
+        if failure and record.is_complete:
+            record = replace(record, state="incomplete left")
         profile = profile_of(
             record,
-            self._table,
+            table,
             self._image,
             function,
-            self._name,
-            counted,
+            self._spec.name,
+            {} if self._spec.launch.recorder else counted,
             self._texts,
             self._sources,
         )
-        return replace(profile, failure=failure) if failure else profile
+        return replace(profile, failure=failure, recorder=self._spec.launch.recorder or "")
+
+    def _ended(self, function: str) -> tuple[Record, SymbolTable] | None:
+        """Return what a recorder tells only when its board has ended."""
+        assert self._board is not None
+        self._board.close()
+        self._board = None
+        return self._recorder.record(function)
 
     def close(self) -> None:
         """End the board."""
-        self._board.close()
+        if self._board is not None:
+            self._board.close()
         self._folder.close()
 
     def __enter__(self) -> Self:
@@ -188,15 +308,3 @@ class Recording:
     ) -> None:
         """End it."""
         self.close()
-
-
-def _watched(spec: BoardSpec, plan: Path, on_note: Callable[[str], None] | None) -> BoardSpec:
-    """Return a board whose emulator records."""
-    values = {"plan": os.fspath(plan).replace(",", ",,"), "image": "{image}", "port": "{port}"}
-    options = spec.launch.record
-    if any("{recorder}" in option for option in options):
-        plugin = _plugin(spec.launch.command[0])
-        recorder = build_simulator(spec, plugin, what="the recorder for QEMU", on_note=on_note)
-        values["recorder"] = os.fspath(recorder).replace(",", ",,")
-    command = (*spec.launch.command, *filled(options, values))
-    return replace(spec, launch=replace(spec.launch, command=command))

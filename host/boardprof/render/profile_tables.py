@@ -103,6 +103,8 @@ def _check(profile: Profile) -> str:
     if not profile.is_complete:
         return "total not checked: the call did not return"
     name = profile.checked
+    if profile.recorder:
+        return f"total not checked: {profile.recorder} has executed the call on a CPU of its own"
     if name is None:
         return "total not checked: this board has no instruction counter"
     return f"total checked: the board has counted the same {profile.sum(name):,} {name}"

@@ -170,6 +170,7 @@ class Profile:
         counts: (node, instruction, cost), once for each pair.
         sources: text of the source files that could be read, by the file's name.
         failure: what has ended an incomplete call, "" if it is complete.
+        recorder: what has executed the call, if that is not the board itself: ``callgrind``.
     """
 
     function: str
@@ -187,6 +188,7 @@ class Profile:
     counts: tuple[tuple[int, int, Cost], ...]
     sources: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
+    recorder: str = ""
 
     @property
     def is_complete(self) -> bool:
