@@ -103,6 +103,7 @@ struct bp_block {
     int32_t function;
     bp_role_t role;
     bool is_entry;
+    bool goes_on;     /* its last instruction is no more than a branch */
     bp_slot_t *slot;  /* of the last node */
     uint64_t slot_of; /* generation and node */
     bp_edge_t *edge;  /* that was taken last from here */
@@ -149,6 +150,7 @@ struct bp_recorder {
     size_t handlers; /* that have not returned */
     bp_frame_t *frames;
     size_t depth, room;
+    uint64_t here; /* generation and current node */
     uint64_t total[BP_COLUMNS + 1];
     uint64_t aside[BP_COLUMNS + 1]; /* of it, in handlers that have returned */
     bool too_deep;
@@ -272,6 +274,7 @@ bp_block_t *bp_recorder_block(bp_recorder_t *r, const bp_insn_t *insn, size_t co
     for (size_t i = 0; i < r->entry_count; i++) {
         b->is_entry = b->is_entry || insn[0].address == r->entries[i].low;
     }
+    b->goes_on = insn[count - 1].flow <= BP_FLOW_BRANCH;
     b->slot_of = b->edge_of = UINT64_MAX;
     for (size_t i = 0; i < count; i++) {
         b->stops += insn[i].can_stop;
@@ -331,11 +334,15 @@ static uint32_t current(const bp_recorder_t *r) {
     return r->frames[r->depth - 1].node;
 }
 
+/* The current node has changed. */
+static void arrived(bp_recorder_t *r) {
+    r->here = r->generation << 32 | current(r);
+}
+
 static void count(bp_recorder_t *r, bp_block_t *block) {
-    uint64_t of = r->generation << 32 | current(r);
-    if (block->slot_of != of) {
+    if (block->slot_of != r->here) {
         block->slot = slot_of(r, current(r), block);
-        block->slot_of = of;
+        block->slot_of = r->here;
     }
     block->slot->entered++;
     r->slot = block->slot;
@@ -429,10 +436,9 @@ static bp_edge_t *find_edge(bp_recorder_t *r, uint32_t caller, uint64_t site, ui
 
 /* The edge from an instruction of a block, on the current path, to a function. */
 static bp_edge_t *edge_of(bp_recorder_t *r, bp_block_t *block, uint64_t site, uint64_t entry) {
-    uint64_t of = r->generation << 32 | current(r);
-    if (block->edge_of != of || block->edge->site != site || block->edge->entry != entry) {
+    if (block->edge_of != r->here || block->edge->site != site || block->edge->entry != entry) {
         block->edge = find_edge(r, current(r), site, entry);
-        block->edge_of = of;
+        block->edge_of = r->here;
     }
     return block->edge;
 }
@@ -446,8 +452,11 @@ static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
         r->room = r->room * 2 + 64;
         r->frames = must(realloc(r->frames, r->room * sizeof(*r->frames)));
     }
-    bp_frame_t *f = &r->frames[r->depth++];
-    *f = (bp_frame_t){.node = node, .edge = edge};
+    bp_frame_t *f = &r->frames[r->depth++]; /* `before` is not cleared first: it is long */
+    f->node = node;
+    f->edge = edge;
+    f->return_to = 0;
+    f->tail = f->is_handler = f->is_open = false;
     r->nodes[node].calls++;
     if (edge != NULL) {
         edge->calls++;
@@ -458,8 +467,9 @@ static bp_frame_t *push(bp_recorder_t *r, uint32_t node, bp_edge_t *edge) {
     bp_total_t *t = &r->totals[r->nodes[node].function];
     f->is_counted = r->handlers == 0;
     if (f->is_counted && t->active++ == 0) {
-        memcpy(t->since, f->before, sizeof t->since);
+        memcpy(t->since, f->before, (r->columns + 1) * sizeof t->since[0]);
     }
+    arrived(r);
     return f;
 }
 
@@ -482,6 +492,9 @@ static void pop(bp_recorder_t *r) {
 static void pop_to(bp_recorder_t *r, size_t depth) {
     while (r->depth > depth) {
         pop(r);
+    }
+    if (depth != 0) {
+        arrived(r);
     }
 }
 
@@ -824,8 +837,7 @@ void bp_recorder_arrive(bp_recorder_t *r, bp_block_t *block, uint32_t stops) {
     bp_block_t *last = r->block;
     r->block = block;
     if (r->recording) {
-        bool is_plain = stops == last->stops && block->function == last->function &&
-                        last->insn[last->count - 1].flow <= BP_FLOW_BRANCH;
+        bool is_plain = stops == last->stops && block->function == last->function && last->goes_on;
         if (!is_plain) {
             follow(r, last, stops, block);
         }

@@ -39,7 +39,7 @@ def _plugin(qemu: str) -> SimulatorSpec:
     return SimulatorSpec(
         sources=("{runtime}/recorder/*.[ch]",),
         command=(
-            *("gcc", "-std=c11", "-O2", "-shared", "-fPIC"),
+            *("gcc", "-std=c11", "-O2", "-flto", "-shared", "-fPIC"),
             f"-DBP_QEMU_API={1 if _major(qemu) < _NEW_INTERFACE else 2}",
             *("{runtime}/recorder/bp_qemu.c", "{runtime}/recorder/bp_recorder.c"),
             *("-o", "{output}"),

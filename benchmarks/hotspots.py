@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What recording a call costs, and how long addresses take to become lines.
+
+Run from the repository: ``python benchmarks/hotspots.py [--json] [--instructions N]``. Each call
+executes N instructions (10^9 unless given): the ten workloads of examples/ in turns, and beside
+them code that calls a function every ten instructions, which costs a recorder most. The same
+requests go to a board without a recorder, to one whose recorder is not asked, and to one that
+records; what they differ by is the one recorded call. Seconds are of processors. Ends with 7 when
+something cannot be built or run, and with 0 otherwise, targets met or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from boardprof.board.board import Board
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
+from boardprof.elf.address_to_line import frames_at
+from boardprof.elf.symbol_table import symbol_table
+from boardprof.errors import BoardprofError
+from boardprof.firmware.builder import build
+from boardprof.hotspots.recording import Recording
+
+BOARDS = ("qemu-rv32", "qemu-cortex-m4")
+SLOWDOWN = 1.5
+"""A recorded call may take this many times a plain one."""
+ADDRESSES = 10_000
+LINES_S = 1.0
+FAILED = 7
+WORKLOADS = Path(__file__).resolve().parents[1] / "examples" / "workloads"
+TIMEOUT_S = 600.0
+
+NAMES = sorted(path.stem for path in WORKLOADS.glob("*.c"))
+WORK = "".join(
+    [
+        *(f"void {name}(void);\n" for name in NAMES),
+        "void work(unsigned rounds) {\n    while (rounds--) {\n",
+        *(f"        {name}();\n" for name in NAMES),
+        "    }\n}\n",
+    ]
+)
+
+CALLS = """\
+#include <stdint.h>
+static volatile uint32_t table[64];
+__attribute__((noinline)) static uint32_t mix(uint32_t x, uint32_t i) {
+    uint32_t y = table[i & 63] + (x ^ x >> 7);
+    if (y & 16) { y = y * 31u + i; }
+    table[y & 63] = y;
+    return y;
+}
+void work(uint32_t rounds) {
+    uint32_t x = 1;
+    for (uint32_t i = 0; i < rounds; i++) { x = mix(x, i); }
+    table[0] = x;
+}
+"""
+
+
+def seconds(do: Callable[[], object]) -> float:
+    """Return the time that processors spend on something, emulators included."""
+    began_s = _processors_s()
+    do()
+    return _processors_s() - began_s
+
+
+def _wall_s(do: Callable[[], object]) -> float:
+    began_s = time.monotonic()
+    do()
+    return time.monotonic() - began_s
+
+
+def _processors_s() -> float:
+    own = time.process_time()
+    tick_s = 1 / os.sysconf("SC_CLK_TCK")
+    return own + sum(tick_s * _ticks(child) for child in _below(os.getpid()))
+
+
+def _below(process: int) -> Iterator[int]:
+    for file in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in map(int, file.read_text().split()):
+            yield child
+            yield from _below(child)
+
+
+def _ticks(process: int) -> int:
+    """Return user and system time, proc(5): fields 14 and 15, behind the name in brackets."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def slowdown(name: str, sources: Sequence[Path], instructions: int) -> dict[str, float]:
+    """Return the figures of one board for the function ``work`` of some sources."""
+    firmware = build(board_spec(name), sources)
+    with firmware.open(timeout_s=TIMEOUT_S, wall_timeout_s=TIMEOUT_S) as board:
+        assert board.start_again is not None
+        assert board.image is not None
+        watched: list[Board] = []
+
+        def start(spec: BoardSpec) -> Board:
+            watched.append(board.start_again(spec))  # type: ignore[misc]
+            return watched[-1]
+
+        with Recording(board.spec, board.image, ["work"], start) as recording:
+            few = recording.profile("work", 10, warmup=0).sum("instructions")
+            rounds = round(instructions * 10 / few)
+            before = board.calls or 0
+            plain_s = seconds(lambda: board.measure("work", rounds, warmup=0, repeat=1))
+            calls = (board.calls or 0) - before
+            idle_s = seconds(lambda: watched[0].measure("work", rounds, warmup=0, repeat=1))
+            recorded_s = seconds(lambda: recording.profile("work", rounds, warmup=0))
+    one_s = plain_s / calls
+    return {
+        "plain_s": one_s,
+        "watched_by_plain": idle_s / plain_s,
+        "recorded_by_plain": (recorded_s - idle_s * (calls - 1) / calls) / one_s,
+    }
+
+
+def lines_s() -> float:
+    """Return how long the lines of `ADDRESSES` addresses of an image take."""
+    image = build(board_spec(BOARDS[0]), [WORKLOADS]).image
+    addresses = [
+        address
+        for code in symbol_table(image).functions
+        for address in range(code.low, code.high, 2)
+    ][:ADDRESSES]
+    assert len(addresses) == ADDRESSES
+    return min(_wall_s(lambda: frames_at(image, addresses)) for _ in range(3))
+
+
+def main() -> int:
+    """Print the figures; return the exit status."""
+    parser = argparse.ArgumentParser(description="What recording a call costs.")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--instructions", type=int, default=10**9, metavar="N")
+    options = parser.parse_args()
+    found: dict[str, float] = {}
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            work, calls = Path(folder) / "work.c", Path(folder) / "calls.c"
+            work.write_text(WORK)
+            calls.write_text(CALLS)
+            for name in BOARDS:
+                for what, sources in (("workloads", [WORKLOADS, work]), ("calls", [calls])):
+                    figures = slowdown(name, sources, options.instructions)
+                    found |= {f"{name} {what} {n}": value for n, value in figures.items()}
+        found["lines_s"] = lines_s()
+    except BoardprofError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    if options.json:
+        print(json.dumps(found))
+        return 0
+    for label, value in found.items():
+        limit = SLOWDOWN if label.endswith("workloads recorded_by_plain") else None
+        limit = LINES_S if label == "lines_s" else limit
+        told = "" if limit is None else f"  (at most {limit:g})" + "  MISSED" * (value > limit)
+        print(f"{label:44} {value:6.2f}{told}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
