@@ -73,7 +73,7 @@ def test_a_failure_says_in_which_functions_and_lines_the_change_is(suite: Suite)
     assert "+500" in told
     refused = suite.run("--bp-board", "native", "--bp-hotspots")
     assert refused.code == 1
-    assert "take an emulated board" in refused.out
+    assert "or an emulated board" in refused.out
 
 
 def test_two_settings_of_flags_take_ten_sessions_each_on_a_board_that_varies(
