@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -60,6 +61,21 @@ def _major(qemu: str) -> int:
         return 0  # starting the board tells what is wrong
     found = re.search(r"version (\d+)", done.stdout)
     return int(found[1]) if found else 0
+
+
+_REMOVED_S = 3.0
+"""How long a board that has ended may go on writing: under callgrind its doorman does."""
+
+
+def _remove(folder: Path) -> None:
+    deadline_s = time.monotonic() + _REMOVED_S
+    while True:
+        is_last = time.monotonic() > deadline_s
+        try:
+            shutil.rmtree(folder, ignore_errors=is_last)
+            return
+        except OSError:
+            time.sleep(0.02)
 
 
 class RecordedBoard(Protocol):
@@ -213,7 +229,8 @@ class Recording:
         table = symbol_table(image)
         self._texts = disassembly(image, objdump_of(spec.build.cc))
         try:
-            folder = Path(self._folder.enter_context(tempfile.TemporaryDirectory(prefix="bp-")))
+            folder = Path(tempfile.mkdtemp(prefix="bp-"))
+            self._folder.callback(_remove, folder)
             self._recorder: Recorder = (
                 Callgrind(folder, image, table, self._texts)
                 if spec.launch.recorder
