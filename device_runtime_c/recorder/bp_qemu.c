@@ -47,6 +47,8 @@ typedef void (*qemu_plugin_tb_trans_cb_t)(uint64_t id, struct qemu_plugin_tb *tb
 void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, qemu_plugin_tb_trans_cb_t cb);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_plugin_udata_cb_t cb,
                                           int flags, void *userdata);
+void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *insn,
+                                            qemu_plugin_udata_cb_t cb, int flags, void *userdata);
 void qemu_plugin_register_atexit_cb(uint64_t id, qemu_plugin_done_cb_t cb, void *userdata);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t index);
@@ -336,6 +338,23 @@ static void on_block(unsigned int cpu, void *block) {
     bp_recorder_arrive(bp_recorder, block, before);
 }
 
+/* Tell the recorder of instructions `begin` to `end`, without that, of one function. A function may
+ * continue in the one behind it: then QEMU's block has several. */
+static void watch(struct qemu_plugin_tb *tb, const bp_insn_t *insns, size_t begin, size_t end) {
+    bp_block_t *block = bp_recorder_block(bp_recorder, insns + begin, end - begin);
+    if (begin == 0) {
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
+    } else { /* before its own instructions are counted */
+        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, begin), on_block,
+                                               QEMU_PLUGIN_CB_NO_REGS, block);
+    }
+    for (size_t i = begin; i < end; i++) {
+        if (insns[i].can_stop) {
+            count_stop(qemu_plugin_tb_get_insn(tb, i));
+        }
+    }
+}
+
 static void on_translation(uint64_t id, struct qemu_plugin_tb *tb) {
     enum { LONGEST = 512 }; /* TCG_MAX_INSNS */
     static bp_insn_t insns[LONGEST];
@@ -349,14 +368,16 @@ static void on_translation(uint64_t id, struct qemu_plugin_tb *tb) {
         count = LONGEST;
     }
     for (size_t i = 0; i < count; i++) {
-        struct qemu_plugin_insn *from = qemu_plugin_tb_get_insn(tb, i);
-        decode(&insns[i], from);
-        if (insns[i].can_stop) {
-            count_stop(from);
+        decode(&insns[i], qemu_plugin_tb_get_insn(tb, i));
+    }
+    for (size_t i = 0, begin = 0; i < count; i++) {
+        bool is_last = i + 1 == count;
+        if (is_last ||
+            !bp_recorder_is_one(bp_recorder, insns[begin].address, insns[i + 1].address)) {
+            watch(tb, insns, begin, i + 1);
+            begin = i + 1;
         }
     }
-    bp_block_t *block = bp_recorder_block(bp_recorder, insns, count);
-    qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, block);
 }
 
 static void on_end(uint64_t id, void *unused) {

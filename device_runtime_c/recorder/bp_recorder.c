@@ -250,6 +250,10 @@ static int32_t function_at(const bp_recorder_t *r, uint64_t address) {
     return BP_NO_FUNCTION;
 }
 
+bool bp_recorder_is_one(const bp_recorder_t *r, uint64_t a, uint64_t b) {
+    return function_at(r, a) == function_at(r, b);
+}
+
 static bp_role_t role_of(const bp_recorder_t *r, uint64_t address) {
     for (size_t i = 0; i < r->range_count; i++) {
         if (address >= r->ranges[i].low && address < r->ranges[i].high) {

@@ -81,8 +81,11 @@ enum { BP_COLUMNS = 8 }; /* at most, beside instructions */
  * `columns` are what is charged, such as "cycles", as a list that ends with NULL; NULL: nothing. */
 bp_recorder_t *bp_recorder_open(const char *plan, const char *const *columns);
 
-/* The block of these instructions, `count` at least 1; a new one if they were never seen. It stays
- * valid until the recorder is closed. */
+/* Whether two addresses are in one function of the plan. */
+bool bp_recorder_is_one(const bp_recorder_t *recorder, uint64_t a, uint64_t b);
+
+/* The block of these instructions, `count` at least 1, all of one function; a new one if they were
+ * never seen. It stays valid until the recorder is closed. */
 bp_block_t *bp_recorder_block(bp_recorder_t *recorder, const bp_insn_t *insn, size_t count);
 
 /* Execution has come to a block.

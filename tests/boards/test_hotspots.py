@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from boardprof.board.board import Board
@@ -277,3 +278,42 @@ def test_the_difference_of_two_profiles_names_function_and_line(tmp_path: Path) 
     assert most.text == "sum += (int32_t)h[k] * *(newest - k);"
     assert (most.times_before, most.times_after) == (8192, 8192)
     assert difference.functions[0].name == "fir"
+
+
+# -- other code -------------------------------------------------------------------------------
+
+TEMPLATES = PATHS.with_name("templates.cpp")
+OUTLINED = PATHS.with_name("outlined.c")
+
+
+@pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m4"])
+def test_functions_of_cpp_have_the_names_of_the_source(name: str) -> None:
+    with build(available(name), [TEMPLATES]).open() as board:
+        profile = board.hotspots("total", np.arange(16, dtype=np.int32), 16)
+    check_sums(profile)
+    assert {each.name.partition(".")[0]: each.calls for each in profile.functions()} == {
+        "total": 1,
+        "sum_of<total::{lambda(long)#1}>": 1,
+        "total::{lambda(long)#1}::operator()": 16,
+        "dsp::Gain::operator()": 16,
+        "limited<long>": 16,
+    }
+    names = {each.function for each in profile.lines()}
+    assert {"limited<long>", "dsp::Gain::operator()"} <= names
+
+
+def test_code_that_saves_registers_for_others_is_a_function_of_its_own() -> None:
+    """Each entry of libgcc's code goes on in the next one, without a jump."""
+    options = BuildOptions("-Os", cflags="-msave-restore")
+    with build(available("qemu-rv32"), [OUTLINED], options).open() as board:
+        profile = board.hotspots("outlined", 10)
+    check_sums(profile)
+    found = {each.name: each for each in profile.functions()}
+    assert (found["leaf"].calls, found["thrice"].calls) == (60, 20)
+    saves = [each for each in profile.functions() if each.name.startswith("__riscv_save_")]
+    assert sum(each.calls for each in saves) == 20 + 1  # of thrice, and of outlined
+    last = found["__riscv_restore_0"]
+    assert last.calls == 20 + 1
+    assert last.total == last.self == 21 * 6  # three registers, the stack pointer, return
+    for each in profile.functions():
+        assert each.total >= each.self, each.name

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from boardprof.elf.demangling import MANGLED
 from boardprof.elf.object_file import code_address, functions_in, read_if_possible
 from boardprof.errors import BuildError, MissingToolError
 from boardprof.report.profile import Frame
@@ -105,7 +106,8 @@ def _line_at(image: Path, pc: int) -> tuple[str, int]:
 def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, ...]]:
     """Return the frames of each address, the innermost inlined function first.
 
-    An address without debug information has the frames that are known, maybe none with a line.
+    Names of C++ functions are mangled, without what the compiler adds to those of clones. An
+    address without debug information has the frames that are known, maybe none with a line.
 
     Args:
         image: an ELF file, best with ``-g``.
@@ -116,7 +118,7 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, .
         BuildError: it fails.
     """
     wanted = list(dict.fromkeys(addresses))
-    command = [_ADDR2LINE, "-a", "-i", "-f", "-C", "-e", str(image)]
+    command = [_ADDR2LINE, "-a", "-i", "-f", "-e", str(image)]
     try:
         done = subprocess.run(
             command,
@@ -144,6 +146,10 @@ def frames_at(image: Path, addresses: Iterable[int]) -> dict[int, tuple[Frame, .
 
 
 def _frame(function: str, place: str) -> Frame:
+    if function.startswith(MANGLED):
+        function = function.partition(".")[0]
+    elif function.startswith("$"):  # the assembler's mark of code (AAELF, 5.5.5)
+        function = ""
     match = re.fullmatch(_PLACE, place)
     if match is None or match["path"] == "??":
         return Frame(function, "", 0)

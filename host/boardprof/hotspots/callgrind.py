@@ -50,7 +50,7 @@ def callgrind_command(command: Sequence[str], dumps: Path) -> tuple[str, ...]:
         dumps: where its dumps begin; process and number are added.
     """
     return (
-        *("valgrind", "--quiet", "--tool=callgrind"),
+        *("valgrind", "--quiet", "--demangle=no", "--tool=callgrind"),
         f"--callgrind-out-file={os.fspath(dumps).replace('%', '%%')}.%p",
         *("--dump-instr=yes", "--dump-line=no", "--compress-pos=no", "--compress-strings=no"),
         *(f"--separate-callers={_CALLERS}", "--separate-recs=1"),

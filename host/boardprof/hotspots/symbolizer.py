@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from boardprof.elf.address_to_line import frames_at
+from boardprof.elf.demangling import demangled
 from boardprof.elf.symbol_table import SymbolTable
 from boardprof.errors import DecodeError
 from boardprof.hotspots.record import Record
@@ -45,6 +47,16 @@ def profile_of(
     addresses = sorted({address for _, address in record.counts} | {c.site for c in record.calls})
     entries = dict.fromkeys(path.entry for path in record.paths if path.entry)
     frames = frames_at(image, [*addresses, *entries])
+    mangled = {frame.function for each in frames.values() for frame in each}
+    symbols_of = [code.name for code in table.functions]
+    names = demangled([*mangled, *symbols_of, *(name.partition(".")[0] for name in symbols_of)])
+
+    def in_source(address: int, frame: Frame) -> Frame:
+        code = table.at(address)
+        own = "" if code is None else code.name.partition(".")[0]
+        return replace(frame, function=names[frame.function] or names.get(own, own))
+
+    frames = {a: tuple(in_source(a, frame) for frame in each) for a, each in frames.items()}
     symbols: dict[int, int] = {}
 
     def symbol_of(address: int) -> int:
@@ -65,7 +77,7 @@ def profile_of(
         state=record.state,
         total=record.total,
         counted={n: counted[n] for n in record.columns if n in counted and record.is_complete},
-        symbols=tuple(_symbol(entry, table, frames) for entry in symbols),
+        symbols=tuple(_symbol(entry, table, frames, names) for entry in symbols),
         totals=tuple(record.totals.get(entry, nothing) for entry in symbols),
         tree=tree,
         sites=tuple(
@@ -99,13 +111,18 @@ def _check(profile: Profile) -> None:
         )
 
 
-def _symbol(entry: int, table: SymbolTable, frames: Mapping[int, tuple[Frame, ...]]) -> Symbol:
+def _symbol(
+    entry: int,
+    table: SymbolTable,
+    frames: Mapping[int, tuple[Frame, ...]],
+    names: Mapping[str, str],
+) -> Symbol:
     code = table.at(entry)
     if code is None:
         return Symbol(f"{entry:#x}" if entry else "", "", 0)
     found = frames.get(code.low, ())
     outermost = found[-1] if found else Frame("", "", 0)
-    return Symbol(code.name, outermost.file, outermost.line)
+    return Symbol(names[code.name], outermost.file, outermost.line)
 
 
 def _source_texts(files: Iterable[str], sources: Iterable[Path]) -> dict[str, str]:
