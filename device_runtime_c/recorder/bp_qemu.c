@@ -90,9 +90,11 @@ static uint32_t bits(uint32_t word, unsigned high, unsigned low) {
     return word >> low & (((uint32_t)1 << (high - low) << 1) - 1);
 }
 
+/* Offset 0 is a branch to itself, or a target that is not known. */
 static void goes(bp_insn_t *insn, bp_flow_t flow, int64_t offset) {
+    bool is_known = offset != 0 || flow == BP_FLOW_BRANCH;
     insn->flow = (uint8_t)flow;
-    insn->target = offset == 0 ? 0 : insn->address + (uint64_t)offset;
+    insn->target = is_known ? insn->address + (uint64_t)offset : 0;
 }
 
 /* ra or t0, with which functions return (unprivileged manual 20191213, table 2.1). */

@@ -280,6 +280,18 @@ def test_the_difference_of_two_profiles_names_function_and_line(tmp_path: Path) 
     assert difference.functions[0].name == "fir"
 
 
+def test_a_loop_of_a_single_branch_is_no_interrupt(tmp_path: Path) -> None:
+    source = tmp_path / "rest.c"
+    source.write_text("void rest(void) { for (;;) {} }\n")
+    with build(available("qemu-rv32"), [source]).open(timeout_s=0.2) as board:
+        profile = board.hotspots("rest")
+    assert not profile.is_complete
+    assert profile.sum() > 1_000_000
+    (path,) = profile.paths()
+    assert (path.functions, path.calls) == (("rest",), 1)
+    assert profile.interrupts() < 1000  # the board's own, at its time limit
+
+
 # -- other code -------------------------------------------------------------------------------
 
 TEMPLATES = PATHS.with_name("templates.cpp")
