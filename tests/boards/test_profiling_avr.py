@@ -44,11 +44,12 @@ def test_a_call_takes_its_cycles_by_the_boards_clock(board: Board) -> None:
 
 
 def test_a_sample_has_as_many_calls_as_the_rule_gives(board: Board) -> None:
-    # One call takes 0.0895625 ms: 1 / 0.0895625 + 1 = 12.17 calls are the next attempt.
+    # A window with one call takes 1,698 cycles, 0.106125 ms: 1 / 0.106125 + 1 = 10.4 calls are the
+    # next attempt. Its 0.94 ms are too short: 10 * 1.618 = 16.2.
     metrics = profile_function(board, func_name="spin", min_repeat_ms=1)(100)
-    assert metrics["Count"] == Count(12)
-    assert metrics["cycles"] == Count(12 * 1433)
-    assert metrics["Duration (us)"] == Duration(12 * 89.5625)
+    assert metrics["Count"] == Count(16)
+    assert metrics["cycles"] == Count(16 * 1433)
+    assert metrics["Duration (us)"] == Duration(16 * 89.5625)
     assert time_evaluator(board, "spin", number=1, min_repeat_ms=1)(100).min == 1433 / 16e6
 
 

@@ -11,7 +11,7 @@ import boardprof
 from boardprof import profiling
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration
-from boardprof.profiling.benchmark import BenchmarkResult, next_number, time_long_enough
+from boardprof.profiling.benchmark import BenchmarkResult, Timed, next_number, time_long_enough
 from boardprof.profiling.host_collectors import columns_for
 
 
@@ -76,14 +76,14 @@ def test_the_number_grows_by_the_time_taken_and_by_1_618_at_least(
     assert next_number(number, taken_ms, 20.0) == wanted
 
 
-def timer(*taken_s: float) -> tuple[list[int], Callable[[int], float]]:
+def timer(*taken_s: float) -> tuple[list[int], Callable[[int], Timed]]:
     asked: list[int] = []
 
-    def seconds(number: int) -> float:
+    def timed(number: int) -> Timed:
         asked.append(number)
-        return taken_s[len(asked) - 1]
+        return Timed(taken_s[len(asked) - 1], taken_s[len(asked) - 1])
 
-    return asked, seconds
+    return asked, timed
 
 
 def test_a_repeat_that_is_long_enough_is_the_only_one() -> None:
@@ -96,6 +96,17 @@ def test_a_repeat_goes_on_until_it_is_long_enough() -> None:
     asked, seconds = timer(0.002, 0.019, 0.031)
     assert time_long_enough(seconds, 10, 20.0, 100) == (163, 0.031)
     assert asked == [10, 101, 163]  # 101 * 1.618 = 163.4; 20 / (19 / 101) + 1 = 107.3
+
+
+def test_the_whole_time_is_long_enough_where_the_net_one_is_nothing() -> None:
+    asked: list[int] = []
+
+    def timed(number: int) -> Timed:
+        asked.append(number)
+        return Timed(1e-12 * number, 1e-4 * number)
+
+    assert time_long_enough(timed, 10, 20.0, 100) == (201, pytest.approx(2.01e-10))
+    assert asked == [10, 201]  # 20 / 0.1 + 1
 
 
 def test_so_many_times_of_nothing_are_enough() -> None:
@@ -115,9 +126,9 @@ def test_by_a_clock_that_wraps_unseen_the_number_does_not_grow() -> None:
     # 12 ms a call, by a clock that goes round in 16 ms: no attempt ever seems to take 20.
     asked: list[int] = []
 
-    def seconds(number: int) -> float:
+    def seconds(number: int) -> Timed:
         asked.append(number)
-        return 0.012 * number % 0.016
+        return Timed(0.012 * number % 0.016, 0.012 * number % 0.016)
 
     assert time_long_enough(seconds, 1, 20.0, 100, may_grow=lambda: 0.012 * asked[-1] < 0.016) == (
         2,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from boardprof.errors import UsageError
 
@@ -67,18 +68,28 @@ class BenchmarkResult:
         return f"Execution time of a call, {len(self.results)} samples:\n{head}\n{line}"
 
 
+class Timed(NamedTuple):
+    """Seconds of some calls: their own, and with what the board takes to make them."""
+
+    net_s: float
+    whole_s: float
+
+
 def time_long_enough(
-    seconds: Callable[[int], float],
+    timed: Callable[[int], Timed],
     number: int,
     min_repeat_ms: float,
     limit_zero: int,
     *,
     may_grow: Callable[[], bool] = lambda: True,
 ) -> tuple[int, float]:
-    """Call ``seconds`` with growing numbers until they take ``min_repeat_ms``.
+    """Call ``timed`` with growing numbers until they take ``min_repeat_ms``.
+
+    The whole time has to be long enough, as in TVM. The net time of a function that costs as much
+    as an empty one never is.
 
     Args:
-        seconds: function from a number of calls to their total time.
+        timed: function from a number of calls to their time.
         number: of calls in the first attempt.
         min_repeat_ms: time that is long enough.
         limit_zero: number of times of 0 or less after which the last one is accepted.
@@ -86,15 +97,15 @@ def time_long_enough(
             attempt would ever be long enough.
 
     Returns:
-        The number of the last attempt, and its time in seconds.
+        The number of the last attempt, and its net time in seconds.
     """
     zeros = 0
     while True:
-        taken_s = seconds(number)
+        net_s, taken_s = timed(number)
         zeros += taken_s <= 0
         is_over = zeros >= limit_zero or number == MOST_CALLS or not may_grow()
         if is_over or 1e3 * max(taken_s, 0.0) >= min_repeat_ms:
-            return number, taken_s
+            return number, net_s
         if taken_s > 0:
             number = next_number(number, 1e3 * taken_s, min_repeat_ms)
 

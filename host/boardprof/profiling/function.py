@@ -125,7 +125,7 @@ class ProfiledFunction:
             watch = Stopwatch(call, placement, mask_interrupts=self._masks)
             watch.warm_up()
             number, _ = time_long_enough(
-                watch.seconds,
+                watch.timed,
                 self._rounds.number,
                 self._min_repeat_ms,
                 _LIMIT_ZERO,

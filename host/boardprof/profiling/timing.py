@@ -15,7 +15,7 @@ from boardprof.measure.board_interrupts import flags_for
 from boardprof.measure.counted_pass import PackedCall
 from boardprof.measure.placement import Placement
 from boardprof.measure.rounds import check_range
-from boardprof.profiling.benchmark import MOST_CALLS, BenchmarkResult, time_long_enough
+from boardprof.profiling.benchmark import MOST_CALLS, BenchmarkResult, Timed, time_long_enough
 from boardprof.profiling.collector_selection import Module, OpenBoard, check_device, timer_of
 from boardprof.profiling.observed_calls import (
     UNMASKED,
@@ -58,10 +58,10 @@ class Stopwatch:
         self._placement.send_again()
         observed_sample(self._counted, self._call, self._packed, flags=UNMASKED)
 
-    def seconds(self, number: int) -> float:
-        """Call it ``number`` times in one window; return their net time, in seconds.
+    def timed(self, number: int) -> Timed:
+        """Call it ``number`` times in one window; return their time.
 
-        A time that the clock cannot resolve may be 0 or negative.
+        A net time that the clock cannot resolve may be 0 or negative.
         """
         counted = self._counted
         if number not in self._tried:
@@ -78,7 +78,7 @@ class Stopwatch:
         reading = sample.readings[clock]
         self.is_ambiguous |= reading.ambiguous
         per_second = 1e9 if reading.unit == "ns" else reading.hz
-        return measurement.net(sample, clock) / per_second
+        return Timed(measurement.net(sample, clock) / per_second, reading.value / per_second)
 
     def is_certain(self) -> bool:
         """Whether no attempt can have been longer than the clock shows."""
@@ -135,7 +135,7 @@ class TimeEvaluator:
             for index in range(self._repeat):
                 self._preprocess(call, placement, args, named)
                 number, seconds = time_long_enough(
-                    watch.seconds,
+                    watch.timed,
                     number,
                     self._min_repeat_ms,
                     self._limit_zero,
@@ -216,7 +216,8 @@ def time_evaluator(
         dev: see `profile_function`.
         number: calls in each repeat, >= 1.
         repeat: results, >= 1.
-        min_repeat_ms: shortest time of a repeat, in milliseconds.
+        min_repeat_ms: shortest time of a repeat, in milliseconds, with what the board takes to
+            make the calls.
         limit_zero_time_iterations: number of attempts with zero time after which a repeat is
             accepted.
         cooldown_interval_ms: length of a pause, in milliseconds.
