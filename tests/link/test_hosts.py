@@ -20,7 +20,13 @@ import pytest
 
 from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
-from boardprof.errors import BoardError, BoardTimeoutError, BusyError, DeviceResetError
+from boardprof.errors import (
+    BoardError,
+    BoardTimeoutError,
+    BusyError,
+    DeviceResetError,
+    LinkError,
+)
 from boardprof.firmware.builder import build
 from boardprof.link.handshake import make_claim, owner_name
 from boardprof.link.session import Session
