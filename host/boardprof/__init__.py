@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from boardprof.profiling.program import Program
     from boardprof.profiling.timing import time_evaluator
     from boardprof.report.report import Report
+    from boardprof.trace.export import tensorboard_trace_handler
     from boardprof.trace.flops import register_flops
     from boardprof.trace.profiler import profile
     from boardprof.trace.ranges import record_function
     from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
-    from boardprof.trace.tensorboard import tensorboard_trace_handler
 
 __all__ = [
     "Board",
@@ -93,7 +93,7 @@ _MODULES = {
     "record_function": "trace.ranges",
     "register_flops": "trace.flops",
     "schedule": "trace.schedule",
-    "tensorboard_trace_handler": "trace.tensorboard",
+    "tensorboard_trace_handler": "trace.export",
     "time_evaluator": "profiling.timing",
 }
 

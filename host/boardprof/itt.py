@@ -6,11 +6,14 @@ They appear in the traces that `boardprof.profile` records meanwhile, and have n
 
 from __future__ import annotations
 
+import sys
+import threading
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
-from boardprof.trace.ranges import pop_range, push_range, record_function
-from boardprof.trace.records import check_name
+from boardprof.errors import UsageError
+from boardprof.trace.ranges import record_function
+from boardprof.trace.records import Open, begin_range, check_name, end_range, open_here
 from boardprof.trace.records import mark as _mark
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]
@@ -45,7 +48,8 @@ def range_push(msg: str) -> int:
     Raises:
         UsageError: the name is not a string.
     """
-    return push_range(msg)
+    begin_range(_pusher(), msg)
+    return len(_pushed()) - 1
 
 
 def range_pop() -> int:
@@ -57,7 +61,7 @@ def range_pop() -> int:
     Raises:
         UsageError: this task or thread has no open range.
     """
-    return pop_range()
+    return _pop()
 
 
 class range(record_function):
@@ -79,7 +83,7 @@ class range(record_function):
 
     def __enter__(self) -> Self:
         """Push the range."""
-        push_range(self.name)
+        range_push(self.name)
         return self
 
     def __exit__(
@@ -89,4 +93,39 @@ class range(record_function):
         trace: TracebackType | None,
     ) -> None:
         """Pop the range."""
-        pop_range(error)
+        _pop(error)
+
+
+class _Pusher(NamedTuple):
+    """The owner of pushed ranges: an asyncio task, or a thread outside of tasks."""
+
+    thread: int
+    task: object
+
+
+def _pusher() -> _Pusher:
+    # If asyncio is not imported, no task runs.
+    asyncio = sys.modules.get("asyncio")
+    try:
+        task = None if asyncio is None else asyncio.current_task()
+    except RuntimeError:  # no loop runs on this thread
+        task = None
+    return _Pusher(threading.get_ident(), task)
+
+
+def _pushed() -> list[Open]:
+    """Return the ranges pushed and not popped by this task or thread, innermost first."""
+    pusher = _pusher()
+    return [each for each in open_here() if each.owner == pusher]
+
+
+def _pop(error: BaseException | None = None) -> int:
+    """End the range that was pushed last; ``error`` is the exception that ended it."""
+    pushed = _pushed()
+    if not pushed:
+        raise UsageError(
+            "range_pop without a range: this thread or task has no open range.",
+            hint="one range_pop for each range_push, in the same thread or task",
+        )
+    end_range(pushed[0], error)
+    return len(pushed) - 1

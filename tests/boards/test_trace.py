@@ -28,7 +28,7 @@ from boardprof.trace.flops import register_flops, unregister_flops
 from boardprof.trace.profiler import profile
 from boardprof.trace.ranges import record_function
 from boardprof.trace.schedule import ProfilerActivity, schedule
-from boardprof.trace.unsupported import NotSupportedByAgentError
+from boardprof.trace.settings import NotSupportedByAgentError
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
 from tests.link.peers import running_agent

@@ -16,11 +16,11 @@ from boardprof.metrics import Count, Duration, Metric, Ratio
 from boardprof.trace.averages import FunctionEventAvg
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.event_lists import EventAverages, EventList, average
-from boardprof.trace.events import FunctionEvent, Trace
+from boardprof.trace.events import FunctionEvent
 from boardprof.trace.export import chrome_trace_text, stacks_text
-from boardprof.trace.nesting import nest
 from boardprof.trace.records import Kind, Thread
 from boardprof.trace.schedule import ProfilerActivity
+from boardprof.trace.trace import Trace, nest
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")
 

@@ -13,6 +13,8 @@ from boardprof.link.session import Session
 from boardprof.measure.board_link import BoardLink
 
 _CLOCK = "bp.clock"
+_EXCHANGES = 8
+"""Number of time stamps before what is placed on the host's clock, and again after it."""
 
 
 class ClockProbe:
@@ -45,6 +47,11 @@ class ClockProbe:
         self._exchanges: list[Exchange] = []
         self._rate: tuple[int, int] = (0, 64)
         self.offered = self._function is not None and clock_kind != "simulated"
+
+    def follow(self) -> None:
+        """Make a few exchanges, if the board has a clock to ask."""
+        if self.offered:
+            self.ask(_EXCHANGES)
 
     def ask(self, times: int) -> None:
         """Make ``times`` exchanges. One whose request had to be sent again does not count.

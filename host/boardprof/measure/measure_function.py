@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from boardprof.measure.board_link import BoardLink
 
 
-_CLOCK_EXCHANGES = 8
-"""Of time stamps, before a measurement and again after it."""
-
 OnNote = Callable[[str], None]
 """Called with a sentence for the user."""
 
@@ -104,11 +101,9 @@ def measure_function(
                 *_missed_wraps(link, name, stack_check),
             ):
                 on_note(note)
-        if clock.offered:
-            clock.ask(_CLOCK_EXCHANGES)
+        clock.follow()
         windows = sampler.windows()
-        if clock.offered:
-            clock.ask(_CLOCK_EXCHANGES)
+        clock.follow()
         placement.check()  # before what was written outside is overwritten
         placement.send_again()
         stack = paint_stack(link, placement.call(function), stack_check)
@@ -126,7 +121,7 @@ def measure_function(
         sampler.rounds.warmup,
         windows,
         arguments.text,
-        clock.fit() if clock.offered else None,
+        clock.fit(),
         stack=stack,
         result=result,
         result_type=signature.result,

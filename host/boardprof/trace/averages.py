@@ -5,16 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TypeVar
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration, Metric, raw_of
-from boardprof.trace.events import CALLS, FunctionEvent
-from boardprof.trace.time_texts import TimeTexts
+from boardprof.trace.events import CALLS, FunctionEvent, TimeTexts, sum_if_known
 
 __all__ = ["FunctionEventAvg"]
-
-_N = TypeVar("_N", int, float)
 
 
 class FunctionEventAvg(TimeTexts):
@@ -85,12 +81,12 @@ class FunctionEventAvg(TimeTexts):
     @cached_property
     def device_time_total(self) -> float | None:
         """Their total time on boards, nested events included."""
-        return _sum([event.device_time_total for event in self.events if event.calls])
+        return sum_if_known([event.device_time_total for event in self.events if event.calls])
 
     @cached_property
     def self_device_time_total(self) -> float | None:
         """The same without nested events."""
-        return _sum([e.self_device_time_total for e in self.events if e.kind in CALLS])
+        return sum_if_known([e.self_device_time_total for e in self.events if e.kind in CALLS])
 
     @property
     def device_time(self) -> float | None:
@@ -101,7 +97,7 @@ class FunctionEventAvg(TimeTexts):
     @cached_property
     def flops(self) -> int | None:
         """Operations of all of them; None if any is unknown."""
-        return _sum([event.flops for event in self.events])
+        return sum_if_known([event.flops for event in self.events])
 
     # -- spread ---------------------------------------------------------------------------------
 
@@ -181,9 +177,3 @@ def _over(metric: Metric, calls: int) -> float:
     raw = raw_of(metric)
     assert not isinstance(raw, str)
     return raw if isinstance(metric, Count | Duration) else raw * calls
-
-
-def _sum(values: Sequence[_N | None]) -> _N | None:
-    """Return the sum; None if any value is unknown, or if there are none."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None

@@ -17,7 +17,7 @@ from boardprof.report.interrupts import interrupts_in
 from boardprof.report.measurement import Measurement, clock_of, computed, metrics_of
 from boardprof.trace.device_spans import RawSpan, sample_spans, tick_counter, window_span
 from boardprof.trace.records import Record
-from boardprof.trace.unsupported import NotSupportedByAgentError
+from boardprof.trace.settings import NotSupportedByAgentError
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 if TYPE_CHECKING:

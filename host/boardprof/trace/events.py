@@ -1,23 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of a trace: calls and ranges of the host, nested."""
+"""An event of a trace: a call of a board, or a range of the host, with the events inside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.report.profile import Profile
 from boardprof.trace.device_spans import DeviceSpan
-from boardprof.trace.nesting import CALLS, covered_ns, nest
-from boardprof.trace.recorder import Recorded
-from boardprof.trace.records import Kind, Record, Thread
-from boardprof.trace.time_texts import TimeTexts
+from boardprof.trace.records import Kind, Thread
 
-__all__ = ["CALLS", "FunctionEvent", "Interval", "Trace", "make_trace"]
+__all__ = ["FunctionEvent", "Interval"]
+
+CALLS = ("call", "measurement")
+"""Kinds of events that run on boards."""
 
 _STEP = "ProfilerStep#"
+_N = TypeVar("_N", int, float)
+
+
+UNKNOWN = "--"
+"""Text of an unknown time, which is never 0."""
+
+UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
+"""In us."""
+
+
+def time_text(us: float | None, unit: str | None = None) -> str:
+    """Return a time with three decimals, in a suitable unit or in the given one."""
+    if us is None:
+        return UNKNOWN
+    if unit is None:
+        unit = "s" if us >= 1e6 else "ms" if us >= 1e3 else "us"
+    return f"{us / UNITS[unit]:.3f}{unit}"
+
+
+class _Times(Protocol):
+    @property
+    def cpu_time(self) -> float: ...
+    @property
+    def cpu_time_total(self) -> float: ...
+    @property
+    def self_cpu_time_total(self) -> float: ...
+    @property
+    def device_time(self) -> float | None: ...
+    @property
+    def device_time_total(self) -> float | None: ...
+    @property
+    def self_device_time_total(self) -> float | None: ...
+
+
+class TimeTexts:
+    """Mixin for times as texts; ``--`` if not known."""
+
+    @property
+    def cpu_time_str(self: _Times) -> str:
+        """See `cpu_time`."""
+        return time_text(self.cpu_time)
+
+    @property
+    def cpu_time_total_str(self: _Times) -> str:
+        """See `cpu_time_total`."""
+        return time_text(self.cpu_time_total)
+
+    @property
+    def self_cpu_time_total_str(self: _Times) -> str:
+        """See `self_cpu_time_total`."""
+        return time_text(self.self_cpu_time_total)
+
+    @property
+    def device_time_str(self: _Times) -> str:
+        """See `device_time`."""
+        return time_text(self.device_time)
+
+    @property
+    def device_time_total_str(self: _Times) -> str:
+        """See `device_time_total`."""
+        return time_text(self.device_time_total)
+
+    @property
+    def self_device_time_total_str(self: _Times) -> str:
+        """See `self_device_time_total`."""
+        return time_text(self.self_device_time_total)
 
 
 class Interval(NamedTuple):
@@ -108,7 +174,7 @@ class FunctionEvent(TimeTexts):
     @property
     def self_cpu_time_total(self) -> float:
         """The same without nested events; overlapping events of several tasks count once."""
-        return (self.end_ns - self.start_ns - covered_ns(self.cpu_children)) / 1e3
+        return (self.end_ns - self.start_ns - _covered_ns(self.cpu_children)) / 1e3
 
     @property
     def cpu_time(self) -> float:
@@ -130,9 +196,7 @@ class FunctionEvent(TimeTexts):
     @property
     def device_time_total(self) -> float | None:
         """The same with nested events; None if any call's time is not known."""
-        times = [call.self_device_time_total for call in self.calls]
-        known = [time for time in times if time is not None]
-        return sum(known) if known and len(known) == len(times) else None
+        return sum_if_known([call.self_device_time_total for call in self.calls])
 
     def metric_total(self, name: str) -> Metric | None:
         """Return a counter of the event, or its sum over all calls inside.
@@ -175,127 +239,10 @@ class FunctionEvent(TimeTexts):
         return ".".join(reversed(names))
 
 
-@dataclass(frozen=True)
-class Trace:
-    """A recorded trace.
-
-    Attributes:
-        events: in the order in which they began.
-        marks: instants, as records.
-        base_ns: the host's clock when it began.
-        unix_ns: the time of day when it began.
-        diagnostics: what is missing, and why.
-        around_marks: the event around each mark that is inside one.
-    """
-
-    events: tuple[FunctionEvent, ...]
-    marks: tuple[Record, ...]
-    base_ns: int
-    unix_ns: int
-    diagnostics: tuple[str, ...]
-    around_marks: Mapping[Record, FunctionEvent] = field(default_factory=dict)
-
-    def and_then(self, later: Trace) -> Trace:
-        """Return both traces as one."""
-        shift = len(self.events)
-        for event in later.events:
-            event.id += shift
-            event.base_ns = self.base_ns
-        return Trace(
-            (*self.events, *later.events),
-            (*self.marks, *later.marks),
-            self.base_ns,
-            self.unix_ns,
-            tuple(dict.fromkeys((*self.diagnostics, *later.diagnostics))),
-            {**self.around_marks, **later.around_marks},
-        )
-
-
-Flops = Callable[[Record], int | None]
-"""Returns the number of operations of one call."""
-
-
-def make_trace(recorded: Recorded, flops: Flops) -> Trace:
-    """Make events from records, and nest them."""
-    marks = tuple(r for r in recorded.records if r.kind == "mark")
-    others = sorted(
-        (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
-    )
-    events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
-    known = dict(zip(others, events, strict=True))
-    nest(events, [tuple(_around(record, known)) for record in others])
-    return Trace(
-        events,
-        marks,
-        recorded.begin_ns,
-        recorded.unix_ns,
-        tuple(_diagnostics(recorded, events)),
-        {mark: outer for mark in marks if (outer := next(_around(mark, known), None)) is not None},
-    )
-
-
-def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> FunctionEvent:
-    one = flops(record)
-    is_unfinished = record in recorded.unfinished
-    end_ns = recorded.end_ns if is_unfinished or record.end_ns is None else record.end_ns
-    return FunctionEvent(
-        number,
-        f"profile({record.name})" if record.kind == "measurement" else record.name,
-        record.kind,
-        record.thread,
-        record.start_ns,
-        max(record.start_ns, end_ns),
-        recorded.begin_ns,
-        record.board,
-        record.shapes,
-        None if one is None else one * record.calls,
-        _metrics(record),
-        recorded.spans.get(record, ()),
-        record.is_raw,
-        record.args,
-        is_unfinished,
-        record.error,
-        record.calls,
-        record.untimed,
-        record.profile,
-    )
-
-
-def _metrics(record: Record) -> Mapping[str, Metric]:
-    """Return the counters of a call; a profile counts what the board was not asked for."""
-    profile = record.profile
-    if profile is None:
-        return record.metrics
-    sums = {name: Count(profile.sum(name) * record.calls) for name in profile.columns}
-    return {**sums, **record.metrics}
-
-
-def _around(record: Record, events: Mapping[Record, FunctionEvent]) -> Iterator[FunctionEvent]:
-    """Yield the recorded ranges that were open when a record began, innermost first."""
-    outer = record.around
-    while outer is not None:
-        if outer in events:
-            yield events[outer]
-        outer = outer.around
-
-
-def _diagnostics(recorded: Recorded, events: Sequence[FunctionEvent]) -> Iterable[str]:
-    if recorded.unfinished:
-        names = ", ".join(dict.fromkeys(record.name for record in recorded.unfinished))
-        yield f"had not ended when the trace did, and are cut off there: {names}"
-    for (board, metric), why in recorded.lacking.items():
-        yield f"{metric} is not counted on {board}: {why}"
-    for board, why in recorded.unprofiled.items():
-        yield f"the functions within calls on {board} are not known: {why}"
-    reasons: dict[tuple[str, str], int] = {}
-    for event in events:
-        for span in event.device_spans:
-            if span.why_not:
-                place = span.board, span.why_not
-                reasons[place] = reasons.get(place, 0) + 1
-    for (board, why), count in reasons.items():
-        what = f"1 stretch on {board} has" if count == 1 else f"{count} stretches on {board} have"
-        yield f"{what} no place on the host's time: {why}"
+def sum_if_known(values: Sequence[_N | None]) -> _N | None:
+    """Return the sum; None if any value is unknown, or if there are none."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
 
 
 def _added(metrics: Sequence[Metric], *, on_one_board: bool) -> Metric | None:
@@ -305,3 +252,12 @@ def _added(metrics: Sequence[Metric], *, on_one_board: bool) -> Metric | None:
     if metrics and len(counts) == len(metrics) and on_one_board:
         return Count(sum(counts))
     return Duration(sum(times)) if metrics and len(times) == len(metrics) else None
+
+
+def _covered_ns(events: Iterable[FunctionEvent]) -> int:
+    """Return the time during which at least one of them ran: events of several tasks overlap."""
+    covered = until = 0
+    for event in sorted(events, key=lambda each: each.start_ns):
+        covered += max(0, event.end_ns - max(until, event.start_ns))
+        until = max(until, event.end_ns)
+    return covered

@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a trace: Chrome's format, and collapsed stacks."""
+"""Files of a trace: Chrome's format, also under TensorBoard's names, and collapsed stacks."""
 
 from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
 from boardprof.render.profile_stacks import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
-from boardprof.trace.events import FunctionEvent, Trace
+from boardprof.trace.events import FunctionEvent
 from boardprof.trace.records import Record, Thread
 from boardprof.trace.schedule import ProfilerActivity
 from boardprof.trace.table import of_device
+from boardprof.trace.trace import Trace
 from boardprof.writing import unwritable
-
-if TYPE_CHECKING:
-    from boardprof.trace.events import FunctionEvent
-    from boardprof.trace.records import Thread
-
 
 TRACE_ID = "traceId"
 
@@ -33,6 +31,9 @@ RESERVED_KEYS = frozenset([*OWN_KEYS, TRACE_ID, _BASE, _DIAGNOSTICS])
 """Keys of a trace file, which metadata must not use."""
 
 _SELF_CPU, _SELF_DEVICE = "self_cpu_time_total", "self_device_time_total"
+_NOT_IN_NAMES = ("/", "\\", "\0")
+"""Characters that file names cannot have on some system."""
+
 _SEPARATORS = str.maketrans(dict.fromkeys(" ;\t\n\r", "_"))
 
 
@@ -223,6 +224,56 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def _is_gz(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).endswith(".gz")
+
+
+# -- TensorBoard -------------------------------------------------------------------------------
+
+
+class _Exports(Protocol):
+    def export_chrome_trace(self, path: str | os.PathLike[str]) -> None: ...
+
+
+def tensorboard_trace_handler(
+    dir_name: str | os.PathLike[str], worker_name: str | None = None, use_gzip: bool = False
+) -> Callable[[_Exports], None]:
+    """Return an ``on_trace_ready`` that writes each trace to ``WORKER.TIME.pt.trace.json``.
+
+    Args:
+        dir_name: of the files; made if it is not there.
+        worker_name: if None or "", host and process at the time of the first trace.
+        use_gzip: compress the files; their names end in ``.gz`` then.
+
+    Raises:
+        UsageError: a name is not a string, or the worker's cannot be part of a file name. The
+            handler raises it if the folder or the file cannot be written.
+    """
+    if not isinstance(dir_name, str | os.PathLike) or not isinstance(worker_name, str | None):
+        raise UsageError(
+            f"dir_name={dir_name!r:.60}, worker_name={worker_name!r:.60}: names must be strings."
+        )
+    if worker_name is not None and any(each in worker_name for each in _NOT_IN_NAMES):
+        raise UsageError(
+            f"worker_name={worker_name!r:.60} cannot be part of a file name.",
+            hint="leave out slashes; dir_name sets the folder",
+        )
+    worker = worker_name or None
+
+    def handler(prof: _Exports) -> None:
+        nonlocal worker
+        folder = Path(dir_name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(folder, error) from error
+        if worker is None:
+            worker = f"{socket.gethostname()}_{os.getpid()}"
+        ending = ".gz" if use_gzip else ""
+        prof.export_chrome_trace(folder / f"{worker}.{time.time_ns()}.pt.trace.json{ending}")
+
+    return handler
+
+
+# -- lanes -------------------------------------------------------------------------------------
 
 
 def lanes_of(events: Sequence[FunctionEvent]) -> dict[FunctionEvent, int]:

@@ -15,15 +15,14 @@ from types import TracebackType
 from typing import Self
 
 from boardprof.errors import UsageError
-from boardprof.trace.configuration import Configuration
-from boardprof.trace.events import make_trace
 from boardprof.trace.flops import flops_of
 from boardprof.trace.ranges import record_function
 from boardprof.trace.recorder import Recorded, Recorder
 from boardprof.trace.records import Record
 from boardprof.trace.results import Results
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, Schedule, always
-from boardprof.trace.step_actions import Act, acts_between
+from boardprof.trace.settings import checked_settings
+from boardprof.trace.trace import make_trace
 
 
 class profile(Results):
@@ -105,7 +104,7 @@ class profile(Results):
                 without metrics, or a callback that cannot be called.
             NotSupportedByAgentError: a setting needs events recorded on the board.
         """
-        wanted = Configuration(
+        settings = checked_settings(
             activities,
             record_shapes=record_shapes,
             profile_memory=profile_memory,
@@ -123,7 +122,7 @@ class profile(Results):
         ):
             if function is not None and not callable(function):
                 raise UsageError(f"{name}={function!r:.60} cannot be called.")
-        super().__init__(wanted)
+        super().__init__(settings)
         self._schedule = always if schedule is None else schedule
         self._marks_steps = schedule is not None
         self.on_trace_ready = on_trace_ready
@@ -214,22 +213,19 @@ class profile(Results):
             self._step = None
 
     def _go(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
-        """Run the acts between two steps, and then raise any error of a handler.
+        """Do what is due between two steps, and then raise any error of a handler.
 
         After any other error nothing is recorded.
+
+        Args:
+            before: the action of the step that has ended.
+            now: that of the next step; None if the profile ends.
         """
         self._handler_error = None
-        doing: dict[Act, Callable[[], None]] = {
-            Act.PREPARE: self._prepare,
-            Act.START: self._start_trace,
-            Act.STOP: self._stop_trace,
-            Act.DROP: self._drop_trace,
-            Act.READY: self._tell,
-            Act.WARN: lambda: _warn(before, now),
-        }
         try:
-            for act in acts_between(before, now):
-                doing[act]()
+            self._end_recording(before, now)
+            if now is not None and now is not ProfilerAction.NONE:
+                self._continue_recording(now)
         except BaseException:
             self._is_running = False
             self._drop_trace()
@@ -237,14 +233,24 @@ class profile(Results):
         if self._handler_error is not None:
             raise self._handler_error
 
-    def _prepare(self) -> None:
-        if self._make_trace_id is not None:
-            self._trace_id = self._make_trace_id()
-        self._recorder = Recorder(self._wanted.wanted)
+    def _end_recording(self, before: ProfilerAction, now: ProfilerAction | None) -> None:
+        """Deliver the trace, or discard it, if the cycle is over."""
+        is_recording = before is ProfilerAction.RECORD
+        if before is ProfilerAction.RECORD_AND_SAVE or (is_recording and now is None):
+            self._stop_trace()
+            self._call_handler()
+        elif now in (None, ProfilerAction.NONE) or (is_recording and now is ProfilerAction.WARMUP):
+            if now is not None and before is not ProfilerAction.NONE:
+                _warn(before, now)
+            self._drop_trace()
 
-    def _start_trace(self) -> None:
-        assert self._recorder is not None
-        self._recorder.keep()
+    def _continue_recording(self, now: ProfilerAction) -> None:
+        if self._recorder is None:
+            if self._make_trace_id is not None:
+                self._trace_id = self._make_trace_id()
+            self._recorder = Recorder(self._settings)
+        if now is not ProfilerAction.WARMUP and not self._recorder.keeps:
+            self._recorder.keep()
 
     def _stop_trace(self) -> None:
         assert self._recorder is not None
@@ -253,8 +259,9 @@ class profile(Results):
         failed: dict[str, str] = {}
         trace = make_trace(recorded, functools.partial(self._flops, failed))
         trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
-        is_more = self._accumulates and self._trace is not None
-        self._trace = self._trace.and_then(trace) if is_more and self._trace else trace
+        if self._accumulates and self._trace is not None:
+            trace = self._trace.and_then(trace)
+        self._trace = trace
         for text in failed.values():
             warn_user(text)
         if recorded.unknown:
@@ -265,7 +272,7 @@ class profile(Results):
             self._recorder.drop()
             self._recorder = None
 
-    def _tell(self) -> None:
+    def _call_handler(self) -> None:
         if self.on_trace_ready is not None:
             try:
                 self.on_trace_ready(self)
@@ -274,7 +281,7 @@ class profile(Results):
 
     def _flops(self, failed: dict[str, str], record: Record) -> int | None:
         """Return the operations of one call; failures are noted once for each function."""
-        if not self._wanted.with_flops or not record.board or record.shapes is None:
+        if not self._settings.with_flops or not record.board or record.shapes is None:
             return None
         try:
             return flops_of(record.name, record.dims, record.values)
@@ -293,10 +300,9 @@ def _uncounted(recorded: Recorded) -> str:
     )
 
 
-def _warn(before: ProfilerAction, now: ProfilerAction | None) -> None:
-    after = "the end" if now is None else now.name
+def _warn(before: ProfilerAction, now: ProfilerAction) -> None:
     warn_user(
-        f"The schedule went from {before.name} to {after}, so the cycle is discarded: a cycle "
+        f"The schedule went from {before.name} to {now.name}, so the cycle is discarded: a cycle "
         "must end with RECORD_AND_SAVE."
     )
 

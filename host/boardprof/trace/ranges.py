@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
-import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from boardprof.errors import UsageError
-from boardprof.trace.open_ranges import Open, begin, end, innermost_of, open_here
-from boardprof.trace.records import Kind, begin_range, check_name, now_ns
+from boardprof.trace.records import Kind, Open, begin_range, check_name, end_range, open_here
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -47,8 +44,7 @@ class record_function:
 
     def __enter__(self) -> Self:
         """Begin the range."""
-        record = begin_range(self.name, self._kind, self.args)
-        self._open.append(begin(self, record))
+        self._open.append(begin_range(self, self.name, self._kind, self.args))
         return self
 
     def __exit__(
@@ -68,9 +64,9 @@ class record_function:
                 hint="use record_function in a `with` statement",
             )
         # A range may end in another context: a generator closed elsewhere, or a step.
-        mine = innermost_of(self) or self._open[-1]
+        mine = next((each for each in open_here() if each.owner is self), self._open[-1])
         self._open.remove(mine)
-        _end(mine, error)
+        end_range(mine, error)
 
     def __call__(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
         """Put a range around each call of ``function``; for a coroutine, until it returns.
@@ -107,59 +103,3 @@ class record_function:
                 return await function(*args, **named)
 
         return ranged
-
-
-class _Pusher(NamedTuple):
-    """The owner of pushed ranges: an asyncio task, or a thread outside of tasks."""
-
-    thread: int
-    task: object
-
-
-def _pushed() -> list[Open]:
-    """Return the ranges pushed and not popped by this task or thread, innermost first."""
-    pusher = _pusher()
-    return [each for each in open_here() if each.owner == pusher]
-
-
-def _pusher() -> _Pusher:
-    # If asyncio is not imported, no task runs.
-    asyncio = sys.modules.get("asyncio")
-    try:
-        task = None if asyncio is None else asyncio.current_task()
-    except RuntimeError:  # no loop runs on this thread
-        task = None
-    return _Pusher(threading.get_ident(), task)
-
-
-def push_range(name: str) -> int:
-    """Begin a range in this task or thread; return its depth, 0 for the outermost."""
-    begin(_pusher(), begin_range(name))
-    return len(_pushed()) - 1
-
-
-def pop_range(error: BaseException | None = None) -> int:
-    """End the innermost range that this task or thread has pushed; return its depth.
-
-    Args:
-        error: the exception that ended it.
-
-    Raises:
-        UsageError: there is no open range.
-    """
-    pushed = _pushed()
-    if not pushed:
-        raise UsageError(
-            "range_pop without a range: this thread or task has no open range.",
-            hint="one range_pop for each range_push, in the same thread or task",
-        )
-    _end(pushed[0], error)
-    return len(pushed) - 1
-
-
-def _end(opened: Open, error: BaseException | None) -> None:
-    ended_ns = now_ns()
-    end(opened)
-    if opened.record is not None:
-        opened.record.end_ns = ended_ns
-        opened.record.error = "" if error is None else type(error).__name__

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -14,13 +14,23 @@ import msgpack
 from boardprof.board.call_observers import OBSERVERS, HostCall, Observation
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.measure.available_metrics import lack_text
-from boardprof.measure.clock_probe import clock_probe
+from boardprof.measure.clock_probe import ClockProbe, clock_probe
 from boardprof.measure.selection import is_duration
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
-from boardprof.trace.open_ranges import Open, begin, end, innermost_record
-from boardprof.trace.records import RECORDINGS, Kind, Record, now_ns, this_thread
+from boardprof.trace.records import (
+    RECORDINGS,
+    Kind,
+    Open,
+    Record,
+    begin,
+    end,
+    innermost_record,
+    now_ns,
+    this_thread,
+)
 from boardprof.trace.schedule import ProfilerActivity
+from boardprof.trace.settings import Settings
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
@@ -28,25 +38,6 @@ if TYPE_CHECKING:
     from boardprof.measure.counted_pass import Value
     from boardprof.report.measurement import Measurement
     from boardprof.trace.call_profiles import CallProfiles
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What to record.
-
-    Attributes:
-        activities: of the host, of boards, or both.
-        arguments: whether to record shapes of arrays and values of scalars.
-        metrics: counters of each call; () for none.
-        mask_interrupts: whether interrupts are masked while they count.
-        functions: whether to record where calls spend what they cost.
-    """
-
-    activities: frozenset[ProfilerActivity]
-    arguments: bool = False
-    metrics: tuple[str, ...] = ()
-    mask_interrupts: bool = False
-    functions: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,25 +62,31 @@ class Recorded:
     begin_ns: int
     end_ns: int
     unix_ns: int
-    lacking: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    unknown: tuple[str, ...] = ()
-    unprofiled: Mapping[str, str] = field(default_factory=dict)
+    lacking: Mapping[tuple[str, str], str]
+    unknown: tuple[str, ...]
+    unprofiled: Mapping[str, str]
 
 
 class Recorder:
-    """Recorder of calls. Before `keep` it does the same work, but discards the records."""
+    """Recorder of calls. Before `keep` it does the same work, but discards the records.
 
-    def __init__(self, wanted: Wanted) -> None:
+    Attributes:
+        settings: of the profile.
+        keeps: whether the record of what begins now is kept.
+        profiles: of the calls; None if they are not recorded.
+    """
+
+    def __init__(self, settings: Settings) -> None:
         """Begin to watch; always call `finish` or `drop` later."""
-        self.wanted = wanted
+        self.settings = settings
+        self.keeps = False
         self._records: list[Record] = []
-        self._keeps = False
-        self._counters: dict[int, tuple[Board, CallCounters | None]] = {}
-        self._clocks: dict[int, tuple[Board, BoardClock]] = {}
+        self._counters: dict[Board, CallCounters | None] = {}
+        self._clocks: dict[Board, ClockProbe] = {}
         self._lacking: dict[tuple[str, str], str] = {}
         self._had: set[str] = set()
         self.profiles: CallProfiles | None = None
-        if wanted.functions:
+        if settings.with_stack:
             from boardprof.trace.call_profiles import CallProfiles
 
             self.profiles = CallProfiles()
@@ -101,14 +98,9 @@ class Recorder:
     def keep(self) -> None:
         """Keep what begins from now on."""
         self._begin_ns, self._unix_ns = now_ns(), time.time_ns()
-        self._keeps = True
-        if ProfilerActivity.CPU in self.wanted.activities:
+        self.keeps = True
+        if ProfilerActivity.CPU in self.settings.activities:
             RECORDINGS.append(self._records)
-
-    @property
-    def keeps(self) -> bool:
-        """Whether what begins now is kept."""
-        return self._keeps
 
     def drop(self) -> None:
         """Stop watching."""
@@ -123,7 +115,7 @@ class Recorder:
         self.drop()
         records = tuple(record for record in self._records if not record.is_refused)
         unfinished = frozenset(r for r in records if r.end_ns is None)
-        fits = {id(board.device): clock.fit() for board, clock in self._clocks.values()}
+        fits = {id(board.device): _last_fit(clock) for board, clock in self._clocks.items()}
         spans = {r: _placed(r, fits) for r in records if r.spans}
         unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
         return Recorded(
@@ -142,38 +134,39 @@ class Recorder:
 
     def prepare(self, board: Board) -> None:
         """Choose counters and begin to follow the clock."""
-        if self.wanted.metrics:
+        if self.settings.metrics:
             self._counters_of(board)
-        if ProfilerActivity.BOARD in self.wanted.activities:
+        if ProfilerActivity.BOARD in self.settings.activities:
             with self._making:
                 self._follow(board)
 
     def watch(self, call: HostCall) -> Observation | None:
         """Return an observer that records a call."""
         counters = None
-        if self.wanted.metrics:
+        if self.settings.metrics:
             counters = self._counters_of(call.board)
         return _CallObservation(self, call, counters)
 
     def _counters_of(self, board: Board) -> CallCounters | None:
         """Return the counters of a board for the metrics that it has; None if it has none."""
         with self._making:
-            known = self._counters.get(id(board))
-            if known is None:
-                found, lacking = board.offer.split(self.wanted.metrics)
-                masks = self.wanted.mask_interrupts
+            if board not in self._counters:
+                found, lacking = board.offer.split(self.settings.metrics)
+                masks = self.settings.mask_interrupts
                 counters = CallCounters(board, found, mask_interrupts=masks) if found else None
                 if counters is not None and counters.read_a_clock:
                     self._follow(board)
-                known = self._counters[id(board)] = board, counters
+                self._counters[board] = counters
                 self._had.update(found)
                 for name, error in lacking.items():
                     self._lacking[self.name_of(board), name] = lack_text(name, error)
-            return known[1]
+            return self._counters[board]
 
     def _follow(self, board: Board) -> None:
-        if id(board) not in self._clocks:
-            self._clocks[id(board)] = board, BoardClock(board)
+        if board not in self._clocks:
+            clock = clock_probe(board.link)
+            clock.follow()
+            self._clocks[board] = clock
 
     def name_of(self, board: Board) -> str:
         """Return a board's name, numbered if a board of that name is at another port."""
@@ -186,7 +179,7 @@ class Recorder:
 
     def add(self, record: Record) -> None:
         """Add a new record, if records are kept."""
-        if self._keeps:
+        if self.keeps:
             self._records.append(record)
 
 
@@ -195,6 +188,15 @@ def _placed(record: Record, fits: Mapping[int, ClockFit | None]) -> tuple[Device
     begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
     placed = (place(s, begin_ns, end_ns, fits.get(id(s.device))) for s in record.spans)
     return tuple(replace(span, board=record.board) for span in placed)
+
+
+def _last_fit(clock: ClockProbe) -> ClockFit | None:
+    """Ask a board for its clock once more; return the fit, if known."""
+    try:
+        clock.follow()
+    except BoardprofError:  # the session is over: the spans then say that they cannot be placed
+        return None
+    return clock.fit()
 
 
 class _CallObservation:
@@ -236,14 +238,14 @@ class _CallObservation:
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
         """Note the time, and then the facts about the call."""
-        record, wanted = self._record, self._recorder.wanted
+        record, settings = self._record, self._recorder.settings
         ended_ns = now_ns()
         if self._open is not None:
             end(self._open)
         if error is not None:
             record.error = type(error).__name__
             record.is_refused = isinstance(error, UsageError) and not self._is_made
-        elif wanted.arguments:
+        elif settings.keeps_arguments:
             self._note_arguments()
         if measurement is not None:
             self._note_samples(measurement)
@@ -251,8 +253,8 @@ class _CallObservation:
         record.end_ns = ended_ns
 
     def _untimed(self) -> str:
-        record, wanted = self._record, self._recorder.wanted
-        if ProfilerActivity.BOARD not in wanted.activities:
+        record, settings = self._record, self._recorder.settings
+        if ProfilerActivity.BOARD not in settings.activities:
             return ""
         if record.error:
             return "it ended with an error"
@@ -260,7 +262,7 @@ class _CallObservation:
             return "its clock is simulated and does not measure time"
         if record.is_raw:
             return "its clock was read around more than the function"
-        if record.spans or any(map(is_duration, wanted.metrics)):
+        if record.spans or any(map(is_duration, settings.metrics)):
             return ""
         return 'its clock was not read; metrics="duration" reads it'
 
@@ -270,7 +272,7 @@ class _CallObservation:
         record.calls = rounds * measurement.number
         record.args = {"repeat": rounds, "number": measurement.number}
         record.args["warmup"] = measurement.warmup
-        if ProfilerActivity.BOARD in self._recorder.wanted.activities:
+        if ProfilerActivity.BOARD in self._recorder.settings.activities:
             record.spans = tuple(sample_spans(measurement, self._call.board.link.layouts))
         if self._counters is not None:
             self._counters.note_measurement(record, measurement)
@@ -285,27 +287,3 @@ class _CallObservation:
         record.values = {
             name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
         }
-
-
-_EXCHANGES = 8
-"""Number of time stamps before the first call and after the last."""
-
-
-class BoardClock:
-    """Asks a board for the time at creation and once more at the end, if it has a clock."""
-
-    def __init__(self, board: Board) -> None:
-        """Ask for the first time; ``board`` has an open session."""
-        self._probe = clock_probe(board.link)
-        if self._probe.offered:
-            self._probe.ask(_EXCHANGES)
-
-    def fit(self) -> ClockFit | None:
-        """Ask for the time once more; return the fit of the clocks, if known."""
-        if not self._probe.offered:
-            return None
-        try:
-            self._probe.ask(_EXCHANGES)
-        except BoardprofError:  # the session is over: the spans then say that they cannot be placed
-            return None
-        return self._probe.fit()

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of the host's activity while a profile records: ranges, marks and calls."""
+"""Records of the host's activity while a profile records: ranges, marks and calls.
+
+What is around a record depends on its context, not on its thread. A task of asyncio runs in a copy
+of the context that made it: it has the ranges that were open there. Ranges that either begins later
+belong to it alone. A thread begins without ranges, unless it gets a context, as from
+`asyncio.to_thread`. A generator shares its caller's context.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -13,7 +20,6 @@ from boardprof.errors import UsageError
 from boardprof.metrics import Metric
 from boardprof.report.profile import Profile
 from boardprof.trace.device_spans import RawSpan
-from boardprof.trace.open_ranges import innermost_record
 
 Kind = Literal["range", "step", "mark", "call", "measurement", "function"]
 
@@ -92,14 +98,37 @@ def check_name(name: object) -> None:
         raise UsageError(f"{name!r:.60} is not the name of a range or a mark: it must be a string.")
 
 
-def begin_range(name: str, kind: Kind = "range", args: object = None) -> Record | None:
-    """Begin a range; None if nothing records. It ends when its `end_ns` is set.
-
-    It is inside the open ranges of this context, but is not open there itself.
+def begin_range(owner: object, name: str, kind: Kind = "range", args: object = None) -> Open:
+    """Begin a range in this context, and record it if anything records.
 
     Raises:
         UsageError: the name is not a string.
     """
+    return begin(owner, _recorded(name, kind, args))
+
+
+def end_range(opened: Open, error: BaseException | None = None) -> None:
+    """End a range and its record; ``error`` is the exception that ended it."""
+    ended_ns = now_ns()
+    end(opened)
+    if opened.record is not None:
+        opened.record.end_ns = ended_ns
+        opened.record.error = "" if error is None else type(error).__name__
+
+
+def mark(name: str) -> None:
+    """Mark an instant, if anything records.
+
+    Raises:
+        UsageError: the name is not a string.
+    """
+    record = _recorded(name, "mark")
+    if record is not None:
+        record.end_ns = record.start_ns
+
+
+def _recorded(name: str, kind: Kind, args: object = None) -> Record | None:
+    """Record what begins now, inside the open ranges of this context; None if nothing records."""
     check_name(name)
     if not RECORDINGS:
         return None
@@ -110,16 +139,68 @@ def begin_range(name: str, kind: Kind = "range", args: object = None) -> Record 
     return record
 
 
-def mark(name: str) -> None:
-    """Mark an instant, if anything records."""
-    record = begin_range(name, "mark")
-    if record is not None:
-        record.end_ns = record.start_ns
-
-
 def _args(args: object) -> dict[str, object]:
     if args is None:
         return {}
     if isinstance(args, Mapping):
         return {str(key): value for key, value in args.items()}
     return {"args": args}
+
+
+# -- open ranges --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """A range that has begun in a context.
+
+    Contexts copied since then share it, so its end is visible in all of them.
+
+    Attributes:
+        owner: the object that will end it.
+        record: of it; None if nothing records.
+        around: the range in which it began.
+        is_over: it has ended.
+    """
+
+    owner: object
+    record: Record | None
+    around: Open | None
+    is_over: bool = False
+
+
+_INNERMOST: ContextVar[Open | None] = ContextVar("boardprof_innermost", default=None)
+
+
+def _not_over(at: Open | None) -> Open | None:
+    while at is not None and at.is_over:
+        at = at.around
+    return at
+
+
+def open_here() -> Iterator[Open]:
+    """Yield the open ranges of this context, innermost first."""
+    at = _not_over(_INNERMOST.get())
+    while at is not None:
+        yield at
+        at = _not_over(at.around)
+
+
+def innermost_record() -> Record | None:
+    """Return the record of the innermost range that has one."""
+    return next((each.record for each in open_here() if each.record is not None), None)
+
+
+def begin(owner: object, record: Record | None) -> Open:
+    """Open a range in this context, within all open ones."""
+    opened = Open(owner, record, _not_over(_INNERMOST.get()))
+    _INNERMOST.set(opened)
+    return opened
+
+
+def end(opened: Open) -> None:
+    """Close a range, in any context; inner ones may still be open, such as a generator's."""
+    opened.is_over = True
+    # Do not keep it alive longer than needed; other contexts skip it.
+    if _INNERMOST.get() is opened:
+        _INNERMOST.set(_not_over(opened.around))

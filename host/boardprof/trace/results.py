@@ -7,9 +7,7 @@ import json
 import os
 
 from boardprof.errors import UsageError
-from boardprof.trace.configuration import Configuration
 from boardprof.trace.event_lists import EventAverages, EventList
-from boardprof.trace.events import Trace
 from boardprof.trace.export import (
     RESERVED_KEYS,
     TRACE_ID,
@@ -17,15 +15,16 @@ from boardprof.trace.export import (
     stacks_text,
     write_text,
 )
-from boardprof.trace.unsupported import require_board_events
+from boardprof.trace.settings import Settings, refuse_board_events
+from boardprof.trace.trace import Trace
 
 
 class Results:
     """The last trace of a profile, which is ready in its handler and after its end."""
 
-    def __init__(self, wanted: Configuration) -> None:
-        """Begin without a trace; ``wanted`` is what to record."""
-        self._wanted = wanted
+    def __init__(self, settings: Settings) -> None:
+        """Begin without a trace."""
+        self._settings = settings
         self._metadata: dict[str, object] = {}
         self._trace_id = ""
         self._trace: Trace | None = None
@@ -37,7 +36,7 @@ class Results:
         Raises:
             UsageError: no trace is ready.
         """
-        return EventList(self._ready.events, has_shapes=self._wanted.record_shapes)
+        return EventList(self._ready.events, has_shapes=self._settings.record_shapes)
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0
@@ -126,14 +125,14 @@ class Results:
         Raises:
             UsageError: no trace is ready, or the file cannot be written.
         """
-        metadata = {**self._wanted.flags, **self._metadata}
+        metadata = {**self._settings.flags, **self._metadata}
         if self._trace_id:
             metadata[TRACE_ID] = self._trace_id
         text = chrome_trace_text(
             self._ready,
             metadata,
-            self._wanted.activities,
-            with_modules=self._wanted.with_modules,
+            self._settings.activities,
+            with_modules=self._settings.with_modules,
         )
         write_text(path, text)
 
@@ -162,4 +161,4 @@ class Results:
         Raises:
             NotSupportedByAgentError: always.
         """
-        require_board_events("export_memory_timeline")
+        refuse_board_events("export_memory_timeline")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.render.cells import display_width, escaped, plural
-from boardprof.trace.events import CALLS
-from boardprof.trace.time_texts import UNITS, UNKNOWN, time_text
+from boardprof.trace.events import CALLS, UNITS, UNKNOWN, sum_if_known, time_text
 
 if TYPE_CHECKING:
     from boardprof.trace.averages import FunctionEventAvg
@@ -183,9 +182,7 @@ def _flops_columns(rows: Sequence[FunctionEventAvg]) -> list[_Column]:
 
 def _board_total(rows: Sequence[FunctionEventAvg]) -> float | None:
     """Return the total time of calls on boards; None if any is not known."""
-    times = [row.self_device_time_total for row in rows if row.kind in CALLS]
-    known = [time for time in times if time is not None]
-    return sum(known) if known and len(known) == len(times) else None
+    return sum_if_known([row.self_device_time_total for row in rows if row.kind in CALLS])
 
 
 def _percent(part: float | None, whole: float | None) -> str:

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of a profile, and the features that no agent supports yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.measure.selection import metric_names
+from boardprof.trace.schedule import ProfilerActivity
+
+_ON_BOARD = ("device_ranges",)
+_SETTINGS = ("metrics",)
+_INSTEAD = {
+    "device_ranges": "mark ranges on the host, by record_function",
+    "export_memory_timeline": "see the stack of each function in the Reports of board.profile",
+    "profile_memory": "leave it out; the Reports of board.profile have the stack of each function",
+}
+
+
+class NotSupportedByAgentError(UsageError):
+    """The board's agent does not support a feature; ``what`` names it."""
+
+    def __init__(self, what: str, why: str, *, hint: str | None = None) -> None:
+        """Compose the message.
+
+        Args:
+            what: the requested feature, as the caller writes it.
+            why: what the agent would have to do.
+            hint: what to try.
+        """
+        super().__init__(f"{what} is not supported by this agent: {why}.", hint=hint)
+        self.what = what
+
+
+def refuse_board_events(what: str) -> NoReturn:
+    """Refuse a feature that needs events recorded on the board.
+
+    Raises:
+        NotSupportedByAgentError: always, until there is an agent that records them.
+    """
+    raise NotSupportedByAgentError(
+        what, "it would have to record events on the board", hint=_INSTEAD[what]
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The checked settings of a profile; see `profile`.
+
+    Attributes:
+        activities: of the host, of boards, or both.
+        record_shapes: whether events have the shapes and values of arguments.
+        with_stack: whether the functions within calls are recorded.
+        with_flops: whether operations are counted.
+        with_modules: whether traces name the ranges around each event.
+        metrics: counters of each call; () for none.
+        mask_interrupts: whether interrupts are masked while these count.
+    """
+
+    activities: frozenset[ProfilerActivity]
+    record_shapes: bool
+    with_stack: bool
+    with_flops: bool
+    with_modules: bool
+    metrics: tuple[str, ...]
+    mask_interrupts: bool
+
+    @property
+    def keeps_arguments(self) -> bool:
+        """Whether shapes of arrays and values of scalars are recorded."""
+        return self.record_shapes or self.with_flops
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The enabled flags, as written to the trace."""
+        names = ("record_shapes", "with_stack", "with_flops", "with_modules")
+        return {name: "1" for name in names if getattr(self, name)}
+
+
+def checked_settings(
+    activities: Iterable[ProfilerActivity] | None,
+    *,
+    record_shapes: bool,
+    profile_memory: bool,
+    with_stack: bool,
+    with_flops: bool,
+    with_modules: bool,
+    experimental_config: Mapping[str, object] | None,
+    metrics: str | Iterable[str] | None,
+    mask_interrupts: bool,
+) -> Settings:
+    """Check the arguments of `profile`.
+
+    Raises:
+        UsageError: no activity, an unknown setting, metrics without boards, or masked interrupts
+            without metrics.
+        NotSupportedByAgentError: a setting needs events recorded on the board.
+    """
+    if profile_memory:
+        refuse_board_events("profile_memory")
+    chosen = _activities(activities)
+    names = _metrics(experimental_config, metrics)
+    if names and ProfilerActivity.BOARD not in chosen:
+        raise UsageError(
+            f"metrics={names} are counted on boards, but ProfilerActivity.BOARD is not among "
+            "the activities."
+        )
+    if mask_interrupts and not names:
+        raise UsageError(
+            "mask_interrupts masks interrupts while a call is counted, but no metric is named.",
+            hint='metrics=["instructions"], or leave mask_interrupts out',
+        )
+    return Settings(
+        chosen,
+        record_shapes,
+        with_stack,
+        with_flops,
+        with_modules,
+        tuple(names),
+        mask_interrupts,
+    )
+
+
+def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerActivity]:
+    if given is None:
+        return frozenset(ProfilerActivity)
+    listed = list(given) if isinstance(given, Iterable) else [given]
+    strange = [each for each in listed if not isinstance(each, ProfilerActivity)]
+    if strange or not listed:
+        raise UsageError(
+            f"{strange[0]!r:.60} is not an activity."
+            if strange
+            else "There is no activity to record.",
+            hint="activities=[ProfilerActivity.CPU, ProfilerActivity.BOARD], or None for all",
+        )
+    return frozenset(listed)
+
+
+def _metrics(config: Mapping[str, object] | None, metrics: str | Iterable[str] | None) -> list[str]:
+    if config is not None and not isinstance(config, Mapping):
+        raise UsageError(f"experimental_config={config!r:.60} is not a dict.")
+    for name, value in (config or {}).items():
+        if name not in (*_SETTINGS, *_ON_BOARD):
+            raise UnknownNameError("setting of experimental_config", name, _SETTINGS)
+        if name in _ON_BOARD and value:
+            refuse_board_events(name)
+    configured = (config or {}).get("metrics")
+    if configured is not None and metrics is not None:
+        raise UsageError("metrics is given twice: as an argument and in experimental_config.")
+    names = metric_names(metrics if configured is None else configured)
+    if names == []:
+        raise UsageError("No metric is named.", hint='metrics=["instructions"], or None')
+    return names or []
