@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from boardprof.errors import BoardprofError
     from boardprof.firmware.build import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
-    from boardprof.profiling.collector import DeviceWrapper, MetricCollector
     from boardprof.profiling.function import profile_function
+    from boardprof.profiling.host_collectors import DeviceWrapper, MetricCollector
     from boardprof.profiling.papi import PAPIMetricCollector
     from boardprof.profiling.program import Program
     from boardprof.profiling.timing import time_evaluator
@@ -73,10 +73,10 @@ _MODULES = {
     "Board": "board.board",
     "BoardprofError": "errors",
     "Count": "metrics",
-    "DeviceWrapper": "profiling.collector",
+    "DeviceWrapper": "profiling.host_collectors",
     "Duration": "metrics",
     "Keep": "arguments.passing",
-    "MetricCollector": "profiling.collector",
+    "MetricCollector": "profiling.host_collectors",
     "Out": "arguments.passing",
     "PAPIMetricCollector": "profiling.papi",
     "Percent": "metrics",

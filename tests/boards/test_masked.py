@@ -15,8 +15,8 @@ from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
-from boardprof.profiling.collector import MetricCollector
 from boardprof.profiling.function import profile_function
+from boardprof.profiling.host_collectors import MetricCollector
 from boardprof.profiling.program import Program
 from boardprof.profiling.timing import time_evaluator
 from boardprof.report.report import Report

@@ -196,6 +196,16 @@ def test_init_start_and_stop_count_what_the_host_does_between(board: Board, papi
     assert 64 <= faults.value < 100  # the agent's own handling of two calls is in it
 
 
+def test_a_profile_between_init_and_start_does_not_change_what_is_counted(board: Board) -> None:
+    assert board.functions.register_packets() == 0, "libsde.so.1 is missing (package libsde1)"
+    collector = PAPIMetricCollector({board: ["sde:::radio::packets"]})
+    collector.Init([board])
+    board.profile("send_packets", 5, repeat=1)  # switches PAPI's slots off
+    window = collector.Start(board)
+    board.functions.send_packets(1234)
+    assert collector.Stop(window) == {"sde:::radio::packets": Count(1234)}
+
+
 def test_a_window_is_stopped_once(board: Board, papi: Slots) -> None:
     collector = PAPIMetricCollector({board: ["perf::PAGE-FAULTS"]})
     collector.Init([board])

@@ -16,8 +16,8 @@ from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.errors import UsageError
 from boardprof.metrics import Count
-from boardprof.profiling.collector import MetricCollector
 from boardprof.profiling.function import profile_function
+from boardprof.profiling.host_collectors import MetricCollector
 from boardprof.profiling.program import Program
 from boardprof.profiling.timing import time_evaluator
 from boardprof.report.report import Report

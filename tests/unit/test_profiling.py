@@ -11,8 +11,9 @@ import boardprof
 from boardprof import profiling
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration
-from boardprof.profiling.benchmark import BenchmarkResult, Timed, next_number, time_long_enough
 from boardprof.profiling.host_collectors import columns_for
+from boardprof.profiling.observed_calls import Timed, next_number, time_long_enough
+from boardprof.profiling.timing import BenchmarkResult
 
 
 def test_a_name_that_nobody_has_stays_as_it_is() -> None:

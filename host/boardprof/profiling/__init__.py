@@ -9,12 +9,11 @@ collectors in Python, `profile_function` and `time_evaluator`. `Program` is what
 from __future__ import annotations
 
 from boardprof.metrics import Count, Duration, Percent, Ratio
-from boardprof.profiling.benchmark import BenchmarkResult
-from boardprof.profiling.collector import DeviceWrapper, MetricCollector
 from boardprof.profiling.function import Metrics, ProfiledFunction, profile_function
+from boardprof.profiling.host_collectors import DeviceWrapper, MetricCollector
 from boardprof.profiling.papi import PAPIMetricCollector
 from boardprof.profiling.program import Program
-from boardprof.profiling.timing import TimeEvaluator, time_evaluator
+from boardprof.profiling.timing import BenchmarkResult, TimeEvaluator, time_evaluator
 from boardprof.report.report import Report
 
 __all__ = [

@@ -4,15 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from boardprof.board.board import Board
 from boardprof.errors import LinkError, UsageError
 from boardprof.firmware.firmware import Firmware
-from boardprof.profiling.collector import DeviceWrapper, MetricCollector
-from boardprof.profiling.host_collectors import Collecting
+from boardprof.profiling.host_collectors import Collecting, DeviceWrapper, MetricCollector
 from boardprof.profiling.papi import PAPIMetricCollector
 
 Collector: TypeAlias = str | MetricCollector
@@ -38,47 +37,22 @@ class Choice:
     collecting: Collecting
 
 
-class OpenBoard:
-    """The board of a `Module`. Use it in a ``with``, or `close` it: an image may have been started.
+def board_of(mod: Module, opened: ExitStack) -> Board:
+    """Return a connected board, or start an image, which ends when ``opened`` is closed.
 
-    Attributes:
-        board: the connected board.
+    Raises:
+        UsageError: it is neither.
+        LinkError: the board is closed.
+        BoardprofError: see `Firmware.open`.
     """
-
-    def __init__(self, mod: Module) -> None:
-        """Take the board, or start the image.
-
-        Raises:
-            UsageError: it is neither.
-            LinkError: the board is closed.
-            BoardprofError: see `Firmware.open`.
-        """
-        if not isinstance(mod, Board | Firmware):
-            raise UsageError(
-                f"{mod!r:.60} is not a module: pass a connected board or a Firmware.",
-                hint="pass the board, and the function's name as func_name",
-            )
-        self._is_own = isinstance(mod, Firmware)
-        self.board = mod.open() if isinstance(mod, Firmware) else mod
-        check_open(self.board)
-
-    def close(self) -> None:
-        """Stop a started image; a connected board stays connected."""
-        if self._is_own:
-            self.board.close()
-
-    def __enter__(self) -> Self:
-        """Return this object."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
+    if not isinstance(mod, Board | Firmware):
+        raise UsageError(
+            f"{mod!r:.60} is not a module: pass a connected board or a Firmware.",
+            hint="pass the board, and the function's name as func_name",
+        )
+    board = opened.enter_context(mod.open()) if isinstance(mod, Firmware) else mod
+    check_open(board)
+    return board
 
 
 def choose(board: Board, collectors: Sequence[Collector] | None) -> Choice:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
@@ -13,24 +14,26 @@ from boardprof.measure.board_interrupts import flags_for, said_of
 from boardprof.measure.counted_pass import CountedPass, Taken
 from boardprof.measure.rounds import Rounds
 from boardprof.metrics import Count, Duration, Metric
-from boardprof.profiling.benchmark import time_long_enough
 from boardprof.profiling.collector_selection import (
     Choice,
     Collector,
     Module,
-    OpenBoard,
+    board_of,
     check_device,
     choose,
 )
 from boardprof.profiling.host_collectors import Gathered, columns_for
 from boardprof.profiling.observed_calls import (
     UNMASKED,
+    Stopwatch,
     bound_call,
+    check_time,
     observed_sample,
     observed_value,
     planned_passes,
+    time_long_enough,
 )
-from boardprof.profiling.timing import Stopwatch, check_ms, check_time
+from boardprof.profiling.timing import check_ms
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import DURATION, Measurement, Windows
 from boardprof.report.report import Report, Row
@@ -75,17 +78,18 @@ class ProfiledFunction:
 
     def __init__(
         self,
-        target: OpenBoard,
+        board: Board,
         name: str,
         choice: Choice,
         rounds: Rounds,
         min_repeat_ms: float,
         mask_interrupts: bool,
+        opened: ExitStack,
     ) -> None:
-        """Keep the settings, which `profile_function` has checked."""
-        self.board = target.board
+        """Keep the checked settings; ``opened`` has the started board."""
+        self.board = board
         self.name = name
-        self._target = target
+        self._opened = opened
         self._choice = choice
         self._rounds = rounds
         self._min_repeat_ms = min_repeat_ms
@@ -189,7 +193,7 @@ class ProfiledFunction:
 
     def close(self) -> None:
         """Stop the board, if it was started for this."""
-        self._target.close()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         """Return this object."""
@@ -254,9 +258,8 @@ def profile_function(
     """
     rounds = Rounds(warmup_iters, repeat, number)
     check_ms("min_repeat_ms", min_repeat_ms)
-    target = OpenBoard(mod)
-    try:
-        board = target.board
+    with ExitStack() as opened:
+        board = board_of(mod, opened)
         check_device(board, dev)
         name = board.measurable(_only_function(board) if func_name is None else func_name).info.name
         if min_repeat_ms > 0:
@@ -264,10 +267,9 @@ def profile_function(
         flags_for(board.link, mask=mask_interrupts)
         choice = choose(board, collectors)
         choice.collecting.init([board])
-    except BaseException:
-        target.close()
-        raise
-    return ProfiledFunction(target, name, choice, rounds, min_repeat_ms, mask_interrupts)
+        return ProfiledFunction(
+            board, name, choice, rounds, min_repeat_ms, mask_interrupts, opened.pop_all()
+        )
 
 
 def _only_function(board: Board) -> str:

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from boardprof.board.board import Board
-from boardprof.decode.samples import decode_samples
 from boardprof.errors import UsageError
 from boardprof.measure.programmable import Programmable, Slots
 from boardprof.measure.window import Window
 from boardprof.metrics import Count, Metric
-from boardprof.profiling.collector import DeviceWrapper, MetricCollector
+from boardprof.profiling.host_collectors import DeviceWrapper, MetricCollector
 
 _COLLECTOR = "papi"
 _DEFAULTS = (
@@ -23,14 +21,6 @@ _DEFAULTS = (
     "perf::INSTRUCTIONS",
     "perf::CACHE-MISSES",
 )
-
-
-@dataclass(frozen=True)
-class _Running:
-    """An open window, and the events of its slots."""
-
-    window: Window
-    slots: Slots
 
 
 class PAPIMetricCollector(MetricCollector):
@@ -96,13 +86,20 @@ class PAPIMetricCollector(MetricCollector):
                 self._slots[id(board)] = _papi_of(board).select(names)
 
     def Start(self, dev: Board) -> object | None:
-        """Open a window on a board; None if `Init` chose no events for it."""
+        """Open a window on a board; None if `Init` chose no events for it.
+
+        If something else was selected since `Init`, its events are selected again.
+        """
         slots = self._slots.get(id(dev))
         if slots is None:
             return None
+        collector = _papi_of(dev)
+        if collector.current is not slots:
+            names = [event.removeprefix(f"{_COLLECTOR}.") for event in slots.events]
+            self._slots[id(dev)] = collector.select(names)
         window = dev.window(_COLLECTOR)
         window.start()
-        return _Running(window, slots)
+        return window
 
     def Stop(self, obj: object) -> dict[str, Metric]:
         """Close a window that `Start` returned.
@@ -113,12 +110,10 @@ class PAPIMetricCollector(MetricCollector):
         Raises:
             UsageError: it is not such a window, or is already closed.
         """
-        if not isinstance(obj, _Running):
+        if not isinstance(obj, Window):
             raise UsageError(f"{obj!r:.60} was not returned by Start.")
-        obj.window.stop()
-        collector, layout = obj.slots.collector, obj.slots.layout
-        (sample,) = decode_samples(obj.window.blob, [collector], {layout.schema_id: layout})
-        return {name: Count(sample.readings[name].value) for name in obj.slots.events}
+        obj.stop()
+        return {name: Count(reading.value) for name, reading in obj.readings.items()}
 
     def _wanted(self, board: Board) -> list[str] | None:
         if self._names is None:

@@ -9,13 +9,11 @@ from boardprof.board.board import Board
 from boardprof.errors import UsageError
 from boardprof.measure.function_sampler import Progress
 from boardprof.measure.rounds import Rounds
-from boardprof.profiling.collector import DeviceWrapper
 from boardprof.profiling.collector_selection import Collector, check_device, check_open, choose
+from boardprof.profiling.host_collectors import DeviceWrapper
 from boardprof.profiling.observed_calls import observed_value, planned_passes
-from boardprof.profiling.program_arrays import ProgramArrays
-from boardprof.profiling.program_call import ProgramCall, program_call
-from boardprof.profiling.program_rows import program_report
-from boardprof.profiling.program_runs import ProgramRuns
+from boardprof.profiling.program_calls import ProgramArrays, ProgramCall, program_call
+from boardprof.profiling.program_runs import ProgramRuns, program_report
 from boardprof.report.report import Report
 
 

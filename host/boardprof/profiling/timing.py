@@ -3,90 +3,81 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
 from boardprof.board.board import Board
 from boardprof.board.call_observers import HostCall
 from boardprof.errors import UsageError
 from boardprof.measure.board_interrupts import flags_for
-from boardprof.measure.counted_pass import PackedCall
 from boardprof.measure.placement import Placement
 from boardprof.measure.rounds import check_range
-from boardprof.profiling.benchmark import MOST_CALLS, BenchmarkResult, Timed, time_long_enough
-from boardprof.profiling.collector_selection import Module, OpenBoard, check_device, timer_of
+from boardprof.profiling.collector_selection import Module, board_of, check_device
 from boardprof.profiling.observed_calls import (
-    UNMASKED,
+    MOST_CALLS,
+    Stopwatch,
     bound_call,
-    observed_sample,
+    check_time,
     observed_value,
-    planned_passes,
+    time_long_enough,
 )
 
 _LONGEST_MS = 1e9
 
 
-class Stopwatch:
-    """Timer of one function's calls; each attempt is a separate request.
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """What a time evaluator measured; names and units are TVM's.
 
     Attributes:
-        is_ambiguous: whether the clock may have wrapped unseen within an attempt.
+        results: seconds per call, one for each repeat, in run order.
+
+    Raises:
+        UsageError: there are no results.
     """
 
-    def __init__(
-        self, call: HostCall, placement: Placement, *, mask_interrupts: bool = False
-    ) -> None:
-        """Program the board to count only its clock; nothing is called yet.
+    results: tuple[float, ...]
 
-        Raises:
-            UsageError: see `check_time`; or the board cannot mask interrupts.
-        """
-        self._call = call
-        self._placement = placement
-        clock = check_time(call.board)
-        passes = planned_passes(call.board, [clock], mask_interrupts=mask_interrupts)
-        counted = passes.next(lambda counted: counted.try_out(self._packed))
-        assert counted is not None, "one counter is one pass"
-        self._counted = counted
-        self._tried: set[int] = set()
-        self.is_ambiguous = False
-
-    def warm_up(self) -> None:
-        """Call the function once, untimed."""
-        self._placement.send_again()
-        observed_sample(self._counted, self._call, self._packed, flags=UNMASKED)
-
-    def timed(self, number: int) -> Timed:
-        """Call it ``number`` times in one window; return their time.
-
-        A net time that the clock cannot resolve may be 0 or negative.
-        """
-        counted = self._counted
-        if number not in self._tried:
-            counted.calibration(self._packed, number)
-            if counted.needs_trial:
-                self._placement.send_again()
-                observed_sample(counted, self._call, self._packed, number, UNMASKED)
-            self._tried.add(number)
-        self._placement.send_again()
-        taken = observed_sample(counted, self._call, self._packed, number)
-        measurement = counted.measurement(self._packed, taken, number)
-        (sample,), clock = measurement.samples, measurement.clock
-        assert clock is not None, "check_time has ensured this"
-        reading = sample.readings[clock]
-        self.is_ambiguous |= reading.ambiguous
-        per_second = 1e9 if reading.unit == "ns" else reading.hz
-        return Timed(measurement.net(sample, clock) / per_second, reading.value / per_second)
-
-    def is_certain(self) -> bool:
-        """Whether no attempt can have been longer than the clock shows."""
-        return not self.is_ambiguous
+    def __post_init__(self) -> None:
+        """Check that there are results."""
+        if not self.results:
+            raise UsageError("A BenchmarkResult needs at least one result.")
 
     @property
-    def _packed(self) -> PackedCall:
-        return self._placement.call(self._call.function.info)
+    def mean(self) -> float:
+        """The mean, in seconds."""
+        return statistics.fmean(self.results)
+
+    @property
+    def median(self) -> float:
+        """The median, in seconds."""
+        return statistics.median(self.results)
+
+    @property
+    def min(self) -> float:
+        """The minimum, in seconds."""
+        return min(self.results)
+
+    @property
+    def max(self) -> float:
+        """The maximum, in seconds."""
+        return max(self.results)
+
+    @property
+    def std(self) -> float:
+        """Population standard deviation of the results (divided by n), in seconds."""
+        return statistics.pstdev(self.results)
+
+    def __str__(self) -> str:
+        """Return the five statistics in milliseconds."""
+        names = ("mean", "median", "max", "min", "std")
+        head = "".join(f"{f'{name} (ms)':>13}" for name in names)
+        line = "".join(f"{1e3 * getattr(self, name):>13.4f}" for name in names)
+        return f"Execution time of a call, {len(self.results)} samples:\n{head}\n{line}"
 
 
 class TimeEvaluator:
@@ -94,7 +85,7 @@ class TimeEvaluator:
 
     def __init__(
         self,
-        target: OpenBoard,
+        board: Board,
         function: str,
         number: int,
         repeat: int,
@@ -104,9 +95,10 @@ class TimeEvaluator:
         repeats_to_cooldown: int,
         f_preproc: str | Callable[..., object],
         mask_interrupts: bool,
+        opened: ExitStack,
     ) -> None:
-        """Keep the settings, which `time_evaluator` has checked."""
-        self._target = target
+        """Keep the checked settings; ``opened`` has the started board."""
+        self._board = board
         self._function = function
         self._number = number
         self._repeat = repeat
@@ -116,6 +108,7 @@ class TimeEvaluator:
         self._repeats_to_cooldown = repeats_to_cooldown
         self._prepare = f_preproc
         self._masks = mask_interrupts
+        self._opened = opened
 
     def __call__(self, *args: object, **named: object) -> BenchmarkResult:
         """Time the function.
@@ -126,7 +119,7 @@ class TimeEvaluator:
         Raises:
             UsageError, DeviceError, LinkError: see ``Board.profile``.
         """
-        board, number = self._target.board, self._number
+        board, number = self._board, self._number
         results: list[float] = []
         call, placement = bound_call(board, self._function, args, named)
         with placement:
@@ -162,7 +155,7 @@ class TimeEvaluator:
 
     def close(self) -> None:
         """Stop the board, if it was started for this."""
-        self._target.close()
+        self._opened.close()
 
     def _preprocess(
         self,
@@ -175,9 +168,9 @@ class TimeEvaluator:
             self._prepare(*args, **named)
             placement.renew()
         elif self._prepare:
-            remote = self._target.board.functions[self._prepare]
+            remote = self._board.functions[self._prepare]
             if remote.signature.parameters:
-                self._target.board.stack_check.require(self._prepare)
+                self._board.stack_check.require(self._prepare)
                 observed_value(replace(call, function=remote), placement.call(remote.info))
             else:
                 remote()
@@ -250,29 +243,27 @@ def time_evaluator(
             f"cache_flush_bytes={cache_flush_bytes!r}: the agent does not flush caches.",
             hint="write a function that does, and name it as f_preproc",
         )
-    target = OpenBoard(mod)
-    try:
-        check_device(target.board, dev)
-        check_time(target.board)
-        flags_for(target.board.link, mask=mask_interrupts)
-        function = target.board.measurable(func_name).info.name
+    with ExitStack() as opened:
+        board = board_of(mod, opened)
+        check_device(board, dev)
+        check_time(board)
+        flags_for(board.link, mask=mask_interrupts)
+        function = board.measurable(func_name).info.name
         if isinstance(f_preproc, str) and f_preproc:
-            _check_takes_the_same(target.board, function, f_preproc)
-    except BaseException:
-        target.close()
-        raise
-    return TimeEvaluator(
-        target,
-        function,
-        number,
-        repeat,
-        min_repeat_ms,
-        limit_zero_time_iterations,
-        cooldown_interval_ms,
-        repeats_to_cooldown,
-        f_preproc,
-        mask_interrupts,
-    )
+            _check_takes_the_same(board, function, f_preproc)
+        return TimeEvaluator(
+            board,
+            function,
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            f_preproc,
+            mask_interrupts,
+            opened.pop_all(),
+        )
 
 
 def _check_takes_the_same(board: Board, function: str, preproc: str) -> None:
@@ -287,29 +278,6 @@ def _check_takes_the_same(board: Board, function: str, preproc: str) -> None:
             f"{', '.join(wanted) or 'nothing'}.",
             hint="it must take the same, or nothing",
         )
-
-
-def check_time(board: Board) -> str:
-    """Return the counter that is the board's clock.
-
-    Raises:
-        UsageError: it has no clock, or a simulated one; the hint says what to use instead.
-    """
-    timer = timer_of(board)
-    if timer is not None:
-        return timer
-    counters = [c.name for each in board.offer.fixed for c in each.counters]
-    there = [name for name in counters if name not in board.device.unsupported]
-    is_simulated = board.device.clock_kind == "simulated"
-    raise UsageError(
-        f"{board.device.name} cannot be timed: "
-        + (
-            "its clock is simulated and does not measure seconds."
-            if is_simulated
-            else "it has no clock."
-        ),
-        hint=f"use profile_function, which can count: {', '.join(there)}",
-    )
 
 
 def check_ms(name: str, value: object) -> None:
