@@ -93,7 +93,7 @@ def firmware(spec: BoardSpec) -> Firmware:
 @pytest.fixture(scope="module")
 def line(spec: BoardSpec, firmware: Firmware) -> Iterator[Transport]:
     """The line to one start of the board, for all tests of a module."""
-    transport = open_line(spec, image=firmware.image)
+    transport, _ = open_line(spec, image=firmware.image)
     yield transport
     transport.close()
 

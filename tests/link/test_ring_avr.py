@@ -35,7 +35,7 @@ UNHURRIED = 1 / 20
 
 def patient(spec: BoardSpec) -> Board:
     """Return a session whose time-outs are twenty times as long as others'."""
-    line = Line(open_line(spec, image=build(spec, [SOURCE]).image), UNHURRIED)
+    line = Line(open_line(spec, image=build(spec, [SOURCE]).image)[0], UNHURRIED)
     session = Session(line, timeout_s=3.0, clock=hurried(UNHURRIED))
     welcome = session.open()
     return Board(spec, session, welcome, fetch_dictionary(session, None), layouts_for(spec.folder))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -27,13 +27,12 @@ from boardprof.measure.available_metrics import ALL, offer_of
 from boardprof.measure.board_interrupts import BoardInterrupts
 from boardprof.measure.board_link import BoardLink
 from boardprof.measure.clock_probe import clock_probe
-from boardprof.measure.function_sampler import Progress
-from boardprof.measure.measure_function import OnNote, measure_function
+from boardprof.measure.measure_function import OnNote, Progress, Sampling, measure_function
 from boardprof.measure.placement import OnTransfer
 from boardprof.measure.rounds import Rounds, check_range
 from boardprof.measure.selection import metric_names
 from boardprof.measure.stack_check import StackCheck
-from boardprof.measure.window import Window
+from boardprof.measure.window import Collectors, Window
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Device, Measurement
 from boardprof.report.report import Report
@@ -42,26 +41,6 @@ from boardprof_protocol.layout import Layout
 if TYPE_CHECKING:
     from boardprof.hotspots.recording import Recording
     from boardprof.report.profile import Profile
-
-
-class Collectors(Mapping[str, Window]):
-    """The board's collectors by name; each look-up gives a new window, to be used by ``with``."""
-
-    def __init__(self, board: Board) -> None:
-        """Offer what the board's dictionary lists."""
-        self._board = board
-
-    def __getitem__(self, name: str) -> Window:
-        """Return a closed window of the collector, or raise UnknownNameError."""
-        return self._board.window(name)
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterate over the names."""
-        return iter([c.name for c in self._board.dictionary.collectors])
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._board.dictionary.collectors)
 
 
 class Board:
@@ -75,6 +54,7 @@ class Board:
         device: what Reports say of it.
         link: what measuring needs of it.
         functions: its functions.
+        sources: by function, facts that the board does not report, such as members of structs.
         collectors: its collectors.
         dtypes: the structs that its functions point to, as numpy types; see `Dtypes`.
         memory: its arena, filled and read through handles.
@@ -118,15 +98,12 @@ class Board:
         self.dictionary = dictionary
         self.session = session
         self._is_started = is_started
-        self.collectors = Collectors(self)
         self.channels = Channels(session, welcome, dictionary)
         self.memory = Memory(session, welcome, dictionary, self.channels)
-        self._sources: dict[str, CFunction] = {}
+        self.sources: dict[str, CFunction] = {}
         self.stack_check = StackCheck(spec.name, [f.name for f in dictionary.user_functions])
-        self.functions = Functions(
-            session, dictionary, self.memory, self._sources, self.stack_check.require, board=self
-        )
-        self.dtypes = Dtypes(self._sources, self.memory.byte_order)
+        self.functions = Functions(self)
+        self.dtypes = Dtypes(self.sources, self.memory.byte_order)
         self.offer = offer_of(spec, session, dictionary, layouts)
         self.device = Device(
             name=spec.name,
@@ -143,6 +120,7 @@ class Board:
             cflags=spec.build.cflags,
         )
         self.link = BoardLink(session, dictionary, layouts, self.device, self.offer.programmable)
+        self.collectors = Collectors(self.link)
         self.flags: str | None = None
         self.libc: str | None = None
         self.compilers: tuple[str, ...] = ()
@@ -153,7 +131,7 @@ class Board:
 
     def know(self, functions: Iterable[CFunction]) -> None:
         """Add facts about the functions that the board does not report: the members of structs."""
-        self._sources.update((function.name, function) for function in functions)
+        self.sources.update((function.name, function) for function in functions)
 
     def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
         """Set the board's image. ``is_of_this_host``: it uses a stack of this machine."""
@@ -276,7 +254,16 @@ class Board:
         if not isinstance(named, Mapping | None):
             raise UsageError(f"named={named!r:.60} is not a dict of arguments by name.")
         arguments = remote.bind(args, named or {})
-        passes = self.offer.passes(metrics)
+        sampling = Sampling(
+            self.offer.passes(metrics),
+            rounds,
+            may_drop=metric_names(metrics) in (None, [ALL]),
+            may_shorten=may_shorten and rounds.warmup > 0,
+            cold=cold,
+            mask_interrupts=mask_interrupts,
+            on_progress=on_progress,
+            on_note=on_note,
+        )
         calls_before = self.calls
 
         def measure() -> Measurement:
@@ -284,18 +271,10 @@ class Board:
                 self.link,
                 self.memory,
                 self.stack_check,
-                remote.info,
-                remote.signature,
+                remote,
                 arguments,
-                passes,
-                rounds,
-                may_drop=metric_names(metrics) in (None, [ALL]),
-                may_shorten=may_shorten and rounds.warmup > 0,
-                on_progress=on_progress,
-                on_transfer=on_transfer,
-                on_note=on_note,
-                cold=cold,
-                mask_interrupts=mask_interrupts,
+                sampling,
+                on_transfer,
             )
             return self.described(found, calls_before)
 
@@ -341,7 +320,7 @@ class Board:
                 "can record its calls.",
                 hint="leave out the port: then an emulator is started",
             )
-        again, sources = self.start_again, tuple(self._sources.values())
+        again, sources = self.start_again, tuple(self.sources.values())
 
         def start(spec: BoardSpec) -> Board:
             board = again(spec)

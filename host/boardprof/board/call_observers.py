@@ -81,22 +81,19 @@ OBSERVERS: list[Observer] = []
 
 _IS_UNOBSERVED: ContextVar[bool] = ContextVar("boardprof_is_unobserved", default=False)
 
-Run = Callable[[Sequence[object], Mapping[str, object], Value], object]
-"""Makes a call: with these values, and through this."""
 
-
-def observe(call: HostCall, run: Run, value: Value) -> object:
+def observe(call: HostCall, run: Callable[[Value], object], value: Value) -> object:
     """Make a call as the observers want it.
 
     Args:
-        call: what is called.
-        run: makes it.
-        value: calls the board.
+        call: for the observers.
+        run: makes the call, through what it gets.
+        value: `Session.value`, which observers may replace.
     """
     with watched(call) as (watching, _):
         for number, each in enumerate(reversed(watching)):
             value = each.through(value, is_plain=number == 0)
-        return run(call.args, call.named, value)
+        return run(value)
 
 
 def observe_measurement(call: HostCall, measure: Callable[[], Measurement]) -> Measurement:

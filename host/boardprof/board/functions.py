@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from boardprof.arguments.arguments import Arguments, bind
 from boardprof.arguments.signature import Signature, pack_arguments, parse_signature
 from boardprof.board.call_observers import OBSERVERS, HostCall, observe
-from boardprof.board.memory import Memory
 from boardprof.cfunction import CFunction, Pointer
-from boardprof.decode.dictionary import Dictionary, FunctionInfo
+from boardprof.decode.dictionary import FunctionInfo
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.link.session import Session
 from boardprof.measure.placement import Placement
 
 if TYPE_CHECKING:
@@ -23,33 +21,18 @@ if TYPE_CHECKING:
 
 
 class RemoteFunction:
-    """A packed function of the board, callable with Python values."""
+    """A packed function of the board, callable with Python values.
 
-    def __init__(
-        self,
-        session: Session,
-        info: FunctionInfo,
-        memory: Memory,
-        source: CFunction | None = None,
-        require: Callable[[str], None] | None = None,
-        board: Board | None = None,
-    ) -> None:
-        """Wrap one entry of the board's dictionary.
+    Attributes:
+        info: its entry in the board's dictionary.
+    """
 
-        Args:
-            session: with the board.
-            info: the entry.
-            memory: where arrays are placed.
-            source: further facts about it, such as the members of structs.
-            require: called with its name before its first call; refuses what cannot go well.
-            board: the function's board, for observers of its calls. None if there are none.
-        """
+    def __init__(self, board: Board, info: FunctionInfo) -> None:
+        """Wrap one entry of the dictionary of ``board``."""
         self.info = info
         self._board = board
-        self._source = source
-        self._session = session
-        self._memory = memory
-        self._require = require
+        self._value = board.session.value
+        self._is_checked = False  # that the board's stack is large enough
         self._signature: Signature | None = None  # read at the first call
 
     def __call__(self, *args: object, **named: object) -> object:
@@ -65,19 +48,19 @@ class RemoteFunction:
             FrameError: the board returned something that is not of the declared type.
             RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
         """
-        if OBSERVERS and self._board is not None:
+        if OBSERVERS:
             call = HostCall(self._board, self, args, named)
-            return observe(call, self._run, self._session.value)
-        return self._run(args, named, self._session.value)
+            return observe(call, lambda value: self._run(args, named, value), self._value)
+        return self._run(args, named, self._value)
 
     def _run(self, args: Sequence[object], named: Mapping[str, object], call: Value) -> object:
         """Do the same as `__call__`, but make the call itself with ``call``."""
         info, signature = self.info, self._signature or self.signature
-        if self._require is not None:
-            self._require(info.name)
-            self._require = None
+        if not self._is_checked:
+            self._board.stack_check.require(info.name)
+            self._is_checked = True
         if signature.pointers:
-            with Placement(self._memory, self.bind(args, named)) as placement:
+            with Placement(self._board.memory, self.bind(args, named)) as placement:
                 value = placement.call(info).execute(call)
                 placement.fetch()
         else:
@@ -94,12 +77,13 @@ class RemoteFunction:
             UsageError: the board says it in a form that this boardprof does not know.
         """
         if self._signature is None:
-            self._signature = _with_members(parse_signature(self.info.signature), self._source)
+            source = self._board.sources.get(self.info.name)
+            self._signature = _with_members(parse_signature(self.info.signature), source)
         return self._signature
 
     def bind(self, args: Sequence[object], named: Mapping[str, object]) -> Arguments:
         """Give each parameter its value; see `boardprof.arguments.arguments.bind`."""
-        return bind(self.info.name, self.signature, args, named, self._memory.byte_order)
+        return bind(self.info.name, self.signature, args, named, self._board.memory.byte_order)
 
     def __repr__(self) -> str:
         """Return name and signature."""
@@ -119,27 +103,9 @@ def _with_members(signature: Signature, source: CFunction | None) -> Signature:
 class Functions:
     """The board's functions as attributes: ``board.functions.fir(3)``; or by name in brackets."""
 
-    def __init__(
-        self,
-        session: Session,
-        dictionary: Dictionary,
-        memory: Memory,
-        sources: Mapping[str, CFunction] | None = None,
-        require: Callable[[str], None] | None = None,
-        board: Board | None = None,
-    ) -> None:
-        """Offer what the dictionary lists; arrays go into ``memory``.
-
-        ``sources`` is what is known of some besides; it may become more before they are used.
-        ``require`` is called with a function's name before its first call. ``board`` is whose they
-        are, for those who watch their calls.
-        """
+    def __init__(self, board: Board) -> None:
+        """Offer what the dictionary of ``board`` lists."""
         self._board = board
-        self._sources: Mapping[str, CFunction] = {} if sources is None else sources
-        self._session = session
-        self._memory = memory
-        self._require = require
-        self._dictionary = dictionary
         self._known: dict[str, RemoteFunction] = {}
 
     def __getitem__(self, name: str) -> RemoteFunction:
@@ -156,11 +122,7 @@ class Functions:
                 hint=f'give a string, such as "{known}"',
             )
         if name not in self._known:
-            info = self._dictionary.function(name)
-            source = self._sources.get(name)
-            self._known[name] = RemoteFunction(
-                self._session, info, self._memory, source, self._require, self._board
-            )
+            self._known[name] = RemoteFunction(self._board, self._board.dictionary.function(name))
         return self._known[name]
 
     def __getattr__(self, name: str) -> RemoteFunction:
@@ -176,7 +138,7 @@ class Functions:
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the board's own functions."""
-        return iter([f.name for f in self._dictionary.user_functions])
+        return iter([f.name for f in self._board.dictionary.user_functions])
 
     def __dir__(self) -> list[str]:
         """List the functions for completion."""

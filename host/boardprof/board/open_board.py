@@ -97,14 +97,9 @@ def open_board(
                 f"{name}={given_s} is out of range: it must be above 0 and at most "
                 f"{_LONGEST_S:,.0f}."
             )
-    if port is None:  # to load an image and boot takes its time, however short a call shall be
+    if port is None:  # loading an image and booting take time, even if calls must be short
         hello_s = max(hello_s, _HELLO_TIMEOUT_S)
-        _check_startable(spec, baud, key_file)
-        if image is None and make_image is not None:
-            image = make_image(spec)
-    if image is not None:
-        check_image(Path(image), spec, _all_boards())
-    transport = open_line(
+    transport, image = open_line(
         spec,
         port,
         image=image,
@@ -112,6 +107,7 @@ def open_board(
         timeout_s=hello_s,
         key_file=key_file,
         on_note=on_note,
+        make_image=make_image,
     )
     board = attach(
         spec,
@@ -257,29 +253,37 @@ def open_line(
     key_file: str | Path | None = None,
     on_note: Callable[[str], None] | None = None,
     make_image: Callable[[BoardSpec], Path] | None = None,
-) -> Transport:
-    """Open the line to a board, without a word to it; `attach` begins a session over it.
+) -> tuple[Transport, Path | None]:
+    """Open the line to a board without sending anything; `attach` begins a session over it.
 
     Args:
         spec: the board.
         port: as for `connect`; None starts the board.
         image: the firmware to start. Without a port it is needed, or ``make_image``.
-        baud: of a serial port; the board's own rate when None.
+        baud: of a serial port; None for the board's own rate.
         timeout_s: longest time to start the board or to connect, and then for the key.
         key_file: as for `connect`.
         on_note: as for `connect`.
         make_image: as for `open_board`.
 
+    Returns:
+        The line, and the image that the board runs, None if not known.
+
     Raises:
         BoardprofError: as `connect`.
     """
+    if port is None:
+        _check_startable(spec, baud, key_file)
+        if image is None:
+            assert make_image is not None, "a board is started with an image"
+            image = make_image(spec)
+    path = None if image is None else Path(image)
+    if path is not None:
+        check_image(path, spec, _all_boards())
     if port is not None:
-        return _open_port(spec.at_port(), port, baud, timeout_s, key_file)
-    _check_startable(spec, baud, key_file)
-    if image is None:
-        assert make_image is not None, "a board is started with an image"
-        image = make_image(spec)
-    return _start(spec, Path(image), timeout_s, on_note)
+        return _open_port(spec.at_port(), port, baud, timeout_s, key_file), path
+    assert path is not None
+    return _start(spec, path, timeout_s, on_note), path
 
 
 def _all_boards() -> Iterator[BoardSpec]:

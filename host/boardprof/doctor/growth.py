@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from boardprof.board.board import Board
 from boardprof.doctor.finding import FAILED, SKIPPED, listed
-from boardprof.measure.function_sampler import FunctionSampler
+from boardprof.measure.measure_function import FunctionSampler, Sampling
 from boardprof.measure.placement import Placement
 from boardprof.measure.rounds import Rounds
 from boardprof.report.measurement import Measurement
@@ -35,16 +35,13 @@ def measured(
     remote = board.functions[function]
     arguments = remote.bind((rounds,), {})
     with Placement(board.memory, arguments) as placement:
-        sampler = FunctionSampler(
-            board.link,
-            placement.call(remote.info),
+        sampling = Sampling(
             board.offer.passes(metrics),
             Rounds(warmup, repeat, 1),
             may_drop=True,
-            may_shorten=False,
-            cold=False,
             calibrations=calibrations,
         )
+        sampler = FunctionSampler(board.link, placement.call(remote.info), sampling)
         windows = sampler.windows()
     return Measurement(function, sampler.device(), 1, warmup, windows, arguments.text)
 

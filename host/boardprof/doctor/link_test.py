@@ -165,7 +165,7 @@ def try_link(
     """
     spec = spec if port is None else spec.at_port()
     hello_s = _START_S if port is None else _HELLO_S
-    plain = open_line(
+    plain, _ = open_line(
         spec,
         port,
         baud=baud,

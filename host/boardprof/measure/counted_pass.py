@@ -35,7 +35,8 @@ Prepare = Callable[[], None]
 Value = Callable[[int, bytes, int, str], object]
 """`Session.value`."""
 
-_NONE = MeasureFlag(0)
+UNMASKED = MeasureFlag(0)
+"""Flags of windows with interrupts on."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class CountedPass:
         warmup: int = 1,
         samples: int = CALIBRATION_SAMPLES,
         prepare: Prepare | None = None,
-        wanted: MeasureFlag = _NONE,
+        wanted: MeasureFlag = UNMASKED,
         on_done: Callable[[int], None] | None = None,
     ) -> Taken:
         """Measure the empty function as ``call`` is measured, and once an empty interrupt.
@@ -288,9 +289,8 @@ class CountedPass:
                 done += 1
             else:
                 left = warmup if not batches else min(warmup, 1)
-                many = repeat >= MANY
                 batch = self._request(
-                    call, flags, left, repeat - samples, number, many, _after(on_done, done)
+                    call, flags, left, repeat - samples, number, _after(on_done, done)
                 )
                 is_sample = True
                 done += len(batch.samples) + (left if not batches else 0)
@@ -316,7 +316,6 @@ class CountedPass:
         warmup: int,
         repeat: int,
         number: int,
-        many: bool = False,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Taken:
         """Make one call of ``bp.measure``."""
@@ -343,7 +342,7 @@ class CountedPass:
             raise FrameError(f"bp.measure returned {value!r}, not [samples, blobs].")
         *samples, total = (
             self.selection.keep(sample)
-            for sample in (decode_batch if many else decode_samples)(
+            for sample in (decode_batch if repeat >= MANY else decode_samples)(
                 value[1],
                 self.selection.collectors,
                 self.layouts,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from boardprof.errors import RpcError, UsageError
 from boardprof.measure.board_link import BoardLink
-from boardprof.measure.counted_pass import CountedPass
+from boardprof.measure.counted_pass import UNMASKED, CountedPass
 from boardprof.measure.programmable import Programmable, Slots
 from boardprof.measure.selection import Selection
 from boardprof.report.measurement import Device, Windows
@@ -17,7 +17,6 @@ from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 _NEVER_RAN = "it shared a hardware counter and never got a turn"
 _NOTHING = Selection((), frozenset())
-_NO_FLAGS = MeasureFlag(0)
 _TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
 """What the agent says of more collectors than it runs at a time; how many that is only it knows."""
 
@@ -92,7 +91,7 @@ class PassQueue:
         passes: Sequence[Pass],
         *,
         may_drop: bool,
-        flags: MeasureFlag = _NO_FLAGS,
+        flags: MeasureFlag = UNMASKED,
     ) -> None:
         """Take the passes as they are planned; the board is not programmed yet.
 

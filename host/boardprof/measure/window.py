@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -130,3 +131,23 @@ class Window:
         elif self._number is not None and still_answers(error):
             with contextlib.suppress(BoardprofError):
                 self.stop()
+
+
+class Collectors(Mapping[str, Window]):
+    """The board's collectors by name; each look-up gives a new window, to be used by ``with``."""
+
+    def __init__(self, link: BoardLink) -> None:
+        """Offer what the board's dictionary lists."""
+        self._link = link
+
+    def __getitem__(self, name: str) -> Window:
+        """Return a closed window of the collector, or raise UnknownNameError."""
+        return Window(self._link, name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names."""
+        return iter([c.name for c in self._link.dictionary.collectors])
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._link.dictionary.collectors)

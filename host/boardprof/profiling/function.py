@@ -11,7 +11,7 @@ from typing import Self
 from boardprof.board.board import Board
 from boardprof.errors import UsageError
 from boardprof.measure.board_interrupts import flags_for, said_of
-from boardprof.measure.counted_pass import CountedPass, Taken
+from boardprof.measure.counted_pass import UNMASKED, CountedPass, Taken
 from boardprof.measure.rounds import Rounds
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.profiling.collector_selection import (
@@ -24,7 +24,6 @@ from boardprof.profiling.collector_selection import (
 )
 from boardprof.profiling.host_collectors import Gathered, columns_for
 from boardprof.profiling.observed_calls import (
-    UNMASKED,
     Stopwatch,
     bound_call,
     check_time,

@@ -21,7 +21,7 @@ from boardprof.board.call_observers import (
 )
 from boardprof.errors import UsageError
 from boardprof.measure.board_interrupts import flags_for
-from boardprof.measure.counted_pass import CountedPass, PackedCall, Taken
+from boardprof.measure.counted_pass import UNMASKED, CountedPass, PackedCall, Taken
 from boardprof.measure.passes import PassQueue
 from boardprof.measure.placement import Placement
 from boardprof.measure.rounds import Rounds
@@ -34,9 +34,6 @@ _GROWTH = 1.618
 
 MOST_CALLS = (1 << 32) - 1
 """Maximum number of calls in one window: the limit of the wire format."""
-
-UNMASKED = MeasureFlag(0)
-"""Flags of windows with interrupts on."""
 
 
 def planned_passes(
@@ -76,7 +73,7 @@ def bound_call(
 
 def observed_value(call: HostCall, packed: PackedCall) -> object:
     """Call a function once without measuring; return its result."""
-    value = observe(call, lambda _, __, value: packed.execute(value), call.board.session.value)
+    value = observe(call, packed.execute, call.board.session.value)
     call.function.signature.check_result(packed.function.name, value)
     return value
 

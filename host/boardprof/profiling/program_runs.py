@@ -14,13 +14,13 @@ from functools import partial
 from boardprof.board.board import Board
 from boardprof.decode.samples import Sample
 from boardprof.measure.board_interrupts import said_of
-from boardprof.measure.counted_pass import CountedPass, Taken
-from boardprof.measure.function_sampler import Progress
+from boardprof.measure.counted_pass import UNMASKED, CountedPass, Taken
+from boardprof.measure.measure_function import Progress
 from boardprof.measure.passes import PassQueue
 from boardprof.measure.rounds import Rounds
 from boardprof.metrics import Count, Duration, Metric, Percent
 from boardprof.profiling.host_collectors import Collecting, Gathered, columns_for
-from boardprof.profiling.observed_calls import UNMASKED, observed_sample, observed_value
+from boardprof.profiling.observed_calls import observed_sample, observed_value
 from boardprof.profiling.program_calls import ProgramArrays, ProgramCall
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import DURATION, Measurement, Windows
