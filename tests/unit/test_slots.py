@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from boardprof.arguments.array_argument import ArrayArgument
 from boardprof.arguments.passing import Passing
+from boardprof.errors import DeviceBoundsError
 from boardprof.measure.arena_layout import FENCE, Fence, Slot, fences, lay_out
 
 
@@ -52,12 +54,18 @@ def test_of_arguments_in_one_place_the_one_that_is_put_back_comes_first() -> Non
 def test_a_fence_tells_which_of_its_neighbours_was_passed(
     first: int, last: int, is_above: bool, offset: int
 ) -> None:
-    below, above = slot(Passing.OUT), slot(Passing.OUT)
+    shorts = np.zeros(2, np.int16)
+    below, above = (
+        Slot(ArrayArgument(name, Passing.OUT, "int16[2]", shorts, shorts.dtype))
+        for name in ("below", "above")
+    )
     above.offset = 20
     fence = Fence(4, FENCE, below, above)
     found = bytes(b ^ (first <= at <= last) for at, b in enumerate(FENCE))
-    assert fence.breach(FENCE) is None
-    assert fence.breach(found) == (above if is_above else below, offset)
+    fence.check("fir", FENCE)
+    with pytest.raises(DeviceBoundsError) as caught:
+        fence.check("fir", found)
+    assert (caught.value.array, caught.value.offset) == ("above" if is_above else "below", offset)
 
 
 def test_arrays_that_are_not_written_have_no_fences() -> None:

@@ -42,6 +42,14 @@ class HostCall:
     arguments: Arguments | None = None
     rounds: Rounds | None = None
 
+    def bound(self) -> Arguments:
+        """Return the arguments, bound now unless they are already.
+
+        Raises:
+            UsageError: they do not fit the function's signature.
+        """
+        return self.arguments or self.function.bind(self.args, self.named)
+
 
 class Observation(Protocol):
     """What watches one call, from the host's first step of it to the last."""

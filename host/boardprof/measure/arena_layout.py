@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from boardprof.arguments.passing import Block, Passing
+from boardprof.errors import DeviceBoundsError
 
 if TYPE_CHECKING:
     from boardprof.arguments.array_argument import ArrayArgument
@@ -117,19 +118,22 @@ class Fence:
     below: Slot | None
     above: Slot | None
 
-    def breach(self, found: bytes) -> tuple[Slot, int] | None:
-        """Return whose bounds were passed and the first offset from that slot's begin, or None.
+    def check(self, function: str, found: bytes) -> None:
+        """Check the bytes that are there after a call of ``function``.
 
-        It was the array below unless only the end of the fence has changed.
+        The array below has been overrun, unless only the end of the fence has changed.
+
+        Raises:
+            DeviceBoundsError: the function wrote there.
         """
         changed = [at for at, byte in enumerate(self.content) if byte != found[at]]
         if not changed:
-            return None
+            return
         is_near_above = changed[-1] == len(self.content) - 1 and changed[0] > 0
         slot = self.above if self.below is None or is_near_above else self.below
         slot = slot or self.below
         assert slot is not None, "a fence has a neighbour"
-        return slot, self.offset + changed[0] - slot.offset
+        raise _out_of_bounds(function, slot.argument, self.offset + changed[0] - slot.offset)
 
 
 def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
@@ -152,6 +156,19 @@ def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
             begins, ends, [None, *written], [*written, None], strict=True
         )
     ]
+
+
+def _out_of_bounds(function: str, array: ArrayArgument, offset: int) -> DeviceBoundsError:
+    assert array.wire is not None
+    index, size = offset // array.wire.itemsize, array.size
+    has = f"{size // array.wire.itemsize:,} elements ({size:,} bytes)"
+    return DeviceBoundsError(
+        f"{function} wrote outside of {array.name}, which has {has}: "
+        f"{array.name}[{index:,}] was changed, at byte {offset:,}.",
+        array=array.name,
+        offset=offset,
+        hint=f"check that {function} gets the right length of {array.name}",
+    )
 
 
 def _pattern(begin: int, end: int) -> bytes:

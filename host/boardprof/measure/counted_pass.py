@@ -8,7 +8,7 @@ program, and calls that a trace records.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import msgpack
@@ -136,7 +136,7 @@ class CountedPass:
 
     def try_out(self, call: PackedCall) -> None:
         """Let the agent refuse what it cannot run at once; the function is not called."""
-        self._take(call, MeasureFlag.EMPTY, 0, 1)
+        self.take(call, 0, 1, flags=MeasureFlag.EMPTY)
 
     def calibrate(
         self,
@@ -162,11 +162,14 @@ class CountedPass:
             wanted: further flags of ``call``.
             on_done: see `take`.
         """
+        is_first = self._costs is None
         flags = MeasureFlag.EMPTY | self.flags | wanted
-        empty = self._take(call, flags, warmup, samples, number, prepare=prepare, on_done=on_done)
-        if self._costs is None:
+        found = self.take(
+            call, warmup, samples, number, flags=flags, prepare=prepare, on_done=on_done
+        )
+        if is_first:
             self._costs = self._interrupt_costs(call)
-        found = self._without_costs(empty)
+            found = self._without_costs(found)
         self._calibrations[call.function.id, number] = found
         return found
 
@@ -209,14 +212,32 @@ class CountedPass:
                 of its own, so that all begin after the same work of the link.
             on_done: called with how many of these rounds are done.
         """
-        found = self._take(
-            call,
-            self.flags if flags is None else flags,
-            warmup,
-            repeat,
-            number,
-            prepare=prepare,
-            on_done=on_done,
+        flags = self.flags if flags is None else flags
+        self.renew()
+        batches: list[Taken] = []
+        done = samples = 0
+        while samples < repeat:
+            if prepare is not None:
+                prepare()
+                is_sample = done >= warmup
+                batch = self._request(call, flags, 0, 1, number if is_sample else 1)
+                done += 1
+            else:
+                left = warmup if not batches else min(warmup, 1)
+                batch = self._request(
+                    call, flags, left, repeat - samples, number, _after(on_done, done)
+                )
+                is_sample = True
+                done += len(batch.samples) + (left if not batches else 0)
+            if is_sample:
+                batches.append(batch)
+                samples += len(batch.samples)
+            if on_done is not None:
+                on_done(done)
+        found = replace(
+            batches[-1],
+            samples=tuple(sample for batch in batches for sample in batch.samples),
+            totals=tuple(total for batch in batches for total in batch.totals),
         )
         return self._without_costs(found)
 
@@ -247,10 +268,9 @@ class CountedPass:
 
     def _without_costs(self, taken: Taken) -> Taken:
         costs = self._costs
-        if not costs:
+        if not costs:  # there are none, or they are not known yet
             return taken
-        samples = tuple(without_costs(each, costs) for each in taken.samples)
-        return Taken(samples, taken.totals, taken.elapsed_s, taken.returned, taken.result)
+        return replace(taken, samples=tuple(without_costs(each, costs) for each in taken.samples))
 
     def _interrupt_costs(self, call: PackedCall) -> dict[str, Fraction]:
         """Measure the cost of an interrupt outside its hooks, if the board can trigger one.
@@ -262,52 +282,12 @@ class CountedPass:
         if not counters:
             return {}
         triggered, masked = (
-            self._take(call, MeasureFlag.EMPTY | flags, 1, CALIBRATION_SAMPLES, TRIGGERED).samples
+            self.take(
+                call, 1, CALIBRATION_SAMPLES, TRIGGERED, flags=MeasureFlag.EMPTY | flags
+            ).samples
             for flags in (MeasureFlag.INTERRUPT, MeasureFlag.INTERRUPT | MeasureFlag.MASK)
         )
         return interrupt_costs(triggered, masked, counters)
-
-    def _take(
-        self,
-        call: PackedCall,
-        flags: MeasureFlag,
-        warmup: int,
-        repeat: int,
-        number: int = 1,
-        *,
-        prepare: Prepare | None = None,
-        on_done: Callable[[int], None] | None = None,
-    ) -> Taken:
-        self.renew()
-        batches: list[Taken] = []
-        done = samples = 0
-        while samples < repeat:
-            if prepare is not None:
-                prepare()
-                is_sample = done >= warmup
-                batch = self._request(call, flags, 0, 1, number if is_sample else 1)
-                done += 1
-            else:
-                left = warmup if not batches else min(warmup, 1)
-                batch = self._request(
-                    call, flags, left, repeat - samples, number, _after(on_done, done)
-                )
-                is_sample = True
-                done += len(batch.samples) + (left if not batches else 0)
-            if is_sample:
-                batches.append(batch)
-                samples += len(batch.samples)
-            if on_done is not None:
-                on_done(done)
-        if len(batches) == 1:
-            return batches[0]
-        return Taken(
-            tuple(sample for batch in batches for sample in batch.samples),
-            tuple(total for batch in batches for total in batch.totals),
-            batches[-1].elapsed_s,
-            batches[-1].returned,
-            batches[-1].result,
-        )
 
     def _request(
         self,

@@ -13,7 +13,6 @@ from boardprof.arguments.arguments import Arguments
 from boardprof.arguments.passing import Block, Passing
 from boardprof.errors import (
     BoardprofError,
-    DeviceBoundsError,
     RpcError,
     UsageError,
     still_answers,
@@ -359,9 +358,7 @@ class Placement:
             return runs.get(run, b"")[begin - run : begin - run + size]
 
         for fence in around:
-            breach = fence.breach(part(fence.offset, len(fence.content)))
-            if breach is not None:
-                raise _out_of_bounds(self.arguments.function, *breach)
+            fence.check(self.arguments.function, part(fence.offset, len(fence.content)))
         return {
             array.name: array.take(part(slot.offset, slot.argument.size))
             for slot in slots
@@ -387,17 +384,3 @@ def _runs(pieces: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             runs.append((begin, end))
     return runs
-
-
-def _out_of_bounds(function: str, slot: Slot, offset: int) -> DeviceBoundsError:
-    array = slot.argument
-    assert array.wire is not None
-    index, size = offset // array.wire.itemsize, array.size
-    has = f"{size // array.wire.itemsize:,} elements ({size:,} bytes)"
-    return DeviceBoundsError(
-        f"{function} wrote outside of {array.name}, which has {has}: "
-        f"{array.name}[{index:,}] was changed, at byte {offset:,}.",
-        array=array.name,
-        offset=offset,
-        hint=f"check that {function} gets the right length of {array.name}",
-    )

@@ -35,7 +35,7 @@ class CallProfiles:
         """
         if board in self.lacking:
             return None
-        bound = call.arguments or call.function.bind(call.args, call.named)
+        bound = call.bound()
         contents = tuple(map(_content, bound.parts))
         key = (id(call.board), call.function.info.name, bound.text, contents)
         if key not in self._known:

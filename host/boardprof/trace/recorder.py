@@ -279,7 +279,7 @@ class _CallObservation:
 
     def _note_arguments(self) -> None:
         call, record = self._call, self._record
-        bound = call.arguments or call.function.bind(call.args, call.named)
+        bound = call.bound()
         record.shapes = bound.text
         arrays = {each.name: each.array for each in bound.arrays}
         record.dims = {name: a.shape for name, a in arrays.items() if a is not None}
