@@ -16,7 +16,7 @@ class Scalar:
         text: as in signatures: i8 ... i64, u8 ... u64, f32, f64 or bool.
         c_type: the type with the same size and calling convention, as in
             ``stdint.h`` and ``stdbool.h``.
-        size: bytes; its alignment is no larger.
+        size: in bytes; the alignment is at most that.
     """
 
     text: str
@@ -82,7 +82,7 @@ class Pointer:
     """A pointer to one or more elements, which are in the board's arena during the call.
 
     Attributes:
-        element: what it points to; None for ``void``, whose elements are bytes.
+        element: the type that it points to; None for ``void``, whose elements are bytes.
         const: whether the function only reads it.
         size: bytes of the pointer itself.
     """
@@ -153,7 +153,7 @@ class HiddenFunction(NamedTuple):
     Attributes:
         name: as in the source.
         source: its translation unit.
-        why: the reason, and what the user can do.
+        why: the reason, and a remedy.
     """
 
     name: str

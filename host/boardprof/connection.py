@@ -29,41 +29,41 @@ def connect(
     """Connect to a board.
 
     Args:
-        board: its name; None takes the default board, which needs no port and no emulator, and at
-            a port whatever the agent there says that it is, be it known by name or not.
-        port: a device path or ``socket://HOST:PORT`` of an agent that runs already, or what
-            another package's transport knows by its scheme. None starts
-            the board: loads it into this process, or starts its emulator. A board that has both, an
-            emulator and ``[port]``, is the real one at any port.
-        image: the firmware to start; None builds the agent alone, without functions. With a port:
-            the firmware that runs there, in which source lines of faults are looked up.
-        baud: of a serial port; the board's own rate when None.
-        timeout_s: longest time that a call may take, and each round of a measurement, in seconds of
-            the board's clock, after which the board stops it; 10 s when None. On a board that does
-            not guard its calls, the longest silence within one; 30 s when None. The handshake at a
-            port has as long, 10 s when None; a board that is started has 10 s at least.
-        wall_timeout_s: the same in wall time, after which the host gives the call up, and ends the
-            emulator if it was started here. When None, 30 s on emulated boards, or more if
-            ``timeout_s`` is more than 10 s; none on others.
-        takeover: take the board even if another host has it; that host learns who took it.
-        key_file: file with the key that the agent at a TCP port asks for, readable by its owner
-            alone. None takes the key from the environment variable BOARDPROF_KEY, if it is there.
-        clock: ``measured``, ``declared`` or ``simulated``, overriding the board's file. None: as
-            that says, but simulated where the other end of the port is an emulator of this machine,
-            and in Reports whose cycles are those of an emulator.
-        on_console: gets each line that the board prints beside its frames, as it comes.
-        on_note: gets what takes its time, such as that the board's simulator is built.
+        board: its name. None takes the default board, which needs no port and no emulator; at a
+            port, it takes the board that the agent there reports, even if its name is unknown.
+        port: a device path or ``socket://HOST:PORT`` of a running agent, or the URL of another
+            package's transport. None starts the board: loads it into this process, or starts its
+            emulator. If a board has both an emulator and ``[port]``, it is the real one at any
+            port.
+        image: the firmware to start; None builds the agent alone, without functions. With a port,
+            the firmware that runs there, for the source lines of faults.
+        baud: of a serial port; None for the board's own rate.
+        timeout_s: longest time of a call, and of each round of a measurement, in seconds of the
+            board's clock. Then the board stops the call. None for 10 s. If the board does not
+            guard its calls, the longest silence within a call; None for 30 s. It also limits the
+            handshake at a port; None for 10 s. A board that is started has at least 10 s.
+        wall_timeout_s: the same in wall time. Then the host gives up the call, and ends the
+            emulator if it was started here. None for 30 s on emulated boards, or more if
+            ``timeout_s`` is more than 10 s; others have no wall limit.
+        takeover: take the board even if another host has it; that host is informed.
+        key_file: file with the key that the agent at a TCP port asks for, readable only by its
+            owner. None takes the key from the environment variable BOARDPROF_KEY, if it is set.
+        clock: ``measured``, ``declared`` or ``simulated``, overriding the board's file. If None,
+            the clock is simulated if the other end of the port is an emulator of this machine, and
+            in Reports with an emulator's cycles.
+        on_console: gets each line that the board prints between its frames.
+        on_note: gets notes about slow steps, such as building the board's simulator.
 
     Raises:
         UnknownNameError: no such board.
-        UsageError: the time-out is out of range; a rate or a key where the line has none; the
-            image is for another machine.
-        BoardError: nothing at the port, denied, or another board there.
-        BusyError: another host has it.
-        AuthenticationError: the agent asks for a key and there is none, or it has another one, or
-            none at all.
+        UsageError: the timeout is out of range; the line has no baud rate or no key; the image is
+            for another machine.
+        BoardError: the port does not exist, access is denied, or another board is there.
+        BusyError: another host has the board.
+        AuthenticationError: the agent asks for a key and none is given, or it has another key, or
+            no key.
         BoardTimeoutError: the board does not answer.
-        LinkError: it speaks another protocol or has other layouts.
+        LinkError: the board has another protocol or other layouts.
         BuildError: the firmware or the board's simulator could not be built.
     """
     if board is None:
@@ -89,6 +89,6 @@ def connect(
 
 def agent_alone(spec: BoardSpec) -> Path:
     """Build a board's agent without functions; return the image."""
-    from boardprof.firmware.builder import build  # later: to know a compiler takes its time
+    from boardprof.firmware.builder import build  # later: it takes time to import
 
     return build(spec).image

@@ -49,7 +49,7 @@ def bind(
 
     Args:
         function: for messages.
-        signature: what the function takes.
+        signature: of the function.
         args: values by position.
         named: values by parameter name.
         order: byte order of the board.

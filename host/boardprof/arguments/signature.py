@@ -37,7 +37,7 @@ Pack = Callable[[str, object], bytes]
 
 @dataclass(frozen=True)
 class Signature:
-    """What a function takes and returns.
+    """The parameters and the result of a function.
 
     Attributes:
         parameters: names and types, in order, as texts.
@@ -120,7 +120,7 @@ def pack_arguments(
 
     Args:
         function: for messages.
-        signature: what the function takes.
+        signature: of the function.
         args: values by position; a text is read as a number.
         named: values by parameter name.
 

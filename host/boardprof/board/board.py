@@ -44,29 +44,29 @@ if TYPE_CHECKING:
 
 
 class Board:
-    """A session with one board. Use it by ``with``, or `close` it.
+    """A session with one board. Use it in a ``with``, or `close` it.
 
     Attributes:
         spec: the board's description.
-        welcome: what it said when the session began.
-        dictionary: what it offers.
-        offer: what it can count.
-        device: what Reports say of it.
-        link: what measuring needs of it.
+        welcome: its answer when the session began.
+        dictionary: its functions and collectors.
+        offer: the metrics that it can count.
+        device: the facts about it for Reports.
+        link: its part that a measurement needs.
         functions: its functions.
         sources: by function, facts that the board does not report, such as members of structs.
         collectors: its collectors.
         dtypes: the structs that its functions point to, as numpy types; see `Dtypes`.
         memory: its arena, filled and read through handles.
-        stack_check: whether its stack is large enough for them.
-        channels: how large blocks and streams go over the line.
-        image: what it runs; None if not known.
+        stack_check: checks whether its stack is large enough for a function.
+        channels: transfer large blocks and streams over the line.
+        image: the firmware that it runs; None if not known.
         flags: compiler flags of the functions' code, for Reports. None if unknown.
-        libc: the C library in the image, such as ``picolibc``, or ``none``; None where every image
-            has the system's, or that is not known.
-        compilers: of the functions' code; of an image that was not built here, all that it names.
-        start_again: starts the same image on a board of its own; None for a board at a port.
-        files: what the functions' code was compiled of; empty if not known.
+        libc: the C library in the image, such as ``picolibc``, or ``none``; None if it is the
+            system's, or not known.
+        compilers: of the functions' code; if the image was not built here, all that it names.
+        start_again: starts the same image on another board; None for a board at a port.
+        files: source files of the functions' code; empty if not known.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class Board:
 
         Args:
             spec: the board's description.
-            session: with it.
-            welcome: what it said when the session began.
-            dictionary: what it offers.
+            session: with the board.
+            welcome: the board's answer when the session began.
+            dictionary: its functions and collectors.
             layouts: of its collectors' blobs.
             is_started: the board was started for this session, which is its first.
 
         Raises:
-            LayoutMismatchError: the board's blobs have other layouts than the host knows.
+            LayoutMismatchError: the board's blobs have other layouts than the host's.
         """
         check_layouts(spec.name, dictionary.collectors, layouts)
         self.spec = spec
@@ -130,7 +130,7 @@ class Board:
         self._recording: Recording | None = None
 
     def know(self, functions: Iterable[CFunction]) -> None:
-        """Add facts about the functions that the board does not report: the members of structs."""
+        """Add facts about functions that the board does not report: the members of structs."""
         self.sources.update((function.name, function) for function in functions)
 
     def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
@@ -141,12 +141,12 @@ class Board:
 
     @property
     def calls(self) -> int | None:
-        """Function runs since it started. None if it may have run some before the session."""
+        """Function runs since the start; None if some may have run before the session."""
         return self.session.calls if self._is_started else None
 
     @property
     def interrupts(self) -> BoardInterrupts | None:
-        """What the board says of its interrupts, or None if it cannot mask them."""
+        """The board's facts about its interrupts; None if it cannot mask them."""
         return self.link.interrupts
 
     def profile(
@@ -165,34 +165,34 @@ class Board:
     ) -> Report:
         """Measure ``function`` on the board.
 
-        In/out arrays are put back to the caller's values before each warm-up call and each sample.
-        After the last sample the function is called once more: what that call writes is what the
-        arrays hold afterwards.
+        In/out arrays begin each warm-up call and each sample with the caller's values. After the
+        last sample the function is called once more. Afterwards the arrays hold what that call has
+        written.
 
         Args:
             function: its name.
-            args: arguments, unpacked on the board before the measured window; `array_argument` says
-                what may be passed for a pointer.
-            metrics: names of metrics or counters, or one; None takes all that the board has.
+            args: arguments, unpacked on the board before the measured window; see `array_argument`
+                for the values of pointers.
+            metrics: names of metrics or counters, or one name; None for all of the board.
             warmup: calls before the first sample, >= 0.
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
             named: arguments by parameter name.
-            cold: measure the function's first call apart, ahead of the warm-up; the Report has it
-                beside the samples. It costs one more call of the function and one of the board, and
-                is cold only if nothing has called the function since the board has started.
-            mask_interrupts: let no interrupt run within the windows of samples. Where the guard's
-                timer is masked, too, one more sample is taken unmasked first.
-            on_progress: called with (rounds done, rounds in all) between rounds: a round is a
-                warm-up call or a sample, those of the calibration included.
-            on_transfer: called with ("to the board" or "from the board", bytes done, bytes in all)
+            cold: also measure the function's first call, before the warm-up; the Report has it
+                besides the samples. It costs one more call and one more request. It is cold only if
+                nothing has called the function since the board started.
+            mask_interrupts: let no interrupt run within the windows of samples. If this also masks
+                the guard's timer, one more sample is taken first, with interrupts on.
+            on_progress: called with (rounds done, total rounds) between rounds. A round is a
+                warm-up call or a sample, also of the calibration.
+            on_transfer: called with ("to the board" or "from the board", bytes done, total bytes)
                 while arrays go over the line.
 
         Raises:
             UsageError: an unknown name, an unsupported metric, a number out of range, arguments
                 that do not fit the signature, arrays that do not fit the board's arena, or
                 interrupts that the board cannot mask, or not for so long.
-            DeviceFaultError: it trapped; or its stack is too small, which is seen before.
+            DeviceFaultError: it trapped; or its stack is too small, and it was not called.
             CheckFailedError: the function's own check says that its result is wrong.
         """
         measurement = self.measure(
@@ -229,22 +229,21 @@ class Board:
         """Measure as `profile` does, and return the samples instead of a Report.
 
         Args:
-            function: as for `profile`, and so are the others.
+            function: as for `profile`, like the other arguments.
             args: its arguments.
-            metrics: what to read.
+            metrics: names of metrics or counters.
             warmup: calls before the first sample, >= 0.
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
             may_shorten: take fewer samples, after one warm-up call, if a call takes more than 0.5 s
-                of wall time: two on an emulated board, else five, as few as a rank test can judge.
-                Nothing is shortened without a warm-up call.
+                of wall time: two on an emulated board, else five, the fewest that a rank test can
+                judge. Without a warm-up call, this has no effect.
             named: arguments by parameter name.
-            cold: measure the function's first call apart.
+            cold: also measure the function's first call.
             mask_interrupts: let no interrupt run within the windows of samples.
-            on_progress: called with (rounds done, rounds in all).
+            on_progress: called with (rounds done, total rounds).
             on_transfer: called while arrays go over the line.
-            on_note: called with what will take long, before it does, and with how many samples are
-                taken instead.
+            on_note: called with notes on what takes long, and on what may change the numbers.
 
         Raises:
             BoardprofError: as `profile`.
@@ -290,10 +289,10 @@ class Board:
         named: Mapping[str, object] | None = None,
         warmup: int = 1,
     ) -> Profile:
-        """Record where one call of a function spends what it costs.
+        """Record which functions and lines a call spends its cost in.
 
-        The same image is started once more, watched by a recorder: this board is not disturbed, and
-        what functions keep between calls begins anew.
+        The same image is started once more, on an emulator with a recorder. This board is not
+        disturbed, and state that functions keep between calls starts anew.
 
         Args:
             function: its name.
@@ -303,7 +302,7 @@ class Board:
 
         Raises:
             UsageError: nothing can record calls on this board.
-            DecodeError: what was recorded is not what the board has counted.
+            DecodeError: the recording contradicts the board's own count.
             BoardprofError: as `profile`.
         """
         self.measurable(function)
@@ -334,8 +333,8 @@ class Board:
         """Return a function that can be measured.
 
         Raises:
-            UnknownNameError: there is none of that name.
-            UsageError: it can only be called.
+            UnknownNameError: no such function.
+            UsageError: it can be called but not measured.
         """
         remote = self.functions[function]
         if not remote.info.measurable:
@@ -363,8 +362,8 @@ class Board:
         """Relate the board's tick counter to ``time.monotonic()``, with the uncertainty.
 
         Args:
-            exchanges: of time stamps, >= 2. The longer they take together, the better the drift is
-                known: `profile` makes some before and some after its run.
+            exchanges: number of exchanges of time stamps, >= 2. The longer they take together, the
+                better the drift is known: `profile` makes some before and some after its run.
 
         Raises:
             UsageError: the clock is simulated, or the agent has none to ask.
@@ -387,7 +386,7 @@ class Board:
         return Window(self.link, collector)
 
     def stream(self, timeout_s: float = 1.0) -> Stream:
-        """Open the stream of data that the board's functions write; use it with ``with``.
+        """Open the stream of data that the board's functions write; use it in a ``with``.
 
         Args:
             timeout_s: how long reading waits for more, seconds.

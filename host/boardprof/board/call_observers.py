@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class HostCall:
-    """A call that a program of the host makes.
+    """A call that the host's program makes.
 
     Attributes:
-        board: that is called.
-        function: that is called.
-        args: values by position, unless they are bound already.
+        board: the called board.
+        function: the called function.
+        args: values by position, unless they are already bound.
         named: values by parameter name, likewise.
-        arguments: both, bound. None if they are not bound yet.
-        rounds: how often a measurement calls it; None of a call.
+        arguments: the bound arguments; None if not bound yet.
+        rounds: how often a measurement calls it; None for a single call.
     """
 
     board: Board
@@ -52,40 +52,41 @@ class HostCall:
 
 
 class Observation(Protocol):
-    """What watches one call, from the host's first step of it to the last."""
+    """Observation of one call, from the host's first step to the last."""
 
     def begin(self) -> None:
-        """The call begins."""
+        """Note that the call begins."""
 
     def through(self, value: Value, is_plain: bool) -> Value:
-        """Return what makes the call itself, its arrays being on the board.
+        """Return the function that makes the call itself; the arrays are already on the board.
 
-        Not asked of a measurement, whose windows are the board's own.
+        This is not used for a measurement, whose windows are the board's own.
 
         Args:
-            value: makes it, and returns its result.
-            is_plain: that does nothing else; it may be replaced by what does the same.
+            value: makes the call, and returns its result.
+            is_plain: ``value`` does nothing else, so that a measured call may replace it.
         """
 
     def end(self, measurement: Measurement | None, error: BaseException | None) -> None:
-        """The call has ended, with ``measurement`` as its result or ``error`` as its exception."""
+        """Note that the call has ended, with its measurement or its exception."""
 
 
 class Observer(Protocol):
-    """Watches the calls of all boards."""
+    """Observer of the calls of all boards."""
 
     def prepare(self, board: Board) -> None:
-        """A board is about to be programmed for samples, which are watched one by one.
+        """Prepare for a board whose samples will be watched one by one.
 
-        What it takes to watch them, such as telling the board's slots what to count, comes now.
+        An observer that programs the board's slots does it now: the samples' own events are
+        selected afterwards.
         """
 
     def watch(self, call: HostCall) -> Observation | None:
-        """Return the observer of a call. None if there is none."""
+        """Return the observation of a call, or None if it is not observed."""
 
 
 OBSERVERS: list[Observer] = []
-"""The active observers; whoever adds one also removes it."""
+"""The active observers. The code that adds one also removes it."""
 
 _IS_UNOBSERVED: ContextVar[bool] = ContextVar("boardprof_is_unobserved", default=False)
 
@@ -95,7 +96,7 @@ def observe(call: HostCall, run: Callable[[Value], object], value: Value) -> obj
 
     Args:
         call: for the observers.
-        run: makes the call, through what it gets.
+        run: makes the call, through the function that it gets.
         value: `Session.value`, which observers may replace.
     """
     with watched(call) as (watching, _):
@@ -112,14 +113,14 @@ def observe_measurement(call: HostCall, measure: Callable[[], Measurement]) -> M
 
 
 def prepare_observers(board: Board) -> None:
-    """Tell whoever watches that a board is about to be programmed; see `Observer.prepare`."""
+    """Prepare all observers for a board; see `Observer.prepare`."""
     for observer in _observers():
         observer.prepare(board)
 
 
 @contextlib.contextmanager
 def unobserved() -> Iterator[None]:
-    """Hide calls from observers: those that an observer itself makes."""
+    """Hide calls from observers, such as calls that an observer itself makes."""
     token = _IS_UNOBSERVED.set(True)
     try:
         yield
@@ -133,7 +134,7 @@ def _observers() -> tuple[Observer, ...]:
 
 @contextlib.contextmanager
 def watched(call: HostCall) -> Iterator[tuple[list[Observation], list[Measurement]]]:
-    """Start the observations and end them in reverse order; yields where a result goes."""
+    """Start the observations and end them in reverse order; also yield a list for the result."""
     found = [observer.watch(call) for observer in _observers()]
     watching = [each for each in found if each is not None]
     result: list[Measurement] = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a board's dictionary, or take the stored one of a board with the same build and hash.
+"""A board's dictionary, from the board or from the cache.
 
-The board answers entry by entry. Its dictionary hash is the CRC-32 over all answers, so the host
-can keep them and ask no more until the hash changes (SPEC.md 5.1).
+The board answers entry by entry. The dictionary's hash is the CRC-32 over all answers, so the host
+keeps them and does not ask again until the hash changes (SPEC.md 5.1).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from boardprof_protocol.codes import BuiltIn
 
 _SECTIONS = 4
 _WHOLE_S = 60.0
-"""How long all answers together may take: at 9,600 baud, some hundred functions."""
+"""Longest time of all answers together; enough for some hundred functions at 9,600 baud."""
 
 
 def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
@@ -32,12 +32,12 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
 
     Args:
         session: open.
-        cache: folder for kept dictionaries, or None.
+        cache: folder for stored dictionaries, or None.
 
     Raises:
         FrameError: the dictionary contradicts the board's own hash, or has no end.
         LinkError: it is not a dictionary.
-        BoardTimeoutError: the board does not answer, or has not said all in time.
+        BoardTimeoutError: the board does not answer, or does not finish in time.
     """
     welcome = session.welcome
     assert welcome is not None, "the session is open"
@@ -64,13 +64,13 @@ def _file_name(welcome: Welcome) -> str:
 
 
 def _read(path: Path) -> bytes:
-    """Return the stored dictionary, or the beginning of a file that is too long to be one."""
+    """Return a stored dictionary, or the beginning of a file that is too long to be one."""
     with path.open("rb") as file:
         return file.read(MOST_BYTES + 1)
 
 
 def _keep(path: Path, stored: bytes) -> None:
-    # A cache that cannot be written costs time, nothing else.
+    # If the cache cannot be written, the next session only takes longer.
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_suffix(f".{os.getpid()}")
@@ -79,10 +79,10 @@ def _keep(path: Path, stored: bytes) -> None:
 
 
 def _ask(session: Session) -> Iterator[bytes]:
-    """Yield the board's answers; it may be a stranger's, and say more and more for ever.
+    """Yield the board's answers, up to a limit: a device without an agent may never end.
 
     Raises:
-        FrameError: they are more than `MOST_BYTES` together.
+        FrameError: they have more than `MOST_BYTES` together.
         BoardTimeoutError: they take too long together.
     """
     whole_s = max(_WHOLE_S, session.timeout_s)

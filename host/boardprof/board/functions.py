@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The board's packed functions as Python's: called with Python values, found as attributes."""
+"""The board's packed functions as attributes, called with Python values."""
 
 from __future__ import annotations
 
@@ -36,15 +36,14 @@ class RemoteFunction:
         self._signature: Signature | None = None  # read at the first call
 
     def __call__(self, *args: object, **named: object) -> object:
-        """Call it once on the board; returns its result as a Python value.
+        """Call it once on the board; return its result as a Python value.
 
-        Arrays for ``T*`` are changed in place, as by a call in C; see `array_argument` for what may
-        be passed for a pointer.
+        Arrays for ``T*`` are changed in place, as by a call in C; see `array_argument` for the
+        values of pointers.
 
         Raises:
             UsageError: the arguments do not fit the signature, or the board's arena.
-            DeviceFaultError: likewise its stack, which is seen before it is called; see
-                `StackCheck.require`.
+            DeviceFaultError: it trapped; or its stack is too small, and it was not called.
             FrameError: the board returned something that is not of the declared type.
             RpcError, DeviceError, BoardTimeoutError, LinkError: see `Session.call`.
         """
@@ -71,10 +70,10 @@ class RemoteFunction:
 
     @property
     def signature(self) -> Signature:
-        """What it takes and returns.
+        """Its parameters and result.
 
         Raises:
-            UsageError: the board says it in a form that this boardprof does not know.
+            UsageError: this version of boardprof does not know the form of the signature.
         """
         if self._signature is None:
             source = self._board.sources.get(self.info.name)
@@ -104,7 +103,7 @@ class Functions:
     """The board's functions as attributes: ``board.functions.fir(3)``; or by name in brackets."""
 
     def __init__(self, board: Board) -> None:
-        """Offer what the dictionary of ``board`` lists."""
+        """Offer the functions in the dictionary of ``board``."""
         self._board = board
         self._known: dict[str, RemoteFunction] = {}
 
@@ -112,7 +111,7 @@ class Functions:
         """Return the function called ``name``.
 
         Raises:
-            UnknownNameError: there is none.
+            UnknownNameError: no such function.
             UsageError: it is not a name.
         """
         if not isinstance(name, str):
@@ -127,13 +126,13 @@ class Functions:
 
     def __getattr__(self, name: str) -> RemoteFunction:
         """Return the function called ``name``, or raise AttributeError with the known names."""
-        if "_known" not in self.__dict__:  # copy and pickle ask before anything is there
+        if "_known" not in self.__dict__:  # copy and pickle ask before __init__ has run
             raise AttributeError(name)
         try:
             remote = self[name]
         except UnknownNameError as error:
             raise AttributeError(str(error)) from error
-        self.__dict__[name] = remote  # found there from now on, without coming here
+        self.__dict__[name] = remote  # later look-ups find it there
         return remote
 
     def __iter__(self) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a connected board is and offers, as JSON-able facts and as text."""
+"""Facts about a connected board, for JSON and as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from boardprof.render.layout import plain, text_table
 def board_info(board: Board) -> dict[str, Any]:
     """Return facts about a connected board.
 
-    Keys with a unit in their name are numbers; ``counters`` has one entry a counter with its width
-    in bits, its rate in Hz (None: no clock) and why it is unsupported (None: it is supported).
+    Keys with a unit in their name are numbers. ``counters`` has an entry for each counter, with its
+    width in bits, its rate in Hz (None if it is not a clock) and why it is unsupported (None if it
+    is supported).
     """
     welcome, dictionary, device = board.welcome, board.dictionary, board.device
     return {
@@ -66,13 +67,13 @@ def board_info(board: Board) -> dict[str, Any]:
 
 
 def _guard(board: Board) -> GuardSpec:
-    """Return what the guard of this agent catches; an agent can be built without one."""
+    """Return the faults that this agent catches; an agent can be built without a guard."""
     guarded = any(function.name == "bp.guard" for function in board.dictionary.functions)
     return board.spec.guard if guarded else GuardSpec()
 
 
 def info_text(facts: dict[str, Any]) -> str:
-    """Lay the facts out for reading."""
+    """Return the facts as text."""
     lines = [
         f"{facts['board']}: {facts['summary']}",
         f"  port        {facts['port']}",

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 _FEW_FRAMES = 3
-"""Up to this number, calls of bp.read or bp.write are faster than a channel (three calls)."""
+"""Up to this number of frames, bp.read and bp.write are faster than a channel (three calls)."""
 
 _CALL_OVERHEAD = 24
-"""Bytes of a body around the data: array, ids, three numbers of five bytes, the bin's head."""
+"""Bytes of a body besides the data: array, ids, three numbers of five bytes, the bin's head."""
 
 
 class Memory:
     """Blocks of the board's arena.
 
     Attributes:
-        size: bytes of the arena, 0: the agent has none.
+        size: bytes of the arena; 0 if the agent has none.
         byte_order: of numbers on the board.
     """
 
@@ -52,8 +52,8 @@ class Memory:
         """Reserve ``size`` bytes, 1 or more, aligned to 16.
 
         Raises:
-            UsageError: the board's agent has no arena, or it is smaller than that.
-            RpcError: its free part is smaller than that.
+            UsageError: the board's agent has no arena, or a smaller one.
+            RpcError: the free part of the arena is smaller.
         """
         self._free_released()
         _check_whole("size", size)
@@ -64,7 +64,7 @@ class Memory:
                 hint="set its size with the option `arena` in [build] config of the board's "
                 "board.toml",
             )
-        # An interrupt between the reply and the next line loses the block until the session ends.
+        # A KeyboardInterrupt between the reply and the next line loses the block for this session.
         handle = self._call("bp.alloc", size)
         if not isinstance(handle, int):
             raise FrameError(f"bp.alloc returned {handle!r}, not a handle.")
@@ -72,26 +72,26 @@ class Memory:
         return block
 
     def free(self, block: Block) -> None:
-        """Give a block back; its handle is refused from now on."""
+        """Free a block; its handle is invalid from now on."""
         _check_block(block)
         self._held.pop(block.handle, None)
         self._call("bp.free", block.handle)
 
     def holds(self, block: Block) -> bool:
-        """Whether a block is from this session's `alloc`, and not freed."""
+        """Return whether a block is from `alloc` of this session, and not freed."""
         return self._held.get(block.handle) is block
 
     @property
     def held_bytes(self) -> int:
-        """What the blocks take that are not freed, each rounded up to 16."""
+        """Bytes of all blocks that are not freed, each rounded up to 16."""
         return sum(-(-block.size // 16) * 16 for block in self._held.values())
 
     def release(self, blocks: Iterable[Block], *, now: bool) -> None:
-        """Free blocks at once, or when the board is asked for memory again.
+        """Free blocks now, or before the next `alloc`.
 
         Args:
             blocks: from `alloc`.
-            now: False while the board may still be within a call, or cannot be reached.
+            now: False if the board may still be in a call, or cannot be reached.
         """
         for block in blocks:
             if self._held.pop(block.handle, None) is not None:
@@ -104,7 +104,7 @@ class Memory:
             try:
                 self._call("bp.free", self._released[-1].handle)
             except RpcError as error:
-                if error.code != ErrorCode.BAD_HANDLE:  # freed already, by a call broken off
+                if error.code != ErrorCode.BAD_HANDLE:  # an interrupted call has freed it
                     raise
             self._released.pop()
 
@@ -122,11 +122,11 @@ class Memory:
             block: from `alloc`.
             data: bytes, or another object with its own memory, such as a numpy array.
             offset: where, in bytes from the block's beginning.
-            on_progress: called with (bytes done, bytes in all).
+            on_progress: called with (bytes done, total bytes).
 
         Raises:
             UsageError: an argument has the wrong type, or not all of the data is within the block.
-            RpcError: the handle is void.
+            RpcError: the handle is invalid.
         """
         content = _content(data)
         _check_range(block, offset, len(content))
@@ -150,13 +150,13 @@ class Memory:
         *,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> bytes:
-        """Read ``size`` bytes (all that follow when None) from ``offset``.
+        """Read ``size`` bytes from ``offset``; None reads to the end of the block.
 
-        ``on_progress`` is called with (bytes done, bytes in all).
+        ``on_progress`` is called with (bytes done, total bytes).
 
         Raises:
             UsageError: an argument has the wrong type, or not all of the range is within the block.
-            RpcError: the handle is void.
+            RpcError: the handle is invalid.
         """
         if size is None:
             _check_range(block, offset, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a connected board can be asked to count, and why the rest cannot be had."""
+"""The metrics of a connected board, and why others are not available."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class ListedMetric:
     """A metric that the board has, or could have.
 
     Attributes:
-        name: as ``metrics=`` takes it; empty if one entry represents many missing ones.
-        collector: whose counter or event it is; None of what is computed of others.
-        description: for people: where it is read from, or what it counts.
-        reason: why it is not available, or None when it is.
+        name: for ``metrics=``; empty if one entry represents many missing ones.
+        collector: the collector with this counter or event; None if it is computed by a formula.
+        description: for people: the register, the event's meaning, or the formula.
+        reason: why it is not available; None if it is available.
     """
 
     name: str
@@ -31,12 +31,12 @@ class ListedMetric:
 
 
 def board_metrics(board: Board) -> list[ListedMetric]:
-    """Ask the board for all of its metrics; each event is tried out.
+    """Ask the board for all of its metrics; each event is selected to see whether it counts.
 
-    What programmable collectors count by themselves counts again afterwards.
+    Afterwards, programmable collectors count their default events again.
 
     Raises:
-        FrameError: a list of events is none.
+        FrameError: the reply is not a list of events.
     """
     found = [
         ListedMetric(k.name, c.name, k.source, board.offer.unsupported.get(k.name))
@@ -51,13 +51,13 @@ def board_metrics(board: Board) -> list[ListedMetric]:
     for name, (_, formula) in board.offer.formulas.items():
         parts = {part: reasons.get(part) for part in formula.names}
         parts |= {part: _missing(board.offer, part) for part in parts if part not in reasons}
-        told = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
-        found.append(ListedMetric(name, None, formula.text, told or None))
+        reason = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
+        found.append(ListedMetric(name, None, formula.text, reason or None))
     return found
 
 
 def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator[ListedMetric]:
-    """Try events whose codes stand in the board's file, one by one."""
+    """Select the events with codes in the board's file, one by one."""
     name = collector.collector.name
     for event, code in codes.items():
         refused = collector.select([event]).refused
@@ -82,12 +82,12 @@ def _missing(offer: Offer, part: str) -> str | None:
         return error.message.removesuffix(".")
     for collector in offer.programmable:
         if found is not None and collector.codes is None:
-            collector.by_itself()  # to find it, something else was selected
+            collector.by_itself()  # `find` has selected the event
     return None
 
 
 def metrics_json(board: Board, metrics: list[ListedMetric]) -> dict[str, Any]:
-    """Return the list as plain data; ``slots``: events that a collector counts in one pass."""
+    """Return the list as plain data; ``slots`` has the events per pass of each collector."""
     return {
         "schema_version": 1,
         "board": board.spec.name,
@@ -97,7 +97,7 @@ def metrics_json(board: Board, metrics: list[ListedMetric]) -> dict[str, Any]:
 
 
 def metrics_text(board: Board, metrics: list[ListedMetric]) -> str:
-    """Return the list as text: what is available, then what is not, grouped by reason."""
+    """Return the list as text: available metrics, then others, grouped by reason."""
     slots = {p.collector.name: p.slots for p in board.offer.programmable}
     lines = [f"Metrics of {board.spec.name}"]
     for owner in dict.fromkeys(m.collector for m in metrics):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open a session from a board's description: start the board if needed, connect, say HELLO."""
+"""A session with a board from its description: start the board if needed, connect, say HELLO."""
 
 from __future__ import annotations
 
@@ -41,19 +41,21 @@ __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "guard_calls"]
 __all__ += ["open_board", "open_line"]
 
 DEFAULT_TIMEOUT_S = 30.0
-"""Longest silence within a call of a board that does not guard calls. A measurement is not silent.
+"""Longest silence within a call, if the board does not guard calls, in seconds.
+
+A measurement sends progress, so it is not silent.
 """
 
 _GUARD = "bp.guard"
 _GRACE_S = 5.0
-"""How much later than its limit a board may say that it has stopped a call."""
+"""Longest delay of a board's report that it has stopped a call, in seconds."""
 
 _WALL_S = 30.0
 """Longest wall time of a call on an emulated board."""
 
 _HELLO_TIMEOUT_S = 10.0
 _LONGEST_S = 1e6
-"""Longest time-out that is taken; some waits of the system know no longer one."""
+"""Upper limit of timeouts, in seconds; some system calls do not accept longer ones."""
 
 
 def open_board(
@@ -78,14 +80,14 @@ def open_board(
         port: as for `boardprof.connect`, like the following. None starts the image.
         image: the firmware. Without a port it is needed, or ``make_image``.
         baud: of a serial port.
-        timeout_s: longest time that a call may take, on the board's clock.
+        timeout_s: longest time of a call, on the board's clock.
         wall_timeout_s: the same in wall time.
         takeover: take the board even if another host has it.
         key_file: file with the key that the agent at a TCP port asks for.
-        clock: what the board's clock is, whatever its file says.
+        clock: kind of the board's clock, overriding its file.
         on_console: gets each line that the board prints.
         on_note: gets notes about slow steps.
-        make_image: builds the image that a board is started with, if there is none.
+        make_image: builds the image to start, if ``image`` is None.
 
     Raises:
         BoardprofError: as `boardprof.connect`.
@@ -150,7 +152,7 @@ def attach(
     is_of_this_host: bool = False,
     is_started: bool = False,
 ) -> Board:
-    """Begin a session over an open transport; closes it when that fails. Raises as `connect`.
+    """Begin a session over an open transport, which is closed on an error. Raises as `connect`.
 
     ``is_started``: the board was started here; ``is_of_this_host``: as a program of this machine;
     ``port``: the name of the line, by which an emulator at its other end is found.
@@ -169,8 +171,8 @@ def attach(
                 hint=f"give -b {dictionary.board}, or the port of the other board",
             )
         if clock is None:
-            # Only now that the board has answered is its program surely the one that it will stay:
-            # the command line of one that is being started is empty.
+            # The board has answered, so its process has its final program. Earlier, the command
+            # line of an emulator that is just being started may be empty.
             spec = played_by(spec, commands_behind(port) if port is not None else ())
         else:
             spec = replace(spec, clock=replace(spec.clock, kind=clock, emulated=False, given=True))
@@ -186,7 +188,7 @@ def attach(
 
 
 def _opened(session: Session, spec: BoardSpec, *, is_started: bool) -> Welcome:
-    """Begin the session. A board that was started here has no wire to check."""
+    """Begin the session; if a board that was started here does not answer, hint at its command."""
     try:
         return session.open()
     except BoardTimeoutError as error:
@@ -205,17 +207,17 @@ def guard_calls(
     timeout_s: float | None,
     wall_timeout_s: float | None = None,
 ) -> None:
-    """Set the board's limit for a call, and wait for each call until that limit surely passed.
+    """Set the board's limit for a call, and let the host wait a little longer than that.
 
-    So it is the board that ends a call which hangs, and not the host that gives the board up. An
-    emulator may be too slow to come so far within the wall's limit, which is the host's.
+    So the board ends a call that hangs, and the host does not have to give up the board. A slow
+    emulator may not reach its own limit before the wall limit; then the host ends the call.
 
     Args:
         session: that has begun.
-        dictionary: what the board offers.
+        dictionary: the board's functions.
         spec: its description.
-        timeout_s: the limit, in seconds of the board's clock; see `DEFAULT_LIMIT_S` when None. Of
-            an agent that does not guard calls, the longest silence; see `DEFAULT_TIMEOUT_S`.
+        timeout_s: the limit, in seconds of the board's clock; None for `DEFAULT_LIMIT_S`. If the
+            agent does not guard calls, the longest silence; None for `DEFAULT_TIMEOUT_S`.
         wall_timeout_s: the limit in wall time; see `connect`.
     """
     function = next((f for f in dictionary.functions if f.name == _GUARD), None)
@@ -226,14 +228,14 @@ def guard_calls(
         limit_s = DEFAULT_LIMIT_S if timeout_s is None else timeout_s
         surely_s = limit_s * spec.clock.time_scale + _GRACE_S
         limit_ms = min(max(1, math.ceil(limit_s * 1000)), 0xFFFFFFFF)
-        # The limit is the functions' alone: this call takes as long as the line does.
+        # This call is not limited by it: it takes as long as the line does.
         packed = msgpack.packb(limit_ms)
         session.call(function.id, packed, 1, name=_GUARD, timeout_s=_HELLO_TIMEOUT_S)
     wall_s = wall_timeout_s
     if wall_s is None and spec.clock.is_emulated:
         is_long = timeout_s is not None and timeout_s > DEFAULT_LIMIT_S
         wall_s = max(surely_s, _WALL_S) if is_long else _WALL_S
-    # A guarded emulator that prints is slower than its time_scale says, and its clock is looked at.
+    # A guarded emulator that prints is slower than its time_scale; its own clock decides.
     is_walls = wall_s is not None and (
         wall_s <= surely_s or (spec.clock.is_emulated and limit_s is not None)
     )
@@ -342,7 +344,7 @@ def _start(
         return connect_library(image)
     from boardprof.transport.child import spawn_and_accept, spawn_and_connect
 
-    # Whoever meets the child puts the port in.
+    # The transport puts the port in.
     values = {"image": os.fspath(image), "port": "{port}"}
     if launch.simulator is not None:
         from boardprof.toolchain.simulator import build_simulator

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each array of a call stands in its block of the board's arena."""
+"""The place of each array of a call in its block of the board's arena."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 FENCE = bytes.fromhex("9e3779b97f4a7c15f39cc0605cedc834")
-"""Bytes before and after an array that a function may write: as long as an alignment."""
+"""Bytes before and after an array that a function may write; as many as an alignment."""
 
 _ALIGNMENT = 16
-"""Of each array: as a block's own (SPEC.md 5.4)."""
+"""Of each array, in bytes; blocks have the same (SPEC.md 5.4)."""
 
 _RANKS = {Passing.IN: 0, Passing.KEEP: 1, Passing.IN_OUT: 2, Passing.OUT: 3}
 
 
 @dataclass(eq=False)
 class Slot:
-    """Memory of the caller's that stands once in the block, whichever arguments it is passed as."""
+    """Memory of the caller that has one place in the block, even if several arguments pass it."""
 
     argument: ArrayArgument
     others: list[ArrayArgument] = field(default_factory=list)
@@ -34,12 +34,12 @@ class Slot:
 
     @property
     def is_out(self) -> bool:
-        """Whether it is in the block of those that are only returned."""
+        """Whether it is in the block of arrays that are only returned."""
         return self.rank == _RANKS[Passing.OUT]
 
     @property
     def arguments(self) -> list[ArrayArgument]:
-        """Those that are this memory; one that is put back comes first, since once is enough."""
+        """All arguments with this memory, first one that is put back: once is enough."""
         both = [self.argument, *self.others]
         return sorted(both, key=lambda array: array.passing is not Passing.IN_OUT)
 
@@ -50,7 +50,7 @@ class Slot:
 
     @property
     def room(self) -> int:
-        """Bytes that it takes, 16 at least: an empty array has a place, too."""
+        """Bytes that it takes, at least 16: even an empty array has a place."""
         return max(1, -(-self.argument.size // _ALIGNMENT)) * _ALIGNMENT
 
     @property
@@ -65,15 +65,15 @@ class Slot:
 
     @property
     def rank(self) -> int:
-        """Order: only sent, kept, put back; and in a block of their own those only returned.
+        """Order in the block: only sent, kept, put back. Those only returned have another block.
 
-        So what is sent, what is sent again and what comes back is one piece each.
+        So the bytes to send, to send again, and to read back are one piece each.
         """
         return max(_RANKS[each.passing] for each in [self.argument, *self.others])
 
 
 def slots_of(arrays: Iterable[ArrayArgument]) -> list[Slot]:
-    """Give each array a slot, the same array the same one; sorted by rank."""
+    """Give each array a slot, and equal arrays the same slot; sorted by rank."""
     slots: list[Slot] = []
     for array in arrays:
         if array.array is None:
@@ -89,7 +89,7 @@ def slots_of(arrays: Iterable[ArrayArgument]) -> list[Slot]:
 
 
 def lay_out(slots: Sequence[Slot], fence: int = len(FENCE)) -> int:
-    """Give each its offset in their block; return the block's size.
+    """Give each slot its offset in the block; return the block's size.
 
     Args:
         slots: sorted by rank.
@@ -139,7 +139,7 @@ class Fence:
 def fences(slots: Sequence[Slot], size: int) -> list[Fence]:
     """Return the fences between slots that are written.
 
-    After an array a fence begins with the next byte, whatever its alignment.
+    After an array, a fence begins with the next byte, even if that is not aligned.
 
     Args:
         slots: of one block, as `lay_out` has placed them.

@@ -24,7 +24,7 @@ from boardprof.measure.selection import (
 from boardprof_protocol.layout import Layout
 
 ALL = "all"
-"""In place of metrics: every counter and every event that the board's file knows."""
+"""Value of ``metrics`` for every counter, and every event in the board's file."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Offer:
     parts: Mapping[str, str] = field(default_factory=dict)
 
     def passes(self, metrics: str | Sequence[str] | None) -> tuple[Pass, ...]:
-        """Return the runs that it takes to count ``metrics``, the fixed counters in the first.
+        """Return the passes that count ``metrics``, with the fixed counters in the first.
 
         Args:
-            metrics: names of counters, events or formulas, or one. None for the fixed counters;
-                `ALL`: all that the board's file knows.
+            metrics: names of counters, events or formulas, or one name. None for the fixed
+                counters and the defaults of programmable ones; `ALL` for everything.
 
         Raises:
             UnknownNameError: the board has no such metric.
@@ -85,10 +85,10 @@ class Offer:
         return self._timed(split_into_passes(selection, chosen, slots))
 
     def _timed(self, passes: Sequence[Pass]) -> tuple[Pass, ...]:
-        """Add a clock that never wraps to counters that may, unless the host's clock bounds them.
+        """Add a clock that never wraps, beside counters that may wrap.
 
-        How long a window took tells that they have not; the host's clock says nothing of an
-        emulator's.
+        In a long window a counter may wrap unseen. If the board's clock is real, the host's clock
+        bounds the window's length. If it is simulated, only a clock that never wraps does.
         """
         clock = next((each for each in self.fixed if any(map(_never_wraps, each.counters))), None)
         if clock is None or self.clock_kind != "simulated":
@@ -110,7 +110,7 @@ class Offer:
         return replace(chosen, fixed=Selection(fixed, chosen.fixed.counters))
 
     def _untold(self, collector: Programmable, is_all: bool) -> tuple[str, ...] | None:
-        """What a collector counts when no event of it is named; () for nothing."""
+        """Return a collector's events if none is named: () for none, None for its default."""
         if collector.codes is None:
             return None
         events = tuple(e for e in collector.codes if collector.unsupported(e) is None)
@@ -123,20 +123,20 @@ class Offer:
         return self.formulas[name][1].names if name in self.formulas else (name,)
 
     def find(self, name: str) -> tuple[str, str] | None:
-        """Return the collector and the event that a metric is; None of a counter that is fixed.
+        """Return the collector and event of a metric; None if it is a fixed counter.
 
-        What the board knows by name is tried out: its slots count something else afterwards.
+        An event that the board knows by name is selected to find out, so its slots then count that.
 
         Raises:
             UnknownNameError: the board has no such metric.
-            UsageError: the board knows it and does not count it, which says why.
+            UsageError: the board knows the metric but does not count it; the message says why.
         """
         if is_duration(name) or self._is_clock(name):
             return None
         if any(c.name == name.removesuffix(" (us)") for k in self.fixed for c in k.counters):
             return None
         reasons: dict[str, str] = {}
-        # Ask the innermost first: of two that count the same, it includes the least overhead.
+        # The innermost first: if two count the same, it includes the least overhead.
         for collector in reversed(self._asked(name)):
             own = collector.collector.name
             event = name.removeprefix(f"{own}.")
@@ -145,7 +145,7 @@ class Offer:
             why = collector.unsupported(event)
             if why is not None:
                 raise UsageError(
-                    f"{self.board} does not support {name}: {why}.", hint=self._what_there_is
+                    f"{self.board} does not support {name}: {why}.", hint=self._list_hint
                 )
             if collector.codes is None:
                 why = collector.select([event]).refused.get(event)
@@ -155,14 +155,12 @@ class Offer:
         close = self._close(name) if reasons else []
         if reasons and not close:
             told = "; ".join(f"{own}: {why}" for own, why in reasons.items())
-            raise UsageError(
-                f"{self.board} does not count {name}: {told}.", hint=self._what_there_is
-            )
+            raise UsageError(f"{self.board} does not count {name}: {told}.", hint=self._list_hint)
         known = dict.fromkeys((*self._known(), *close))
         raise UnknownNameError("metric", name, known, owner=self.board)
 
     def split(self, names: Iterable[str]) -> tuple[tuple[str, ...], dict[str, UsageError]]:
-        """Return those of ``names`` that the board has, and by name why it lacks the others."""
+        """Return the ``names`` that the board has, and the errors of the others, by name."""
         found: list[str] = []
         lacking: dict[str, UsageError] = {}
         for name in names:
@@ -175,19 +173,19 @@ class Offer:
         return tuple(found), lacking
 
     @property
-    def _what_there_is(self) -> str:
+    def _list_hint(self) -> str:
         return f"boardprof metrics -b {self.board} lists what it counts"
 
     def _asked(self, name: str) -> Sequence[Programmable]:
-        """Return those that may have an event: the one that it names, if it names one."""
+        """Return the collectors that may have an event: only one if the name has its prefix."""
         named = [p for p in self.programmable if name.startswith(f"{p.collector.name}.")]
         return named or self.programmable
 
     def _close(self, name: str) -> list[str]:
-        """Return suggestions for a name that nothing counts; [] if the name is right."""
+        """Return similar names; [] if the name is a known event's."""
         asked = self._asked(name)
         listed = [(p.collector.name, e.name) for p in asked for e in p.listed() if e.name]
-        # Behind an event's name there may be a colon and modifiers, as in cycles:u.
+        # Modifiers may follow an event's name after a colon, as in cycles:u.
         if any(_is_event(name.removeprefix(f"{own}."), event) for own, event in listed):
             return []
         known = (*self._known(), *(event for _, event in listed))
@@ -195,7 +193,7 @@ class Offer:
         return [nearest] if nearest else []
 
     def _is_clock(self, name: str) -> bool:
-        """Whether `select_metrics` names the replacement that the board has."""
+        """Whether it is a clock; `select_metrics` names the clock that the board has instead."""
         counters = {c.name for collector in self.fixed for c in collector.counters}
         return name in CLOCKS and not counters.isdisjoint(CLOCKS)
 
@@ -216,16 +214,16 @@ def _is_event(name: str, event: str) -> bool:
 def offer_of(
     spec: BoardSpec, session: Session, dictionary: Dictionary, layouts: Mapping[int, Layout]
 ) -> Offer:
-    """Find out what a board can count.
+    """Find out which metrics a board can count.
 
     Args:
         spec: the board's description.
         session: with the board.
-        dictionary: what it offers.
+        dictionary: its functions and collectors.
         layouts: of its collectors' blobs, by schema.
 
     Raises:
-        UsageError: a formula of the board's has the name of a counter.
+        UsageError: a formula of the board has the name of a counter.
     """
     programmable = programmable_collectors(
         session, dictionary, layouts, spec.events, unsupported=spec.unsupported
@@ -269,7 +267,7 @@ def _parts(dictionary: Dictionary, layouts: Mapping[int, Layout]) -> dict[str, s
 
 
 def lack_text(name: str, error: UsageError) -> str:
-    """Return why a board lacks a metric, for a text that names both already."""
+    """Return why a board lacks a metric, for a text that already names both."""
     if isinstance(error, UnknownNameError):
         return "it has no metric with that name"
     return error.message.partition(f"{name}: ")[2].removesuffix(".") or error.message

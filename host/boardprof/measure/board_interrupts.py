@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _INTERRUPTS = "bp.interrupts"
 TRIGGERED = 8
-"""Empty interrupts in a window, so that a step of a clock is a small part of what one takes."""
+"""Empty interrupts in a window, so that a clock's step is small compared with their cost."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class BoardInterrupts:
     """The facts that a board reports about interrupts if it can mask them (SPEC.md 5.10).
 
     Attributes:
-        masks_guard: the guard's timer is masked as well: a hang in a masked window is not ended.
+        masks_guard: the guard's timer is masked as well, so nothing ends a hang in a masked window.
         timer_us: time between two timer interrupts, in microseconds; 0 if unknown.
-        longest_us: longest masked window that the board's clocks survive, microseconds; 0: any.
-        triggers: it can trigger an empty interrupt, to see what one takes outside of its hooks.
+        longest_us: longest masked window that the board's clocks survive, microseconds; 0 for any.
+        triggers: it can trigger an empty interrupt, to measure its cost outside of its hooks.
         skips: the collectors whose counts leave hooked interrupts out: bit i is collector i.
-        bound_ns: most that an interrupt takes outside of its hooks; 0: not known.
+        bound_ns: maximum time of an interrupt outside of its hooks; 0 if not known.
     """
 
     masks_guard: bool
@@ -53,15 +53,15 @@ class BoardInterrupts:
 
     @property
     def needs_trial(self) -> bool:
-        """Whether one window must have ended, unmasked and soon enough, before one is masked."""
+        """Whether an unmasked window must have ended, soon enough, before a window is masked."""
         return self.masks_guard or self.longest_us > 0
 
     def check_window(self, what: str, readings: Mapping[str, Reading]) -> None:
         """Check that a masked window as long as an unmasked one is not too long.
 
         Args:
-            what: is measured, for the error.
-            readings: of the unmasked one.
+            what: the function's name, for the error.
+            readings: of the unmasked window.
 
         Raises:
             UsageError: it is too long.

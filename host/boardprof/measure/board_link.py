@@ -22,10 +22,10 @@ class BoardLink:
 
     Attributes:
         session: with the board.
-        dictionary: what the board offers.
+        dictionary: the board's functions and collectors.
         layouts: of the collectors' blobs, by schema.
-        device: what Reports say of the board.
-        programmable: the collectors whose slots count what they are told.
+        device: the facts about the board for Reports.
+        programmable: the collectors whose slots can be programmed.
     """
 
     session: Session
@@ -36,7 +36,7 @@ class BoardLink:
 
     @cached_property
     def interrupts(self) -> BoardInterrupts | None:
-        """What the board says of its interrupts, or None if it cannot mask them."""
+        """The board's facts about its interrupts; None if it cannot mask them."""
         return interrupts_of(self.session, self.dictionary)
 
     @property

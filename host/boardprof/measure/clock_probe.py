@@ -14,11 +14,11 @@ from boardprof.measure.board_link import BoardLink
 
 _CLOCK = "bp.clock"
 _EXCHANGES = 8
-"""Number of time stamps before what is placed on the host's clock, and again after it."""
+"""Number of exchanges before the calls to be placed on the host's clock, and after them."""
 
 
 class ClockProbe:
-    """Asks a board for its clock, again and again, and fits a line to the answers.
+    """Asks a board for its clock repeatedly, and fits a line to the answers.
 
     Attributes:
         offered: whether the agent has a clock to ask, and the clock is a real one.
@@ -35,7 +35,7 @@ class ClockProbe:
 
         Args:
             session: that has begun.
-            dictionary: what the board offers.
+            dictionary: the board's functions.
             clock_kind: ``measured``, ``declared`` or ``simulated``.
             clock: the host's, seconds.
         """
@@ -54,7 +54,7 @@ class ClockProbe:
             self.ask(_EXCHANGES)
 
     def ask(self, times: int) -> None:
-        """Make ``times`` exchanges. One whose request had to be sent again does not count.
+        """Make ``times`` exchanges. An exchange with a retransmission does not count.
 
         Raises:
             UsageError: the board has no clock that can be asked, or its clock is simulated.
@@ -111,7 +111,7 @@ class ClockProbe:
 
 
 def clock_probe(link: BoardLink) -> ClockProbe:
-    """Return a probe of a board's clock; a simulated one cannot be related to the host's."""
+    """Return a probe of a board's clock; an emulator's clock counts as simulated."""
     kind = "simulated" if link.device.emulated else link.device.clock_kind
     return ClockProbe(link.session, link.dictionary, kind)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One set of counters around calls of functions: calibration, samples, and what an interrupt costs.
+"""One set of counters around calls of functions: calibration, samples, the cost of interrupts.
 
-Everything that is measured on the board is measured here: a function's samples, single calls of a
+Everything that the board measures is measured here: a function's samples, single calls of a
 program, and calls that a trace records.
 """
 
@@ -46,7 +46,7 @@ class PackedCall:
     Attributes:
         function: the board's entry of it.
         content: the arguments in msgpack.
-        count: how many there are.
+        count: the number of arguments.
     """
 
     function: FunctionInfo
@@ -66,8 +66,8 @@ class Taken:
         samples: net of the cost of interrupts outside their hooks.
         totals: from before the first to after the last sample, one for each request.
         elapsed_s: wall time of the last request, seconds.
-        returned: whether the board has returned the function's result, as `MeasureFlag.RESULT` asks
-            it to. Agents without open windows do not.
+        returned: whether the board has returned the function's result, as requested by
+            `MeasureFlag.RESULT`. Agents without open windows do not.
         result: that result.
     """
 
@@ -83,8 +83,8 @@ class CountedPass:
 
     Attributes:
         link: to the board.
-        selection: the collectors that run, and the counters of theirs that are wanted.
-        flags: of all windows for which `take` is given no others: whether interrupts are masked.
+        selection: the collectors that run, and the wanted counters.
+        flags: default flags of windows: whether interrupts are masked.
         layouts: of the collectors' blobs, with the names of programmed events.
     """
 
@@ -135,7 +135,11 @@ class CountedPass:
         return known is not None and known.needs_trial
 
     def try_out(self, call: PackedCall) -> None:
-        """Let the agent refuse what it cannot run at once; the function is not called."""
+        """Check that the agent can run all collectors at once; the function is not called.
+
+        Raises:
+            RpcError: it cannot.
+        """
         self.take(call, 0, 1, flags=MeasureFlag.EMPTY)
 
     def calibrate(
@@ -149,17 +153,17 @@ class CountedPass:
         wanted: MeasureFlag = UNMASKED,
         on_done: Callable[[int], None] | None = None,
     ) -> Taken:
-        """Measure the empty function as ``call`` is measured, and once an empty interrupt.
+        """Measure the empty function as ``call`` is measured, and once also an empty interrupt.
 
         The function itself is not called.
 
         Args:
-            call: for which the empty function stands; it gets the same arguments.
+            call: replaced by the empty function, which gets the same arguments.
             number: calls in each window, >= 1.
-            warmup: windows before those that count.
+            warmup: windows before the samples.
             samples: windows, >= 1.
             prepare: see `take`.
-            wanted: further flags of ``call``.
+            wanted: additional flags.
             on_done: see `take`.
         """
         is_first = self._costs is None
@@ -174,10 +178,10 @@ class CountedPass:
         return found
 
     def calibration(self, call: PackedCall, number: int = 1) -> tuple[Sample, ...]:
-        """Return the calibration of ``call``, made now unless it was made before.
+        """Return the calibration of ``call``; it is made once.
 
-        On a real clock each window comes after the same work of the link as a sample's. On a
-        simulated clock that makes no difference, and all windows are one request.
+        On a real clock, each window comes after the same work of the link as a sample's window. On
+        a simulated clock that makes no difference, and all windows are one request.
         """
         known = self._calibrations.get((call.function.id, number))
         if known is None:
@@ -199,18 +203,18 @@ class CountedPass:
     ) -> Taken:
         """Call a function and count.
 
-        A board sends as many samples as its buffer holds; the rest takes further requests, each
-        with one warm-up call, since the link's work in between has cooled the caches.
+        A board sends as many samples as its buffer holds. The others take more requests, each with
+        one warm-up call, since the link's work in between has cooled the caches.
 
         Args:
             call: the function and its arguments.
             warmup: calls before the first sample.
             repeat: samples, >= 1.
             number: calls in each sample, >= 1.
-            flags: of the windows. None: those of the pass.
+            flags: of the windows; None for those of the pass.
             prepare: called before each round, warm-up calls included. Each round is then a request
                 of its own, so that all begin after the same work of the link.
-            on_done: called with how many of these rounds are done.
+            on_done: called with the number of rounds done.
         """
         flags = self.flags if flags is None else flags
         self.renew()
@@ -242,10 +246,10 @@ class CountedPass:
         return self._without_costs(found)
 
     def check_unmasked(self, call: PackedCall, taken: Taken) -> None:
-        """Check that a masked window of the length of these unmasked ones is not too long.
+        """Check that masked windows as long as these unmasked ones are not too long.
 
         Raises:
-            UsageError: the board's clock would not survive it.
+            UsageError: the board's clock would miss wraps.
         """
         known = self.link.interrupts
         if self.flags & MeasureFlag.MASK and known is not None:
@@ -262,7 +266,7 @@ class CountedPass:
         return Windows(samples, calibration, totals, self.selection.mask, events, costs)
 
     def measurement(self, call: PackedCall, taken: Taken, number: int = 1) -> Measurement:
-        """Return what ``taken`` is as a measurement of its own."""
+        """Return ``taken`` as a measurement of its own."""
         windows = self.windows([taken], self.calibration(call, number))
         return Measurement(call.function.name, self.link.device, number, 0, (windows,))
 
@@ -276,7 +280,7 @@ class CountedPass:
         """Measure the cost of an interrupt outside its hooks, if the board can trigger one.
 
         Returns:
-            Counter -> in its units; empty if that is not known, or no interrupt is left out.
+            Counter -> cost in its units; empty if not known, or if no interrupt is left out.
         """
         counters = calibrated_counters(self.link.interrupts, self.selection)
         if not counters:
@@ -340,9 +344,9 @@ class CountedPass:
 
 
 def _after(on_done: Callable[[int], None] | None, before: int) -> Callable[[int, int], None] | None:
-    """Return what tells a request's progress as that of all requests of a row."""
+    """Return a callback that adds the rounds done before to those of one request."""
     return None if on_done is None else lambda done, _: on_done(before + done)
 
 
 def _nothing() -> None:
-    """Make each round a separate request, with nothing to do before it."""
+    """Do nothing; as ``prepare``, it makes each round a separate request."""

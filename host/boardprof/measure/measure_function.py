@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One function measured on a board: calibration, samples, its stack, and one further call."""
+"""One function measured on a board: calibration, samples, stack use, and a call for outputs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from boardprof.board.memory import Memory
 
 Progress = Callable[[int, int], None]
-"""Called with (rounds done, rounds in all) while a measurement runs."""
+"""Called with (rounds done, total rounds) while a measurement runs."""
 
 OnNote = Callable[[str], None]
 """Called with a sentence for the user."""
@@ -57,7 +57,7 @@ class Sampling:
         cold: measure the first call of all apart, in the first pass.
         mask_interrupts: let no interrupt run within the windows.
         calibrations: windows around the empty function, at least one.
-        on_progress: called with (rounds done, rounds in all).
+        on_progress: called with (rounds done, total rounds).
         on_note: called before what takes long, and if the rounds are fewer.
     """
 
@@ -178,11 +178,11 @@ class FunctionSampler:
     def _shortened(self, counted: CountedPass) -> int:
         """Time a call, and take fewer rounds if it is long.
 
-        The call that is timed is one that is due anyway: the first of all, which is measured apart,
-        or the first to warm up. So a function with a state is called as often as without it.
+        The timed call is needed anyway: it is the cold first call, or the first warm-up call. So a
+        function with state is called as often as without this.
 
         Returns:
-            How many calls to warm up are left.
+            The number of warm-up calls that are left.
         """
         is_warmup = self.cold is None
         if is_warmup:
@@ -202,7 +202,7 @@ class FunctionSampler:
         return self.rounds.warmup - is_warmup
 
     def _first_call(self, counted: CountedPass) -> Cold:
-        """Measure the first call; the calibration has warmed up the agent, and nothing else."""
+        """Measure the first call. Only the agent is warm, from the calibration."""
         calibration = counted.calibration(self._call)
         sample = self._take_one(counted, UNMASKED if counted.needs_trial else counted.flags)
         overhead = {
@@ -213,14 +213,14 @@ class FunctionSampler:
         return Cold(sample, overhead)
 
     def _take_one(self, counted: CountedPass, flags: MeasureFlag) -> Sample:
-        """Measure one call, without any before it, and note how long it takes."""
+        """Measure one call without a warm-up call, and note how long it takes."""
         taken = counted.take(self._call, 0, 1, flags=flags, prepare=self._prepare)
         self._done += 1
         self._elapsed_s = taken.elapsed_s
         return taken.samples[0]
 
     def _on_done(self, done: int) -> None:
-        """Pass a request's progress on as that of the whole, which knows no requests."""
+        """Report the progress of a request as that of the whole measurement."""
         on_progress = self._sampling.on_progress
         if on_progress is not None:
             in_all = (len(self._windows) + 1 + len(self._passes)) * self.rounds.in_all
@@ -241,9 +241,9 @@ def measure_function(
     Args:
         link: to the board.
         memory: of the board.
-        stack_check: knows the frames of the board's functions.
+        stack_check: has the frames of the board's functions.
         function: the function.
-        arguments: its own; in/out arrays are changed in place by the one further call.
+        arguments: of the function. The last call changes in/out arrays in place.
         sampling: how it is sampled.
         on_transfer: called while arrays go over the line.
 
@@ -265,7 +265,7 @@ def measure_function(
         clock.follow()
         windows = sampler.windows()
         clock.follow()
-        placement.check()  # before what was written outside is overwritten
+        placement.check()  # before sending again overwrites the evidence
         placement.send_again()
         stack = paint_stack(link, placement.call(info), stack_check)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes: several runs, each with the board programmed anew, for more events than slots."""
+"""Passes: several runs, each with newly programmed counters, for more events than slots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from boardprof_protocol.codes import ErrorCode, MeasureFlag
 _NEVER_RAN = "it shared a hardware counter and never got a turn"
 _NOTHING = Selection((), frozenset())
 _TOO_MANY = (ErrorCode.NO_MEMORY, ErrorCode.REPLY_TOO_BIG)
-"""What the agent says of more collectors than it runs at a time; how many that is only it knows."""
+"""Errors of the agent if a pass has more collectors than it can run at a time."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Pass:
     """One run of a function with one set of counters.
 
     Attributes:
-        fixed: the collectors that cannot be programmed. Their counters are those of the first pass.
-        events: collector -> what its slots count. None for their own defaults.
+        fixed: the collectors that cannot be programmed; their counters are in the first pass.
+        events: collector -> the events of its slots; None for their defaults.
     """
 
     fixed: Selection
@@ -39,7 +39,7 @@ class Pass:
         return tuple(c.by_itself() if names is None else c.select(names) for c, names in chosen)
 
     def selection(self, slots: Sequence[Slots]) -> Selection:
-        """Return the collectors of this pass, by index, and the counters of theirs that count."""
+        """Return the collectors of this pass, by index, and their active counters."""
         active = [s for s in slots if s.events]
         collectors = (*self.fixed.collectors, *(s.collector for s in active))
         events = itertools.chain.from_iterable(s.events for s in active)
@@ -58,8 +58,8 @@ def split_into_passes(
 
     Args:
         fixed: the collectors that are also read in the first pass.
-        events: collector -> what it counts. None for its own default.
-        slots: collector -> how many events it counts at a time, >= 1.
+        events: collector -> its events; None for its default.
+        slots: collector -> the number of events that it counts at a time, >= 1.
     """
     chunks: dict[str, list[tuple[str, ...] | None]] = {}
     for name, wanted in events.items():
@@ -80,7 +80,7 @@ def split_into_passes(
 
 
 class PassQueue:
-    """The passes that it takes to count something.
+    """The passes that are left of a measurement.
 
     Collectors or events that turn out not to fit get an extra pass at the end.
     """
@@ -97,7 +97,7 @@ class PassQueue:
 
         Args:
             link: to the board.
-            passes: what is to be counted, at least one.
+            passes: with the counters and events, at least one.
             may_drop: whether events that the board refuses are left out, with the reason.
             flags: of all windows: whether interrupts are masked.
         """
@@ -108,16 +108,15 @@ class PassQueue:
         self._refused: dict[str, str] = {}
 
     def __len__(self) -> int:
-        """Return how many there are still, as far as is known."""
+        """Return how many are left, as far as is known."""
         return len(self._left)
 
     def next(self, begin: Callable[[CountedPass], object]) -> CountedPass | None:
         """Program the board for the next pass, or return None if there are no more.
 
         Args:
-            begin: asks the agent for something with all counters of the pass, while nothing of the
-                user's has run. As often as the agent refuses so many, it is called again with one
-                collector less.
+            begin: makes a request with all counters of the pass, before the user's function runs.
+                If the agent refuses that many collectors, it is called again with one less.
 
         Raises:
             UsageError: the board refuses an event that was asked for by name.
@@ -126,14 +125,14 @@ class PassQueue:
             chosen = self._left.pop(0)
             slots = chosen.slots(self._link.programmable)
             self._note_refused(chosen, slots)
-            # Each pass needs to know how many interrupts it had.
+            # Each pass needs the number of its interrupts.
             selection = chosen.selection(slots).with_all_of(self._link.hooks)
             if selection.collectors:
                 return self._begun(chosen, slots, selection, begin)
         return None
 
     def device(self, windows: Iterable[Windows]) -> Device:
-        """Return the Report's facts about the board, with everything that did not count."""
+        """Return the Report's facts about the board, with the counters that did not count."""
         windows = list(windows)
         counted = {name for each in windows for name in each.counters}
         wanted = (event for w in windows for names in w.events.values() for event in names)
@@ -142,7 +141,7 @@ class PassQueue:
         return replace(device, unsupported={**device.unsupported, **self._refused, **idle})
 
     def _note_refused(self, chosen: Pass, slots: Sequence[Slots]) -> None:
-        """Defer events that do not fit with others; refuse those that do not count even alone."""
+        """Defer events that do not fit with others; drop or refuse those that never count."""
         for each in slots:
             name = each.collector.name
             if chosen.events[name] is None:
@@ -182,6 +181,6 @@ class PassQueue:
             self._left.append(Pass(_NOTHING, {last.name: chosen.events[last.name]}))
         else:
             names = frozenset(counter.name for counter in last.counters) & selection.counters
-            if not names:  # a clock that ran beside the others
+            if not names:  # a clock that was added; see `Offer.passes`
                 return
             self._left.append(Pass(Selection((last,), names)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 OnTransfer = Callable[[str, int, int], None]
-"""Called with ("to the board" or "from the board", bytes done, bytes in all)."""
+"""Called with ("to the board" or "from the board", bytes done, total bytes)."""
 
 _NULL = b"\xc4\x00"
 _SPAN = struct.Struct("<BBIII")
@@ -37,14 +37,14 @@ _SPAN_WITH_COPY = struct.Struct("<BBIIII")
 _BIN_8 = 0xC4
 
 _HOLE = 64
-"""Bytes between two pieces that cost less to carry as well than a call of their own."""
+"""Bytes between two pieces that cost less to transfer than a second call."""
 
 _Piece = tuple[int, bytes]
 """An offset in a block and the content at that offset."""
 
 
 class Placement:
-    """The blocks of one call, or of one measurement. Use it with ``with``.
+    """The blocks of one call, or of one measurement. Use it in a ``with``.
 
     ::
 
@@ -54,9 +54,9 @@ class Placement:
 
     Attributes:
         arguments: of the call.
-        sends_again: whether what is to be put back must come from the host each time.
+        sends_again: whether the host sends in/out arrays again before each call.
         why_again: why, for Reports.
-        again_s: how long that takes, as the first sending tells; 0 where nothing is sent again.
+        again_s: how long that takes, by the time of the first transfer; 0 if nothing is sent again.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Placement:
             memory: of the board.
             arguments: of the call.
             put_back: whether there will be several calls, and in/out arrays begin each of them with
-                the host's values: from copies on the board if there is room.
+                the host's values. They come from copies on the board, if there is room.
             on_transfer: see `OnTransfer`.
 
         Raises:
@@ -95,7 +95,9 @@ class Placement:
         self._out_slots = [slot for slot in self._slots if slot.is_out]
         room = memory.size - memory.held_bytes
         copies = sum(slot.room for slot in self._slots if slot.is_put_back) * put_back
-        spare = room - copies if self._lay_out(0) + copies <= room else room  # copies matter more
+        spare = (
+            room - copies if self._lay_out(0) + copies <= room else room
+        )  # copies are more useful
         self._is_fenced = self._lay_out(len(FENCE)) <= spare
         self._size = self._lay_out(len(FENCE) * self._is_fenced)
         self._check(room)
@@ -154,9 +156,9 @@ class Placement:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Free the blocks; when the board is within a call or gone, before the next are reserved.
+        """Free the blocks; if the board is in a call or gone, before the next are reserved.
 
-        After an error, that error is the one raised.
+        After an error, that error is raised, not one from freeing the blocks.
         """
         blocks, self._blocks = self._blocks, []
         if error is None:
@@ -165,9 +167,9 @@ class Placement:
         try:
             self._memory.release(blocks, now=still_answers(error))
         except BoardprofError:
-            return  # the rest is freed before the next blocks are reserved
+            return  # the others are freed before the next blocks are reserved
 
-    # -- there ------------------------------------------------------------------------------
+    # -- to the board ------------------------------------------------------------------------------
 
     def _reserve(self, size: int) -> Block:
         block = self._memory.alloc(size)
@@ -184,7 +186,7 @@ class Placement:
         return self._packed[0]
 
     def renew(self) -> None:
-        """Send all arrays again as they are now; they may get other places."""
+        """Send all arrays again as they are now; their places may change."""
         self.__exit__(None, None, None)
         self._main = self._out = None
         self.sends_again, self.why_again = False, ""
@@ -193,7 +195,7 @@ class Placement:
         self.__enter__()
 
     def renew_outputs(self) -> None:
-        """Let the arrays that are not sent be zeros again, as before the first call."""
+        """Set the arrays that are not sent to zeros again, as before the first call."""
         if self._out is not None:
             self._blocks.remove(self._out)
             self._memory.release([self._out], now=True)
@@ -228,7 +230,7 @@ class Placement:
             self.why_again = "the board has no free handle, or no contiguous space, for the copies"
 
     def _fill(self) -> None:
-        """Send the arrays: into the block what stays there, else into its copy. And the fences."""
+        """Send the arrays, into their block or into their copies, and the fences."""
         has_copies = any(slot.copy is not None for slot in self._slots)
         if self._main is not None:
             sent = [slot for slot in self._main_slots if not (has_copies and slot.is_put_back)]
@@ -248,7 +250,7 @@ class Placement:
 
     @property
     def again_bytes(self) -> int:
-        """Bytes that the host sends again before each round."""
+        """Number of bytes that the host sends again before each round."""
         return sum(slot.room for slot in self._slots if slot.is_put_back) * self.sends_again
 
     def _share_again(self) -> float:
@@ -256,11 +258,11 @@ class Placement:
         return self.again_bytes / sent if sent else 0.0
 
     def send_again(self) -> None:
-        """Restore in/out arrays to the host's values; does nothing if the board does it."""
+        """Restore in/out arrays to the host's values, unless the board does it."""
         again = [slot for slot in self._main_slots if slot.is_put_back]
         if self.sends_again and self._main is not None and again:
-            behind = [each for each in self._fences(self._main) if each.offset >= again[0].offset]
-            self._write(self._main, [*_contents(again), *_pieces(behind)])
+            after = [each for each in self._fences(self._main) if each.offset >= again[0].offset]
+            self._write(self._main, [*_contents(again), *_pieces(after)])
 
     def _write(self, block: Block, pieces: Sequence[_Piece]) -> None:
         """Write pieces, neighbours in one write; small gaps between them become zeros."""
@@ -269,10 +271,10 @@ class Placement:
             for at, content in pieces:
                 if offset <= at < end:
                     run[at - offset : at - offset + len(content)] = content
-            told = self._told("to the board") if len(run) > _HOLE else None
-            self._memory.write(block, run, offset, on_progress=told)
+            report = self._progress("to the board") if len(run) > _HOLE else None
+            self._memory.write(block, run, offset, on_progress=report)
 
-    def _told(self, way: str) -> Callable[[int, int], None] | None:
+    def _progress(self, way: str) -> Callable[[int, int], None] | None:
         on_transfer = self._on_transfer
         if on_transfer is None:
             return None
@@ -305,7 +307,7 @@ class Placement:
     # -- and back ---------------------------------------------------------------------------
 
     def fetch(self) -> dict[str, npt.NDArray[Any]]:
-        """Read what comes back into the caller's arrays; return it by parameter name as well.
+        """Read written arrays back into the caller's arrays; return them by parameter name as well.
 
         Raises:
             DeviceBoundsError: the function wrote before or after an array.
@@ -323,20 +325,20 @@ class Placement:
         """Make one call with the caller's values, and read back the outputs.
 
         Args:
-            call: makes it, with the arguments as they are placed then.
+            call: makes the call, with the arguments as they are placed then.
 
         Returns:
-            What ``call`` returns, and `fetch`.
+            The result of ``call``, and that of `fetch`.
         """
         self.send_again()
         self.renew_outputs()
         return call(), self.fetch()
 
     def check(self) -> None:
-        """Check that nothing was written before or after an array so far.
+        """Check that no call has written before or after an array.
 
         Raises:
-            DeviceBoundsError: something was.
+            DeviceBoundsError: a call has.
         """
         for block in (self._main, self._out):
             if block is not None:
@@ -347,9 +349,9 @@ class Placement:
         around = self._fences(block)
         wanted = [(slot.offset, slot.end) for slot in slots if slot.argument.size]
         wanted += [(fence.offset, fence.offset + len(fence.content)) for fence in around]
-        told = self._told("from the board")
+        report = self._progress("from the board")
         runs = {
-            begin: self._memory.read(block, end - begin, begin, on_progress=told)
+            begin: self._memory.read(block, end - begin, begin, on_progress=report)
             for begin, end in _runs(wanted)
         }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programmable collectors: the host chooses what their slots count (SPEC.md 5.3)."""
+"""Programmable collectors: the host chooses the events of their slots (SPEC.md 5.3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NANOSECONDS_HZ = 1_000_000_000
 _RETIRED = "instructions"
 
 _MOST_EVENTS = 100_000
-"""A board that lists more than that does not come to an end."""
+"""Upper bound, in case a board never ends its list."""
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 
@@ -35,8 +35,8 @@ class Event:
 
     Attributes:
         name: as ``select`` takes it; empty if one entry represents many missing ones.
-        description: what it counts.
-        refused: why it does not count, or None when it does.
+        description: for people.
+        refused: why it does not count; None if it does.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Slots:
     """A programmable collector with its current events.
 
     Attributes:
-        collector: with the events' names in place of the slots'; slots that are off keep theirs.
-        layout: of its blobs, renamed likewise.
+        collector: its counters have the names of their events; slots that are off keep their own.
+        layout: of its blobs, with the same names.
         refused: event -> why it does not count.
     """
 
@@ -70,8 +70,8 @@ class Programmable:
 
     Attributes:
         collector: as the dictionary has it.
-        codes: event -> what its control register takes; None where the board knows events by name.
-        current: what its slots count, as far as this object had them told; None before.
+        codes: event -> value of its control register; None if the board knows events by name.
+        current: the slots as this object has programmed them last; None before that.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class Programmable:
 
         Args:
             session: open.
-            dictionary: what the board offers.
-            collector: as it has it.
+            dictionary: the board's functions and collectors.
+            collector: its entry in the dictionary.
             layout: of its blobs.
-            codes: event -> code; None where the board knows events by name.
-            taken: names of other counters, which an event may not hide: it is ``COLLECTOR.event``.
-            unsupported: event, or ``COLLECTOR.event``, -> why this board's count of it is none.
+            codes: event -> code; None if the board knows events by name.
+            taken: names of other counters. An event with such a name is ``COLLECTOR.event``.
+            unsupported: event, or ``COLLECTOR.event``, -> why this board does not count it.
         """
         self.current: Slots | None = None
         self._refusals: dict[str, str] = {}
@@ -112,7 +112,7 @@ class Programmable:
 
     @property
     def lacking(self) -> dict[str, str]:
-        """Events of `codes` by the names that they have outside -> why the board has none."""
+        """Public names of the events of `codes` that the board does not count -> why."""
         reasons = {event: self.unsupported(event) for event in self.codes or ()}
         return {self.shown(event): why for event, why in reasons.items() if why is not None}
 
@@ -126,7 +126,7 @@ class Programmable:
         return f"{self.collector.name}.{event}" if event in self._taken else event
 
     def listed(self) -> Iterator[Event]:
-        """Ask for the events that the board knows by name; it tries each beside what counts now.
+        """Ask for the events that the board knows by name; it tries each with the current ones.
 
         Raises:
             FrameError: the reply is not a list.
@@ -144,29 +144,29 @@ class Programmable:
         raise FrameError(f"{function} never ends its list.")
 
     def counting(self) -> Slots:
-        """Return what the slots count: their own default if they were not programmed yet."""
+        """Return the current slots; if they were not programmed yet, with their default."""
         return self.by_itself() if self.current is None else self.current
 
     def select(self, events: Sequence[str]) -> Slots:
-        """Have the slots count these events, at most `slots`; those that are left are off.
+        """Program the slots with these events, at most `slots`; the other slots are off.
 
         Raises:
             RpcError: a code does not fit the control register.
         """
         reasons = {event: self.unsupported(event) for event in events}
         refused = {event: why for event, why in reasons.items() if why is not None}
-        told = [event for event in events if event not in refused]
-        answers = self._call("select", [self._code(event) for event in told])
-        if not isinstance(answers, list) or len(answers) != len(told):
+        asked = [event for event in events if event not in refused]
+        answers = self._call("select", [self._code(event) for event in asked])
+        if not isinstance(answers, list) or len(answers) != len(asked):
             raise FrameError(f"{self.collector.name}.select returned {answers!r:.80}.")
-        found = [_answered(event, answer) for event, answer in zip(told, answers, strict=True)]
+        found = [_answered(event, answer) for event, answer in zip(asked, answers, strict=True)]
         refused |= {info.name: why for info, why in found if why}
         return self._named([info for info, _ in found], refused)
 
     def by_itself(self) -> Slots:
         """Program the slots with their own default, if they have one.
 
-        What another collector counts anyway is left out; it can be asked for by name.
+        Events that another collector counts anyway are left out; they can be selected by name.
         """
         self._call("init", [])
         first = sum(len(c.counters) for c in self._dictionary.collectors[: self.collector.index])
@@ -192,7 +192,7 @@ class Programmable:
         )
 
     def _refusal(self, event: str, why: str) -> str:
-        """Return why a board that knows its events by name does not count one, in its own words."""
+        """Return why an event does not count; from the board itself if it knows events by name."""
         if self.codes is not None or event in self._taken or self.unsupported(event) is not None:
             return why
         if event not in self._refusals:
@@ -214,7 +214,7 @@ class Programmable:
                 meaning,
                 name=info.name,
                 unit="ns" if info.hz == _NANOSECONDS_HZ else meaning.unit,
-                # Its return is what the empty function itself retires; see `Counter`.
+                # The empty function retires its own return; see `Counter`.
                 own_return=1 if self.codes and info.source == _RETIRED else meaning.own_return,
             )
             for meaning, info in zip(self._layout.counters, counters, strict=True)
@@ -242,14 +242,14 @@ def programmable_collectors(
     *,
     unsupported: Mapping[str, str] = _NONE,
 ) -> tuple[Programmable, ...]:
-    """Return those of a board.
+    """Return the programmable collectors of a board.
 
     Args:
         session: open.
-        dictionary: what the board offers.
+        dictionary: the board's functions and collectors.
         layouts: by schema id.
         codes: collector -> event -> code, from the board's file.
-        unsupported: counter, event or ``COLLECTOR.event`` -> why there is none, from there too.
+        unsupported: counter, event or ``COLLECTOR.event`` -> why it does not count, likewise.
     """
     offered = {function.name for function in dictionary.functions}
     fixed = [c for c in dictionary.collectors if f"{c.name}.select" not in offered]
@@ -270,7 +270,7 @@ def programmable_collectors(
 
 
 def shown_name(collectors: Sequence[Programmable], name: str) -> str:
-    """Return the public name of something that may be called ``COLLECTOR.event``."""
+    """Return the public name of a counter or an event, such as ``COLLECTOR.event``."""
     for each in collectors:
         own = f"{each.collector.name}."
         if name.startswith(own):
@@ -279,7 +279,7 @@ def shown_name(collectors: Sequence[Programmable], name: str) -> str:
 
 
 def _answered(event: str, answer: object) -> tuple[CounterInfo, str]:
-    """Return the slot's counter, and why it does not count, "" if it does."""
+    """Return the slot's counter, and why it does not count; "" if it does."""
     if not isinstance(answer, list) or len(answer) < 2:
         raise FrameError(f"An event's answer is {answer!r:.80}, not [status, detail].")
     status, detail = CounterStatus(answer[0]), answer[1]
@@ -296,7 +296,7 @@ def _answered(event: str, answer: object) -> tuple[CounterInfo, str]:
 
 
 def _listed(function: str, entry: object) -> Event:
-    """Read ``[name, description, status, detail, reason]``; an agent may say less."""
+    """Read ``[name, description, status, detail, reason]``; the last three may be absent."""
     if not isinstance(entry, list) or len(entry) < 2:
         raise FrameError(f"{function} returned {entry!r:.80}, not [name, description].")
     status = CounterStatus(entry[2]) if len(entry) > 2 else CounterStatus.OK

@@ -12,7 +12,7 @@ from boardprof.measure.counted_pass import CALIBRATION_SAMPLES
 
 
 def check_range(name: str, value: SupportsIndex, least: int, most: int) -> int:
-    """Return a whole number, also numpy's, as Python's; raise UsageError beyond its limits."""
+    """Return a whole number, such as numpy's, as an int; raise UsageError if out of range."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -42,7 +42,7 @@ class Rounds:
     number: int
 
     def __post_init__(self) -> None:
-        """Check the ranges, which are those of the wire, and take Python's own numbers."""
+        """Check the ranges, which are those of the wire format, and convert to int."""
         for name, least, most in (
             ("warmup", 0, (1 << 31) - 1),
             ("repeat", 1, (1 << 32) - 1),
@@ -52,15 +52,15 @@ class Rounds:
 
     @property
     def in_all(self) -> int:
-        """Rounds on the board, those of the calibration included."""
+        """Number of rounds on the board, including those of the calibration."""
         return min(self.warmup, 1) + CALIBRATION_SAMPLES + self.warmup + self.repeat
 
     def shortened(self, *, is_exact: bool) -> Rounds:
-        """Return as few as tell something, for a function that takes long.
+        """Return the fewest useful rounds, for a function that takes long.
 
         Args:
-            is_exact: the board is emulated, so that one sample is as good as many; the second shows
-                whether the function goes on from where it was.
+            is_exact: the board is emulated, so one sample is as good as many; a second one shows
+                whether the function keeps state between calls.
         """
         from boardprof.stats.warnings import FEWEST_SAMPLES
 

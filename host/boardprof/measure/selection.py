@@ -17,14 +17,14 @@ CLOCKS = ("duration_time", "ticks")
 
 @dataclass(frozen=True)
 class Selection:
-    """Collectors to run in one pass, and the counters of theirs that are wanted."""
+    """The collectors to run in one pass, and the wanted ones of their counters."""
 
     collectors: tuple[CollectorInfo, ...]
     counters: frozenset[str]
 
     @property
     def mask(self) -> int:
-        """The collectors as ``bp.measure`` takes them: bit i is collector i."""
+        """The collectors in the form of ``bp.measure``: bit i is collector i."""
         return sum(1 << collector.index for collector in self.collectors)
 
     def without_last(self) -> Selection:
@@ -43,7 +43,7 @@ class Selection:
         return Selection(tuple(active), self.counters | names)
 
     def keep(self, sample: Sample) -> Sample:
-        """Leave out the readings that are unsupported or not wanted. The blobs stay whole."""
+        """Leave out readings that are unsupported or not wanted; the blobs stay complete."""
         if sample.readings.keys() <= self.counters:
             return sample
         readings = {name: r for name, r in sample.readings.items() if name in self.counters}
@@ -53,11 +53,11 @@ class Selection:
 def unsupported_counters(
     collectors: Sequence[CollectorInfo], known: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return counter name -> why this board has no such count.
+    """Return counter name -> why this board does not count it.
 
     Args:
         collectors: with the status that the board's own probe found.
-        known: reasons from board.toml, of what a probe cannot see.
+        known: reasons from board.toml, for cases that a probe cannot see.
     """
     reasons: dict[str, str] = {}
     for collector in collectors:
@@ -77,7 +77,7 @@ def select_metrics(
     metrics: str | Sequence[str] | None,
     clock_kind: str,
 ) -> Selection:
-    """Choose collectors for ``metrics``, one or several, or all that the board supports when None.
+    """Choose the collectors for one or several ``metrics``; None for all supported ones.
 
     Raises:
         UnknownNameError: the board has no such metric.
@@ -100,15 +100,15 @@ def select_metrics(
 
 
 def is_duration(metric: str) -> bool:
-    """Whether a metric is the Duration, as its column is called or nearly so."""
+    """Return whether a metric is the Duration, by its column's name or as ``duration``."""
     return metric.casefold() in (DURATION.casefold(), "duration")
 
 
 def metric_names(metrics: object) -> list[str] | None:
-    """Return the metrics that a caller names, None for all.
+    """Return the names of metrics that a caller gives; None for all.
 
     Raises:
-        UsageError: it is not a name.
+        UsageError: a value is not a name.
     """
     if metrics is None:
         return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check that a function's stack fits, and that painting can have seen all of its use.
 
-Frames larger than the guard below the stack may begin beyond it, where nothing notices;
-and an array that is written at its upper end only leaves the paint below as it was. The image says
-how large frames are.
+A frame that is larger than the guard below the stack may begin beyond the guard, where nothing
+notices. And an array that is only written at its upper end leaves the paint below intact. So the
+sizes of frames are read from the image.
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ _UNSEEN = 64
 """Bytes at a frame's lower end that may be padding, or used only on a rare path."""
 
 _UNTOLD = 256
-"""Bytes of stack that the image may not account for, such as the red zone of x86 leaves."""
+"""Bytes of stack that the image does not show, such as the red zone of x86 leaf functions."""
 
 _HOST_GUARD = 4096
-"""What an operating system denies below a stack, at least."""
+"""Smallest guard of an operating system below a stack, in bytes."""
 
 
 class StackCheck:
-    """What the functions of one board need of its stack."""
+    """The stack needs of one board's functions."""
 
     def __init__(self, board: str, names: Sequence[str]) -> None:
         """Take a board's name, for messages, and the names of its functions.
 
-        Without an image, frames are not known, and `require` refuses nothing.
+        Without an image, the frames are unknown, and `require` refuses nothing.
         """
         self._board = board
         self._names = tuple(names)
@@ -73,12 +73,11 @@ class StackCheck:
         self._is_of_this_host = False
 
     def know_image(self, image: Path, *, is_of_this_host: bool) -> None:
-        """Learn which firmware the board runs; it is read when that is needed.
+        """Set the firmware that the board runs; it is read when needed.
 
         Args:
             image: its file.
-            is_of_this_host: the board was started here and is not an emulator, so that it has the
-                stacks of this machine.
+            is_of_this_host: the board is a program of this machine, and uses a stack of it.
         """
         self._path, self._is_of_this_host = image, is_of_this_host
         self.__dict__.pop("_image", None)
@@ -86,7 +85,7 @@ class StackCheck:
     def require(self, function: str) -> None:
         """Check that the function's frames fit into the stack.
 
-        A chain of small frames is left to the board's guard, which catches it.
+        A chain of small frames is not refused: the board's guard catches it.
 
         Raises:
             DeviceFaultError: they do not fit; the function was not called.
@@ -104,12 +103,12 @@ class StackCheck:
         )
 
     def masks_interrupts(self, function: str) -> bool:
-        """Tell whether the function's code masks interrupts, as far as the image shows it."""
+        """Return whether the function's code masks interrupts, as far as the image shows it."""
         need = self._image.needs.get(function)
         return need is not None and need.masks
 
     def figure(self, function: str, stack: Stack) -> Stack | str:
-        """Return the stack use that painting found, or why it cannot be the use of a call."""
+        """Return the stack use found by painting, or why it is not that of a call."""
         need, looked_at = self._image.needs.get(function), f"only {stack.painted:,} are checked"
         if need is not None and need.own > stack.painted:
             return f"{function} reserves {need.own:,} bytes; {looked_at}"
@@ -173,15 +172,15 @@ def paint_stack(link: BoardLink, call: PackedCall, check: StackCheck) -> Stack |
 
 
 def _unseen(need: StackNeed | None, stack: Stack) -> int:
-    """Return how much of a frame that goes on below the paint may have left the paint as it was."""
+    """Return the number of bytes of frames that may have left the paint intact."""
     if need is None or stack.used < need.total:
         return _UNSEEN
-    # Where that is more than the image tells of, it calls itself, or others by pointers.
+    # If it used more than the image shows, it calls itself, or functions through pointers.
     return 0 if stack.used <= need.total + _UNTOLD else max(_UNSEEN, need.largest)
 
 
 def _kept(place: tuple[str, ...]) -> ImageStack | None:
-    """Return the cached data. None if there is none that can be read."""
+    """Return the cached data; None if it is absent or cannot be read."""
     with contextlib.suppress(*_CACHE_ERRORS, ValueError, LookupError, TypeError, AttributeError):
         text = Cache().read(*place)
         if text is not None:
@@ -192,6 +191,6 @@ def _kept(place: tuple[str, ...]) -> ImageStack | None:
 
 
 def _host_room() -> int | None:
-    """Return how large the stack of a thread of this process is, None without a limit."""
+    """Return the stack size of a thread of this process, in bytes; None if unlimited."""
     limit = threading.stack_size() or resource.getrlimit(resource.RLIMIT_STACK)[0]
     return None if limit == resource.RLIM_INFINITY else limit

@@ -28,20 +28,20 @@ class Window:
             board.functions.fir()
         print(m.metrics, m.blob)
 
-    The counts are raw: the agent's handling of the calls between start and stop is in them.
+    The counts are raw: they include the agent's handling of the calls between start and stop.
     Windows nest.
 
     Attributes:
         blob: the blob as the board sent it; empty until the window is closed.
-        readings: its counters; those that the board does not support are left out.
+        readings: its counters, except those that the board does not support.
         metrics: the same as typed metrics.
     """
 
     def __init__(self, link: BoardLink, name: str) -> None:
         """Prepare a window of the collector ``name``; nothing is called yet.
 
-        If the slots of the collector count what they are told, the readings are those of the events
-        that they count when the window is opened.
+        If the collector's slots are programmable, the readings have the names of the events that
+        the slots count when the window is opened.
 
         Raises:
             UnknownNameError: the board has no such collector.
@@ -57,14 +57,14 @@ class Window:
         self._began_s = 0.0
 
     def init(self) -> None:
-        """Bring the collector's counters up again, as the agent did when it started."""
+        """Initialise the collector's counters again, as the agent did when it started."""
         if self._programmable is None:
             self._call("init")
-        else:  # it brings them up in the same way, and asks what they count then
+        else:  # this initialises them too, and asks for their events
             self._programmable.by_itself()
 
     def start(self) -> None:
-        """Open the window: the counters are read as the last thing before the board replies."""
+        """Open the window; the board reads the counters just before it replies."""
         if self._number is not None:
             raise UsageError(
                 f"This window of {self._collector.name} is already open.",
@@ -123,8 +123,7 @@ class Window:
     ) -> None:
         """Close the window, also after an error, which is then raised.
 
-        Only a board that still answers is asked: else stopping would wait once more, unseen, for
-        each window.
+        A board that no longer answers is not asked: that would be another wait for each window.
         """
         if error is None:
             self.stop()
@@ -134,10 +133,10 @@ class Window:
 
 
 class Collectors(Mapping[str, Window]):
-    """The board's collectors by name; each look-up gives a new window, to be used by ``with``."""
+    """The board's collectors by name; each look-up returns a new window, for use in a ``with``."""
 
     def __init__(self, link: BoardLink) -> None:
-        """Offer what the board's dictionary lists."""
+        """Offer the collectors of the board's dictionary."""
         self._link = link
 
     def __getitem__(self, name: str) -> Window:
