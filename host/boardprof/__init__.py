@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from boardprof.trace.export import tensorboard_trace_handler
     from boardprof.trace.flops import register_flops
     from boardprof.trace.profiler import profile
-    from boardprof.trace.ranges import record_function
+    from boardprof.trace.records import record_function
     from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
 
 __all__ = [
@@ -90,7 +90,7 @@ _MODULES = {
     "connect": "connection",
     "profile": "trace.profiler",
     "profile_function": "profiling.function",
-    "record_function": "trace.ranges",
+    "record_function": "trace.records",
     "register_flops": "trace.flops",
     "schedule": "trace.schedule",
     "tensorboard_trace_handler": "trace.export",

@@ -12,8 +12,14 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from boardprof.errors import UsageError
-from boardprof.trace.ranges import record_function
-from boardprof.trace.records import Open, begin_range, check_name, end_range, open_here
+from boardprof.trace.records import (
+    Open,
+    begin_range,
+    check_name,
+    end_range,
+    open_here,
+    record_function,
+)
 from boardprof.trace.records import mark as _mark
 
 __all__ = ["is_available", "mark", "range", "range_pop", "range_push"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.metric_list import board_metrics
+from boardprof.board.info import board_metrics
 from boardprof.boards.events_and_formulas import DerivedSpec
 from boardprof.connection import connect
 from boardprof.errors import UsageError

@@ -26,7 +26,7 @@ from boardprof.firmware.builder import build
 from boardprof.metrics import Count
 from boardprof.trace.flops import register_flops, unregister_flops
 from boardprof.trace.profiler import profile
-from boardprof.trace.ranges import record_function
+from boardprof.trace.records import record_function
 from boardprof.trace.schedule import ProfilerActivity, schedule
 from boardprof.trace.settings import NotSupportedByAgentError
 from tests.boards.conftest import available

@@ -7,7 +7,7 @@ import msgpack
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.metric_list import board_metrics, metrics_text
+from boardprof.board.info import board_metrics, metrics_text
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.measure.counted_pass import PackedCall
 from boardprof.measure.passes import Pass, PassQueue, split_into_passes

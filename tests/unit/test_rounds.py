@@ -13,8 +13,8 @@ import pytest
 from boardprof.board.info import board_info, info_text
 from boardprof.decode.samples import Reading
 from boardprof.errors import DeviceTimeoutError, FrameError, RpcError, UsageError
-from boardprof.measure.board_interrupts import BoardInterrupts
-from boardprof.measure.rounds import Rounds
+from boardprof.measure.board_link import BoardInterrupts
+from boardprof.measure.passes import Rounds
 from boardprof.metrics import Count
 from boardprof.report.interrupts import Interrupts
 from boardprof.report.measurement import Stack

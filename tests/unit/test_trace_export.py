@@ -20,7 +20,7 @@ from boardprof.errors import UnknownNameError, UsageError
 from boardprof.render.chrome_trace import TraceEvent, Track, chrome_trace
 from boardprof.trace.export import tensorboard_trace_handler
 from boardprof.trace.profiler import profile
-from boardprof.trace.ranges import record_function
+from boardprof.trace.records import record_function
 
 CORE = Track("m4", "core 0")
 

@@ -17,8 +17,7 @@ from boardprof.board.call_observers import OBSERVERS
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.trace.export import tensorboard_trace_handler
 from boardprof.trace.profiler import profile
-from boardprof.trace.ranges import record_function
-from boardprof.trace.records import RECORDINGS
+from boardprof.trace.records import RECORDINGS, record_function
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
 from boardprof.trace.settings import NotSupportedByAgentError
 from tests.memory_session import connected

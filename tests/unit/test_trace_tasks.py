@@ -19,8 +19,7 @@ from boardprof.errors import UsageError
 from boardprof.trace.events import FunctionEvent
 from boardprof.trace.export import lanes_of
 from boardprof.trace.profiler import profile
-from boardprof.trace.ranges import record_function
-from boardprof.trace.records import open_here
+from boardprof.trace.records import open_here, record_function
 from boardprof.trace.schedule import ProfilerAction
 
 S, N = ProfilerAction.RECORD_AND_SAVE, ProfilerAction.NONE

@@ -24,12 +24,11 @@ from boardprof.link.bulk import Channels
 from boardprof.link.session import Session, Welcome
 from boardprof.link.stream import Stream
 from boardprof.measure.available_metrics import ALL, offer_of
-from boardprof.measure.board_interrupts import BoardInterrupts
-from boardprof.measure.board_link import BoardLink
+from boardprof.measure.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.clock_probe import clock_probe
 from boardprof.measure.measure_function import OnNote, Progress, Sampling, measure_function
+from boardprof.measure.passes import Rounds, check_range
 from boardprof.measure.placement import OnTransfer
-from boardprof.measure.rounds import Rounds, check_range
 from boardprof.measure.selection import metric_names
 from boardprof.measure.stack_check import StackCheck
 from boardprof.measure.window import Collectors, Window

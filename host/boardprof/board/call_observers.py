@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
     from boardprof.board.board import Board
     from boardprof.board.functions import RemoteFunction
-    from boardprof.measure.rounds import Rounds
+    from boardprof.measure.passes import Rounds
     from boardprof.report.measurement import Measurement
 
 

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about a connected board, for JSON and as text."""
+"""Facts about a connected board and its metrics, for JSON and as text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.guard import GuardSpec
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.measure.available_metrics import Offer
+from boardprof.measure.programmable import Programmable
 from boardprof.render.layout import plain, text_table
 
 
@@ -129,3 +132,124 @@ def _state(unsupported: str | None) -> str:
 
 def _caught(not_caught: str | None) -> str:
     return "yes" if not_caught is None else f"no: {not_caught}"
+
+
+# -- metrics -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ListedMetric:
+    """A metric that the board has, or could have.
+
+    Attributes:
+        name: for ``metrics=``; empty if one entry represents many missing ones.
+        collector: the collector with this counter or event; None if it is computed by a formula.
+        description: for people: the register, the event's meaning, or the formula.
+        reason: why it is not available; None if it is available.
+    """
+
+    name: str
+    collector: str | None
+    description: str
+    reason: str | None
+
+
+def board_metrics(board: Board) -> list[ListedMetric]:
+    """Ask the board for all of its metrics; each event is selected to see whether it counts.
+
+    Afterwards, programmable collectors count their default events again.
+
+    Raises:
+        FrameError: the reply is not a list of events.
+    """
+    found = [
+        ListedMetric(k.name, c.name, k.source, board.offer.unsupported.get(k.name))
+        for c in board.offer.fixed
+        for k in c.counters
+    ]
+    for collector in board.offer.programmable:
+        codes = collector.codes
+        found += _named_events(collector) if codes is None else _coded_events(collector, codes)
+    reasons = {f"{metric.collector}.{metric.name}": metric.reason for metric in found}
+    reasons |= {metric.name: metric.reason for metric in found}
+    for name, (_, formula) in board.offer.formulas.items():
+        parts = {part: reasons.get(part) for part in formula.names}
+        parts |= {part: _missing(board.offer, part) for part in parts if part not in reasons}
+        reason = "; ".join(f"{part}: {why}" for part, why in parts.items() if why is not None)
+        found.append(ListedMetric(name, None, formula.text, reason or None))
+    return found
+
+
+def _coded_events(collector: Programmable, codes: Mapping[str, int]) -> Iterator[ListedMetric]:
+    """Select the events with codes in the board's file, one by one."""
+    name = collector.collector.name
+    for event, code in codes.items():
+        refused = collector.select([event]).refused
+        yield ListedMetric(collector.shown(event), name, f"event {code:#x}", refused.get(event))
+    collector.by_itself()
+
+
+def _named_events(collector: Programmable) -> Iterator[ListedMetric]:
+    """Ask for events that the board knows by name; it tries each on its own."""
+    name = collector.collector.name
+    for event in collector.listed():
+        yield ListedMetric(collector.shown(event.name), name, event.description, event.refused)
+
+
+def _missing(offer: Offer, part: str) -> str | None:
+    """Return why a part of a formula is missing. None if it exists under another name."""
+    try:
+        found = offer.find(part)
+    except UnknownNameError:
+        return f"there is no counter or event {part}"
+    except UsageError as error:
+        return error.message.removesuffix(".")
+    for collector in offer.programmable:
+        if found is not None and collector.codes is None:
+            collector.by_itself()  # `find` has selected the event
+    return None
+
+
+def metrics_json(board: Board, metrics: list[ListedMetric]) -> dict[str, Any]:
+    """Return the list as plain data; ``slots`` has the events per pass of each collector."""
+    return {
+        "schema_version": 1,
+        "board": board.spec.name,
+        "slots": {p.collector.name: p.slots for p in board.offer.programmable},
+        "metrics": [{**asdict(m), "available": m.reason is None} for m in metrics],
+    }
+
+
+def metrics_text(board: Board, metrics: list[ListedMetric]) -> str:
+    """Return the list as text: available metrics, then others, grouped by reason."""
+    slots = {p.collector.name: p.slots for p in board.offer.programmable}
+    lines = [f"Metrics of {board.spec.name}"]
+    for owner in dict.fromkeys(m.collector for m in metrics):
+        own = [m for m in metrics if m.collector == owner]
+        title = "computed" if owner is None else owner
+        at_once = f", {slots[owner]} in one pass" if owner in slots else ""
+        lines += ["", f"{title}: {sum(m.reason is None for m in own)} available{at_once}"]
+        lines += _lines(own)
+    return "\n".join(lines)
+
+
+def _lines(metrics: list[ListedMetric]) -> Iterator[str]:
+    available = [m for m in metrics if m.reason is None]
+    width = max((len(m.name) for m in available), default=0)
+    for metric in available:
+        yield f"  {metric.name:{width}}  {metric.description}"
+    for reason in dict.fromkeys(m.reason for m in metrics if m.reason is not None):
+        names = [m.name or m.description for m in metrics if m.reason == reason]
+        yield f"  not available: {reason}"
+        yield from _wrapped(names)
+
+
+def _wrapped(names: list[str], width: int = 96) -> Iterator[str]:
+    """Break names into lines. Names contain minus signs and colons and must stay whole."""
+    line = ""
+    for name in names:
+        if line and len(line) + len(name) + 2 > width:
+            yield f"    {line},"
+            line = ""
+        line = f"{line}, {name}" if line else name
+    yield f"    {line}"

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from boardprof.board.board import Board
 from boardprof.doctor.finding import FAILED, SKIPPED, listed
 from boardprof.measure.measure_function import FunctionSampler, Sampling
+from boardprof.measure.passes import Rounds
 from boardprof.measure.placement import Placement
-from boardprof.measure.rounds import Rounds
 from boardprof.report.measurement import Measurement
 
 _SAMPLES = 7

@@ -17,8 +17,7 @@ from boardprof.decode.batch import MANY, decode_batch
 from boardprof.decode.dictionary import FunctionInfo
 from boardprof.decode.samples import Sample, decode_samples
 from boardprof.errors import DeviceTimeoutError, FrameError
-from boardprof.measure.board_interrupts import TRIGGERED, calibrated_counters
-from boardprof.measure.board_link import BoardLink
+from boardprof.measure.board_link import TRIGGERED, BoardLink, calibrated_counters
 from boardprof.measure.programmable import Programmable, Slots
 from boardprof.measure.selection import Selection
 from boardprof.report.interrupts import interrupt_costs, without_costs

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from boardprof.arguments.passing import Passing
 from boardprof.decode.samples import Sample
-from boardprof.measure.board_interrupts import flags_for, said_of
 from boardprof.measure.board_link import BoardLink
 from boardprof.measure.clock_probe import clock_probe
 from boardprof.measure.counted_pass import (
@@ -20,9 +19,8 @@ from boardprof.measure.counted_pass import (
     PackedCall,
     Prepare,
 )
-from boardprof.measure.passes import Pass, PassQueue
+from boardprof.measure.passes import Pass, PassQueue, Rounds
 from boardprof.measure.placement import OnTransfer, Placement
-from boardprof.measure.rounds import Rounds
 from boardprof.measure.stack_check import StackCheck, paint_stack
 from boardprof.report.measurement import Cold, Device, Measurement, Windows
 from boardprof_protocol.codes import MeasureFlag
@@ -108,7 +106,7 @@ class FunctionSampler:
             link,
             sampling.passes,
             may_drop=sampling.may_drop,
-            flags=flags_for(link, mask=sampling.mask_interrupts),
+            flags=link.flags(mask=sampling.mask_interrupts),
         )
         self._prepare = prepare
         self._may_shorten = sampling.may_shorten
@@ -253,7 +251,7 @@ def measure_function(
         CheckFailedError: the function's own check says that its result is wrong.
     """
     name, info, masked = function.info.name, function.info, sampling.mask_interrupts
-    flags_for(link, mask=masked)  # refuses before arrays are sent
+    link.flags(mask=masked)  # refuses before arrays are sent
     stack_check.require(name)
     clock = clock_probe(link)
     with Placement(memory, arguments, put_back=True, on_transfer=on_transfer) as placement:
@@ -290,7 +288,7 @@ def measure_function(
         kept=tuple(array.name for array in arguments.arrays if array.is_kept),
         sent_again=placement.why_again,
         cold=sampler.cold,
-        interrupts=said_of(link, windows, masked=masked),
+        interrupts=link.interrupts_during(windows, masked=masked),
     )
 
 

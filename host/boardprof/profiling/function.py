@@ -10,9 +10,8 @@ from typing import Self
 
 from boardprof.board.board import Board
 from boardprof.errors import UsageError
-from boardprof.measure.board_interrupts import flags_for, said_of
 from boardprof.measure.counted_pass import UNMASKED, CountedPass, Taken
-from boardprof.measure.rounds import Rounds
+from boardprof.measure.passes import Rounds
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.profiling.collector_selection import (
     Choice,
@@ -185,7 +184,7 @@ class ProfiledFunction:
             outputs=outputs,
             kept=tuple(array.name for array in arguments.arrays if array.is_kept),
             sent_again=placement.why_again,
-            interrupts=said_of(board.link, windows, masked=self._masks),
+            interrupts=board.link.interrupts_during(windows, masked=self._masks),
         )
         measurement = board.described(measurement, calls_before)
         return _with_gathered(assemble([measurement]), gathered)
@@ -263,7 +262,7 @@ def profile_function(
         name = board.measurable(_only_function(board) if func_name is None else func_name).info.name
         if min_repeat_ms > 0:
             check_time(board)
-        flags_for(board.link, mask=mask_interrupts)
+        board.link.flags(mask=mask_interrupts)
         choice = choose(board, collectors)
         choice.collecting.init([board])
         return ProfiledFunction(

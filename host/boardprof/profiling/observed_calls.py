@@ -20,11 +20,9 @@ from boardprof.board.call_observers import (
     prepare_observers,
 )
 from boardprof.errors import UsageError
-from boardprof.measure.board_interrupts import flags_for
 from boardprof.measure.counted_pass import UNMASKED, CountedPass, PackedCall, Taken
-from boardprof.measure.passes import PassQueue
+from boardprof.measure.passes import PassQueue, Rounds
 from boardprof.measure.placement import Placement
-from boardprof.measure.rounds import Rounds
 from boardprof.profiling.collector_selection import timer_of
 from boardprof.report.measurement import Measurement
 from boardprof_protocol.codes import MeasureFlag
@@ -49,7 +47,7 @@ def planned_passes(
     Raises:
         UsageError, UnknownNameError: see ``Offer.passes``; or the board cannot mask interrupts.
     """
-    flags = flags_for(board.link, mask=mask_interrupts)
+    flags = board.link.flags(mask=mask_interrupts)
     prepare_observers(board)
     passes = board.offer.passes(metrics)
     return PassQueue(board.link, passes, may_drop=metrics is None, flags=flags)

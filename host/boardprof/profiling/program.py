@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from boardprof.board.board import Board
 from boardprof.errors import UsageError
 from boardprof.measure.measure_function import Progress
-from boardprof.measure.rounds import Rounds
+from boardprof.measure.passes import Rounds
 from boardprof.profiling.collector_selection import Collector, check_device, check_open, choose
 from boardprof.profiling.host_collectors import DeviceWrapper
 from boardprof.profiling.observed_calls import observed_value, planned_passes

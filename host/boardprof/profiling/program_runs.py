@@ -13,11 +13,9 @@ from functools import partial
 
 from boardprof.board.board import Board
 from boardprof.decode.samples import Sample
-from boardprof.measure.board_interrupts import said_of
 from boardprof.measure.counted_pass import UNMASKED, CountedPass, Taken
 from boardprof.measure.measure_function import Progress
-from boardprof.measure.passes import PassQueue
-from boardprof.measure.rounds import Rounds
+from boardprof.measure.passes import PassQueue, Rounds
 from boardprof.metrics import Count, Duration, Metric, Percent
 from boardprof.profiling.host_collectors import Collecting, Gathered, columns_for
 from boardprof.profiling.observed_calls import observed_sample, observed_value
@@ -117,7 +115,7 @@ class ProgramRuns:
                 self._rounds.warmup,
                 tuple(windows[place]),
                 call.shapes,
-                interrupts=said_of(call.board.link, windows[place], masked=self._masks),
+                interrupts=call.board.link.interrupts_during(windows[place], masked=self._masks),
             )
             measurement = call.board.described(measurement, self._calls_before[place])
             yield Executed(call, measurement, self._gathered.get(place, {}))

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from boardprof.board.board import Board
 from boardprof.board.call_observers import HostCall
 from boardprof.errors import UsageError
-from boardprof.measure.board_interrupts import flags_for
+from boardprof.measure.passes import check_range
 from boardprof.measure.placement import Placement
-from boardprof.measure.rounds import check_range
 from boardprof.profiling.collector_selection import Module, board_of, check_device
 from boardprof.profiling.observed_calls import (
     MOST_CALLS,
@@ -247,7 +246,7 @@ def time_evaluator(
         board = board_of(mod, opened)
         check_device(board, dev)
         check_time(board)
-        flags_for(board.link, mask=mask_interrupts)
+        board.link.flags(mask=mask_interrupts)
         function = board.measurable(func_name).info.name
         if isinstance(f_preproc, str) and f_preproc:
             _check_takes_the_same(board, function, f_preproc)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from boardprof.decode.samples import Reading
 from boardprof.errors import RpcError, UsageError
-from boardprof.measure.board_interrupts import flags_for
 from boardprof.measure.counted_pass import CountedPass, PackedCall, Value
 from boardprof.measure.window import Window
 from boardprof.metrics import Metric
@@ -244,7 +243,7 @@ def _flags(link: BoardLink, mask_interrupts: bool) -> MeasureFlag:
     Raises:
         UsageError: the board cannot mask interrupts, or only after an unmasked call.
     """
-    flags = flags_for(link, mask=mask_interrupts)
+    flags = link.flags(mask=mask_interrupts)
     if flags and link.interrupts is not None and link.interrupts.needs_trial:
         raise UsageError(
             f"{link.device.name} cannot mask interrupts of a single call until a call with "

@@ -16,9 +16,8 @@ from typing import Self
 
 from boardprof.errors import UsageError
 from boardprof.trace.flops import flops_of
-from boardprof.trace.ranges import record_function
 from boardprof.trace.recorder import Recorded, Recorder
-from boardprof.trace.records import Record
+from boardprof.trace.records import Record, record_function
 from boardprof.trace.results import Results
 from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, Schedule, always
 from boardprof.trace.settings import checked_settings
