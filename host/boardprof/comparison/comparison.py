@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.comparison.rule import Rule
@@ -19,6 +19,10 @@ from boardprof.stats.summary import Summary
 
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
+LONGER: Final = "use --number 1000, or do more work in each call"
+"""Advice if the overhead is too large a part of a call."""
+
+_MOST_LISTED = 8
 
 Verdict: TypeAlias = Literal[
     "same",
@@ -127,6 +131,13 @@ class Gap:
     def what(self) -> str:
         """The metric and the function, for people."""
         return f"{self.metric} of {self.title}" if self.name else self.metric
+
+
+def first_of(names: Iterable[str]) -> str:
+    """Return names separated by commas; of many, the first ones and the number of the others."""
+    every = [*names]
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more
 
 
 def place_of(row: Difference | Gap) -> tuple[str, ...]:

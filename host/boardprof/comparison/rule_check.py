@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from boardprof.comparison.comparison import (
+    LONGER,
     ComparisonError,
     Difference,
     Gap,
     Unjudged,
+    first_of,
     place_of,
 )
-from boardprof.comparison.notes import LONGER, first_of
 from boardprof.comparison.rule import Rule, RuleError, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Duration, Percent

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from decimal import Decimal
 from fractions import Fraction
 
@@ -11,7 +10,7 @@ from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, dig
 from boardprof.printable import bounded as escaped
 from boardprof.stats.summary import Number, plain
 
-__all__ = ["cell", "display_width", "escaped", "number_text", "per_call_cell", "plural", "tvm_cell"]
+__all__ = ["cell", "escaped", "number_text", "per_call_cell", "plural", "tvm_cell"]
 __all__ += ["tvm_width"]
 
 
@@ -92,11 +91,6 @@ def plural(number: int, one: str) -> str:
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
-def display_width(text: str) -> int:
-    """Return the width of ``text`` in terminal columns; East Asian wide characters take two."""
-    return len(text) if text.isascii() else sum(_char_width(c) for c in text)
-
-
 def tvm_width(text: str) -> int:
     """Return the width that TVM pads by: the bytes of ``text`` in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
@@ -125,9 +119,3 @@ def _percentage(percent: float) -> str:
 
 def _nearly_zero(positive: bool) -> str:
     return "<0.01" if positive else ">-0.01"
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

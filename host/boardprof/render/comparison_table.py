@@ -16,10 +16,10 @@ from boardprof.comparison.comparison import (
     Difference,
     Gap,
     Unjudged,
+    first_of,
     mean_ratios,
     place_of,
 )
-from boardprof.comparison.notes import first_of
 from boardprof.comparison.rule import Rule, statistic
 from boardprof.metrics import Kind, Percent
 from boardprof.render.cells import number_text, plural

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby, repeat
 from typing import Final, TypeAlias
 
-from boardprof.printable import bounded
-from boardprof.render.cells import display_width
+from boardprof.printable import bounded, display_width
 
 _GAP: Final = "  "
 _LEAST_WIDTH: Final = 20

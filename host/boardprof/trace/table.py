@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.render.cells import display_width, escaped, plural
+from boardprof.printable import display_width
+from boardprof.render.cells import escaped, plural
 from boardprof.trace.events import CALLS, UNITS, UNKNOWN, sum_if_known, time_text
 
 if TYPE_CHECKING:
