@@ -27,7 +27,6 @@ from boardprof.comparison.compatibility import (
 )
 from boardprof.comparison.judgement import difference
 from boardprof.comparison.pairing import (
-    SHARE,
     Pairing,
     Side,
     lost_samples,
@@ -39,9 +38,10 @@ from boardprof.comparison.profile_difference import ProfileDifference, profile_d
 from boardprof.comparison.rule import Rule, parse_rules
 from boardprof.comparison.rule_check import apply_rules
 from boardprof.errors import UsageError
+from boardprof.report.calls import SHARE, SHARES
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
-from boardprof.stats.groups import SHARES, GroupKey, summaries
+from boardprof.stats.groups import GroupKey, summaries
 
 __all__ = ["compare"]
 

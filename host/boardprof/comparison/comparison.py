@@ -14,7 +14,8 @@ from boardprof.comparison.rule import Rule
 from boardprof.errors import UsageError
 from boardprof.exporters import own_form
 from boardprof.metrics import Count, Duration, Kind
-from boardprof.stats.groups import SHARES, titled
+from boardprof.report.calls import SHARES
+from boardprof.stats.groups import titled
 from boardprof.stats.summary import Summary
 
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]

@@ -9,12 +9,10 @@ from fractions import Fraction
 from typing import Final
 
 from boardprof.comparison.comparison import Gap
+from boardprof.report.calls import SHARE, SHARES
 from boardprof.report.report import Report
-from boardprof.stats.groups import SHARES, GroupKey, GroupSummary, calls_of, left_out
+from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out
 from boardprof.stats.summary import summarize
-
-SHARE: Final = "Percent"
-"""Each sample's share of its run. It depends on the number of samples in the run."""
 
 _DECIMALS: Final = 9
 """Digits of a share; further digits are rounding errors."""

@@ -18,6 +18,7 @@ from boardprof.comparison.comparison import (
 from boardprof.comparison.rule import Rule, RuleError, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Duration, Percent
+from boardprof.report.calls import SHARE
 from boardprof.stats.ranks import smallest_p
 from boardprof.stats.summary import Number
 
@@ -213,7 +214,7 @@ def _has_points(row: Difference) -> bool:
 
 
 def _may_have_points(metric: str) -> bool:
-    return metric == "Percent" or metric.endswith("(%)")
+    return metric == SHARE or metric.endswith("(%)")
 
 
 def _notes_of(

@@ -16,26 +16,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import repeat
 from operator import add, truediv
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, raw_of
-from boardprof.report.calls import Calls, Row
-from boardprof.report.columns import Column, Groups, grouped, metric_of_kind
+from boardprof.report.calls import DURATION, LEVELS, SHARE, Calls, Row
+from boardprof.report.columns import Column, Groups, metric_of_kind
 from boardprof.report.report import Compat
 
-SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
+SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")
 """The columns by which rows are sorted, and that represent a row: the first available one."""
-
-
-SHARE: Final = "Percent"
-"""The column with each row's share of its device's total: the only Percent that adds up."""
-
-
-LEVELS: Final = frozenset(["Stack (bytes)"])
-"""Columns that hold a level, not a count: the largest is kept, and they do not add up."""
-
 
 PerCall: TypeAlias = int | Fraction | Duration | None
 """A value per call: exact of Counts, None where there is none."""
@@ -204,13 +194,6 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
     return found
 
 
-def per_call_median(rows: Sequence[Row], column: str) -> PerCall:
-    """Return the median over samples of one group; see `per_call_medians`."""
-    if not rows:
-        return None
-    return per_call_medians(Calls(rows), grouped(repeat(0, len(rows))), column)[0]
-
-
 def _fewer(values: Any, numbers: Any) -> tuple[list[Any], list[int]]:
     """Return lists of numpy's arrays, with the same median: the middle two, if that can be."""
     if len(values) >= _MANY and numbers.min() == numbers.max() and not (values != values).any():
@@ -229,19 +212,10 @@ def _with_calls(values: list[Any], numbers: list[int]) -> tuple[list[Any], list[
 def _exact_median(values: list[int], numbers: list[int]) -> int | Fraction:
     """Return the median of value / number without rounding, however large the values."""
     if min(numbers) == max(numbers):
-        lower, upper = _middle(sorted(values))
-        return _quotient(lower + upper, 2 * numbers[0])
-    pairs = sorted(zip(values, numbers, strict=True), key=_whole_and_rest)
-    lower_pair, upper_pair = _middle(pairs)
-    both = Fraction(*lower_pair) + Fraction(*upper_pair)
-    return _quotient(both.numerator, both.denominator * 2)
-
-
-def _whole_and_rest(pair: tuple[int, int]) -> tuple[int, float]:
-    """Return what quotients are sorted by, a fifth of a Fraction's cost."""
-    value, number = pair
-    whole, rest = divmod(value, number)
-    return whole, rest / number
+        median = Fraction(sum(_middle(sorted(values))), 2 * numbers[0])
+    else:
+        median = sum(_middle(sorted(map(Fraction, values, numbers)))) / Fraction(2)
+    return median if median.denominator > 1 else median.numerator
 
 
 def _float_median(values: list[float], numbers: list[int]) -> float:
@@ -258,10 +232,6 @@ def _float_median(values: list[float], numbers: list[int]) -> float:
 
 def _over(value: float, number: int) -> float:
     return float(Fraction(value) / number) if math.isfinite(value) else value
-
-
-def _quotient(value: int, number: int) -> int | Fraction:
-    return Fraction(value, number) if value % number else value // number
 
 
 def _middle(ordered: Sequence[M]) -> tuple[M, M]:

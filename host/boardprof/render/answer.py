@@ -18,6 +18,7 @@ from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.cells import cell, number_text, plural
 from boardprof.render.comparison_table import change_text
 from boardprof.render.layout import Column, Page, Table
+from boardprof.report.calls import DURATION, LEVELS, SHARES, STACK
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 from boardprof.stats.summary import Number
@@ -52,15 +53,13 @@ def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
     return found
 
 
-_TIME: Final = "Duration (us)"
-_LEADING: Final = (_TIME, "cycles", "instructions", "ticks")
+_LEADING: Final = (DURATION, "cycles", "instructions", "ticks")
 """Metrics shown for a call, if the board has them; ticks if there is nothing else."""
 
-JUDGED_BY: Final = (_TIME, "instructions", "cycles", "ticks")
+JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
 """The metric of certainty and change: the first available one."""
 
-_STACK: Final = "Stack (bytes)"
-_BESIDE: Final = frozenset([_STACK, "Perturbation (%)", "Percent"])
+_BESIDE: Final = LEVELS | SHARES
 _DOUBTS: Final = ("Missing", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(" warning", " estimated", " of several runs", " interrupts", " kept", " sent again"),
@@ -118,7 +117,7 @@ class _Row:
 
     @property
     def stack(self) -> str:
-        return self.value(_STACK)
+        return self.value(STACK)
 
     @property
     def changed(self) -> str:
@@ -197,7 +196,7 @@ def _line(row: _Row, before: str) -> str:
 
 
 def _unit(metric: str) -> str:
-    return "us" if metric == _TIME else metric
+    return "us" if metric == DURATION else metric
 
 
 # -- several ----------------------------------------------------------------------------------
@@ -254,7 +253,7 @@ def _setting(rows: Sequence[_Row], relative: Column, place: int | None) -> str:
 
 
 def _header(metric: str) -> str:
-    return "Time (us)" if metric == _TIME else metric
+    return "Time (us)" if metric == DURATION else metric
 
 
 def _texts(header: str, cells: Sequence[str]) -> Column:

@@ -28,9 +28,10 @@ from boardprof.report.baseline import (
     VALUES,
     report_of_baseline,
 )
+from boardprof.report.calls import LEVELS, SHARES
 from boardprof.report.report import Report
 from boardprof.stats.boards import Boards, Source
-from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
+from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 
 Entry: TypeAlias = dict[str, Any]
 

@@ -27,7 +27,6 @@ from boardprof.render.aggregate import (
 from boardprof.render.cells import cell, per_call_cell
 from boardprof.render.layout import Column, Page, Table
 from boardprof.render.rows import (
-    LABEL,
     LabelledKey,
     configuration_lines,
     headers_of,
@@ -35,13 +34,13 @@ from boardprof.render.rows import (
     mixed_columns,
     mixed_note,
 )
-from boardprof.report.calls import Calls, Row
+from boardprof.report.calls import LABEL, SHARES, Calls, Row
 from boardprof.report.report import Report
 
 _LEFT_OUT: Final = frozenset(
     # The row's own key; the board's name; what says nothing of one call.
-    ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", "Percent"]
-) | {"Perturbation (%)"}
+    ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", *SHARES]
+)
 _RELATIVE: Final = "Relative"
 _LEGEND: Final = (
     "Each number is the median per call; a cell is empty where the board has no such metric."

@@ -28,11 +28,11 @@ from typing import Any, Final, TypeAlias
 from boardprof._version import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
-from boardprof.render.aggregate import LEVELS, SORT_COLUMNS
+from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.cells import escaped
 from boardprof.render.profile_stacks import stack_sums, stacks_of
-from boardprof.render.rows import KEY_COLUMNS, LABEL, text_of
-from boardprof.report.calls import Calls
+from boardprof.render.rows import KEY_COLUMNS, text_of
+from boardprof.report.calls import LABEL, LEVELS, Calls
 from boardprof.report.columns import Column, grouped
 from boardprof.report.profile import Frame
 from boardprof.report.profile_json import profiles_of

@@ -21,6 +21,7 @@ from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, r
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.answer import JUDGED_BY, relatives, settings_of
 from boardprof.render.cells import escaped, number_text
+from boardprof.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.summary import Number, Summary
@@ -37,14 +38,11 @@ _KINDS: Final[dict[type[Metric], str]] = {
     Percent: "percent",
     Ratio: "ratio",
 }
-_SHARE: Final = "Percent"
-"""Each sample's share of its device's total: it says nothing of one call."""
-
-_LAST: Final = ("Stack (bytes)", "Perturbation (%)")
+_LAST: Final = (STACK, PERTURBATION)
 _IDENTITY: Final = ("build", "compiler", "flags")
 """Which facts tell two runs apart."""
 
-_COMPARABLE: Final = ("Duration (us)", "cycles", "instructions")
+_COMPARABLE: Final = (DURATION, "cycles", "instructions")
 """Metrics that mean the same on all boards that have them; ticks are of each board's own clock."""
 
 _OWN: Final = -1
@@ -171,7 +169,7 @@ def _metric_names(report: Report, groups: Sequence[GroupSummary]) -> list[str]:
     found = dict.fromkeys(group.metric for group in groups)
     for row in report.device_metrics.values():
         found |= dict.fromkeys(n for n, metric in row.items() if not isinstance(metric, str))
-    for name in ("Count", _SHARE):
+    for name in ("Count", SHARE):
         found.pop(name, None)
     first = [name for name in SORT_COLUMNS[:1] if name in found]
     last = [name for name in _LAST if name in found]

@@ -16,12 +16,10 @@ from boardprof.comparison.comparison import Comparison, Difference, Unjudged, pl
 from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.metrics import Count, Duration
 from boardprof.render.aggregate import (
-    LEVELS,
-    SHARE,
     SORT_COLUMNS,
     Typical,
     merge_calls,
-    per_call_median,
+    per_call_medians,
 )
 from boardprof.render.answer import answer_table, doubts
 from boardprof.render.cells import cell, escaped, per_call_cell, plural
@@ -37,9 +35,16 @@ from boardprof.render.comparison_table import (
 )
 from boardprof.render.layout import Column
 from boardprof.render.profile_difference_rows import change_rows, rest_text, title_of
-from boardprof.render.rows import KEY_COLUMNS, LABEL, heading, mixed_columns, mixed_note, text_of
-from boardprof.report.calls import Calls
-from boardprof.report.columns import grouped
+from boardprof.render.rows import (
+    KEY_COLUMNS,
+    heading,
+    labelled_groups,
+    mixed_columns,
+    mixed_note,
+    text_of,
+)
+from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls
+from boardprof.report.columns import Groups
 from boardprof.report.report import Report, Row
 from boardprof.stats.warnings import Warning_, warnings
 
@@ -147,27 +152,23 @@ def _only_clock(report: Report, devices: Sequence[str]) -> str:
 
 def _device(report: Report, device: str, rows: list[Row]) -> str:
     calls = Calls(rows)
-    groups = grouped(
-        tuple(text_of(row.get(column, "")) for column in ("Name", "Hash", *_KEYS)) for row in rows
-    )
+    groups = labelled_groups(calls)
     typical = Typical(calls, groups, merge_calls(calls, groups))
-    order = typical.order()
-    samples = [[rows[number] for number in groups.rows[i]] for i in order]
-    merged = [typical.merged[i] for i in order]
-    keys = [column for column in _KEYS if any(column in r for r in merged)]
-    numbers = _number_columns(merged)
-    headers = ["Name", *keys, *(code(column) for column in numbers), "Samples"]
+    merged, sizes = list(typical.merged), list(map(len, groups.rows))
+    keys = [column for column in _KEYS if any(column in row for row in merged)]
+    names = _number_columns(merged)
+    numbers = [_number_cells(name, calls, groups, typical.merged) for name in names]
+    headers = ["Name", *keys, *map(code, names), "Samples"]
     lines = [
         [
-            code(text_of(row.get("Name", ""))),
-            *(code(text_of(row.get(column, ""))) for column in keys),
-            *(_cell(column, row, group) for column in numbers),
-            str(len(group)),
+            *(code(text_of(merged[i].get(column, ""))) for column in ("Name", *keys)),
+            *(cells[i] for cells in numbers),
+            str(sizes[i]),
         ]
-        for row, group in zip(merged, samples, strict=True)
+        for i in typical.order()
     ]
     title = f"**{code(device) or 'no device'}**{_clock(report, device)}\n\n"
-    notes = ["Counts and times are medians per call."] if numbers else []
+    notes = ["Counts and times are medians per call."] if names else []
     notes += mixed_note(mixed_columns(report.calls, merged), code)
     told = "".join(f"\n{note}\n" for note in notes)
     return title + markdown_table(headers, lines, left=1 + len(keys)) + told
@@ -184,13 +185,16 @@ def _number_columns(rows: list[Row]) -> list[str]:
     return [*first, *sorted(found.difference(first, {"Count"}))]
 
 
-def _cell(column: str, row: Row, samples: list[Row]) -> str:
-    metric = row.get(column)
-    if metric is None:
-        return ""
-    if isinstance(metric, Count | Duration) and column not in LEVELS:
-        return per_call_cell(per_call_median(samples, column), ",")
-    return cell(metric, column, ",")
+def _number_cells(name: str, calls: Calls, groups: Groups[Any], merged: Calls) -> list[str]:
+    """Return a column's cells: the median per call of counts and times, else the merged value."""
+    medians = per_call_medians(calls, groups, name)
+    metrics = merged.column(name).filled("")
+    return [
+        per_call_cell(median, ",")
+        if isinstance(metric, Count | Duration) and name not in LEVELS
+        else cell(metric, name, ",")
+        for median, metric in zip(medians, metrics, strict=True)
+    ]
 
 
 def _clock(report: Report, device: str) -> str:

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from boardprof.metrics import Count, Metric, raw_of
 from boardprof.render.cells import cell, escaped, plural
-from boardprof.report.calls import Calls, Row
+from boardprof.report.calls import DURATION, LABEL, SHARE, Calls, Row
 from boardprof.report.columns import Groups
 
 if TYPE_CHECKING:
     from boardprof.report.report import Report
 
 
-LABEL: Final = "Label"
-
 KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
 """The columns that tell the samples of one thing from those of another."""
 
-FIRST_COLUMNS: Final = ("Name", "Duration (us)", "Percent", "Device", "Count", "Argument Shapes")
+FIRST_COLUMNS: Final = ("Name", DURATION, SHARE, "Device", "Count", "Argument Shapes")
 """The columns that always come first, in TVM's order."""
 
 
@@ -92,7 +90,7 @@ def _measured(report: Report, shown: Callable[[str], str]) -> str:
     functions = _names(report, "Name")
     if len(functions) == 1:
         return shown(functions[0])
-    rows = len(report.calls.group_by("Name", "Label", "Argument Shapes", "Flags").keys)
+    rows = len(report.calls.group_by("Name", LABEL, "Argument Shapes", "Flags").keys)
     counted = plural(len(functions), "function")
     return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
 

@@ -23,7 +23,6 @@ from typing import Any, Final, TypeAlias
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
-    LEVELS,
     SORT_COLUMNS,
     Typical,
     merge_calls,
@@ -42,7 +41,7 @@ from boardprof.render.rows import (
     mixed_columns,
     mixed_note,
 )
-from boardprof.report.calls import Calls
+from boardprof.report.calls import LEVELS, Calls
 from boardprof.report.columns import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
 from boardprof.stats.groups import GroupSummary, LeftOut, left_out, summaries

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from boardprof.decode.samples import Sample
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.report.calls import DURATION, LABEL, PERTURBATION, SHARE, STACK
 from boardprof.report.configuration import configuration_of
 from boardprof.report.emulator_detection import mark_emulators
 from boardprof.report.measurement import (
-    DURATION,
     Measurement,
     Stack,
     busy_parts,
@@ -75,13 +75,6 @@ def _sum(left: Metric | None, right: Metric) -> Metric:
     return right
 
 
-PERTURBATION = "Perturbation (%)"
-"""Share of measurement overhead in the raw window; it is subtracted from the row's counts."""
-
-STACK = "Stack (bytes)"
-"""The stack need of one call; the same in each row of a measurement."""
-
-
 def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterator[Row]:
     """Yield a measurement's rows.
 
@@ -120,13 +113,13 @@ def _cpu_row(
     reference = measurement.reference
     whole = _size(device_total, reference)
     if whole > 0:
-        row["Percent"] = Percent(100.0 * _size(row, reference) / whole)
+        row[SHARE] = Percent(100.0 * _size(row, reference) / whole)
     if measurement.arguments:
         row["Argument Shapes"] = measurement.arguments
     if swept and measurement.flags is not None:
         row["Flags"] = measurement.flags
     if measurement.label:
-        row["Label"] = measurement.label
+        row[LABEL] = measurement.label
     row["Device"] = measurement.device.name
     row["Count"] = Count(measurement.number)
     return row

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, repeat
-from typing import Any, TypeAlias, overload
+from typing import Any, Final, TypeAlias, overload
 
 from boardprof.metrics import Kind, Metric, Raw, as_metric
 from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, Key, grouped
@@ -20,6 +20,28 @@ from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Grou
 __all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "place_text"]
 
 Row: TypeAlias = dict[str, Metric]
+
+DURATION: Final = "Duration (us)"
+"""TVM's name for the column of wall time."""
+
+SHARE: Final = "Percent"
+"""The column with each row's share of its device's total: the only Percent that adds up."""
+
+PERTURBATION: Final = "Perturbation (%)"
+"""The share of measurement overhead in the raw window; it is subtracted from the row's counts."""
+
+STACK: Final = "Stack (bytes)"
+"""The stack need of one call; the same in each row of a measurement."""
+
+LABEL: Final = "Label"
+"""Given to a call by the user: calls of different labels have separate rows in our tables."""
+
+SHARES: Final = frozenset([SHARE, PERTURBATION])
+"""Columns that also depend on the agent's work around the samples; they are never exact."""
+
+LEVELS: Final = frozenset([STACK])
+"""Columns that hold a level of the whole measurement: the largest is kept, and they do not add up.
+"""
 
 _NOBODY_HAS_IT = array("q")
 _AT_A_TIME = 1024  # rows whose values are stored at once: several times as fast as one by one
