@@ -293,8 +293,5 @@ def _of_one_run(rows: Sequence[Difference]) -> list[str]:
 
 def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:
     return first_of(
-        dict.fromkeys(
-            f"{row.metric} of {row.title}{f' on {row.device}' if with_device else ''}"
-            for row in rows
-        )
+        dict.fromkeys(f"{row.what}{f' on {row.device}' if with_device else ''}" for row in rows)
     )

@@ -15,7 +15,7 @@ from boardprof.errors import UsageError
 from boardprof.exporters import own_form
 from boardprof.metrics import Count, Duration, Kind
 from boardprof.report.calls import SHARES
-from boardprof.stats.groups import titled
+from boardprof.stats.groups import GroupKey, titled
 from boardprof.stats.summary import Summary
 
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
@@ -100,6 +100,11 @@ class Difference:
         """The function's name, and the label if there is one."""
         return titled(self.name, self.label)
 
+    @property
+    def what(self) -> str:
+        """The metric and the function: ``cycles of fir``."""
+        return f"{self.metric} of {self.title}"
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -143,7 +148,12 @@ def first_of(names: Iterable[str]) -> str:
 
 def place_of(row: Difference | Gap) -> tuple[str, ...]:
     """Return the key that identifies a row."""
-    return row.name, row.label, row.shapes, row.device, row.flags, row.metric
+    return place_in(row, row.metric)
+
+
+def place_in(group: GroupKey | Difference | Gap, metric: str) -> tuple[str, ...]:
+    """Return the key of the row that compares a metric of a group."""
+    return group.name, group.label, group.shapes, group.device, group.flags, metric
 
 
 @dataclass(frozen=True)

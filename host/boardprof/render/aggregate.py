@@ -245,15 +245,10 @@ _Sizes: TypeAlias = "list[float | None]"
 class Typical:
     """Groups of samples, each as its median sample."""
 
-    def __init__(self, calls: Calls, groups: Groups[Any], merged: Calls) -> None:
-        """Compute nothing yet.
-
-        Args:
-            calls: the samples.
-            groups: of them.
-            merged: a row a group.
-        """
-        self._calls, self._groups, self._merged = calls, groups, merged
+    def __init__(self, calls: Calls, groups: Groups[Any]) -> None:
+        """Merge the samples; medians are computed when they are needed."""
+        self._calls, self._groups = calls, groups
+        self._merged = merge_calls(calls, groups)
         self._known: dict[str, _Sizes] = {}
 
     def order(self, chosen: Iterable[int] | None = None) -> list[int]:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from boardprof.comparison.comparison import Comparison, Difference, place_of
+from boardprof.comparison.comparison import Comparison, Difference, place_in, place_of
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.cells import cell, number_text, plural
 from boardprof.render.comparison_table import change_text
@@ -101,8 +101,7 @@ class _Row:
     @property
     def place(self) -> tuple[str, ...]:
         """As `place_of` the metric that is judged."""
-        key = self.key
-        return key.name, key.label, key.shapes, key.device, key.flags, self.judged.metric
+        return place_in(self.key, self.judged.metric)
 
     @property
     def certainty(self) -> str:

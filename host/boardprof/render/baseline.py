@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError
+from boardprof.comparison.comparison import ComparisonError, place_of
 from boardprof.comparison.compatibility import BoardFacts, comparable_flags, facts_of
 from boardprof.metrics import TAGS, Metric, raw_of
 from boardprof.report.baseline import (
@@ -89,13 +89,13 @@ def _identity(entry: Entry) -> tuple[str, ...]:
 
 
 def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
-    """Return the metrics, with their groups, that comparing finds no change of."""
+    """Return the places of the rows without a change, see `place_of`."""
     try:
         rows = compare(before, after).rows
     except ComparisonError:
         return set()
     return {
-        (row.name, row.shapes, row.label, row.device, row.flags, row.metric)
+        place_of(row)
         for row in rows
         if row.verdict in _UNCHANGED and not (row.is_emulated and row.is_cold_apart)
     }
@@ -105,11 +105,11 @@ def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
     """Tell whether two measurements are alike but for noise; ``same`` as `_unchanged` returns."""
     if any(old.get(key) != new.get(key) for key in ("samples", "calls", "flags", "compilers")):
         return False
-    keys = ("function", "arguments", "label")
-    group = (*(new.get(key, "") for key in keys), new.get("device", new.get("board", "")))
+    names = (new.get(key, "") for key in ("function", "label", "arguments"))
+    group = (*names, new.get("device", new.get("board", "")), new.get("sweep", ""))
     return all(
         old.get(tag, {}).keys() == new.get(tag, {}).keys()
-        and all((*group, new.get("sweep", ""), metric) in same for metric in new.get(tag, {}))
+        and all((*group, metric) in same for metric in new.get(tag, {}))
         for tag in VALUES
     )
 

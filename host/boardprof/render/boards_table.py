@@ -91,7 +91,7 @@ class _Samples:
     def order(self, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
         """Return the functions' numbers, the one that is largest on a board first."""
         groups = labelled_groups(self._calls, by_flags=False)
-        typical = Typical(self._calls, groups, merge_calls(self._calls, groups))
+        typical = Typical(self._calls, groups)
         there = [number for number, key in enumerate(groups.keys) if key.device == device]
         places: dict[_Function, int] = {}
         for number in typical.order(there):

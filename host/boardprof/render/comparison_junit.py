@@ -95,7 +95,7 @@ def _regression(case: xml.Element, row: Difference) -> None:
         f"({change_text(row)}, {certainty(row)}, {row.before.n} and {row.after.n} samples)"
     )
     rules = ", ".join(f"{rule}{judged_text(row, rule)}" for rule in row.broken)
-    message = f"{row.metric} of {row.title}: {numbers}, limit {rules}"
+    message = f"{row.what}: {numbers}, limit {rules}"
     failure = xml.SubElement(case, "failure", type="regression", message=_clean(message))
     failure.text = "\n".join(map(_clean, [what_of(row), numbers, f"broken: {rules}"]))
 

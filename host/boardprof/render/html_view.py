@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError, mean_ratios, place_of
+from boardprof.comparison.comparison import ComparisonError, mean_ratios, place_in, place_of
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.answer import JUDGED_BY, relatives, settings_of
@@ -24,7 +24,7 @@ from boardprof.render.cells import escaped, number_text
 from boardprof.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
-from boardprof.stats.summary import Number, Summary
+from boardprof.stats.summary import Number
 from boardprof.stats.summary import plain as rounded
 from boardprof.stats.warnings import modes_of
 
@@ -117,9 +117,7 @@ class _History:
 
     def of(self, group: GroupSummary) -> dict[str, Any]:
         """Return the name of the oldest run and the medians up to this one, if there are any."""
-        key = group.key
-        place = (key.name, key.label, key.shapes, key.device, key.flags, group.metric)
-        found = self._found.get(place)
+        found = self._found.get(place_in(group.key, group.metric))
         if not found:
             return {}
         medians = [_number(each) for each in (*(m for _, m in found), group.summary.median)]
@@ -222,9 +220,7 @@ def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | fl
     found: dict[int, int | float | str | None] = {}
     for name, metric in row.items():
         if name in places and not isinstance(metric, str):
-            value = raw_of(metric)
-            big = isinstance(value, int) and abs(value) >= _EXACT_FLOAT
-            found[places[name]] = f"{value:,}" if big else _number(value)
+            found[places[name]] = _exact(raw_of(metric))
     return found
 
 
@@ -261,8 +257,8 @@ def _change(each: Difference) -> dict[str, Any]:
         **_key(each),
         "metric": escaped(each.metric),
         "kind": _KINDS[each.kind],
-        "before": _median(each.before),
-        "after": _median(each.after),
+        "before": _exact(each.before.median if each.before else None),
+        "after": _exact(each.after.median if each.after else None),
         "change": _number(each.change),
         "p": _number(each.p),
         "exact": each.is_exact,
@@ -271,13 +267,11 @@ def _change(each: Difference) -> dict[str, Any]:
     }
 
 
-def _median(summary: Summary | None) -> int | float | str | None:
-    """Return the median; as text where a float of the script would be another number."""
-    if summary is None:
-        return None
-    median = summary.median
-    is_big = isinstance(median, int) and abs(median) >= _EXACT_FLOAT
-    return digits(int(median), ",") if is_big else _number(median)
+def _exact(value: Number | str | None) -> int | float | str | None:
+    """Return a number as `_number` does; as text if a float of the script would differ from it."""
+    if isinstance(value, int) and abs(value) >= _EXACT_FLOAT:
+        return digits(value, ",")
+    return _number(value)
 
 
 def _number(value: Number | str | None) -> int | float | str | None:

@@ -11,7 +11,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -76,13 +76,15 @@ class JsonReader:
         value, self._pos = self._decoded()
         if self._faults:
             message, hint = self._faults[0]
-            raise ReportFileError(message, where=_find_fault(value, *place) or "", hint=hint)
-        if self._has_surrogates and (found := _find_surrogate(value, *place)) is not None:
-            raise ReportFileError(
-                "half of a UTF-16 pair, a lone surrogate, is not text",
-                where=found,
-                hint="write text in UTF-8, or characters beyond U+FFFF as both their halves",
-            )
+            where = next((keys for part, keys in _parts(value, *place) if part is _FAULT), ())
+            raise ReportFileError(message, where=_place(where), hint=hint)
+        for part, keys in _parts(value, *place) if self._has_surrogates else ():
+            if isinstance(part, str) and re.search(_SURROGATE, part):
+                raise ReportFileError(
+                    "half of a UTF-16 pair, a lone surrogate, is not text",
+                    where=_place(keys) or "a key",
+                    hint="write text in UTF-8, or characters beyond U+FFFF as both their halves",
+                )
         return value
 
     def _decoded(self) -> tuple[Any, int]:
@@ -265,44 +267,26 @@ def _is_cut_short(error: json.JSONDecodeError) -> bool:
     )
 
 
-def _find_fault(value: object, *keys: str | int) -> str | None:
-    """Return the place of the first fault in the order of the text."""
-    if value is _FAULT:
-        return place_text(str(keys[0]), *keys[1:]) if keys else ""
-    items: Any = ()
+def _parts(value: object, *keys: str | int) -> Iterator[tuple[object, tuple[str | int, ...]]]:
+    """Yield a value and all its parts, names included, in the order of the text; each its place."""
+    yield value, keys
     if isinstance(value, dict):
-        items = value.items()
+        for key, item in value.items():
+            yield key, (*keys, key)
+            yield from _parts(item, *keys, key)
     elif isinstance(value, list):
-        items = enumerate(value)
-    for key, item in items:
-        if (found := _find_fault(item, *keys, key)) is not None:
-            return found
-    return None
+        for number, item in enumerate(value):
+            yield from _parts(item, *keys, number)
+
+
+def _place(keys: Sequence[str | int]) -> str:
+    return place_text(str(keys[0]), *keys[1:]) if keys else ""
 
 
 def _may_have_surrogates(text: str) -> bool:
     if "\\" in text and ("\\ud" in text or "\\uD" in text):
         return True
     return not text.isascii() and re.search(_SURROGATE, text) is not None
-
-
-def _find_surrogate(value: object, *keys: str | int) -> str | None:
-    """Return the place of the first text, or name, that is none."""
-    if isinstance(value, str):
-        is_text = re.search(_SURROGATE, value) is None
-        return None if is_text else (place_text(str(keys[0]), *keys[1:]) if keys else "a key")
-    items: Any = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, item in items:
-        bad_key = isinstance(key, str) and re.search(_SURROGATE, key) is not None
-        if bad_key:
-            return place_text(str(keys[0]), *keys[1:], str(key)) if keys else str(key)
-        if (found := _find_surrogate(item, *keys, key)) is not None:
-            return found
-    return None
 
 
 def json_kind(value: object) -> str:

@@ -18,7 +18,6 @@ from boardprof.metrics import Count, Duration
 from boardprof.render.aggregate import (
     SORT_COLUMNS,
     Typical,
-    merge_calls,
     per_call_medians,
 )
 from boardprof.render.answer import answer_table, doubts
@@ -153,7 +152,7 @@ def _only_clock(report: Report, devices: Sequence[str]) -> str:
 def _device(report: Report, device: str, rows: list[Row]) -> str:
     calls = Calls(rows)
     groups = labelled_groups(calls)
-    typical = Typical(calls, groups, merge_calls(calls, groups))
+    typical = Typical(calls, groups)
     merged, sizes = list(typical.merged), list(map(len, groups.rows))
     keys = [column for column in _KEYS if any(column in row for row in merged)]
     names = _number_columns(merged)

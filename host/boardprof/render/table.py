@@ -88,7 +88,7 @@ def render_table(
     if by_board:
         raise UsageError(_BY_BOARD)
     calls = report.calls
-    groups = calls.groups(by_flags=False) if aggregate else grouped(range(len(calls)))
+    groups = calls.groups() if aggregate else grouped(range(len(calls)))
     merged = merge_calls(calls, groups, compat)
     in_order = range(len(merged))
     order: Sequence[int] = (sort and sort_order(merged, SORT_COLUMNS[0])) or in_order
@@ -118,7 +118,7 @@ def report_page(
         return boards_page(report, sort=sort, separator=separator)
     calls = report.calls
     groups: Groups[Any] = labelled_groups(calls) if aggregate else grouped(range(len(calls)))
-    typical = Typical(calls, groups, merge_calls(calls, groups))
+    typical = Typical(calls, groups)
     merged = typical.merged
     order = typical.order() if sort else range(len(merged))
     mixed = mixed_columns(calls, merged)

@@ -15,7 +15,7 @@ from itertools import islice, repeat
 from typing import Any, Final, TypeAlias, overload
 
 from boardprof.metrics import Kind, Metric, Raw, as_metric
-from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, Key, grouped
+from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, grouped
 
 __all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "place_text"]
 
@@ -102,24 +102,15 @@ class Calls(Sequence[Row]):
         found = grouped(zip(*(self.column(name).filled("") for name in names), strict=True))
         return replace(found, same=names)
 
-    def groups(self, *, by_flags: bool = True) -> Groups[Key]:
-        """Group rows by name (or hash, if they have one), shapes, flags and device.
-
-        Args:
-            by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
-        """
+    def groups(self) -> Groups[tuple[Any, ...]]:
+        """Group rows by name (or hash, if they have one), shapes and device, as TVM does."""
         name = self.column("Name").filled("")
-        if "Hash" in self._columns:
-            pairs = zip(self.column("Hash").filled(None), name, strict=True)
-            name = (plain if hashed is None else hashed for hashed, plain in pairs)
+        pairs = zip(self.column("Hash").filled(None), name, strict=True)
+        names = (plain if hashed is None else hashed for hashed, plain in pairs)
         shapes, device = (self.column(n).filled("") for n in ("Argument Shapes", "Device"))
-        flags = self.column("Flags").filled("") if by_flags else repeat("", len(self))
-        found = grouped(zip(name, shapes, flags, device, strict=True))
-        same = ["Argument Shapes", "Device", *(["Flags"] if by_flags else [])]
-        if "Hash" not in self._columns:
-            same.append("Name")
-        keys = tuple(map(Key._make, found.keys))
-        return Groups(keys, found.order, found.bounds, tuple(same))
+        own = () if "Hash" in self._columns else ("Name",)
+        found: Groups[tuple[Any, ...]] = grouped(zip(names, shapes, device, strict=True))
+        return replace(found, same=(*own, "Argument Shapes", "Device"))
 
     def __len__(self) -> int:
         """Return how many rows there are."""
