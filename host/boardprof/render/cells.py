@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One metric as the text of a table cell, in TVM's format and in ours."""
+"""Text of a metric in a table cell, in TVM's format and in ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ += ["tvm_width"]
 
 _PRECISE_BELOW = 100.0
 _LONG = 10**60
-"""Larger counts are implausible, and would make the table too wide."""
+"""Larger counts are implausible and would make the table too wide."""
 
 
 def tvm_cell(metric: Metric, separator: str) -> str:
@@ -24,9 +24,8 @@ def tvm_cell(metric: Metric, separator: str) -> str:
 
     Args:
         metric: the value of the cell.
-        separator: between thousands of Count and Duration. (A Ratio, which TVM
-            prints with two significant digits, never has more than two before
-            the point; a Percent has no separator.)
+        separator: between thousands of Counts and Durations. TVM prints Ratios with two
+            significant digits and Percents without separators.
     """
     if isinstance(metric, Count):
         return digits(metric.value, separator)
@@ -40,9 +39,9 @@ def tvm_cell(metric: Metric, separator: str) -> str:
 def cell(metric: Metric, column: str, separator: str) -> str:
     """Return ``metric`` as our table prints it.
 
-    As ``tvm_cell``, but a Ratio has up to four significant digits and no exponent
-    between 1e-6 and 1e6, a Ratio in a column whose name ends in ``(%)`` is a percentage, and
-    text is escaped.
+    It differs from ``tvm_cell`` in this: a Ratio has up to four significant digits, and no exponent
+    between 1e-6 and 1e6. A Ratio in a column whose name ends in ``(%)`` is a percentage. Text is
+    escaped.
     """
     if isinstance(metric, str):
         return escaped(metric)
@@ -54,10 +53,10 @@ def cell(metric: Metric, column: str, separator: str) -> str:
 
 
 def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> str:
-    """Return a value per call; whole numbers without, others with up to 2 decimals.
+    """Return a value per call: whole numbers without decimals, others with up to two.
 
-    A number that is not whole keeps a point even where its decimals are zero,
-    and one that is not zero is never written as zero.
+    A number that is not whole keeps its point even if both decimals are 0. A number other than 0 is
+    never written as 0.
     """
     if value is None:
         return ""
@@ -75,7 +74,10 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
 
 
 def number_text(value: Number | None, kind: Kind) -> str:
-    """Return a value per call: whole numbers whole, others with four digits or two decimals."""
+    """Return a value per call: whole numbers as they are, others with four digits or two decimals.
+
+    Empty if there is no value.
+    """
     if value is None:
         return ""
     unit = " %" if kind is Percent else ""
@@ -87,24 +89,24 @@ def number_text(value: Number | None, kind: Kind) -> str:
 
 
 def plural(number: int, one: str) -> str:
-    """Return how many there are of something: ``1 row``, ``1,200 rows``."""
+    """Return a number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def tvm_width(text: str) -> int:
-    """Return the width that TVM pads by: the bytes of ``text`` in UTF-8."""
+    """Return the width that TVM pads by: the number of bytes of ``text`` in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _round_half_even(numerator: int, denominator: int) -> int:
-    """Divide integers and round to nearest; as round(Fraction), at a tenth of its cost."""
+    """Divide integers and round to nearest, like round(Fraction) but ten times as fast."""
     quotient, rest = divmod(numerator, denominator)
     up = 2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1)
     return quotient + up
 
 
 def _ratio(ratio: float) -> str:
-    """Return four significant digits at most; an exponent only below 1e-6 and from 1e6 on."""
+    """Return at most four significant digits, with an exponent only below 1e-6 and from 1e6 on."""
     rounded = f"{ratio:.4g}"
     if "e" not in rounded or not 1e-6 <= abs(ratio) < 1e6:
         return rounded

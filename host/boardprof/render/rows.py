@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a Report: names, columns, titles, merging, and notes on incomplete rows."""
+"""Parts that the tables of a Report share: groups, headers, headings, and notes on its rows."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
-"""The columns that tell the samples of one thing from those of another."""
+"""The columns that identify what a sample is of."""
 
 FIRST_COLUMNS: Final = ("Name", DURATION, SHARE, "Device", "Count", "Argument Shapes")
-"""The columns that always come first, in TVM's order."""
+"""Columns that always come first, in TVM's order."""
 
 
 class LabelledKey(NamedTuple):
-    """What rows have in common that are one in our own table; "" where a row lacks the column.
+    """Values that the rows of one group share; "" if a row lacks the column.
 
     Attributes:
         name: Name.
-        hash: Hash, which parts functions of equal name.
+        hash: Hash, which distinguishes functions of equal name.
         shapes: Argument Shapes.
         device: Device.
-        label: Label: who names two calls wants to see two.
-        flags: the compiler's, of a sweep.
+        label: Label, by which the user distinguishes calls.
+        flags: Flags, the setting of a sweep.
     """
 
     name: Metric
@@ -43,13 +43,13 @@ class LabelledKey(NamedTuple):
 
 
 def labelled_groups(calls: Calls, *, by_flags: bool = True) -> Groups[LabelledKey]:
-    """Return the groups of rows that are one in our own table.
+    """Return the groups of rows that our own tables merge into one.
 
-    In TVM's, rows of one hash are one whatever their names and labels: `Calls.groups`.
+    TVM also merges rows of one hash with different names and labels: see `Calls.groups`.
 
     Args:
         calls: the rows.
-        by_flags: rows of other compiler flags are apart; else the key's ``flags`` is "".
+        by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
     """
     flags = ["Flags"] if by_flags else []
     found = calls.group_by("Name", "Hash", "Argument Shapes", "Device", LABEL, *flags)
@@ -58,24 +58,24 @@ def labelled_groups(calls: Calls, *, by_flags: bool = True) -> Groups[LabelledKe
 
 
 def text_of(metric: Metric) -> str:
-    """Return a text as it is, and a number as text: a name ought to be one, and may not be."""
+    """Return a text unchanged, and a number as text: nothing prevents a number as a name."""
     return str(raw_of(metric))
 
 
 def headers_of(rows: Iterable[Iterable[str]]) -> list[str]:
-    """Return the six fixed columns, then all others of the rows in byte order."""
+    """Return the fixed columns, then all others of the rows in byte order."""
     names = {name for row in rows for name in row}
     return [*FIRST_COLUMNS, *sorted(names.difference(FIRST_COLUMNS))]
 
 
 def configuration_lines(configuration: Row, separator: str) -> list[str]:
-    """Return what stands below our tables, from the blank line on."""
+    """Return the lines below our tables, beginning with a blank line."""
     lines = ["", "Configuration", "-------------"]
     return lines + [f"{name}: {cell(v, name, separator)}" for name, v in configuration.items()]
 
 
 def heading(report: Report, shown: Callable[[str], str]) -> str:
-    """Return what was measured where; each name as ``shown`` gives it."""
+    """Return a heading such as ``fir on m4``; ``shown`` formats each name."""
     what, devices = _measured(report, shown), _names(report, "Device")
     return f"{what} on {_listed([shown(each) for each in devices])}" if devices else what
 
@@ -86,7 +86,7 @@ def _names(report: Report, column: str) -> list[str]:
 
 
 def _measured(report: Report, shown: Callable[[str], str]) -> str:
-    """Name the one function, or count them; and what was measured of them if that is more."""
+    """Return the name of the only function, or the numbers of functions and measurements."""
     functions = _names(report, "Name")
     if len(functions) == 1:
         return shown(functions[0])
@@ -102,14 +102,14 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
-    """Return the columns that are empty in a merged row but not in its rows, and their kinds.
+    """Return the columns that are empty in a merged row because its rows have different kinds.
 
     Args:
         calls: the rows.
-        merged: of them.
+        merged: the merged rows.
 
     Returns:
-        Name of the column -> ``Count and Duration``.
+        The kinds by name of the column, such as ``Count and Duration``.
     """
     columns = {name: calls.column(name) for name in calls.names}
     kinds = {
@@ -124,7 +124,7 @@ def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
 
 
 def mixed_note(mixed: Mapping[str, str], shown: Callable[[str], str] = escaped) -> Sequence[str]:
-    """Return a note on the columns of `mixed_columns`, each name as ``shown`` gives it; or none."""
+    """Return a note on the columns of `mixed_columns`, if any; ``shown`` formats each name."""
     if not mixed:
         return []
     listed = ", ".join(f"{shown(name)} ({kinds})" for name, kinds in mixed.items())
@@ -137,21 +137,16 @@ def mixed_note(mixed: Mapping[str, str], shown: Callable[[str], str] = escaped) 
 def incomplete_row_notes(report: Report) -> Iterator[str]:
     """Yield a note for each kind of incomplete row: without Name, Count, or with Count below 1."""
     calls = report.calls
-    lacking = len(calls) - _given(report, "Name")
-    if lacking:
-        yield f"{_rows(lacking)} no Name"
+    unnamed = sum(name == "" for name in calls.column("Name").filled(""))
+    if unnamed:
+        yield f"{_rows(unnamed)} no Name"
     counts = calls.column("Count").of(Count)
     uncounted = len(calls) - len(counts.given)
     if uncounted:
         yield f"{_rows(uncounted)} no Count, so values per call cannot be computed"
-    none = sum(1 for count in counts.given if count <= 0)
-    if none:
-        yield f"{_rows(none)} a Count below 1, so values per call cannot be computed"
-
-
-def _given(report: Report, name: str) -> int:
-    column = report.calls.column(name)
-    return sum(1 for value in column.given if value != "")
+    below = sum(count <= 0 for count in counts.given)
+    if below:
+        yield f"{_rows(below)} a Count below 1, so values per call cannot be computed"
 
 
 def _rows(number: int) -> str:

@@ -17,7 +17,7 @@ from boardprof.stats.ranks import rank_correlation, smallest_p
 from boardprof.stats.summary import LARGEST_PLAIN, Number, far_from_the_others
 
 __all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "modes_of", "warnings"]
-__all__ += ["warnings_of"]
+__all__ += ["warnings_by_hint", "warnings_of"]
 
 Kind: TypeAlias = Literal[
     "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
@@ -94,6 +94,14 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
         for kind, judge in _JUDGES.items()
         for text, hint in judge(group)
     ]
+
+
+def warnings_by_hint(groups: Sequence[GroupSummary]) -> dict[str, list[Warning_]]:
+    """Return the warnings from a Report's `summaries`, by what helps against them."""
+    found: dict[str, list[Warning_]] = {}
+    for each in warnings_of(groups):
+        found.setdefault(each.hint, []).append(each)
+    return found
 
 
 def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
