@@ -126,7 +126,7 @@ def comparison_junit(comparison: Comparison) -> str:
 
 
 def _cases(comparison: Comparison) -> Iterator[xml.Element]:
-    """Yield a test case a row, then one for each metric that has no row as it was not compared."""
+    """Yield a test case for each row, then one for each metric that was not compared."""
     unjudged = unjudged_at(comparison)
     for row in comparison.rows:
         case = _case(row)
@@ -193,5 +193,5 @@ def _properties(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _clean(text: str) -> str:
-    """Return text that XML can carry, and that shows no other way round than it is written."""
+    """Return text without characters that XML cannot hold or that change the direction of text."""
     return _NOT_XML.sub("?", escaped(text))

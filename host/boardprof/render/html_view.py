@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page's script draws: the samples in columns, and statistics that are computed here.
+"""Data for the script of the HTML page: samples in columns, and their statistics.
 
-The script computes no statistics of its own: a median is the same in the page, in the table and
-in a comparison. Of samples that are all alike, one value is kept.
+Statistics are computed here and not by the script, so that a median is the same in the page, the
+table and a comparison. If all samples are equal, only the statistics are kept.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _KINDS: Final[dict[type[Metric], str]] = {
 }
 _LAST: Final = (STACK, PERTURBATION)
 _IDENTITY: Final = ("build", "compiler", "flags")
-"""Which facts tell two runs apart."""
+"""Facts that distinguish two runs."""
 
 _COMPARABLE: Final = (DURATION, "cycles", "instructions")
-"""Metrics that mean the same on all boards that have them; ticks are of each board's own clock."""
+"""Metrics that mean the same on all boards; ticks depend on each board's clock."""
 
 _OWN: Final = -1
-"""Stands for the leading metric of each row, where rows have no metric in common."""
+"""The leading metric of each row, if the rows have no metric in common."""
 
 _EXACT_FLOAT: Final = 1 << 53
-"""Integers up to here are exact in JavaScript."""
+"""Integers below this are exact in JavaScript."""
 
 
 def page_view(
@@ -64,7 +64,7 @@ def page_view(
         report: what the page is about.
         groups: its `summaries`.
         comparison: with an older one, or None.
-        earlier: runs to draw the history of each row from: name and Report, the oldest first.
+        earlier: name and Report of the runs in each row's history, the oldest first.
     """
     names = _metric_names(report, groups)
     places = {name: i for i, name in enumerate(names)}
@@ -111,12 +111,12 @@ class _History:
     def _add(self, name: str, comparison: Comparison) -> None:
         places = Counter(map(place_of, comparison.rows))
         for row in comparison.rows:
-            # Rows that only a hash tells apart have one place, and no history.
+            # Rows that only a hash distinguishes have the same place, and no history.
             if row.before is not None and row.after is not None and places[place_of(row)] == 1:
                 self._found.setdefault(place_of(row), []).append((name, row.before.median))
 
     def of(self, group: GroupSummary) -> dict[str, Any]:
-        """Return the name of the oldest run and the medians up to this one, if there are any."""
+        """Return the name of the oldest run and the medians up to this run; empty if unknown."""
         found = self._found.get(place_in(group.key, group.metric))
         if not found:
             return {}
@@ -127,13 +127,13 @@ class _History:
 
 
 def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:
-    """Return the metric that stands for a row."""
+    """Return the metric that represents a row."""
     found = (places[name] for name in JUDGED_BY if name in places)
     return next((place for place in found if place in metrics), min(metrics))
 
 
 def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:
-    """Return the metric that the page begins with; no row may lack it."""
+    """Return the metric that the page shows first; all rows must have it."""
     leading = {row["leads"] for row in rows}
     if len(leading) == 1:
         return int(leading.pop())
@@ -145,7 +145,7 @@ def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:
 def _add_sweep(
     rows: dict[GroupKey, dict[str, Any]], groups: dict[tuple[GroupKey, int | None], GroupSummary]
 ) -> None:
-    """Number the function of each row; add each setting's multiple of the first setting."""
+    """Add the number of its function, and the multiple of the first setting, to each row."""
     keys = list(rows)
     settings = settings_of(keys)
     if max(map(len, settings.values()), default=0) < 2:
@@ -268,14 +268,14 @@ def _change(each: Difference) -> dict[str, Any]:
 
 
 def _exact(value: Number | str | None) -> int | float | str | None:
-    """Return a number as `_number` does; as text if a float of the script would differ from it."""
+    """Return a number as `_number` does, but as text if a float of the script would be rounded."""
     if isinstance(value, int) and abs(value) >= _EXACT_FLOAT:
         return digits(value, ",")
     return _number(value)
 
 
 def _number(value: Number | str | None) -> int | float | str | None:
-    """Return a number as JSON can carry it; infinities and NaN become their names."""
+    """Return a number as JSON can hold it; infinities and NaN become their names."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int):
