@@ -178,13 +178,13 @@ class TestGroups:
                 {"Name": "f", "Device": "a", "Flags": "-O3"},
             ]
         )
-        assert calls.groups().keys == (("f", "", "a"), ("f", "", "b"))
-        assert [list(rows) for rows in calls.groups().rows] == [[0, 2, 3], [1]]
+        assert calls.tvm_groups().keys == (("f", "", "a"), ("f", "", "b"))
+        assert [list(rows) for rows in calls.tvm_groups().rows] == [[0, 2, 3], [1]]
 
     def test_a_hash_takes_the_place_of_the_name_where_a_row_has_one(self) -> None:
         calls = Calls([{"Name": "f"}, {"Name": "f", "Hash": "h"}, {"Name": "h"}])
-        assert [key[0] for key in calls.groups().keys] == ["f", "h"]
-        assert [list(rows) for rows in calls.groups().rows] == [[0], [1, 2]]
+        assert [key[0] for key in calls.tvm_groups().keys] == ["f", "h"]
+        assert [list(rows) for rows in calls.tvm_groups().rows] == [[0], [1, 2]]
 
     def test_values_are_split_by_group_where_rows_have_all_of_the_columns(self) -> None:
         calls = Calls(
@@ -197,7 +197,7 @@ class TestGroups:
         assert list(both) == [[[3], [6]], [[2], [5]], [[], []]]
 
     def test_no_rows_are_no_groups(self) -> None:
-        groups = Calls().groups()
+        groups = Calls().tvm_groups()
         assert (len(groups), groups.keys, groups.rows) == (0, (), [])
 
 

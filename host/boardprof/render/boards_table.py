@@ -24,17 +24,16 @@ from boardprof.render.aggregate import (
     merge_calls,
     per_call_medians,
 )
-from boardprof.render.cells import cell, per_call_cell
-from boardprof.render.layout import Column, Page, Table
-from boardprof.render.rows import (
-    LabelledKey,
+from boardprof.render.cells import (
+    cell,
     configuration_lines,
     headers_of,
-    labelled_groups,
     mixed_columns,
     mixed_note,
+    per_call_cell,
 )
-from boardprof.report.calls import LABEL, SHARES, Calls, Row
+from boardprof.render.layout import Column, Page, Table
+from boardprof.report.calls import LABEL, SHARES, Calls, LabelledKey, Row
 from boardprof.report.report import Report
 
 _LEFT_OUT: Final = frozenset(
@@ -66,7 +65,7 @@ class _Samples:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._groups = labelled_groups(calls)
+        self._groups = calls.labelled_groups()
         self._merged = merge_calls(calls, self._groups)
         self._medians: dict[str, list[PerCall]] = {}
         places = Counter(key._replace(hash="") for key in self._groups.keys)
@@ -87,7 +86,7 @@ class _Samples:
 
     def order(self, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
         """Return the indices of functions, the largest on a board first."""
-        groups = labelled_groups(self._calls, by_flags=False)
+        groups = self._calls.labelled_groups(by_flags=False)
         there = [number for number, key in enumerate(groups.keys) if key.device == device]
         places: dict[_Function, int] = {}
         for number in Typical(self._calls, groups).order(there):

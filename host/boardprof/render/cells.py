@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text of a metric in a table cell, in TVM's format and in ours."""
+"""Parts that tables share: cells in TVM's format and in ours, headers, headings and notes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Final
 
-from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits
-from boardprof.printable import bounded as escaped
+from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits, raw_of
+from boardprof.printable import bounded
+from boardprof.report.calls import DURATION, LABEL, SHARE, Calls, Row
+from boardprof.report.report import Report
 from boardprof.stats.summary import Number, plain
 
-__all__ = ["cell", "escaped", "number_text", "per_call_cell", "plural", "tvm_cell"]
-__all__ += ["tvm_width"]
+KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
+"""The columns that identify what a sample is of."""
 
+FIRST_COLUMNS: Final = ("Name", DURATION, SHARE, "Device", "Count", "Argument Shapes")
+"""Columns that always come first, in TVM's order."""
 
 _PRECISE_BELOW = 100.0
 _LONG = 10**60
@@ -44,7 +50,7 @@ def cell(metric: Metric, column: str, separator: str) -> str:
     escaped.
     """
     if isinstance(metric, str):
-        return escaped(metric)
+        return bounded(metric)
     if not isinstance(metric, Ratio):
         return tvm_cell(metric, separator)
     if column.endswith("(%)"):
@@ -96,6 +102,102 @@ def plural(number: int, one: str) -> str:
 def tvm_width(text: str) -> int:
     """Return the width that TVM pads by: the number of bytes of ``text`` in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def text_of(metric: Metric) -> str:
+    """Return a text unchanged, and a number as text: nothing prevents a number as a name."""
+    return str(raw_of(metric))
+
+
+def headers_of(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the fixed columns, then all others of the rows in byte order."""
+    names = {name for row in rows for name in row}
+    return [*FIRST_COLUMNS, *sorted(names.difference(FIRST_COLUMNS))]
+
+
+def configuration_lines(configuration: Row, separator: str) -> list[str]:
+    """Return the lines below our tables, beginning with a blank line."""
+    lines = ["", "Configuration", "-------------"]
+    return lines + [f"{name}: {cell(v, name, separator)}" for name, v in configuration.items()]
+
+
+def heading(report: Report, shown: Callable[[str], str]) -> str:
+    """Return a heading such as ``fir on m4``; ``shown`` formats each name."""
+    what, devices = _measured(report, shown), _names(report, "Device")
+    return f"{what} on {_listed([shown(each) for each in devices])}" if devices else what
+
+
+def _names(report: Report, column: str) -> list[str]:
+    found = dict.fromkeys(report.calls.column(column).filled(""))
+    return [bounded(name) for name in found if isinstance(name, str) and name]
+
+
+def _measured(report: Report, shown: Callable[[str], str]) -> str:
+    """Return the name of the only function, or the numbers of functions and measurements."""
+    functions = _names(report, "Name")
+    if len(functions) == 1:
+        return shown(functions[0])
+    rows = len(report.calls.group_by("Name", LABEL, "Argument Shapes", "Flags").keys)
+    counted = plural(len(functions), "function")
+    return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > 4:
+        return f"{len(names)} devices"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
+    """Return the columns that are empty in a merged row because its rows have different kinds.
+
+    Args:
+        calls: the rows.
+        merged: the merged rows.
+
+    Returns:
+        The kinds by name of the column, such as ``Count and Duration``.
+    """
+    columns = {name: calls.column(name) for name in calls.names}
+    kinds = {
+        name: " and ".join(sorted({type(value).__name__ for value in column.given}))
+        for name, column in columns.items()
+        if column.kind is None
+    }
+    if not kinds:
+        return {}
+    empty = {name for row in merged for name in kinds if row.get(name) == ""}
+    return {name: text for name, text in kinds.items() if name in empty}
+
+
+def mixed_note(mixed: Mapping[str, str], shown: Callable[[str], str] = bounded) -> Sequence[str]:
+    """Return a note on the columns of `mixed_columns`, if any; ``shown`` formats each name."""
+    if not mixed:
+        return []
+    listed = ", ".join(f"{shown(name)} ({kinds})" for name, kinds in mixed.items())
+    return [
+        f"Cells are empty where merged rows have several kinds of metric: {listed}. CSV and JSON "
+        "have each row."
+    ]
+
+
+def incomplete_row_notes(report: Report) -> Iterator[str]:
+    """Yield a note for each kind of incomplete row: without Name, Count, or with Count below 1."""
+    calls = report.calls
+    unnamed = sum(name == "" for name in calls.column("Name").filled(""))
+    if unnamed:
+        yield f"{_rows(unnamed)} no Name"
+    counts = calls.column("Count").of(Count)
+    uncounted = len(calls) - len(counts.given)
+    if uncounted:
+        yield f"{_rows(uncounted)} no Count, so values per call cannot be computed"
+    below = sum(count <= 0 for count in counts.given)
+    if below:
+        yield f"{_rows(below)} a Count below 1, so values per call cannot be computed"
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number:,} rows have"
 
 
 def _round_half_even(numerator: int, denominator: int) -> int:

@@ -20,7 +20,7 @@ from boardprof.comparison.comparison import (
     place_of,
 )
 from boardprof.metrics import TAGS
-from boardprof.render.cells import escaped
+from boardprof.printable import bounded
 from boardprof.render.comparison_table import (
     certainty,
     change_text,
@@ -194,4 +194,4 @@ def _properties(comparison: Comparison) -> list[tuple[str, str]]:
 
 def _clean(text: str) -> str:
     """Return text without characters that XML cannot hold or that change the direction of text."""
-    return _NOT_XML.sub("?", escaped(text))
+    return _NOT_XML.sub("?", bounded(text))

@@ -23,6 +23,7 @@ from typing import Final
 from boardprof._version import __version__
 from boardprof.errors import ReportFileError
 from boardprof.render.answer import doubts
+from boardprof.render.cells import heading
 from boardprof.render.html_facts import (
     cards,
     clock_tags,
@@ -33,7 +34,6 @@ from boardprof.render.html_facts import (
 )
 from boardprof.render.html_profile import profile_views
 from boardprof.render.html_view import page_view
-from boardprof.render.rows import heading
 from boardprof.report.report import Report
 from boardprof.stats.groups import summaries
 

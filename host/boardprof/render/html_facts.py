@@ -9,7 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from boardprof.metrics import Metric
-from boardprof.render.cells import cell, escaped, plural
+from boardprof.printable import bounded
+from boardprof.render.cells import (
+    cell,
+    plural,
+)
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary
 from boardprof.stats.warnings import Warning_, warnings_by_hint
@@ -28,7 +32,7 @@ _IDENTITY = frozenset({"clock", "agent", "flags"})
 
 def isolated(text: str) -> str:
     """Return text for the page: escaped, printable, and with an isolated direction."""
-    return f"<bdi>{html.escape(escaped(text))}</bdi>"
+    return f"<bdi>{html.escape(bounded(text))}</bdi>"
 
 
 def facts_line(report: Report) -> str:
@@ -142,7 +146,7 @@ def _lines(report: Report, name: str, facts: Mapping[str, Any]) -> list[tuple[st
 
 
 def _term(term: str) -> str:
-    return escaped(term[:1].upper() + term[1:])
+    return bounded(term[:1].upper() + term[1:])
 
 
 def _definition(term: str, value: Metric, facts: Mapping[str, Any]) -> str:
@@ -163,7 +167,7 @@ def _reasons(unsupported: Mapping[str, Any], line: str = "") -> str:
     items = [f"<li>{isolated(name)}: {isolated(why)}</li>" for name, why in reasons.items()]
     rest = line
     for name, why in reasons.items():
-        rest = rest.replace(f"{escaped(name)} ({escaped(why)})", "", 1)
+        rest = rest.replace(f"{bounded(name)} ({bounded(why)})", "", 1)
     items += [f"<li>{isolated(part)}</li>" for part in rest.split("; ") if part.strip("; ")]
     return f"<ul>{''.join(items)}</ul>"
 

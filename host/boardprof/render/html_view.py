@@ -18,9 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import ComparisonError, mean_ratios, place_in, place_of
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
+from boardprof.printable import bounded
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.answer import JUDGED_BY, relatives, settings_of
-from boardprof.render.cells import escaped, number_text
+from boardprof.render.cells import (
+    number_text,
+)
 from boardprof.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
@@ -81,7 +84,7 @@ def page_view(
     keys = [*rows.values(), *(_key(each) for each in (comparison.rows if comparison else ()))]
     return {
         "metrics": [
-            {"name": escaped(name), "kind": kinds.get(name) or _kind_of_total(report, name)}
+            {"name": bounded(name), "kind": kinds.get(name) or _kind_of_total(report, name)}
             for name in names
         ],
         "first": _first(list(rows.values()), places),
@@ -92,7 +95,7 @@ def page_view(
         },
         "groups": sorted(rows.values(), key=lambda row: row.get("function", 0)),
         "totals": [
-            {"device": escaped(device), "metrics": _total(row, places)}
+            {"device": bounded(device), "metrics": _total(row, places)}
             for device, row in report.device_metrics.items()
         ],
         "changes": None if comparison is None else _changes(comparison),
@@ -106,7 +109,7 @@ class _History:
         self._found: dict[tuple[str, ...], list[tuple[str, Number]]] = {}
         for name, older in earlier:
             with contextlib.suppress(ComparisonError):  # such as another compiler
-                self._add(escaped(name), compare(older, report))
+                self._add(bounded(name), compare(older, report))
 
     def _add(self, name: str, comparison: Comparison) -> None:
         places = Counter(map(place_of, comparison.rows))
@@ -182,10 +185,10 @@ def _kind_of_total(report: Report, name: str) -> str:
 
 def _key(key: GroupKey | Difference) -> dict[str, str]:
     return {
-        "name": escaped(key.title),
-        "device": escaped(key.device),
-        "flags": escaped(key.flags),
-        "shapes": escaped(key.shapes),
+        "name": bounded(key.title),
+        "device": bounded(key.device),
+        "flags": bounded(key.flags),
+        "shapes": bounded(key.shapes),
     }
 
 
@@ -227,22 +230,22 @@ def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | fl
 def _changes(comparison: Comparison) -> dict[str, Any]:
     old, new = _identity(comparison.before_facts), _identity(comparison.after_facts)
     return {
-        "before": escaped(comparison.before_name),
-        "after": escaped(comparison.after_name),
+        "before": bounded(comparison.before_name),
+        "after": bounded(comparison.after_name),
         "facts": [
-            [escaped(name), escaped(old.get(name, "")), escaped(new.get(name, ""))]
+            [bounded(name), bounded(old.get(name, "")), bounded(new.get(name, ""))]
             for name in {**old, **new}
         ],
         "means": [
             {
-                "metric": escaped(mean.metric),
-                "device": escaped(mean.device),
+                "metric": bounded(mean.metric),
+                "device": bounded(mean.device),
                 "change": _number(mean.ratio - 1),
                 "of": mean.measured,
             }
             for mean in mean_ratios(comparison.rows)
         ],
-        "notes": [escaped(note) for note in comparison.notes],
+        "notes": [bounded(note) for note in comparison.notes],
         "rows": [_change(each) for each in comparison.rows],
     }
 
@@ -255,7 +258,7 @@ def _identity(facts: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _change(each: Difference) -> dict[str, Any]:
     return {
         **_key(each),
-        "metric": escaped(each.metric),
+        "metric": bounded(each.metric),
         "kind": _KINDS[each.kind],
         "before": _exact(each.before.median if each.before else None),
         "after": _exact(each.after.median if each.after else None),
@@ -263,7 +266,7 @@ def _change(each: Difference) -> dict[str, Any]:
         "p": _number(each.p),
         "exact": each.is_exact,
         "verdict": each.verdict,
-        "rule": None if each.rule is None else escaped(str(each.rule)),
+        "rule": None if each.rule is None else bounded(str(each.rule)),
     }
 
 

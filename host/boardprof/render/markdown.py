@@ -15,13 +15,23 @@ from typing import Any
 from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
 from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.metrics import Count, Duration
+from boardprof.printable import bounded
 from boardprof.render.aggregate import (
     SORT_COLUMNS,
     Typical,
     per_call_medians,
 )
 from boardprof.render.answer import answer_table, doubts
-from boardprof.render.cells import cell, escaped, per_call_cell, plural
+from boardprof.render.cells import (
+    KEY_COLUMNS,
+    cell,
+    heading,
+    mixed_columns,
+    mixed_note,
+    per_call_cell,
+    plural,
+    text_of,
+)
 from boardprof.render.comparison_table import (
     certainty,
     change_text,
@@ -34,14 +44,6 @@ from boardprof.render.comparison_table import (
 )
 from boardprof.render.layout import Column
 from boardprof.render.profile_difference_rows import change_rows, rest_text, title_of
-from boardprof.render.rows import (
-    KEY_COLUMNS,
-    heading,
-    labelled_groups,
-    mixed_columns,
-    mixed_note,
-    text_of,
-)
 from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls
 from boardprof.report.columns import Groups
 from boardprof.report.report import Report, Row
@@ -84,7 +86,7 @@ def section(summary: str, content: str) -> str:
 
 def code(text: str) -> str:
     """Return ``text`` as code that no renderer takes as markup, also in a table's cell."""
-    shown = escaped(text)
+    shown = bounded(text)
     if not shown.strip():
         return ""
     if _PLAIN.fullmatch(shown) and shown == shown.strip():
@@ -150,7 +152,7 @@ def _only_clock(report: Report, devices: Sequence[str]) -> str:
 
 def _device(report: Report, device: str, rows: list[Row]) -> str:
     calls = Calls(rows)
-    groups = labelled_groups(calls)
+    groups = calls.labelled_groups()
     typical = Typical(calls, groups)
     merged, sizes = list(typical.merged), list(map(len, groups.rows))
     keys = [column for column in _KEYS if any(column in row for row in merged)]
@@ -203,7 +205,7 @@ def _clock(report: Report, device: str) -> str:
         return ""
     kind = str(facts["clock_kind"])
     emulated = ", emulated" if facts.get("emulated") else ""
-    return f" ({escaped(kind)} clock{', no wall time' if kind == 'simulated' else ''}{emulated})"
+    return f" ({bounded(kind)} clock{', no wall time' if kind == 'simulated' else ''}{emulated})"
 
 
 def _configuration(report: Report) -> str:

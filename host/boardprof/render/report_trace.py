@@ -20,9 +20,9 @@ from operator import itemgetter
 from boardprof._version import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, raw_of
+from boardprof.render.cells import KEY_COLUMNS
 from boardprof.render.chrome_trace import json_text, microseconds, trace_text, track_names
 from boardprof.render.flame_graph import Stacks, weights_of
-from boardprof.render.rows import KEY_COLUMNS
 from boardprof.report.calls import Calls
 from boardprof.report.columns import Column
 from boardprof.report.report import Report

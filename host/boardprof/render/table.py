@@ -30,16 +30,19 @@ from boardprof.render.aggregate import (
     sum_rows,
 )
 from boardprof.render.boards_table import boards_page
-from boardprof.render.cells import cell, number_text, per_call_cell, tvm_cell, tvm_width
-from boardprof.render.layout import Column, Page, Table, plain, record_table
-from boardprof.render.rows import (
+from boardprof.render.cells import (
     FIRST_COLUMNS,
+    cell,
     configuration_lines,
     headers_of,
-    labelled_groups,
     mixed_columns,
     mixed_note,
+    number_text,
+    per_call_cell,
+    tvm_cell,
+    tvm_width,
 )
+from boardprof.render.layout import Column, Page, Table, plain, record_table
 from boardprof.report.calls import LEVELS, Calls
 from boardprof.report.columns import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
@@ -87,7 +90,7 @@ def render_table(
     if by_board:
         raise UsageError(_BY_BOARD)
     calls = report.calls
-    groups = calls.groups() if aggregate else grouped(range(len(calls)))
+    groups = calls.tvm_groups() if aggregate else grouped(range(len(calls)))
     merged = merge_calls(calls, groups, compat)
     in_order = range(len(merged))
     order: Sequence[int] = (sort and sort_order(merged, SORT_COLUMNS[0])) or in_order
@@ -116,7 +119,7 @@ def report_page(
             raise UsageError(_BY_BOARD)
         return boards_page(report, sort=sort, separator=separator)
     calls = report.calls
-    groups: Groups[Any] = labelled_groups(calls) if aggregate else grouped(range(len(calls)))
+    groups: Groups[Any] = calls.labelled_groups() if aggregate else grouped(range(len(calls)))
     typical = Typical(calls, groups)
     merged = typical.merged
     order = typical.order() if sort else range(len(merged))

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, repeat
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 from boardprof.metrics import Kind, Metric, Raw, as_metric
 from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, grouped
@@ -45,6 +45,26 @@ LEVELS: Final = frozenset([STACK])
 
 _NOBODY_HAS_IT = array("q")
 _AT_A_TIME = 1024  # rows whose values are stored at once: several times as fast as one by one
+
+
+class LabelledKey(NamedTuple):
+    """Values that the rows of one group share; "" if a row lacks the column.
+
+    Attributes:
+        name: Name.
+        hash: Hash, which distinguishes functions of equal name.
+        shapes: Argument Shapes.
+        device: Device.
+        label: Label, by which the user distinguishes calls.
+        flags: Flags, the setting of a sweep.
+    """
+
+    name: Metric
+    hash: Metric
+    shapes: Metric
+    device: Metric
+    label: Metric
+    flags: Metric = ""
 
 
 class Calls(Sequence[Row]):
@@ -102,8 +122,19 @@ class Calls(Sequence[Row]):
         found = grouped(zip(*(self.column(name).filled("") for name in names), strict=True))
         return replace(found, same=names)
 
-    def groups(self) -> Groups[tuple[Any, ...]]:
-        """Group rows by name (or hash, if they have one), shapes and device, as TVM does."""
+    def labelled_groups(self, *, by_flags: bool = True) -> Groups[LabelledKey]:
+        """Group rows as our own tables do.
+
+        Args:
+            by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
+        """
+        flags = ["Flags"] if by_flags else []
+        found = self.group_by("Name", "Hash", "Argument Shapes", "Device", LABEL, *flags)
+        keys = tuple(LabelledKey(*key) for key in found.keys)
+        return Groups(keys, found.order, found.bounds, found.same)
+
+    def tvm_groups(self) -> Groups[tuple[Any, ...]]:
+        """Group rows as TVM does: by name (or hash, if they have one), shapes and device."""
         name = self.column("Name").filled("")
         pairs = zip(self.column("Hash").filled(None), name, strict=True)
         names = (plain if hashed is None else hashed for hashed, plain in pairs)
