@@ -21,15 +21,15 @@ from boardprof.comparison.compare import compare
 from boardprof.comparison.comparison import ComparisonError, place_of
 from boardprof.comparison.compatibility import BoardFacts, comparable_flags, facts_of
 from boardprof.metrics import TAGS, Metric, raw_of
-from boardprof.report.baseline import (
+from boardprof.report.calls import LEVELS, SHARES
+from boardprof.report.report import Report
+from boardprof.report.report_file import (
     BASELINE_KIND,
     BASELINE_VERSION,
     COLD,
     VALUES,
     report_of_baseline,
 )
-from boardprof.report.calls import LEVELS, SHARES
-from boardprof.report.report import Report
 from boardprof.stats.boards import Boards, Source
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 
