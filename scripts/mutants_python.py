@@ -35,7 +35,7 @@ EQUIVALENT = {  # identity: why no test can notice the mutant
     "measure.measure_function:_long_sending:compare:0": "a measured time is never exactly 10 s",
     "measure.available_metrics:Offer._close:return:0": "the caller treats None like an empty list",
     "measure.stack_check:<module>:integer:3": "no frame has 4097 bytes: they are multiples of 8",
-    "report.baseline:_windows:arithmetic:0": "only the spread of these values is used",
+    "report.report_file:_windows:arithmetic:0": "only the spread of these values is used",
     "report.calls:CallsBuilder.add:compare:1": "it decides when rows are put away, not which",
 }
 _HOST = "host/boardprof"

@@ -40,8 +40,8 @@ _OTHERS = {
     "pandas": "data_frame:to_pandas",
     "parsed": "json:parse_json",
     "statistics": "table:render_statistics",
-    "comparison json": "comparison_json:comparison_json",
-    "comparison junit": "comparison_junit:comparison_junit",
+    "comparison json": "comparison_files:comparison_json",
+    "comparison junit": "comparison_files:comparison_junit",
     "comparison markdown": "markdown:comparison_markdown",
     "comparison table": "comparison_table:comparison_table",
 }

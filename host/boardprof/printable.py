@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Escaping of untrusted text, such as names from a board, for a terminal."""
+"""Untrusted text, such as names from a board, on a terminal: escaping and width."""
 
 from __future__ import annotations
 
+import unicodedata
 from functools import cache
 
 _LONGEST = 10_000
@@ -45,3 +46,14 @@ def bounded(text: str) -> str:
         return shown
     end = f"... ({len(text):,} characters)"
     return shown[: _LONGEST - len(end)] + end
+
+
+def display_width(text: str) -> int:
+    """Return the width of ``text`` in terminal columns; East Asian wide characters take two."""
+    return len(text) if text.isascii() else sum(_char_width(c) for c in text)
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

@@ -14,9 +14,8 @@ from boardprof.comparison.compare import compare
 from boardprof.errors import ReportFileError
 from boardprof.metrics import Count, Duration, Percent, Ratio
 from boardprof.render.baseline import render_baseline, updated_baseline
-from boardprof.report.baseline import baseline_content, report_of_baseline
 from boardprof.report.report import Report
-from boardprof.report.report_file import read_report
+from boardprof.report.report_file import baseline_content, read_report, report_of_baseline
 from boardprof.run.saving import write_baseline
 from tests.unit.reports import HARDWARE, report_of
 

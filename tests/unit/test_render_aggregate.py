@@ -120,7 +120,7 @@ class TestAgainstRows:
     @example([{"Name": "f", "cycles": Count(2**63)}, {"Name": "f", "cycles": Count(-1)}] * 2)
     def test_merged_rows(self, rows: list[Row]) -> None:
         calls = Calls(rows)
-        assert list(merge_calls(calls, calls.groups())) == oracle(rows)
+        assert list(merge_calls(calls, calls.tvm_groups())) == oracle(rows)
 
     @checked
     @given(many)
@@ -147,7 +147,7 @@ class TestAgainstRows:
 
     def test_many_rows_of_few_functions(self) -> None:
         calls = Calls({"Name": "fgh"[n % 3], "Count": 2, "cycles": n} for n in range(3001))
-        groups = calls.groups()
+        groups = calls.tvm_groups()
         assert list(merge_calls(calls, groups)) == [
             {"Name": "f", "Count": Count(2002), "cycles": Count(1_501_500)},
             {"Name": "g", "Count": Count(2000), "cycles": Count(1_499_500)},
@@ -165,7 +165,7 @@ def test_adding_floats_does_not_depend_on_their_order() -> None:
     values = [1e16, 1.0, -1e16, 1.0]
     for order in ((0, 1, 2, 3), (1, 3, 0, 2), (0, 2, 1, 3)):
         rows: list[Row] = [{"Name": "f", "t": Duration(values[i])} for i in order]
-        assert list(merge_calls(Calls(rows), Calls(rows).groups())) == [
+        assert list(merge_calls(Calls(rows), Calls(rows).tvm_groups())) == [
             {"Name": "f", "t": Duration(2.0)}
         ]
 
@@ -199,7 +199,7 @@ def test_rates_and_levels_have_no_sum_in_ours_and_one_in_tvms() -> None:
 
 def test_text_in_a_column_of_levels_is_not_made_a_number() -> None:
     calls = Calls([{"Name": "f", "Stack (bytes)": "unknown"}] * 2)
-    assert merge_calls(calls, calls.groups())[0]["Stack (bytes)"] == "unknown"
+    assert merge_calls(calls, calls.tvm_groups())[0]["Stack (bytes)"] == "unknown"
 
 
 @pytest.mark.parametrize("aggregate_rows", [True, False])

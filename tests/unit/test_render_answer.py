@@ -78,7 +78,7 @@ def test_other_counters_are_told_where_they_were_asked_for_and_counted_where_not
         "fir on m4: 2.5 us per call, one sample",
         "Median of 1 sample on m4; 2 more metrics in the --table.",
     ]
-    assert answer(report, tells_others=True).splitlines() == [
+    assert answer(report, shows_others=True).splitlines() == [
         "fir on m4: 2.5 us, 3 misses, 1 stalls per call, one sample",
         "Median of 1 sample on m4.",
     ]

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from boardprof.metrics import Count, Duration
-from boardprof.render.cells import display_width
+from boardprof.printable import display_width
 from boardprof.render.layout import Column, Page, Table, fitted, folded, plain, text_table
 from boardprof.render.table import report_page, statistics_page
 from boardprof.report.report import Report

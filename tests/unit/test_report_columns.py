@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
 from boardprof.report.calls import Calls
-from boardprof.report.columns import Column, Key
+from boardprof.report.columns import Column
 from boardprof.report.report import Report
 
 ROWS: list[dict[str, Metric]] = [
@@ -169,7 +169,7 @@ class TestColumn:
 
 
 class TestGroups:
-    def test_rows_of_equal_name_shapes_flags_and_device_are_one_group(self) -> None:
+    def test_rows_of_equal_name_shapes_and_device_are_one_group(self) -> None:
         calls = Calls(
             [
                 {"Name": "f", "Device": "a"},
@@ -178,19 +178,13 @@ class TestGroups:
                 {"Name": "f", "Device": "a", "Flags": "-O3"},
             ]
         )
-        groups = calls.groups()
-        assert groups.keys == (
-            Key("f", "", "", "a"),
-            Key("f", "", "", "b"),
-            Key("f", "", "-O3", "a"),
-        )
-        assert [list(rows) for rows in groups.rows] == [[0, 2], [1], [3]]
-        assert [list(rows) for rows in calls.groups(by_flags=False).rows] == [[0, 2, 3], [1]]
+        assert calls.tvm_groups().keys == (("f", "", "a"), ("f", "", "b"))
+        assert [list(rows) for rows in calls.tvm_groups().rows] == [[0, 2, 3], [1]]
 
     def test_a_hash_takes_the_place_of_the_name_where_a_row_has_one(self) -> None:
         calls = Calls([{"Name": "f"}, {"Name": "f", "Hash": "h"}, {"Name": "h"}])
-        assert [key.name for key in calls.groups().keys] == ["f", "h"]
-        assert [list(rows) for rows in calls.groups().rows] == [[0], [1, 2]]
+        assert [key[0] for key in calls.tvm_groups().keys] == ["f", "h"]
+        assert [list(rows) for rows in calls.tvm_groups().rows] == [[0], [1, 2]]
 
     def test_values_are_split_by_group_where_rows_have_all_of_the_columns(self) -> None:
         calls = Calls(
@@ -203,7 +197,7 @@ class TestGroups:
         assert list(both) == [[[3], [6]], [[2], [5]], [[], []]]
 
     def test_no_rows_are_no_groups(self) -> None:
-        groups = Calls().groups()
+        groups = Calls().tvm_groups()
         assert (len(groups), groups.keys, groups.rows) == (0, (), [])
 
 

@@ -203,7 +203,7 @@ def taken_against(options: Mapping[str, Any]) -> Against:
     if not named:
         _check_no_rule_was_given()
         return Against(taken_gate({**options, "fail_if_missing": False}))
-    from boardprof.comparison.compare import parse_rules
+    from boardprof.comparison.rule import parse_rules
 
     gate = taken_gate(options)
     parse_rules(gate.rules)

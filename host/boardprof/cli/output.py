@@ -179,7 +179,7 @@ def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> 
 
 def echo_configuration(report: Report) -> None:
     """Print how a Report was measured, a fact a line."""
-    from boardprof.render.rows import configuration_lines
+    from boardprof.render.cells import configuration_lines
 
     echo_page(configuration_lines(report.configuration, ","))
 
@@ -253,7 +253,7 @@ def _echo_beside(text: str) -> None:
 
 def echo_incomplete_rows(report: Report) -> None:
     """Note incomplete rows of a Report, which its table does not show."""
-    from boardprof.render.rows import incomplete_row_notes
+    from boardprof.render.cells import incomplete_row_notes
 
     for text in incomplete_row_notes(report):
         echo_note(text)

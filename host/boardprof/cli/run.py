@@ -381,7 +381,7 @@ def _echo_report(
         echo_report(report)
     else:
         name = f"#{kept}" if kept is not None else ""
-        echo_answer(report, since, name=name, tells_others=options["metrics"] is not None)
+        echo_answer(report, since, name=name, shows_others=options["metrics"] is not None)
         if options["verbose"]:
             echo_configuration(report)
     if options["hotspots"]:

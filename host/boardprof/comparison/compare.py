@@ -3,38 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 
 from boardprof.comparison.comparison import (
+    LONGER,
     Comparison,
     ComparisonError,
     Difference,
     Gap,
+    first_of,
     place_of,
 )
 from boardprof.comparison.compatibility import (
-    BoardFacts,
     check_allowed,
     check_same,
     facts_of,
+    identity,
+    masked_once,
+    of_one_build,
     paired_boards,
 )
 from boardprof.comparison.judgement import difference
-from boardprof.comparison.notes import (
-    first_of,
-    in_pairs,
-    masked_once,
-    not_compared,
-    of_one_build,
-    of_one_run,
-    only_once,
-    within_overhead,
-)
 from boardprof.comparison.pairing import (
-    SHARE,
-    Key,
     Pairing,
     Side,
     lost_samples,
@@ -43,14 +35,15 @@ from boardprof.comparison.pairing import (
     why_not,
 )
 from boardprof.comparison.profile_difference import ProfileDifference, profile_difference
-from boardprof.comparison.rule import Rule, parse_rule
+from boardprof.comparison.rule import Rule, parse_rules
 from boardprof.comparison.rule_check import apply_rules
 from boardprof.errors import UsageError
+from boardprof.report.calls import SHARE, SHARES
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
-from boardprof.stats.groups import SHARES, GroupKey, summaries, titled
+from boardprof.stats.groups import GroupKey, summaries
 
-__all__ = ["compare", "parse_rules"]
+__all__ = ["compare"]
 
 
 def compare(
@@ -125,43 +118,25 @@ def compare(
             *notes,
             *masked_once(old_boards, new_boards),
             *of_one_build(rows, old_boards, new_boards),
-            *not_compared(gaps),
-            *only_once(rows),
-            *within_overhead(rows),
-            *in_pairs(rows, sessions),
+            *_not_compared(gaps),
+            *_only_once(rows),
+            *_within_overhead(rows),
+            *_in_pairs(rows, sessions),
             *gated.notes,
-            *of_one_run(gated.rows),
+            *_of_one_run(gated.rows),
         ),
         parsed,
         float(alpha),
         old_name,
         new_name,
-        _facts(old, old_boards),
-        _facts(new, new_boards),
+        identity(old, old_boards),
+        identity(new, new_boards),
         gated.unjudged,
         fail_if_missing,
         gated.judged,
         gated.idle,
         _reasons(old, new, gated.rows, pairing),
     )
-
-
-def parse_rules(rules: object) -> tuple[Rule, ...]:
-    """Parse rules in the form that `compare` takes.
-
-    Raises:
-        UsageError: they are not rules.
-        RuleError: one does not parse.
-    """
-    if not isinstance(rules, str | Rule | Iterable):
-        raise UsageError(f"rules={rules!r:.60} are not rules.", hint="rules=['cycles>2%']")
-    return tuple(map(_parsed, [rules] if isinstance(rules, str | Rule) else rules))
-
-
-def _parsed(rule: object) -> Rule:
-    if not isinstance(rule, str | Rule):
-        raise UsageError(f"{rule!r:.60} is not a rule.", hint="e.g. 'cycles:median>2%'")
-    return rule if isinstance(rule, Rule) else parse_rule(rule)
 
 
 def _checked(alpha: float, allow: Iterable[str]) -> frozenset[str]:
@@ -213,13 +188,13 @@ def _check_common(old: Side, new: Side) -> None:
     )
 
 
-def _listed(side: Iterable[Key]) -> str:
-    return first_of(_text(*key) for key in side) or "nothing"
+def _listed(side: Iterable[GroupKey]) -> str:
+    return first_of(map(_text, side)) or "nothing"
 
 
-def _text(name: str, shapes: str, flags: str, device: str, _: str, label: str) -> str:
-    place = f"on {device}" if device else ""
-    return " ".join(filter(None, [f"{titled(name, label)}({shapes})", flags, place]))
+def _text(key: GroupKey) -> str:
+    place = f"on {key.device}" if key.device else ""
+    return " ".join(filter(None, [f"{key.title}({key.shapes})", key.flags, place]))
 
 
 def _rows(
@@ -246,7 +221,7 @@ def _reasons(
     """Return where functions changed, by the places of the rows that did."""
     before, after = (
         {
-            pairing.shown(pairing.key(GroupKey(*_key(each)), is_old=is_old)): each.profile
+            pairing.shown(pairing.key(_key(each), is_old=is_old)): each.profile
             for each in profiles_of(side)
             if each.profile.is_complete
         }
@@ -254,7 +229,7 @@ def _reasons(
     )
     found: dict[tuple[str, ...], ProfileDifference] = {}
     for row in rows if before and after else ():
-        key = GroupKey(row.name, row.shapes, row.flags, row.device, "", row.label)
+        key = _key(row)
         one, other = before.get(key), after.get(key)
         if one is None or other is None or not row.change:
             continue
@@ -263,23 +238,60 @@ def _reasons(
     return found
 
 
-def _key(row: ProfiledRow) -> tuple[str, ...]:
-    return row.name, row.shapes, row.flags, row.device, "", row.label
+def _key(row: ProfiledRow | Difference) -> GroupKey:
+    return GroupKey(row.name, row.shapes, row.flags, row.device, label=row.label)
 
 
-def _facts(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[str, str], ...]:
-    """Return what identifies a side, for people."""
-    facts: list[tuple[str, str]] = []
-    version = report.configuration.get("boardprof")
-    if isinstance(version, str):
-        facts.append(("boardprof", version))
-    for name, board in boards.items():
-        lines = {
-            "clock": board.clock_kind + (", emulated" if board.is_emulated else ""),
-            "build": ", ".join(board.builds),
-            "compiler": ", ".join(sorted(board.compilers)),
-            "C library": ", ".join(sorted(board.libcs)),
-            "flags": " | ".join(dict.fromkeys(filter(None, board.flags.values()))),
-        }
-        facts += [(f"{name} {what}", text) for what, text in lines.items() if text]
-    return tuple(facts)
+def _not_compared(gaps: Iterable[Gap]) -> list[str]:
+    """List the metrics that are not compared, or not with all samples, with the reasons."""
+    found: dict[str, dict[str, None]] = {}
+    for gap in gaps:
+        found.setdefault(gap.why, {})[gap.what] = None
+    return [f"{first_of(names)}: {why}." for why, names in found.items()]
+
+
+def _only_once(rows: Sequence[Difference]) -> list[str]:
+    """List the functions and metrics that only one of the Reports has."""
+    has_several = len({row.device for row in rows}) > 1
+    found = {
+        when: _names((row for row in rows if row.verdict == verdict), with_device=has_several)
+        for verdict, when in (("removed", "before"), ("added", "after"))
+    }
+    return [f"Only {when}: {names}." for when, names in found.items() if names]
+
+
+def _within_overhead(rows: Sequence[Difference]) -> list[str]:
+    """List the changes that may come from the measurement overhead."""
+    names = _names(row for row in rows if row.verdict == "within overhead")
+    text = (
+        "the measurement overhead may differ by as much between two runs, so there may be no change"
+    )
+    return [f"{names}: {text}; {LONGER}."] if names else []
+
+
+def _in_pairs(rows: Sequence[Difference], sessions: int) -> list[str]:
+    """List the rows that were judged session by session."""
+    names = _names(row for row in rows if row.is_paired)
+    text = f"judged by the medians of {sessions} alternating sessions on each side"
+    return [f"{names}: {text}."] if names else []
+
+
+def _of_one_run(rows: Sequence[Difference]) -> list[str]:
+    """Warn that a rank test of two runs does not cover what varies from run to run."""
+    names = _names(
+        row
+        for row in rows
+        if row.broken and row.p is not None and not (row.is_emulated or row.is_paired)
+    )
+    text = (
+        "one run on each side cannot show what varies from run to run, such as the CPU's clock, "
+        "the placement of code and data, and other programs; to confirm it, run both again with "
+        "--save and compare each pair"
+    )
+    return [f"{names}: {text}."] if names else []
+
+
+def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:
+    return first_of(
+        dict.fromkeys(f"{row.what}{f' on {row.device}' if with_device else ''}" for row in rows)
+    )

@@ -7,18 +7,23 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.comparison.rule import Rule
 from boardprof.errors import UsageError
 from boardprof.exporters import own_form
 from boardprof.metrics import Count, Duration, Kind
-from boardprof.stats.groups import SHARES, titled
+from boardprof.report.calls import SHARES
+from boardprof.stats.groups import GroupKey, titled
 from boardprof.stats.summary import Summary
 
 __all__ = ["Comparison", "ComparisonError", "Difference", "Gap", "Unjudged", "Verdict", "place_of"]
 
+LONGER: Final = "use --number 1000, or do more work in each call"
+"""Advice if the overhead is too large a part of a call."""
+
+_MOST_LISTED = 8
 
 Verdict: TypeAlias = Literal[
     "same",
@@ -95,6 +100,11 @@ class Difference:
         """The function's name, and the label if there is one."""
         return titled(self.name, self.label)
 
+    @property
+    def what(self) -> str:
+        """The metric and the function: ``cycles of fir``."""
+        return f"{self.metric} of {self.title}"
+
 
 @dataclass(frozen=True)
 class Gap:
@@ -129,9 +139,21 @@ class Gap:
         return f"{self.metric} of {self.title}" if self.name else self.metric
 
 
+def first_of(names: Iterable[str]) -> str:
+    """Return names separated by commas; of many, the first ones and the number of the others."""
+    every = [*names]
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more
+
+
 def place_of(row: Difference | Gap) -> tuple[str, ...]:
     """Return the key that identifies a row."""
-    return row.name, row.label, row.shapes, row.device, row.flags, row.metric
+    return place_in(row, row.metric)
+
+
+def place_in(group: GroupKey | Difference | Gap, metric: str) -> tuple[str, ...]:
+    """Return the key of the row that compares a metric of a group."""
+    return group.name, group.label, group.shapes, group.device, group.flags, metric
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from boardprof.comparison.comparison import ComparisonError
+from boardprof.comparison.comparison import ComparisonError, Difference
 from boardprof.errors import UnknownNameError
 from boardprof.report.report import Report
 
@@ -216,3 +216,45 @@ def _other_compiler(before: BoardFacts, after: BoardFacts) -> list[str]:
         which = f"{old or 'no flags'} before, {new or 'none'} after"
         found.append(f"{who} {verb} compiled with {which}.")
     return found
+
+
+def masked_once(old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]) -> list[str]:
+    """Name the boards on which only one of the Reports masked interrupts."""
+    said = {True: "masked", False: "not masked", None: "masked in some samples"}
+    return [
+        f"Interrupts of {name} were {said[board.is_masked]} before and "
+        f"{said[new[name].is_masked]} after: interrupts may be what differs."
+        for name, board in old.items()
+        if name in new and board.is_masked != new[name].is_masked
+    ]
+
+
+def of_one_build(
+    rows: Iterable[Difference], old: Mapping[str, BoardFacts], new: Mapping[str, BoardFacts]
+) -> list[str]:
+    """Name the boards on which exact counts may differ only by inputs: the build is the same."""
+    changed = {row.device for row in rows if row.is_exact and row.verdict in ("better", "worse")}
+    return [
+        f"{name} ran the same build before and after. If its exact counts differ, its arguments, "
+        "--number or --warmup differ too."
+        for name, board in old.items()
+        if name in changed and board.builds and name in new and board.builds == new[name].builds
+    ]
+
+
+def identity(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[str, str], ...]:
+    """Return what identifies a side, for people."""
+    facts: list[tuple[str, str]] = []
+    version = report.configuration.get("boardprof")
+    if isinstance(version, str):
+        facts.append(("boardprof", version))
+    for name, board in boards.items():
+        lines = {
+            "clock": board.clock_kind + (", emulated" if board.is_emulated else ""),
+            "build": ", ".join(board.builds),
+            "compiler": ", ".join(sorted(board.compilers)),
+            "C library": ", ".join(sorted(board.libcs)),
+            "flags": " | ".join(dict.fromkeys(filter(None, board.flags.values()))),
+        }
+        facts += [(f"{name} {what}", text) for what, text in lines.items() if text]
+    return tuple(facts)

@@ -6,18 +6,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
 from boardprof.comparison.comparison import Gap
+from boardprof.report.calls import SHARE, SHARES
 from boardprof.report.report import Report
-from boardprof.stats.groups import SHARES, GroupKey, GroupSummary, calls_of, left_out
+from boardprof.stats.groups import GroupKey, GroupSummary, calls_of, left_out
 from boardprof.stats.summary import summarize
-
-Key: TypeAlias = tuple[str, str, str, str, str, str]
-"""Name, shapes, flags, device, hash, label."""
-
-SHARE: Final = "Percent"
-"""Each sample's share of its run. It depends on the number of samples in the run."""
 
 _DECIMALS: Final = 9
 """Digits of a share; further digits are rounding errors."""
@@ -35,8 +30,8 @@ class Side:
         calls: number of calls of each group, in all its samples.
     """
 
-    metrics: Mapping[Key, Mapping[str, GroupSummary]]
-    calls: Mapping[Key, int]
+    metrics: Mapping[GroupKey, Mapping[str, GroupSummary]]
+    calls: Mapping[GroupKey, int]
 
 
 @dataclass(frozen=True)
@@ -51,18 +46,17 @@ class Pairing:
     devices: Mapping[str, str]
     by_hash: bool
 
-    def key(self, key: GroupKey, *, is_old: bool) -> Key:
-        """Return the key of a side's group, with the boards' new names."""
+    def key(self, key: GroupKey, *, is_old: bool) -> GroupKey:
+        """Return the key that a side's group has on both sides: with the board's new name."""
         device = self.devices.get(key.device, key.device) if is_old else key.device
-        hash = key.hash if self.by_hash else ""
-        return (key.name, key.shapes, key.flags, device, hash, key.label)
+        return replace(key, device=device, hash=key.hash if self.by_hash else "")
 
-    def shown(self, key: Key) -> GroupKey:
+    def shown(self, key: GroupKey) -> GroupKey:
         """Return a group for people: boards that differ are shown with both names."""
-        names = {new: old if old == new else f"{old} -> {new}" for old, new in self.devices.items()}
-        return GroupKey(key[0], key[1], key[2], names.get(key[3], key[3]), key[4], key[5])
+        names = {new: f"{old} -> {new}" for old, new in self.devices.items() if old != new}
+        return replace(key, device=names.get(key.device, key.device))
 
-    def gap(self, key: Key, metric: str, why: str) -> Gap:
+    def gap(self, key: GroupKey, metric: str, why: str) -> Gap:
         """Return why a metric of a group is not compared, or not completely."""
         shown = self.shown(key)
         return Gap(shown.name, shown.shapes, shown.device, shown.flags, metric, why, shown.label)
@@ -94,11 +88,11 @@ def side_of(
         named: metrics that rules name.
         is_old: it is the older side.
     """
-    metrics: dict[Key, dict[str, GroupSummary]] = {}
+    metrics: dict[GroupKey, dict[str, GroupSummary]] = {}
     chosen = [group for group in groups if group.metric not in SHARES or group.metric in named]
     for group in _with_shares(chosen):
         metrics.setdefault(pairing.key(group.key, is_old=is_old), {})[group.metric] = group
-    calls: dict[Key, int] = {}
+    calls: dict[GroupKey, int] = {}
     for key, number in calls_of(report).items() if SHARE in named else ():
         place = pairing.key(key, is_old=is_old)
         calls[place] = calls.get(place, 0) + number
@@ -139,7 +133,7 @@ def lost_samples(
     ]
 
 
-def why_not(key: Key, metric: str, old: Side, new: Side) -> str | None:
+def why_not(key: GroupKey, metric: str, old: Side, new: Side) -> str | None:
     """Return why two sides of a metric are not compared; None if they are."""
     before, after = old.metrics[key][metric], new.metrics[key][metric]
     if before.kind is not after.kind:
@@ -150,12 +144,12 @@ def why_not(key: Key, metric: str, old: Side, new: Side) -> str | None:
             f"its clock has {before.hz:,} Hz before, {after.hz:,} Hz after, so its steps are not "
             "compared; time is"
         )
-    if metric == SHARE and not _is_same_mix(key[3], old.calls, new.calls):
+    if metric == SHARE and not _is_same_mix(key.device, old.calls, new.calls):
         return "functions were called in other proportions before, and shares depend on that"
     return None
 
 
-def _is_same_mix(device: str, old: Mapping[Key, int], new: Mapping[Key, int]) -> bool:
+def _is_same_mix(device: str, old: Mapping[GroupKey, int], new: Mapping[GroupKey, int]) -> bool:
     """Tell whether the calls of all functions of a board changed by the same factor."""
-    common = [key for key in old if key in new and key[3] == device]
+    common = [key for key in old if key in new and key.device == device]
     return len({Fraction(new[key], old[key]) for key in common if old[key]}) <= 1

@@ -8,16 +8,16 @@ import fnmatch
 import math
 import re
 import shlex
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias, cast
 
 from boardprof.errors import UsageError
+from boardprof.printable import display_width
 from boardprof.stats.summary import Number, Summary, magnitude
 
-__all__ = ["STATISTICS", "Rule", "RuleError", "Unit", "parse_rule", "statistic"]
+__all__ = ["STATISTICS", "Rule", "RuleError", "Unit", "parse_rule", "parse_rules", "statistic"]
 
 Unit: TypeAlias = Literal["%", "", "pp"]
 
@@ -41,14 +41,6 @@ _FORM = "METRIC[:STATISTIC]>LIMIT, e.g. 'cycles:median>2%', 'instructions:max>0'
 _LIMIT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*)", re.DOTALL)
 
 _MOST_DIGITS = 1000
-_WIDE = ("W", "F")
-_WITHOUT_WIDTH = ("Mn", "Me")
-
-
-def _width(text: str) -> int:
-    """Return the width of text on a terminal, in columns."""
-    shown = [char for char in text if unicodedata.category(char) not in _WITHOUT_WIDTH]
-    return sum(2 if unicodedata.east_asian_width(char) in _WIDE else 1 for char in shown)
 
 
 class RuleError(UsageError):
@@ -64,7 +56,8 @@ class RuleError(UsageError):
             hint: what to write.
         """
         shown = "".join(c if c.isprintable() else "?" for c in text)  # the caret must stay in line
-        super().__init__(f"{message}\n  {shown}\n  {' ' * _width(shown[:column])}^", hint=hint)
+        caret = " " * display_width(shown[:column]) + "^"
+        super().__init__(f"{message}\n  {shown}\n  {caret}", hint=hint)
         self.text = text
         self.column = column
 
@@ -176,6 +169,24 @@ def parse_rule(text: str) -> Rule:
             hint=f"{text[: place + 1]}{other}",
         )
     return Rule(text, metric, chosen, sign, limit, unit)
+
+
+def parse_rules(rules: object) -> tuple[Rule, ...]:
+    """Parse rules in the form that `compare` takes.
+
+    Raises:
+        UsageError: they are not rules.
+        RuleError: one does not parse.
+    """
+    if not isinstance(rules, str | Rule | Iterable):
+        raise UsageError(f"rules={rules!r:.60} are not rules.", hint="rules=['cycles>2%']")
+    return tuple(map(_parsed, [rules] if isinstance(rules, str | Rule) else rules))
+
+
+def _parsed(rule: object) -> Rule:
+    if not isinstance(rule, str | Rule):
+        raise UsageError(f"{rule!r:.60} is not a rule.", hint="e.g. 'cycles:median>2%'")
+    return rule if isinstance(rule, Rule) else parse_rule(rule)
 
 
 def _several(text: str) -> tuple[int, list[str]] | None:

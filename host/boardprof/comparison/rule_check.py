@@ -7,16 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from boardprof.comparison.comparison import (
+    LONGER,
     ComparisonError,
     Difference,
     Gap,
     Unjudged,
+    first_of,
+    place_in,
     place_of,
 )
-from boardprof.comparison.notes import LONGER, first_of
 from boardprof.comparison.rule import Rule, RuleError, statistic
 from boardprof.errors import UnknownNameError
 from boardprof.metrics import Duration, Percent
+from boardprof.report.calls import SHARE
 from boardprof.stats.ranks import smallest_p
 from boardprof.stats.summary import Number
 
@@ -212,7 +215,7 @@ def _has_points(row: Difference) -> bool:
 
 
 def _may_have_points(metric: str) -> bool:
-    return metric == "Percent" or metric.endswith("(%)")
+    return metric == SHARE or metric.endswith("(%)")
 
 
 def _notes_of(
@@ -233,11 +236,11 @@ def _notes_of(
             f"The rule {rule} cannot be judged: there is no {rule.statistic} before or after.",
             hint="measure with --cold" if rule.statistic == _COLD else "leave the rule out",
         )
-    lacking = dict.fromkeys(_what(each.row) for each in pairs if each.lacks(rule))
+    lacking = dict.fromkeys(each.row.what for each in pairs if each.lacks(rule))
     if lacking:
         names = first_of(lacking)
         yield f"The rule {rule} does not apply to {names}: {rule.statistic} is missing on one side."
-    few = dict.fromkeys(_what(each.row) for each in pairs if each.is_of_few(rule, alpha))
+    few = dict.fromkeys(each.row.what for each in pairs if each.is_of_few(rule, alpha))
     if few:
         names = first_of(few)
         yield (
@@ -248,14 +251,5 @@ def _notes_of(
 
 def _is_of_known(rule: Rule, rows: Sequence[Difference], chosen: Sequence[Difference]) -> bool:
     """Return whether a rule's metric is new for a function that was measured before."""
-    known = {_measurement(row) for row in rows if row.before is not None}
-    return not rule.is_glob and any(_measurement(row) in known for row in chosen)
-
-
-def _measurement(row: Difference) -> tuple[str, ...]:
-    """Return what the rows of one function, its arguments, flags and board have in common."""
-    return row.name, row.shapes, row.flags, row.device, row.label
-
-
-def _what(row: Difference) -> str:
-    return f"{row.metric} of {row.title}"
+    known = {place_in(row, "") for row in rows if row.before is not None}
+    return not rule.is_glob and any(place_in(row, "") in known for row in chosen)

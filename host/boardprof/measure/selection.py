@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import Sample
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.report.measurement import DURATION
+from boardprof.report.calls import DURATION
 
 CLOCKS = ("duration_time", "ticks")
 """Counters whose time is the Duration."""

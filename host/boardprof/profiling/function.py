@@ -33,7 +33,8 @@ from boardprof.profiling.observed_calls import (
 )
 from boardprof.profiling.timing import check_ms
 from boardprof.report.assemble import assemble
-from boardprof.report.measurement import DURATION, Measurement, Windows
+from boardprof.report.calls import DURATION
+from boardprof.report.measurement import Measurement, Windows
 from boardprof.report.report import Report, Row
 from boardprof_protocol.codes import MeasureFlag
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from boardprof.board.board import Board
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.metrics import Metric, as_metric
-from boardprof.report.measurement import DURATION
+from boardprof.report.calls import DURATION
 
 Gathered = Mapping[str, Mapping[str, Metric]]
 """Metrics of one sample, by collector and name."""

@@ -21,7 +21,8 @@ from boardprof.profiling.host_collectors import Collecting, Gathered, columns_fo
 from boardprof.profiling.observed_calls import observed_sample, observed_value
 from boardprof.profiling.program_calls import ProgramArrays, ProgramCall
 from boardprof.report.assemble import assemble
-from boardprof.report.measurement import DURATION, Measurement, Windows
+from boardprof.report.calls import DURATION
+from boardprof.report.measurement import Measurement, Windows
 from boardprof.report.report import Report, Row
 
 _Place = tuple[int, int]

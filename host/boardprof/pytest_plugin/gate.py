@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from boardprof.comparison.compatibility import comparable_flags
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import digits
+from boardprof.report.calls import SHARES
 from boardprof.report.report import Report, Row
-from boardprof.stats.groups import SHARES, GroupSummary, summaries
+from boardprof.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison, Difference, Unjudged

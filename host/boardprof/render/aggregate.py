@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merging, summing and sorting of rows, column by column; all in linear or n log n time.
+"""Merging, summing and sorting of rows, column by column, in at most n log n time.
 
 Results do not depend on the order of rows, to the last bit: Counts are added as integers, and
-floats without intermediate rounding. In TVM's layout floats are added one after the other, as in
+floats without intermediate rounding. In TVM's layout, floats are added one after the other as in
 TVM, so the last digit may differ.
 
-In our own tables `Typical` gives the order and the shares. One interrupted sample may add as much
-to a sum as all others, so a function counts as its median per call times its calls.
+In our own tables, `Typical` computes the order and the shares. One interrupted sample may add as
+much to a sum as all others together, so a function's size is its median per call times its calls.
 """
 
 from __future__ import annotations
@@ -16,33 +16,23 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import repeat
 from operator import add, truediv
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, raw_of
-from boardprof.report.calls import Calls, Row
-from boardprof.report.columns import Column, Groups, grouped, metric_of_kind
+from boardprof.report.calls import DURATION, LEVELS, SHARE, Calls, Row
+from boardprof.report.columns import Column, Groups, metric_of_kind
 from boardprof.report.report import Compat
 
-SORT_COLUMNS: Final = ("Duration (us)", "instructions", "ticks")
-"""The columns by which rows are sorted, and that represent a row: the first available one."""
-
-
-SHARE: Final = "Percent"
-"""The column with each row's share of its device's total: the only Percent that adds up."""
-
-
-LEVELS: Final = frozenset(["Stack (bytes)"])
-"""Columns that hold a level, not a count: the largest is kept, and they do not add up."""
-
+SORT_COLUMNS: Final = (DURATION, "instructions", "ticks")
+"""Columns for the size of a row: rows are sorted by the first of these that is available."""
 
 PerCall: TypeAlias = int | Fraction | Duration | None
-"""A value per call: exact of Counts, None where there is none."""
+"""A value per call, exact for Counts; None if absent."""
 
 M = TypeVar("M")
 
-_MANY: Final = 100  # values from which on numpy finds a median sooner
+_MANY: Final = 100  # with fewer values, numpy is not faster at finding a median
 
 
 # -- merging ----------------------------------------------------------------------------------
@@ -51,13 +41,13 @@ _MANY: Final = 100  # values from which on numpy finds a median sooner
 def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Calls:
     """Merge the rows of each group into one, column by column; missing values are ignored.
 
-    Count, Duration and the share of the device's total are summed, of `LEVELS` the largest is
-    taken, Ratio and other Percents are averaged without weights, a string is kept if it is the
-    same everywhere. Where strings differ, or kinds of metric do, the result is the empty string.
+    Counts, Durations and the share of the device's total are summed. Of `LEVELS`, the largest is
+    taken. Ratios and other Percents are averaged without weights. A string is kept if all rows have
+    the same one. If strings or kinds of metric differ, the result is the empty string.
 
     Args:
         calls: the rows.
-        groups: of them.
+        groups: the groups of these rows.
         compat: "tvm" sums Counts and Percents in all columns, as TVM does.
     """
     if len(groups) == len(calls):
@@ -76,11 +66,11 @@ def merge_calls(calls: Calls, groups: Groups[Any], compat: Compat = None) -> Cal
 def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[Row]:
     """Sum Counts, Durations and the share in each group; other columns have no sum.
 
-    A column in which kinds of number differ has none either, and is left out.
+    Columns with several kinds of number are left out.
 
     Args:
         calls: the rows.
-        groups: of them.
+        groups: the groups of these rows.
         compat: "tvm" sums Counts and Percents in all columns, in the groups' order, as TVM does.
     """
     sums: list[Row] = [{} for _ in groups.keys]
@@ -98,7 +88,7 @@ def sum_rows(calls: Calls, groups: Groups[Any], compat: Compat = None) -> list[R
 def _numbers(
     column: Column, groups: Groups[Any], kinds: Iterable[Kind]
 ) -> Iterator[dict[Kind, list[Any]]]:
-    """Yield for each group the values of each kind of which it has any."""
+    """Yield for each group its values by kind, without the kinds that it does not have."""
     found: list[dict[Kind, list[Any]]] = [{} for _ in groups.keys]
     for kind in kinds:
         for numbers, (values,) in zip(found, groups.split(column.of(kind)), strict=True):
@@ -108,7 +98,7 @@ def _numbers(
 
 
 def _merged(name: str, kind: Kind | None, values: list[Any], compat: Compat) -> Metric:
-    """Merge the values, one at least, of the column ``name``."""
+    """Merge the values of the column ``name``; there must be at least one."""
     if kind is None:
         kinds = set(map(type, values))
         if len(kinds) > 1:
@@ -124,7 +114,7 @@ def _merged(name: str, kind: Kind | None, values: list[Any], compat: Compat) -> 
 
 
 def _way(name: str, kind: Kind, compat: Compat) -> str:
-    """Return how values of one column become one: sum, mean, largest or same."""
+    """Return how values of a column are merged: sum, mean, largest or same."""
     if kind is Count:
         return "largest" if name in LEVELS and compat is None else "sum"
     if kind is Percent:
@@ -133,9 +123,9 @@ def _way(name: str, kind: Kind, compat: Compat) -> str:
 
 
 def _total(values: Sequence[Any], compat: Compat) -> Any:
-    """Return the sum, of floats rounded once, so that it is the same in any order; but see above.
+    """Return the sum. Floats are rounded once, so their order does not matter, except for TVM.
 
-    (The sum() of later Pythons does not round as C++ does.)
+    ``sum`` of later Python versions does not round as C++ does.
     """
     if isinstance(values[0], int):
         return sum(values)
@@ -151,17 +141,16 @@ def _total(values: Sequence[Any], compat: Compat) -> Any:
 
 
 def sort_order(rows: Calls, column: str) -> list[int] | None:
-    """Return the row indices by ``column``, largest first, or None if no row has it.
+    """Return the row indices sorted by ``column``, largest first; None if no row has a value.
 
-    Rows without the column, or with NaN in it, come last; equal rows keep their
-    order.
+    Rows without a value, or with NaN, come last. Equal rows keep their order.
     """
     metrics = enumerate(rows.column(column).filled(None))
     sizes = {i: size for i, metric in metrics if (size := _size(metric)) is not None}
     if not sizes:
         return None
-    lacking = [i for i in range(len(rows)) if i not in sizes]
-    return sorted(sizes, key=sizes.__getitem__, reverse=True) + lacking
+    missing = [i for i in range(len(rows)) if i not in sizes]
+    return sorted(sizes, key=sizes.__getitem__, reverse=True) + missing
 
 
 def _size(metric: Metric | None) -> int | float | None:
@@ -178,13 +167,13 @@ def _size(metric: Metric | None) -> int | float | None:
 
 
 def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCall]:
-    """Return for each group the median over its samples of a column's value per call.
+    """Return for each group the median of a column's value per call.
 
     Rows without a positive ``Count`` have no number of calls and are skipped.
 
     Returns:
-        An exact int or Fraction for Counts, else a Duration for Durations, None if
-        no sample has both the column and its number of calls.
+        An exact int or Fraction for Counts, a Duration for Durations. None if no sample has both
+        the column and its number of calls.
     """
     found: list[PerCall] = [None] * len(groups)
     counts = calls.column("Count").of(Count)
@@ -204,15 +193,8 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
     return found
 
 
-def per_call_median(rows: Sequence[Row], column: str) -> PerCall:
-    """Return the median over samples of one group; see `per_call_medians`."""
-    if not rows:
-        return None
-    return per_call_medians(Calls(rows), grouped(repeat(0, len(rows))), column)[0]
-
-
 def _fewer(values: Any, numbers: Any) -> tuple[list[Any], list[int]]:
-    """Return lists of numpy's arrays, with the same median: the middle two, if that can be."""
+    """Return numpy's arrays as lists with the same median: only the middle two, if possible."""
     if len(values) >= _MANY and numbers.min() == numbers.max() and not (values != values).any():
         import numpy as np
 
@@ -227,21 +209,12 @@ def _with_calls(values: list[Any], numbers: list[int]) -> tuple[list[Any], list[
 
 
 def _exact_median(values: list[int], numbers: list[int]) -> int | Fraction:
-    """Return the median of value / number without rounding, however large the values."""
+    """Return the median of value / number without rounding."""
     if min(numbers) == max(numbers):
-        lower, upper = _middle(sorted(values))
-        return _quotient(lower + upper, 2 * numbers[0])
-    pairs = sorted(zip(values, numbers, strict=True), key=_whole_and_rest)
-    lower_pair, upper_pair = _middle(pairs)
-    both = Fraction(*lower_pair) + Fraction(*upper_pair)
-    return _quotient(both.numerator, both.denominator * 2)
-
-
-def _whole_and_rest(pair: tuple[int, int]) -> tuple[int, float]:
-    """Return what quotients are sorted by, a fifth of a Fraction's cost."""
-    value, number = pair
-    whole, rest = divmod(value, number)
-    return whole, rest / number
+        median = Fraction(sum(_middle(sorted(values))), 2 * numbers[0])
+    else:
+        median = sum(_middle(sorted(map(Fraction, values, numbers)))) / Fraction(2)
+    return median if median.denominator > 1 else median.numerator
 
 
 def _float_median(values: list[float], numbers: list[int]) -> float:
@@ -260,51 +233,39 @@ def _over(value: float, number: int) -> float:
     return float(Fraction(value) / number) if math.isfinite(value) else value
 
 
-def _quotient(value: int, number: int) -> int | Fraction:
-    return Fraction(value, number) if value % number else value // number
-
-
 def _middle(ordered: Sequence[M]) -> tuple[M, M]:
     """Return the middle value twice, or the middle two."""
     return ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
 
 
-_Sizes: TypeAlias = "list[float | None]"
-
-
 class Typical:
-    """Groups of samples, each as its median sample."""
+    """Order and shares of groups of samples, by the median sample of each."""
 
-    def __init__(self, calls: Calls, groups: Groups[Any], merged: Calls) -> None:
-        """Compute nothing yet.
-
-        Args:
-            calls: the samples.
-            groups: of them.
-            merged: a row a group.
-        """
-        self._calls, self._groups, self._merged = calls, groups, merged
-        self._known: dict[str, _Sizes] = {}
+    def __init__(self, calls: Calls, groups: Groups[Any]) -> None:
+        """Merge the samples; medians are computed when they are needed."""
+        self._calls, self._groups = calls, groups
+        self._merged = merge_calls(calls, groups)
+        self._known: dict[str, list[float | None]] = {}
 
     def order(self, chosen: Iterable[int] | None = None) -> list[int]:
-        """Return the groups, or those that are chosen, by the first of `SORT_COLUMNS` that one has.
+        """Return the groups, or the chosen ones, sorted by the first available of `SORT_COLUMNS`.
 
-        The largest are first, those without the column last; equal ones keep their order.
+        The largest come first, those without the column last. Equal groups keep their order.
         """
         groups = list(range(len(self._merged)) if chosen is None else chosen)
-        sizes = next(filter(None, (self._those(groups, name) for name in SORT_COLUMNS)), {})
-        lacking = [group for group in groups if group not in sizes]
-        return sorted(sizes, key=sizes.__getitem__, reverse=True) + lacking
+        sizes = next(filter(None, (self._sizes(groups, name) for name in SORT_COLUMNS)), {})
+        missing = [group for group in groups if group not in sizes]
+        return sorted(sizes, key=sizes.__getitem__, reverse=True) + missing
 
     @cached_property
     def merged(self) -> Calls:
-        """The merged rows, each share being that of all rows of the device that have one."""
+        """The merged rows; their shares are of all rows of the same device that have one."""
         shares: dict[int, float] = {}
         has_share = list(self._merged.column(SHARE).filled(None))
         devices = self._merged.group_by("Device")
         for rows in devices.rows:
             shared = [row for row in rows if isinstance(has_share[row], Percent)]
-            sizes = next(filter(None, (self._those(shared, name) for name in SORT_COLUMNS)), {})
+            sizes = next(filter(None, (self._sizes(shared, name) for name in SORT_COLUMNS)), {})
             whole = math.fsum(sizes.values())
             if len(sizes) == len(shared) and 0 < whole < math.inf:
                 shares |= {row: 100 * size / whole for row, size in sizes.items()}
@@ -315,8 +276,8 @@ class Typical:
             for number, row in enumerate(self._merged)
         )
 
-    def _those(self, groups: Iterable[int], column: str) -> dict[int, float]:
-        """Return the sizes of groups that have one."""
+    def _sizes(self, groups: Iterable[int], column: str) -> dict[int, float]:
+        """Return the sizes of groups by a column, without the groups that have none."""
         if column not in self._merged.names:
             return {}
         if column not in self._known:
@@ -331,7 +292,7 @@ class Typical:
 
 
 def _typical_size(median: PerCall, calls: object, total: object) -> float | None:
-    """Return the median per call times the calls; the sum where these are not known, or huge."""
+    """Return the median per call times the calls; the sum if these are unknown or too large."""
     found = median.microseconds if isinstance(median, Duration) else median
     if found is not None and isinstance(calls, Count):
         with contextlib.suppress(OverflowError):

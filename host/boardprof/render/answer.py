@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer of a Report: what one call costs, how certain that is, and how it has changed.
+"""The answer of a Report: the cost of one call, its certainty, and its change.
 
-One function on one board is a line. Several are a table with a row for each, and with what they
-have in common below it.
+One function on one board is a line. Several are a table with a row for each.
 """
 
 from __future__ import annotations
@@ -13,18 +12,19 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from boardprof.comparison.comparison import Comparison, Difference, place_of
+from boardprof.comparison.comparison import Comparison, Difference, place_in, place_of
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.cells import cell, number_text, plural
 from boardprof.render.comparison_table import change_text
 from boardprof.render.layout import Column, Page, Table
+from boardprof.report.calls import DURATION, LEVELS, SHARES, STACK
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 from boardprof.stats.summary import Number
 
 
 class Relative(NamedTuple):
-    """A median as a multiple of the first setting's; the best is below at least one other."""
+    """A median as a multiple of the first setting's; the best one is below at least one other."""
 
     ratio: float
     is_best: bool
@@ -36,7 +36,7 @@ class Relative(NamedTuple):
 
 
 def relatives(medians: Sequence[Number]) -> list[Relative] | None:
-    """Return each setting's; None if there is one setting, or the first median is 0."""
+    """Return a multiple for each setting; None for a single setting or a first median of 0."""
     exact = [Fraction(median) for median in medians]
     if len(exact) < 2 or not exact[0]:
         return None
@@ -45,30 +45,28 @@ def relatives(medians: Sequence[Number]) -> list[Relative] | None:
 
 
 def settings_of(keys: Iterable[GroupKey]) -> dict[GroupKey, list[int]]:
-    """Return the places of the settings of each function on each board, in order."""
+    """Return the indices of the settings of each function on each board, in order."""
     found: dict[GroupKey, list[int]] = {}
     for place, key in enumerate(keys):
         found.setdefault(replace(key, flags=""), []).append(place)
     return found
 
 
-_TIME: Final = "Duration (us)"
-_LEADING: Final = (_TIME, "cycles", "instructions", "ticks")
-"""Metrics shown for a call, if the board has them; ticks if there is nothing else."""
+_LEADING: Final = (DURATION, "cycles", "instructions", "ticks")
+"""Metrics of a call to show if the board has them; ticks only if there is no other one."""
 
-JUDGED_BY: Final = (_TIME, "instructions", "cycles", "ticks")
-"""The metric of certainty and change: the first available one."""
+JUDGED_BY: Final = (DURATION, "instructions", "cycles", "ticks")
+"""The metric for certainty and change: the first available one."""
 
-_STACK: Final = "Stack (bytes)"
-_BESIDE: Final = frozenset([_STACK, "Perturbation (%)", "Percent"])
+_BESIDE: Final = LEVELS | SHARES
 _DOUBTS: Final = ("Missing", "Note", "Results differ")
 _DOUBTS_OF_BOARDS: Final = (
     *(" warning", " estimated", " of several runs", " interrupts", " kept", " sent again"),
 )
-"""Lines of a Report's configuration that are told with its answer; the latter behind a board."""
+"""Lines of the configuration to show with the answer; the latter follow a board's name."""
 
 _MOST: Final = 6
-"""Maximum number of metrics shown; the table has all."""
+"""Maximum number of metrics to show; the table has all."""
 
 _TONES: Final = {"better": "good", "worse": "bad"}
 
@@ -79,35 +77,34 @@ class _Row:
 
     key: GroupKey
     all: Mapping[str, GroupSummary]
-    tells_others: bool
+    shows_others: bool
     change: Difference | None = None
 
     @cached_property
     def metrics(self) -> dict[str, GroupSummary]:
-        """The metrics shown for a call."""
+        """The metrics to show."""
         names: list[str] = [name for name in _LEADING if name in self.all]
-        if self.tells_others or not names:
+        if self.shows_others or not names:
             counts = (name for name, each in self.all.items() if each.kind in (Count, Duration))
             names += [name for name in counts if name not in (*names, *_BESIDE)]
-        if len(names) > 1 and "ticks" in names and not self.tells_others:
+        if len(names) > 1 and "ticks" in names and not self.shows_others:
             names.remove("ticks")
         return {name: self.all[name] for name in names[:_MOST]}
 
     @property
     def judged(self) -> GroupSummary:
-        """The metric of the certainty and the change."""
+        """The metric for certainty and change."""
         names = (name for name in (*JUDGED_BY, *self.metrics) if name in self.metrics)
         return self.metrics[next(names)]
 
     @property
     def place(self) -> tuple[str, ...]:
-        """As `place_of` the metric that is judged."""
-        key = self.key
-        return key.name, key.label, key.shapes, key.device, key.flags, self.judged.metric
+        """The place of the judged metric; see `place_of`."""
+        return place_in(self.key, self.judged.metric)
 
     @property
     def certainty(self) -> str:
-        """``exact``, or half the range of the middle half of the samples, such as ``± 0.03``."""
+        """``exact``, or half the distance between the quartiles, such as ``± 0.03``."""
         summary = self.judged.summary
         if summary.is_exact:
             return "exact"
@@ -118,11 +115,11 @@ class _Row:
 
     @property
     def stack(self) -> str:
-        return self.value(_STACK)
+        return self.value(STACK)
 
     @property
     def changed(self) -> str:
-        """The change if it is more than noise; "" if there is nothing to compare with."""
+        """The change if it is more than noise; "" if there is no earlier value."""
         if self.change is None or self.change.before is None or self.change.after is None:
             return ""
         if self.change.verdict in ("same", "noise", "within overhead"):
@@ -141,7 +138,7 @@ def answer_page(
     since: Comparison | None = None,
     *,
     name: str = "",
-    tells_others: bool = False,
+    shows_others: bool = False,
 ) -> Page:
     """Return the answer of a Report; empty if no sample has the cost of a call.
 
@@ -149,10 +146,10 @@ def answer_page(
         report: what was measured.
         since: comparison with an earlier Report.
         name: of the run in the history, such as ``#42``; "" if it was not kept.
-        tells_others: also mention counters and times other than those of a call's length.
+        shows_others: also show counters and times that do not measure the length of a call.
     """
     changes = {} if since is None else {place_of(row): row for row in since.rows}
-    rows = [replace(row, change=changes.get(row.place)) for row in _rows(report, tells_others)]
+    rows = [replace(row, change=changes.get(row.place)) for row in _rows(report, shows_others)]
     if not rows:
         return []
     before = "" if since is None else since.before_name
@@ -161,7 +158,7 @@ def answer_page(
 
 
 def answer_table(report: Report) -> tuple[Table, str] | None:
-    """Return the answer as a table, and the origin of its medians; None if no sample has a cost.
+    """Return the answer as a table, and a line on its origin; None if no sample has a cost.
 
     A sweep has a row for each function, and a column for each setting of flags.
     """
@@ -173,11 +170,11 @@ def answer_table(report: Report) -> tuple[Table, str] | None:
     return table, _origin(report, rows, "", "below")
 
 
-def _rows(report: Report, tells_others: bool) -> list[_Row]:
+def _rows(report: Report, shows_others: bool) -> list[_Row]:
     found: dict[GroupKey, dict[str, GroupSummary]] = {}
     for each in summaries(report):
         found.setdefault(each.key, {})[each.metric] = each
-    rows = [_Row(key, metrics, tells_others) for key, metrics in found.items()]
+    rows = [_Row(key, metrics, shows_others) for key, metrics in found.items()]
     return [row for row in rows if row.metrics]
 
 
@@ -197,23 +194,23 @@ def _line(row: _Row, before: str) -> str:
 
 
 def _unit(metric: str) -> str:
-    return "us" if metric == _TIME else metric
+    return "us" if metric == DURATION else metric
 
 
 # -- several ----------------------------------------------------------------------------------
 
 
 def _table(rows: Sequence[_Row], before: str) -> Table:
-    """Return a row each; what is the same in all rows has no column."""
+    """Return a table with a row for each; values that all rows share have no column."""
     keys = [
         _texts("Name", [row.key.title for row in rows]),
         *_if_differ("Arguments", [row.key.shapes for row in rows]),
         *_if_differ("Flags", [row.key.flags for row in rows]),
         *_if_differ("Board", [row.key.device for row in rows]),
     ]
-    told = dict.fromkeys(name for row in rows for name in row.metrics)
-    names: list[str] = [name for name in _LEADING if name in told]
-    names += [name for name in told if name not in names]
+    shown = dict.fromkeys(name for row in rows for name in row.metrics)
+    names: list[str] = [name for name in _LEADING if name in shown]
+    names += [name for name in shown if name not in names]
     judged = {row.judged.metric for row in rows}
     columns = [
         *(Column(_header(name), [row.value(name) for row in rows]) for name in names),
@@ -222,13 +219,16 @@ def _table(rows: Sequence[_Row], before: str) -> Table:
         _relative(rows),
         _since(rows, before),
     ]
-    shown = [column for column in columns if any(column.cells)]
+    filled = [column for column in columns if any(column.cells)]
     spare = [_header(name) for name in reversed(names) if name not in judged]
-    return Table([*keys, *shown], spare=[*spare, "Stack"])
+    return Table([*keys, *filled], spare=[*spare, "Stack"])
 
 
 def _sweep(rows: Sequence[_Row], swept: Sequence[Sequence[int]]) -> Table:
-    """Return a row a function and a column a setting: median, and multiple of the first one's."""
+    """Return a table with a row for each function and a column for each setting.
+
+    Cells have the median, and its multiple of the first setting's median.
+    """
     firsts = [rows[numbers[0]] for numbers in swept]
     keys = [
         _texts("Name", [row.key.title for row in firsts]),
@@ -254,7 +254,7 @@ def _setting(rows: Sequence[_Row], relative: Column, place: int | None) -> str:
 
 
 def _header(metric: str) -> str:
-    return "Time (us)" if metric == _TIME else metric
+    return "Time (us)" if metric == DURATION else metric
 
 
 def _texts(header: str, cells: Sequence[str]) -> Column:
@@ -266,9 +266,9 @@ def _if_differ(header: str, cells: Sequence[str]) -> list[Column]:
 
 
 def _relative(rows: Sequence[_Row]) -> Column:
-    """Return each setting of flags as a multiple of the first of its function and board.
+    """Return each setting's multiple of the first setting of its function and board.
 
-    It is empty where there is one setting.
+    It is empty if there is a single setting.
     """
     cells, tones = [""] * len(rows), [""] * len(rows)
     for numbers in settings_of(row.key for row in rows).values():
@@ -287,7 +287,7 @@ def _since(rows: Sequence[_Row], before: str) -> Column:
 
 
 def doubts(configuration: Mapping[str, Metric]) -> list[str]:
-    """Return the lines that say how the numbers may mislead, or what is missing."""
+    """Return the lines on how the numbers may mislead, and on what is missing."""
     return [
         f"{name}: {cell(text, name, ',')}"
         for name, text in configuration.items()
@@ -296,7 +296,7 @@ def doubts(configuration: Mapping[str, Metric]) -> list[str]:
 
 
 def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str:
-    """Return one line: how many samples, on what boards with which clocks, and what is not told."""
+    """Return a line with the number of samples, the boards and clocks, and what is not shown."""
     configuration = report.configuration
     devices = dict.fromkeys(row.key.device for row in rows)
     boards = ", ".join(f"{device}{_clock(configuration, device)}" for device in devices)

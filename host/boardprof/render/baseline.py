@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report as a baseline file: sorted, one line a value, the same bytes when nothing has changed.
+"""A Report as a baseline file: sorted, a line for each value, the same bytes if nothing changed.
 
-Left out is data that gates do not use, such as ports, boot ids, blobs and paths, and data that
-varies between runs of the same code:
+It leaves out data that gates do not use, such as ports, boot ids, blobs and paths. It also leaves
+out data that varies between runs of the same code:
 
-- ``Percent`` and ``Perturbation (%)``, which depend on what the agent did around the samples;
-- on emulators, what is read from a clock with steps, where there is an exact count as well.
+- ``Percent`` and ``Perturbation (%)``, which depend on the agent's work around the samples;
+- on emulators, values from a clock with steps, if the board also has an exact count.
 
 The number of calls before a function is kept only if its exact samples differ.
 """
@@ -18,19 +18,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError
+from boardprof.comparison.comparison import ComparisonError, place_of
 from boardprof.comparison.compatibility import BoardFacts, comparable_flags, facts_of
 from boardprof.metrics import TAGS, Metric, raw_of
-from boardprof.report.baseline import (
+from boardprof.report.calls import LEVELS, SHARES
+from boardprof.report.report import Report
+from boardprof.report.report_file import (
     BASELINE_KIND,
     BASELINE_VERSION,
     COLD,
     VALUES,
     report_of_baseline,
 )
-from boardprof.report.report import Report
 from boardprof.stats.boards import Boards, Source
-from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
+from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -53,8 +54,7 @@ def updated_baseline(
     Args:
         report: what was measured.
         earlier: content of the earlier file.
-        keeps: function that tells by its label whether an old measurement stays if it was not
-            repeated.
+        keeps: whether to keep an old measurement that was not repeated, by its label.
 
     Raises:
         ReportFileError: the earlier file is damaged.
@@ -88,27 +88,27 @@ def _identity(entry: Entry) -> tuple[str, ...]:
 
 
 def _unchanged(before: Report, after: Report) -> set[tuple[str, ...]]:
-    """Return the metrics, with their groups, that comparing finds no change of."""
+    """Return the places of the rows without a change, see `place_of`."""
     try:
         rows = compare(before, after).rows
     except ComparisonError:
         return set()
     return {
-        (row.name, row.shapes, row.label, row.device, row.flags, row.metric)
+        place_of(row)
         for row in rows
         if row.verdict in _UNCHANGED and not (row.is_emulated and row.is_cold_apart)
     }
 
 
 def _is_same(old: Entry, new: Entry, same: set[tuple[str, ...]]) -> bool:
-    """Tell whether two measurements are alike but for noise; ``same`` as `_unchanged` returns."""
+    """Tell whether two measurements differ only by noise; ``same`` as `_unchanged` returns it."""
     if any(old.get(key) != new.get(key) for key in ("samples", "calls", "flags", "compilers")):
         return False
-    keys = ("function", "arguments", "label")
-    group = (*(new.get(key, "") for key in keys), new.get("device", new.get("board", "")))
+    names = (new.get(key, "") for key in ("function", "label", "arguments"))
+    group = (*names, new.get("device", new.get("board", "")), new.get("sweep", ""))
     return all(
         old.get(tag, {}).keys() == new.get(tag, {}).keys()
-        and all((*group, new.get("sweep", ""), metric) in same for metric in new.get(tag, {}))
+        and all((*group, metric) in same for metric in new.get(tag, {}))
         for tag in VALUES
     )
 
@@ -124,7 +124,7 @@ def _content(report: Report) -> dict[str, Any]:
     for key, found in groups.items():
         source = boards.source(key.name, key.shapes, key.flags, key.device, key.label)
         used = {source.clock(each.metric) for each in found} & source.counters
-        # The board's own order: its first clock is that of durations.
+        # In the board's own order, because its first clock gives the durations.
         names = [name for name in (*source.rates, *sorted(used)) if name in used]
         rates = {name: source.rates.get(name, 0) for name in names}
         counters[source.board] = {**counters.get(source.board, {}), **rates}
@@ -141,7 +141,7 @@ def _content(report: Report) -> dict[str, Any]:
 
 
 def _chosen(groups: Sequence[GroupSummary]) -> list[GroupSummary]:
-    """Return what gates need; on emulators what has steps only where there is nothing exact."""
+    """Return the metrics that gates need; see the top of this module."""
     exact = {each.board for each in groups if each.is_emulated and _is_exact(each)}
     return [
         each
@@ -202,7 +202,7 @@ def _entry(columns: _Columns, found: Sequence[GroupSummary], source: Source) -> 
 
 
 def _course(found: Sequence[GroupSummary]) -> Entry:
-    """Return which calls exact samples are of, where they are not all alike."""
+    """Return which calls exact samples are of, if they are not all equal."""
     for each in found:
         if each.is_deterministic and each.course and not each.summary.is_exact:
             _, warmup, before, _, _, *replies = each.course
@@ -222,11 +222,11 @@ class _Columns:
         self._columns: dict[str, list[Metric | None]] = {}
 
     def samples(self, key: GroupKey) -> int:
-        """Return how many samples a group has."""
+        """Return the number of a group's samples."""
         return len(self._rows[key])
 
     def value(self, key: GroupKey, name: str) -> Any:
-        """Return what all samples of a group have in a column; a list where they differ."""
+        """Return the value of a group's samples in a column; a list of all if they differ."""
         if name not in self._columns:
             self._columns[name] = [*self._calls.column(name).filled(None)]
         column = self._columns[name]
@@ -235,6 +235,6 @@ class _Columns:
 
 
 def _raw(metric: Metric | None) -> Any:
-    """Return the number in a metric; None where there is none that JSON has."""
+    """Return the number in a metric; None if JSON cannot hold it."""
     raw = None if metric is None else raw_of(metric)
     return raw if isinstance(raw, int | float) and math.isfinite(raw) else None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report of several boards, or of several settings of compiler flags, as one text table.
 
-There is a row for each function or setting, and a group of columns for each board, under its name.
-Each number is the median per call over the samples; missing metrics stay empty. There are no sums,
-because values of different boards do not add up. Functions are matched between boards by name:
-their types, and so their hashes, may differ.
+The table has a row for each function or setting, and a group of columns for each board. Each number
+is the median per call; missing metrics are empty. There are no sums, because values of different
+boards do not add up. Functions are matched between boards by name, because their types, and so
+their hashes, may differ.
 """
 
 from __future__ import annotations
@@ -24,24 +24,22 @@ from boardprof.render.aggregate import (
     merge_calls,
     per_call_medians,
 )
-from boardprof.render.cells import cell, per_call_cell
-from boardprof.render.layout import Column, Page, Table
-from boardprof.render.rows import (
-    LABEL,
-    LabelledKey,
+from boardprof.render.cells import (
+    cell,
     configuration_lines,
     headers_of,
-    labelled_groups,
     mixed_columns,
     mixed_note,
+    per_call_cell,
 )
-from boardprof.report.calls import Calls, Row
+from boardprof.render.layout import Column, Page, Table
+from boardprof.report.calls import LABEL, SHARES, Calls, LabelledKey, Row
 from boardprof.report.report import Report
 
 _LEFT_OUT: Final = frozenset(
-    # The row's own key; the board's name; what says nothing of one call.
-    ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", "Percent"]
-) | {"Perturbation (%)"}
+    # The columns that name rows and boards, and those that do not describe a single call.
+    ["Name", "Hash", LABEL, "Argument Shapes", "Flags", "Device", "Count", *SHARES]
+)
 _RELATIVE: Final = "Relative"
 _LEGEND: Final = (
     "Each number is the median per call; a cell is empty where the board has no such metric."
@@ -50,52 +48,48 @@ _RELATIVE_LEGEND: Final = (
     "Relative: time as a multiple of the function's first row; without time, instructions or ticks."
 )
 
-_Function: TypeAlias = tuple[Metric, ...]  # name, argument shapes, label, a hash if need be
+_Function: TypeAlias = tuple[Metric, ...]
+"""Name, argument shapes and label; with a hash if it is needed to tell functions apart."""
 
 
 @dataclass
 class _Line:
-    """A line of the table: a function and a setting; what it was on each board."""
+    """A row of the table: a function and a setting, with the group of its samples by board."""
 
-    name: Metric
-    shapes: Metric
-    flags: Metric
-    label: Metric
+    key: LabelledKey
     groups: dict[Metric, int] = field(default_factory=dict)
 
 
 class _Samples:
-    """All samples of a line on a board as one: a group of rows, by number."""
+    """The samples of a Report in groups, each of one row of the table and one board."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
-        self._groups = labelled_groups(calls)
+        self._groups = calls.labelled_groups()
         self._merged = merge_calls(calls, self._groups)
         self._medians: dict[str, list[PerCall]] = {}
         places = Counter(key._replace(hash="") for key in self._groups.keys)
         self._alike = {_named(key) for key, hashes in places.items() if hashes > 1}
 
     def function(self, key: LabelledKey) -> _Function:
-        """Return what rows have in common that are of one function, on whatever board."""
+        """Return what identifies a function on all boards."""
         named = _named(key)
         return (*named, key.hash) if named in self._alike else named
 
     def functions(self) -> dict[_Function, list[_Line]]:
-        """Return the lines of each function, in the order of their first samples."""
+        """Return the rows of each function, in the order of their first samples."""
         functions: dict[_Function, dict[Metric, _Line]] = {}
         for number, key in enumerate(self._groups.keys):
-            line = _Line(key.name, key.shapes, key.flags, key.label)
             lines = functions.setdefault(self.function(key), {})
-            lines.setdefault(key.flags, line).groups[key.device] = number
+            lines.setdefault(key.flags, _Line(key)).groups[key.device] = number
         return {function: list(lines.values()) for function, lines in functions.items()}
 
     def order(self, functions: Sequence[_Function], device: Metric) -> Sequence[int]:
-        """Return the functions' numbers, the one that is largest on a board first."""
-        groups = labelled_groups(self._calls, by_flags=False)
-        typical = Typical(self._calls, groups, merge_calls(self._calls, groups))
+        """Return the indices of functions, the largest on a board first."""
+        groups = self._calls.labelled_groups(by_flags=False)
         there = [number for number, key in enumerate(groups.keys) if key.device == device]
         places: dict[_Function, int] = {}
-        for number in typical.order(there):
+        for number in Typical(self._calls, groups).order(there):
             places.setdefault(self.function(groups.keys[number]), len(places))
         last = len(places)
         return sorted(range(len(functions)), key=lambda n: places.get(functions[n], last))
@@ -122,8 +116,8 @@ def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> P
 
     Args:
         report: what to print.
-        sort: the function that is largest on the first board comes first; otherwise, and among a
-            function's settings always, the order is that of the first sample.
+        sort: the function that is largest on the first board comes first. Otherwise, and within a
+            function, rows have the order of their first samples.
         separator: between thousands.
     """
     devices = list(dict.fromkeys(report.calls.column("Device").filled("")))
@@ -133,7 +127,7 @@ def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> P
     if sort and devices:
         functions = [functions[i] for i in samples.order(list(by_function), devices[0])]
     lines = [line for function in functions for line in function]
-    swept = any(line.flags for line in lines)
+    swept = any(line.key.flags for line in lines)
     keys, legend = _keys(lines, swept)
     groups = (_group(device, functions, samples, swept, separator) for device in devices)
     columns = [column for group in groups for column in group]
@@ -146,17 +140,18 @@ def boards_page(report: Report, *, sort: bool = True, separator: str = ",") -> P
 
 
 def _keys(lines: Sequence[_Line], swept: bool) -> tuple[list[Column], list[str]]:
-    """Return the columns that name a line, and a line for the legend: arguments that all have."""
+    """Return the columns that name rows, and a legend with the arguments if all rows share them."""
 
     def column(header: str, values: Iterable[Metric]) -> Column:
         return Column(header, [cell(value, header, "") for value in values], is_text=True)
 
-    columns = [column("Name", (line.name for line in lines))]
-    if any(line.label for line in lines):
-        columns.append(column(LABEL, (line.label for line in lines)))
+    keys = [line.key for line in lines]
+    columns = [column("Name", (key.name for key in keys))]
+    if any(key.label for key in keys):
+        columns.append(column(LABEL, (key.label for key in keys)))
     if swept:
-        columns.append(column("Flags", (line.flags for line in lines)))
-    arguments = column("Argument Shapes", (line.shapes for line in lines))
+        columns.append(column("Flags", (key.flags for key in keys)))
+    arguments = column("Argument Shapes", (key.shapes for key in keys))
     shapes = arguments.cells
     if len(set(shapes)) > 1:
         return [*columns, arguments], []
@@ -170,7 +165,7 @@ def _group(
     swept: bool,
     separator: str,
 ) -> list[Column]:
-    """Return a board's columns: those in which any line has something; or its name alone."""
+    """Return the columns of a board that have a value; if none has, one column with its name."""
     title = str(device)
     groups = [line.groups.get(device) for function in functions for line in function]
     headers = headers_of(samples.merged(group) for group in groups)
@@ -195,7 +190,7 @@ def _cell(name: str, group: int | None, samples: _Samples, separator: str) -> st
 
 
 def _relative(device: Metric, functions: Sequence[Sequence[_Line]], samples: _Samples) -> list[str]:
-    """Return each line's share of what the function's first line on the board took."""
+    """Return each row's size as a multiple of the first row of its function on the board."""
     groups = [[line.groups.get(device) for line in function] for function in functions]
     rows = [samples.merged(group) for function in groups for group in function]
     column = next((name for name in SORT_COLUMNS if any(name in row for row in rows)), None)
@@ -208,7 +203,7 @@ def _relative(device: Metric, functions: Sequence[Sequence[_Line]], samples: _Sa
 
 
 def _number(group: int | None, column: str | None, samples: _Samples) -> Fraction | None:
-    """Return the median per call; None where there is none, or none that is finite."""
+    """Return the median per call; None if it is missing or not finite."""
     value = None if group is None or column is None else samples.per_call(group, column)
     if isinstance(value, Duration):
         return Fraction(value.microseconds) if math.isfinite(value.microseconds) else None

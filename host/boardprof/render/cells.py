@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One metric as the text of a table cell, in TVM's format and in ours."""
+"""Parts that tables share: cells in TVM's format and in ours, headers, headings and notes."""
 
 from __future__ import annotations
 
-import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Final
 
-from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits
-from boardprof.printable import bounded as escaped
+from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio, digits, raw_of
+from boardprof.printable import bounded
+from boardprof.report.calls import DURATION, LABEL, SHARE, Calls, Row
+from boardprof.report.report import Report
 from boardprof.stats.summary import Number, plain
 
-__all__ = ["cell", "display_width", "escaped", "number_text", "per_call_cell", "plural", "tvm_cell"]
-__all__ += ["tvm_width"]
+KEY_COLUMNS: Final = ("Name", "Argument Shapes", "Flags", "Device")
+"""The columns that identify what a sample is of."""
 
+FIRST_COLUMNS: Final = ("Name", DURATION, SHARE, "Device", "Count", "Argument Shapes")
+"""Columns that always come first, in TVM's order."""
 
 _PRECISE_BELOW = 100.0
 _LONG = 10**60
-"""Larger counts are implausible, and would make the table too wide."""
+"""Larger counts are implausible and would make the table too wide."""
 
 
 def tvm_cell(metric: Metric, separator: str) -> str:
@@ -25,9 +30,8 @@ def tvm_cell(metric: Metric, separator: str) -> str:
 
     Args:
         metric: the value of the cell.
-        separator: between thousands of Count and Duration. (A Ratio, which TVM
-            prints with two significant digits, never has more than two before
-            the point; a Percent has no separator.)
+        separator: between thousands of Counts and Durations. TVM prints Ratios with two
+            significant digits and Percents without separators.
     """
     if isinstance(metric, Count):
         return digits(metric.value, separator)
@@ -41,12 +45,12 @@ def tvm_cell(metric: Metric, separator: str) -> str:
 def cell(metric: Metric, column: str, separator: str) -> str:
     """Return ``metric`` as our table prints it.
 
-    As ``tvm_cell``, but a Ratio has up to four significant digits and no exponent
-    between 1e-6 and 1e6, a Ratio in a column whose name ends in ``(%)`` is a percentage, and
-    text is escaped.
+    It differs from ``tvm_cell`` in this: a Ratio has up to four significant digits, and no exponent
+    between 1e-6 and 1e6. A Ratio in a column whose name ends in ``(%)`` is a percentage. Text is
+    escaped.
     """
     if isinstance(metric, str):
-        return escaped(metric)
+        return bounded(metric)
     if not isinstance(metric, Ratio):
         return tvm_cell(metric, separator)
     if column.endswith("(%)"):
@@ -55,10 +59,10 @@ def cell(metric: Metric, column: str, separator: str) -> str:
 
 
 def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> str:
-    """Return a value per call; whole numbers without, others with up to 2 decimals.
+    """Return a value per call: whole numbers without decimals, others with up to two.
 
-    A number that is not whole keeps a point even where its decimals are zero,
-    and one that is not zero is never written as zero.
+    A number that is not whole keeps its point even if both decimals are 0. A number other than 0 is
+    never written as 0.
     """
     if value is None:
         return ""
@@ -76,7 +80,10 @@ def per_call_cell(value: int | Fraction | Duration | None, separator: str) -> st
 
 
 def number_text(value: Number | None, kind: Kind) -> str:
-    """Return a value per call: whole numbers whole, others with four digits or two decimals."""
+    """Return a value per call: whole numbers as they are, others with four digits or two decimals.
+
+    Empty if there is no value.
+    """
     if value is None:
         return ""
     unit = " %" if kind is Percent else ""
@@ -88,29 +95,120 @@ def number_text(value: Number | None, kind: Kind) -> str:
 
 
 def plural(number: int, one: str) -> str:
-    """Return how many there are of something: ``1 row``, ``1,200 rows``."""
+    """Return a number with its noun: ``1 row``, ``1,200 rows``."""
     return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
-def display_width(text: str) -> int:
-    """Return the width of ``text`` in terminal columns; East Asian wide characters take two."""
-    return len(text) if text.isascii() else sum(_char_width(c) for c in text)
-
-
 def tvm_width(text: str) -> int:
-    """Return the width that TVM pads by: the bytes of ``text`` in UTF-8."""
+    """Return the width that TVM pads by: the number of bytes of ``text`` in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def text_of(metric: Metric) -> str:
+    """Return a text unchanged, and a number as text: nothing prevents a number as a name."""
+    return str(raw_of(metric))
+
+
+def headers_of(rows: Iterable[Iterable[str]]) -> list[str]:
+    """Return the fixed columns, then all others of the rows in byte order."""
+    names = {name for row in rows for name in row}
+    return [*FIRST_COLUMNS, *sorted(names.difference(FIRST_COLUMNS))]
+
+
+def configuration_lines(configuration: Row, separator: str) -> list[str]:
+    """Return the lines below our tables, beginning with a blank line."""
+    lines = ["", "Configuration", "-------------"]
+    return lines + [f"{name}: {cell(v, name, separator)}" for name, v in configuration.items()]
+
+
+def heading(report: Report, shown: Callable[[str], str]) -> str:
+    """Return a heading such as ``fir on m4``; ``shown`` formats each name."""
+    what, devices = _measured(report, shown), _names(report, "Device")
+    return f"{what} on {_listed([shown(each) for each in devices])}" if devices else what
+
+
+def _names(report: Report, column: str) -> list[str]:
+    found = dict.fromkeys(report.calls.column(column).filled(""))
+    return [bounded(name) for name in found if isinstance(name, str) and name]
+
+
+def _measured(report: Report, shown: Callable[[str], str]) -> str:
+    """Return the name of the only function, or the numbers of functions and measurements."""
+    functions = _names(report, "Name")
+    if len(functions) == 1:
+        return shown(functions[0])
+    rows = len(report.calls.group_by("Name", LABEL, "Argument Shapes", "Flags").keys)
+    counted = plural(len(functions), "function")
+    return counted if rows <= len(functions) else f"{plural(rows, 'measurement')} of {counted}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > 4:
+        return f"{len(names)} devices"
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def mixed_columns(calls: Calls, merged: Iterable[Row]) -> dict[str, str]:
+    """Return the columns that are empty in a merged row because its rows have different kinds.
+
+    Args:
+        calls: the rows.
+        merged: the merged rows.
+
+    Returns:
+        The kinds by name of the column, such as ``Count and Duration``.
+    """
+    columns = {name: calls.column(name) for name in calls.names}
+    kinds = {
+        name: " and ".join(sorted({type(value).__name__ for value in column.given}))
+        for name, column in columns.items()
+        if column.kind is None
+    }
+    if not kinds:
+        return {}
+    empty = {name for row in merged for name in kinds if row.get(name) == ""}
+    return {name: text for name, text in kinds.items() if name in empty}
+
+
+def mixed_note(mixed: Mapping[str, str], shown: Callable[[str], str] = bounded) -> Sequence[str]:
+    """Return a note on the columns of `mixed_columns`, if any; ``shown`` formats each name."""
+    if not mixed:
+        return []
+    listed = ", ".join(f"{shown(name)} ({kinds})" for name, kinds in mixed.items())
+    return [
+        f"Cells are empty where merged rows have several kinds of metric: {listed}. CSV and JSON "
+        "have each row."
+    ]
+
+
+def incomplete_row_notes(report: Report) -> Iterator[str]:
+    """Yield a note for each kind of incomplete row: without Name, Count, or with Count below 1."""
+    calls = report.calls
+    unnamed = sum(name == "" for name in calls.column("Name").filled(""))
+    if unnamed:
+        yield f"{_rows(unnamed)} no Name"
+    counts = calls.column("Count").of(Count)
+    uncounted = len(calls) - len(counts.given)
+    if uncounted:
+        yield f"{_rows(uncounted)} no Count, so values per call cannot be computed"
+    below = sum(count <= 0 for count in counts.given)
+    if below:
+        yield f"{_rows(below)} a Count below 1, so values per call cannot be computed"
+
+
+def _rows(number: int) -> str:
+    return "1 row has" if number == 1 else f"{number:,} rows have"
+
+
 def _round_half_even(numerator: int, denominator: int) -> int:
-    """Divide integers and round to nearest; as round(Fraction), at a tenth of its cost."""
+    """Divide integers and round to nearest, like round(Fraction) but ten times as fast."""
     quotient, rest = divmod(numerator, denominator)
     up = 2 * rest > denominator or (2 * rest == denominator and quotient % 2 == 1)
     return quotient + up
 
 
 def _ratio(ratio: float) -> str:
-    """Return four significant digits at most; an exponent only below 1e-6 and from 1e6 on."""
+    """Return at most four significant digits, with an exponent only below 1e-6 and from 1e6 on."""
     rounded = f"{ratio:.4g}"
     if "e" not in rounded or not 1e-6 <= abs(ratio) < 1e6:
         return rounded
@@ -125,9 +223,3 @@ def _percentage(percent: float) -> str:
 
 def _nearly_zero(positive: bool) -> str:
     return "<0.01" if positive else ">-0.01"
-
-
-def _char_width(char: str) -> int:
-    if unicodedata.category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1

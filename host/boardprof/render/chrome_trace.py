@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Chrome trace format, which Perfetto, chrome://tracing and speedscope open.
 
-These programs differ where the format is ambiguous, so only a small part of it is used: complete
-events (phase X) and instants, each track in the order of time, times from the beginning of the
-trace in us with three decimals, and never two slices on a track that overlap without nesting:
-Perfetto leaves such slices out. They go to a second lane of the track.
+These programs read ambiguous parts of the format differently, so only a small part of it is used:
+complete events (phase X) and instants, sorted by time in each track. Times are from the beginning
+of the trace, in us with three decimals. Slices that overlap without nesting go to a second lane of
+their track, because Perfetto leaves them out otherwise.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 from boardprof.errors import UsageError
 
 OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
-"""Of a trace file, beside the metadata."""
+"""Keys of a trace file besides its metadata."""
 
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
 _MOST = (1 << 63) - 1
-"""Greatest integer that the readers take as such."""
+"""Largest integer that all readers accept."""
 
 
 class Track(NamedTuple):
-    """The place of an event: a group of lanes, and one of them.
+    """The place of an event: a process, and a thread in it.
 
     Attributes:
         process: such as a board, or the host's process.
@@ -45,9 +45,9 @@ class TraceEvent:
         name: any text.
         start_us: from the beginning of the trace, us; finite.
         duration_us: us, >= 0; None for an instant.
-        track: where it stands.
-        args: further facts to show; values that JSON does not have become text.
-        category: to filter by; "" for none.
+        track: its place.
+        args: further facts to show; values that JSON cannot hold become text.
+        category: to filter by; "" if absent.
     """
 
     name: str
@@ -62,7 +62,7 @@ def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]
     """Return events as the text of a trace file.
 
     Args:
-        events: in any order; tracks stand in the order in which they first occur.
+        events: in any order; tracks have the order of their first events.
         metadata: further keys of the file, such as the origin of the events.
 
     Raises:
@@ -73,7 +73,7 @@ def chrome_trace(events: Iterable[TraceEvent], *, metadata: Mapping[str, object]
 
 
 def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str:
-    """Return a trace file of entries that are JSON already: names first, then the order of time.
+    """Return a trace file of entries in JSON: names first, then events in the order of time.
 
     Raises:
         UsageError: a key of ``metadata`` is one of the format's own.
@@ -93,7 +93,7 @@ def trace_text(entries: Iterable[str], *, metadata: Mapping[str, object]) -> str
 
 
 def json_text(value: object) -> str:
-    """Return any value as JSON that every reader takes."""
+    """Return any value as JSON that every reader accepts."""
     return _ENCODE(_plain(value))
 
 
@@ -132,7 +132,7 @@ def _name(what: str, process_id: int, thread_id: int, text: str) -> dict[str, ob
 
 
 class _Slice(NamedTuple):
-    """An event in whole nanoseconds: what is written is what is compared."""
+    """An event in whole nanoseconds, so that rounding cannot change how slices nest."""
 
     event: TraceEvent
     start_ns: int
@@ -140,11 +140,11 @@ class _Slice(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """Sorts by begin; of two that begin at once, the one around the other comes first."""
+        """Key to sort by begin; of two that begin together, the longer one comes first."""
         return self.start_ns, -self.end_ns
 
     def entry(self, process_id: int, thread_id: int) -> dict[str, object]:
-        """Return it as the format has it."""
+        """Return the event as an entry of the file."""
         event = self.event
         entry: dict[str, object] = {
             "ph": "i" if event.duration_us is None else "X",
@@ -154,7 +154,7 @@ class _Slice(NamedTuple):
             "ts": microseconds(self.start_ns),
         }
         if event.duration_us is None:
-            entry["s"] = "t"  # its own thread's
+            entry["s"] = "t"  # its scope is its thread
         else:
             entry["dur"] = microseconds(self.end_ns - self.start_ns)
         if event.category:
@@ -165,7 +165,7 @@ class _Slice(NamedTuple):
 
 
 def microseconds(ns: int) -> float:
-    """Return nanoseconds as us; the float nearest to three decimals is written with these."""
+    """Return nanoseconds as us, as a float that is written with three decimals at most."""
     return round(ns / 1000, 3)
 
 
@@ -186,15 +186,15 @@ def _by_track(events: Sequence[TraceEvent]) -> dict[Track, list[_Slice]]:
 
 
 class _Lane:
-    """Slices in the order of time, each beside or within the one before."""
+    """Slices in the order of time, each after or within the previous one."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Create an empty lane."""
         self.slices: list[_Slice] = []
-        self._ends: list[int] = []  # of what is open, the innermost last
+        self._ends: list[int] = []  # of the open slices, the innermost last
 
     def takes(self, slice_: _Slice) -> bool:
-        """Tell whether a slice that begins last nests well."""
+        """Tell whether a slice that begins after all others nests."""
         ends = self._ends
         while ends and ends[-1] <= slice_.start_ns:
             ends.pop()
@@ -208,7 +208,7 @@ class _Lane:
 
 
 def _lanes(slices: Sequence[_Slice]) -> list[list[_Slice]]:
-    """Spread the slices of a track over as few lanes as it takes for each to nest well."""
+    """Distribute the slices of a track to as few lanes as possible, so that they nest in each."""
     lanes: list[_Lane] = []
     for slice_ in sorted(slices, key=lambda s: s.order):
         lane = next((lane for lane in lanes if lane.takes(slice_)), None)
@@ -220,7 +220,7 @@ def _lanes(slices: Sequence[_Slice]) -> list[list[_Slice]]:
 
 
 def _plain(value: Any) -> object:
-    """Return a value as JSON can carry it, and every reader takes it."""
+    """Return a value as JSON can hold it and every reader accepts it."""
     if isinstance(value, str | bool) or value is None:
         return value
     if isinstance(value, int):

@@ -16,10 +16,10 @@ from boardprof.comparison.comparison import (
     Difference,
     Gap,
     Unjudged,
+    first_of,
     mean_ratios,
     place_of,
 )
-from boardprof.comparison.notes import first_of
 from boardprof.comparison.rule import Rule, statistic
 from boardprof.metrics import Kind, Percent
 from boardprof.render.cells import number_text, plural
@@ -68,7 +68,7 @@ def _percent_text(percent: float) -> str:
 
 
 def certainty(row: Difference) -> str:
-    """Return how sure the difference is: exact, or p of the rank test."""
+    """Return the certainty of a difference: exact, or p of the rank test."""
     if row.is_exact:
         return "exact"
     if row.p is None:
@@ -87,7 +87,7 @@ def verdict_text(row: Difference, unjudged: Sequence[Unjudged] = ()) -> str:
 
 
 def judged_text(row: Difference, rule: Rule) -> str:
-    """Return ``: 61 to 5,011``, of what a rule looks at; nothing where it is as the medians."""
+    """Return a rule's statistic as ``: 61 to 5,011``; "" if it looks the same as the median."""
     if row.before is None or row.after is None:
         return ""
     sides = (row.before, row.after)
@@ -108,7 +108,7 @@ def _place(row: Difference | Gap) -> str:
 
 
 def headline(comparison: Comparison) -> str:
-    """Return one sentence with the result; unjudged rows come before the rest."""
+    """Return one sentence with the result."""
     rows = comparison.rows
     parts = [plural(len(comparison.regressions), "regression")] if comparison.regressed else []
     if comparison.unjudged:
@@ -132,7 +132,7 @@ def _passed_text(comparison: Comparison) -> str:
 
 
 def _unjudged_text(comparison: Comparison) -> str:
-    """Count and name the rows that a rule is for and could not judge."""
+    """Return the number and names of the rows that a rule applies to but could not judge."""
     names = first_of(dict.fromkeys(each.what for each in comparison.unjudged))
     number = len({place_of(each.gap) for each in comparison.unjudged})
     fails = ", which fails" if comparison.fails_if_missing else ""
@@ -140,7 +140,7 @@ def _unjudged_text(comparison: Comparison) -> str:
 
 
 def unjudged_at(comparison: Comparison) -> dict[tuple[str, ...], list[Unjudged]]:
-    """Return what no rule could judge, by the row that it is about; see `place_of`."""
+    """Return the unjudged rows by place; see `place_of`."""
     found: dict[tuple[str, ...], list[Unjudged]] = {}
     for each in comparison.unjudged:
         found.setdefault(place_of(each.gap), []).append(each)
@@ -148,7 +148,7 @@ def unjudged_at(comparison: Comparison) -> dict[tuple[str, ...], list[Unjudged]]
 
 
 def unjudged_lines(comparison: Comparison) -> list[str]:
-    """List for each rule the rows that it could not judge, and why."""
+    """Return a line for each rule and reason, with the rows that it could not judge."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for each in comparison.unjudged:
         what = f"{each.gap.metric} of {_place(each.gap)}" if each.gap.name else each.what
@@ -245,6 +245,6 @@ def _cells(row: Difference, unjudged: Sequence[Unjudged]) -> dict[str, str]:
 
 
 def _only(facts: _Facts, others: _Facts) -> str:
-    """Return what identifies one side and not the other, such as another build."""
+    """Return the facts that only one side has, such as another build."""
     text = "; ".join(f"{name} {value}" for name, value in facts if (name, value) not in others)
     return f" ({text})" if text else ""

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of a Report as comma-separated values (RFC 4180, lines end in LF).
 
-The header is the union of all column names in byte order. Strings are always
-quoted, numbers never; a missing value is empty. Floats are written with as many
-digits as it takes to read back the same number. Units are in the column names.
+The header is the union of all column names in byte order. Strings are always quoted, numbers never.
+A missing value is empty. Floats have as many digits as are needed to read back the same number.
+Units are in the column names.
 
-A spreadsheet takes text that begins with one of ``=+-@`` for a formula, also when it is quoted, and
-runs it. It gets an apostrophe in front, which spreadsheets read as "this is text".
+Spreadsheets run text that begins with one of ``=+-@`` as a formula, even if it is quoted. Such text
+gets an apostrophe in front, which marks it as text.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from boardprof.report.report import Compat, Report
 
 _NEEDS_QUOTES: Final = frozenset(',"\r\n')
 _BEGINS_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""Of blanks, spreadsheets skip some at the beginning (OWASP, "CSV Injection")."""
+"""Spreadsheets skip some blanks at the beginning (OWASP, "CSV Injection")."""
 
 
 def render_csv(report: Report, *, compat: Compat = None) -> str:
     """Return ``report.calls`` as CSV.
 
     Args:
-        report: only its ``calls`` are written; not sorted, not aggregated.
-        compat: "tvm" writes floats with six significant digits and strings and
-            header without escaping, byte for byte as TVM does; formulas, too.
+        report: only its ``calls`` are written, neither sorted nor aggregated.
+        compat: "tvm" writes floats with six significant digits, and strings and the header without
+            escaping, byte for byte as TVM does. Formulas are not marked either.
 
     Raises:
         UnknownNameError: there is no such compat mode.
@@ -40,11 +40,11 @@ def render_csv(report: Report, *, compat: Compat = None) -> str:
     names = sorted(report.calls.names)
     header = names if compat else [_quoted_if_needed(name) for name in names]
     cells = (map(cell, report.calls.column(name).filled(None)) for name in names)
-    # A line of one empty field would be read back as no line at all.
+    # Readers would skip a line that has only one empty field.
     blank = '""' if names and compat is None else ""
     rows = zip(*cells, strict=True) if names else repeat((), len(report.calls))
     text = "".join(f"{','.join(line) or blank}\n" for line in chain([header], rows))
-    # A file name that is no UTF-8 stands in a Report in a way that no file can have.
+    # Bytes of a file name that are not UTF-8 are surrogates in a Report. Files cannot contain them.
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 

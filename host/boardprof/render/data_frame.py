@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report as a pandas DataFrame. pandas is optional and imported only when needed."""
+"""A Report as a pandas DataFrame; pandas is optional and imported only when needed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class MissingExtraError(UsageError):
-    """The Python package ``package`` is not installed; the extra ``extra`` brings it."""
+    """The Python package ``package`` is not installed; the extra ``extra`` installs it."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
-        """Say what needs the package, and how to get it."""
+        """Say what needs the package, and how to install it."""
         hint = f"pip install 'boardprof[{extra}]', or pip install {package}"
         super().__init__(f"{what} needs {package}, which is not installed.", hint=hint)
         self.package = package
@@ -29,11 +29,11 @@ class MissingExtraError(UsageError):
 def to_pandas(report: Report) -> pandas.DataFrame:
     """Return the Report's rows as a DataFrame, one row for each sample in run order.
 
-    Columns have the Report's names. Counts are ``Int64`` (exact Python ints where one is wider),
-    Durations (microseconds), Percents and Ratios are ``float64``, texts have pandas' own type;
-    missing values are missing (``<NA>``, NaN). A column in which kinds of metric differ keeps the
-    plain values as objects. ``attrs`` has ``kinds`` (column -> name of the metric's class),
-    ``configuration`` and ``device_metrics`` as plain values.
+    Columns have the Report's names. Counts are ``Int64``, or Python ints if one is larger.
+    Durations (microseconds), Percents and Ratios are ``float64``. Texts have pandas' own type.
+    Missing values are ``<NA>`` or NaN. A column with several kinds of metric has the plain values
+    as objects. ``attrs`` has ``kinds`` (column -> name of the metric's class), ``configuration``
+    and ``device_metrics`` as plain values.
 
     Raises:
         MissingExtraError: pandas is not installed.
@@ -57,7 +57,7 @@ def to_pandas(report: Report) -> pandas.DataFrame:
 
 def _array(pandas: Any, column: Column) -> Any:
     values = column.given if column.kind is not None else [raw_of(each) for each in column.given]
-    if column.kind is Count and isinstance(values, array):  # none is beyond 64 bits
+    if column.kind is Count and isinstance(values, array):  # all fit into 64 bits
         kind = "Int64"
     elif column.kind in (Duration, Percent, Ratio):
         kind = "float64"

@@ -28,11 +28,14 @@ from typing import Any, Final, TypeAlias
 from boardprof._version import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
-from boardprof.render.aggregate import LEVELS, SORT_COLUMNS
-from boardprof.render.cells import escaped
+from boardprof.printable import bounded
+from boardprof.render.aggregate import SORT_COLUMNS
+from boardprof.render.cells import (
+    KEY_COLUMNS,
+    text_of,
+)
 from boardprof.render.profile_stacks import stack_sums, stacks_of
-from boardprof.render.rows import KEY_COLUMNS, LABEL, text_of
-from boardprof.report.calls import Calls
+from boardprof.report.calls import LABEL, LEVELS, Calls
 from boardprof.report.columns import Column, grouped
 from boardprof.report.profile import Frame
 from boardprof.report.profile_json import profiles_of
@@ -63,7 +66,7 @@ class Stacks:
         self.frames = tuple(_frames(*names) for _, *names in groups.keys)
         self.stack_of, self.device_of = (array("q", bytes(8 * len(calls))) for _ in range(2))
         for stack, ((device, *_), rows) in enumerate(zip(groups.keys, groups.rows, strict=True)):
-            name = escaped(text_of(device)) or "(no device)"
+            name = bounded(text_of(device)) or "(no device)"
             number = numbers.setdefault(name, len(numbers))
             for row in rows:
                 self.stack_of[row] = stack
@@ -99,7 +102,7 @@ def _place(name: str) -> int:
 
 
 def _frames(*names: Metric) -> tuple[str, ...]:
-    function, *rest = (escaped(text_of(name)) for name in names)
+    function, *rest = (bounded(text_of(name)) for name in names)
     return (function or "(no name)", *filter(None, rest))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Report as one self-contained HTML page that does not use the network.
 
-The page contains the whole Report, so it is also an archive. A Report's content is untrusted: names
-come from other people's code. Text in the page is escaped and its direction is isolated. The page's
-own policy allows only the one script that it came with.
+The page contains the whole Report, so it is also an archive. A Report's content is untrusted,
+because names come from other people's code. So text is escaped and its direction is isolated, and
+the page's content security policy allows only its own script.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from typing import Final
 from boardprof._version import __version__
 from boardprof.errors import ReportFileError
 from boardprof.render.answer import doubts
+from boardprof.render.cells import heading
 from boardprof.render.html_facts import (
     cards,
     clock_tags,
@@ -33,14 +34,13 @@ from boardprof.render.html_facts import (
 )
 from boardprof.render.html_profile import profile_views
 from boardprof.render.html_view import page_view
-from boardprof.render.rows import heading
 from boardprof.report.report import Report
 from boardprof.stats.groups import summaries
 
 __all__ = ["read_page", "render_html"]
 
 _PACKED_FROM: Final = 1 << 20
-"""Characters of JSON from which on it is embedded compressed."""
+"""From this number of characters on, JSON is embedded compressed."""
 
 _REPORT: Final = "boardprof-report"
 _BEFORE: Final = "boardprof-report-before"
@@ -58,11 +58,11 @@ def render_html(
 
     Args:
         report: what the page is about.
-        before: an older Report; the page shows the changes from it, and contains it too.
+        before: an older Report. The page shows the changes since then, and contains it too.
         allow: mismatches to ignore, see `compare`.
         names: names of ``before`` and ``report`` in the page's list of changes.
-        earlier: names and Reports of earlier runs, the oldest first. Their medians are drawn as a
-            small line for each row; runs that `compare` refuses are left out.
+        earlier: names and Reports of earlier runs, the oldest first. Each row shows their medians
+            as a small line. Runs that `compare` refuses are left out.
 
     Raises:
         ComparisonError: the two Reports cannot be compared.
@@ -107,8 +107,8 @@ def read_page(text: str, *, before: bool = False) -> Report:
     """Read the Report from a page.
 
     Args:
-        text: the page, as `render_html` made it.
-        before: the Report that it is compared with.
+        text: the page, as `render_html` returned it.
+        before: read the older Report, with which the page compares it.
 
     Raises:
         ReportFileError: the page does not contain it.
@@ -128,7 +128,7 @@ def read_page(text: str, *, before: bool = False) -> Report:
 @cache
 def _asset(name: str) -> str:
     text = resources.files("boardprof.render").joinpath("page", name).read_text(encoding="utf-8")
-    return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # a twelfth of the page is indentation
+    return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # indentation is a twelfth of the page
 
 
 def _hash(content: str) -> str:
@@ -145,5 +145,5 @@ def _embedded(name: str, report: Report) -> str:
 
 
 def _inert(text: str) -> str:
-    """Return JSON in which nothing can end the element that it stands in."""
+    """Return JSON that cannot end the HTML element around it."""
     return text.replace("<", r"\u003c")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page's static part: what was measured, where, and warnings about the numbers."""
+"""The static part of the HTML page: boards, configuration, and warnings about the numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from boardprof.metrics import Metric
-from boardprof.render.cells import cell, escaped, plural
+from boardprof.printable import bounded
+from boardprof.render.cells import (
+    cell,
+    plural,
+)
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary
-from boardprof.stats.warnings import Warning_, warnings_of
+from boardprof.stats.warnings import Warning_, warnings_by_hint
 
 _CLOCKS = {
     "measured": ("Measured clock", False),
@@ -20,19 +24,19 @@ _CLOCKS = {
     "simulated": ("Simulated clock: no wall time", True),
 }
 _SHOWN = 1
-"""Warnings of one kind that are not folded up."""
+"""Number of warnings of one kind that are not folded up."""
 
 _CAUTION = frozenset({"warning", "unsupported", "estimated", "of several runs", "may have wrapped"})
 _IDENTITY = frozenset({"clock", "agent", "flags"})
 
 
 def isolated(text: str) -> str:
-    """Return text for the page: escaped, unprintable characters visible, its direction its own."""
-    return f"<bdi>{html.escape(escaped(text))}</bdi>"
+    """Return text for the page: escaped, printable, and with an isolated direction."""
+    return f"<bdi>{html.escape(bounded(text))}</bdi>"
 
 
 def facts_line(report: Report) -> str:
-    """Return in one line how often things ran, and by what."""
+    """Return a line with the numbers of samples and calls, the host and boardprof's version."""
     known = {key: cell(value, key, ",") for key, value in report.configuration.items()}
     parts = []
     if {"Repeat", "Number", "Warm-up"} <= known.keys():
@@ -48,12 +52,12 @@ def facts_line(report: Report) -> str:
 
 
 def _counted(number: str, one: str) -> str:
-    """Return how many there are of something; a number may be several: ``3, 5 samples``."""
+    """Return a number, or several as in ``3, 5 samples``, with the noun."""
     return f"{isolated(number)} {one}{'' if number == '1' else 's'}"
 
 
 def clock_tags(report: Report) -> str:
-    """Return a line that says which boards are emulated or simulated; "" if none is."""
+    """Return a line on the boards that are emulated or simulated; "" if there are none."""
     devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
     found: dict[str, list[str]] = {}
     for name, facts in devices.items():
@@ -67,20 +71,21 @@ def clock_tags(report: Report) -> str:
 
 
 def cards(report: Report) -> str:
-    """Return a card for each board: its identity, and how far its numbers go."""
+    """Return a card for each board: its identity, and the limits of its numbers."""
     devices: Mapping[str, Any] = (report.extra or {}).get("devices", {})
     if devices:
         folds = len(devices) > 1
         made = [_card(report, name, facts, folds=folds) for name, facts in devices.items()]
         return "\n".join(made)
-    told = dict.fromkeys(report.calls.column("Device").filled(""))
-    names = dict.fromkeys([*(n for n in told if isinstance(n, str) and n), *report.device_metrics])
+    in_rows = dict.fromkeys(report.calls.column("Device").filled(""))
+    named = (name for name in in_rows if isinstance(name, str) and name)
+    names = dict.fromkeys([*named, *report.device_metrics])
     made = [_card(report, name, {}, folds=len(names) > 1) for name in names]
     return "\n".join(made) or '<p class="empty">The Report does not describe a board.</p>'
 
 
 def _card(report: Report, name: str, facts: Mapping[str, Any], *, folds: bool) -> str:
-    """Return one board's card; of several, what is neither identity nor caution is folded up."""
+    """Return a board's card. ``folds``: fold up everything except identity and cautions."""
     lines = _lines(report, name, facts)
     first = [line for line in lines if not folds or line[0].lower() in _IDENTITY | _CAUTION]
     rest = [line for line in lines if line not in first]
@@ -119,16 +124,16 @@ def _tag(text: str, is_caution: bool) -> str:
 
 
 def _lines(report: Report, name: str, facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the card's terms and what they say, as HTML."""
+    """Return the terms of a card with their definitions as HTML."""
     others = [n for n in (report.extra or {}).get("devices", {}) if n.startswith(f"{name} ")]
-    told = {
+    terms = {
         key.removeprefix(f"{name} "): value
         for key, value in report.configuration.items()
         if key.startswith(f"{name} ") and not any(key.startswith(f"{o} ") for o in others)
     }
-    if told.get("clock") == facts.get("clock_kind"):
-        told.pop("clock", None)  # the heading says it
-    lines = [(_term(term), _definition(term, value, facts)) for term, value in told.items()]
+    if terms.get("clock") == facts.get("clock_kind"):
+        terms.pop("clock", None)  # it is in the heading
+    lines = [(_term(term), _definition(term, value, facts)) for term, value in terms.items()]
     known = {term.lower() for term, _ in lines}
     unsupported = facts.get("unsupported")
     if unsupported and "unsupported" not in known:
@@ -141,7 +146,7 @@ def _lines(report: Report, name: str, facts: Mapping[str, Any]) -> list[tuple[st
 
 
 def _term(term: str) -> str:
-    return escaped(term[:1].upper() + term[1:])
+    return bounded(term[:1].upper() + term[1:])
 
 
 def _definition(term: str, value: Metric, facts: Mapping[str, Any]) -> str:
@@ -152,23 +157,23 @@ def _definition(term: str, value: Metric, facts: Mapping[str, Any]) -> str:
 
 
 def _flags(flags: Iterable[str]) -> str:
-    """Return flags of a compiler, none of which is parted where a line ends."""
+    """Return a compiler's flags, such that lines break only between them."""
     return f"<code>{' '.join(map(isolated, flags))}</code>"
 
 
 def _reasons(unsupported: Mapping[str, Any], line: str = "") -> str:
-    """Return a line for each counter that there is not; ``line`` may know of more than counters."""
-    told = {str(name): str(why) for name, why in unsupported.items()}
-    items = [f"<li>{isolated(name)}: {isolated(why)}</li>" for name, why in told.items()]
+    """Return an item for each unsupported counter, then the other parts of a configuration line."""
+    reasons = {str(name): str(why) for name, why in unsupported.items()}
+    items = [f"<li>{isolated(name)}: {isolated(why)}</li>" for name, why in reasons.items()]
     rest = line
-    for name, why in told.items():
-        rest = rest.replace(f"{escaped(name)} ({escaped(why)})", "", 1)
+    for name, why in reasons.items():
+        rest = rest.replace(f"{bounded(name)} ({bounded(why)})", "", 1)
     items += [f"<li>{isolated(part)}</li>" for part in rest.split("; ") if part.strip("; ")]
     return f"<ul>{''.join(items)}</ul>"
 
 
 def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
-    """Say how often counters wrapped within samples, and where that cannot be told."""
+    """Yield how often counters wrapped within samples, and in how many that is ambiguous."""
     wraps: Counter[str] = Counter()
     ambiguous: Counter[str] = Counter()
     for measurement in (report.extra or {}).get("measurements", ()):
@@ -189,25 +194,21 @@ def _wraps(report: Report, device: str) -> Iterable[tuple[str, str]]:
 
 
 def warning_list(groups: Sequence[GroupSummary], doubts: Sequence[str] = ()) -> str:
-    """Return reasons to distrust the numbers; "" if there are none.
-
-    What helps against several is said once.
+    """Return reasons to distrust the numbers, with each hint once; "" if there are none.
 
     Args:
         groups: the Report's `summaries`.
-        doubts: lines that the Report itself has, such as ``Missing: ...``.
+        doubts: lines of the Report's configuration, such as ``Missing: ...``.
     """
-    by_hint: dict[str, list[Warning_]] = {}
-    for each in warnings_of(groups):
-        by_hint.setdefault(each.hint, []).append(each)
+    by_hint = warnings_by_hint(groups)
     if not by_hint and not doubts:
         return ""
-    told = [f"<li>{isolated(line)}</li>" for line in doubts]
-    told += [
+    lines = [f"<li>{isolated(line)}</li>" for line in doubts]
+    lines += [
         f'<li><p class="hint">{isolated(hint)}</p>{_folded([_seen(each) for each in found])}</li>'
         for hint, found in by_hint.items()
     ]
-    items = "\n".join(told)
+    items = "\n".join(lines)
     return (
         '<section class="warnings" aria-labelledby="warnings-title">\n'
         f'<h2 id="warnings-title">Warnings</h2>\n<ul>\n{items}\n</ul>\n</section>'
@@ -239,7 +240,7 @@ def _place(device: str, flags: str) -> str:
 def configuration_rows(report: Report) -> str:
     """Return the whole configuration as rows of a table."""
     if not report.configuration:
-        return '<tr><td class="empty">The Report has none.</td></tr>'
+        return '<tr><td class="empty">The Report has no configuration.</td></tr>'
     return "\n".join(
         f'<tr><th scope="row">{isolated(key)}</th><td>{isolated(cell(value, key, ","))}</td></tr>'
         for key, value in report.configuration.items()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from boardprof.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
-from boardprof.render.cells import escaped
+from boardprof.printable import bounded
 from boardprof.render.profile_stacks import INTERRUPTED, stacks_of
 from boardprof.render.profile_tables import notes
 from boardprof.report.profile import Profile
@@ -44,11 +44,11 @@ def _view(row: ProfiledRow, before: Profile | None) -> dict[str, Any]:
         sides.append(before)
     where = ", ".join(filter(None, (row.label, row.shapes, row.flags)))
     return {
-        "name": escaped(f"{row.name} {where}".strip()),
-        "device": escaped(row.device),
-        "metrics": [escaped(name) for name in after.columns],
+        "name": bounded(f"{row.name} {where}".strip()),
+        "device": bounded(row.device),
+        "metrics": [bounded(name) for name in after.columns],
         "first": after.column(),
-        "notes": [[escaped(note) for note in notes(after, name)] for name in after.columns],
+        "notes": [[bounded(note) for note in notes(after, name)] for name in after.columns],
         "totals": [[side.sum(name) for name in after.columns] for side in sides],
         "nodes": _nodes(sides, after.columns),
         "functions": _functions(sides, after.columns),
@@ -73,7 +73,7 @@ def _nodes(sides: Sequence[Profile], metrics: Sequence[str]) -> list[list[Any]]:
                         place = _where(frame.file, frame.line if depth < len(stack) else 0)
                         parent = numbers[names[: depth - 1]]
                         numbers[names[:depth]] = len(nodes)
-                        nodes.append([parent, escaped(frame.function), escaped(place), *own])
+                        nodes.append([parent, bounded(frame.function), bounded(place), *own])
                 nodes[numbers[names]][3 + number][column] += cost
     return nodes
 
@@ -89,8 +89,8 @@ def _functions(sides: Sequence[Profile], metrics: Sequence[str]) -> list[dict[st
         for column, metric in enumerate(metrics):
             for each in side.functions(metric):
                 nothing = {
-                    "name": escaped(each.name),
-                    "place": escaped(_where(each.file, each.line)),
+                    "name": bounded(each.name),
+                    "place": bounded(_where(each.file, each.line)),
                     "self": [[0] * len(metrics) for _ in sides],
                     "total": [[0] * len(metrics) for _ in sides],
                     "calls": [0] * len(sides),
@@ -118,7 +118,7 @@ def _files(after: Profile, before: Profile) -> Iterator[dict[str, Any]]:
         ran = {i for i, line in enumerate(lines) if line.before or line.after}
         near = {i + d for i in ran for d in range(-_CONTEXT, _CONTEXT + 1)}
         yield {
-            "name": escaped(file),
+            "name": bounded(file),
             "rows": [
                 _row(lines[i], functions.get((file, lines[i].new), ""), costs[i], i in ran)
                 for i in sorted(near)
@@ -130,8 +130,8 @@ def _files(after: Profile, before: Profile) -> Iterator[dict[str, Any]]:
 def _row(
     line: AlignedLine, function: str, costs: Sequence[tuple[int, int]], has_run: bool
 ) -> list[Any]:
-    row = [line.new, escaped(line.text.expandtabs(4))]
-    return [*row, escaped(function), line.times_after, *map(list, costs)] if has_run else row
+    row = [line.new, bounded(line.text.expandtabs(4))]
+    return [*row, bounded(function), line.times_after, *map(list, costs)] if has_run else row
 
 
 def _functions_of_lines(profile: Profile) -> Mapping[tuple[str, int], str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page's script draws: the samples in columns, and statistics that are computed here.
+"""Data for the script of the HTML page: samples in columns, and their statistics.
 
-The script computes no statistics of its own: a median is the same in the page, in the table and
-in a comparison. Of samples that are all alike, one value is kept.
+Statistics are computed here and not by the script, so that a median is the same in the page, the
+table and a comparison. If all samples are equal, only the statistics are kept.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from boardprof.comparison.compare import compare
-from boardprof.comparison.comparison import ComparisonError, mean_ratios, place_of
+from boardprof.comparison.comparison import ComparisonError, mean_ratios, place_in, place_of
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, digits, raw_of
+from boardprof.printable import bounded
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.answer import JUDGED_BY, relatives, settings_of
-from boardprof.render.cells import escaped, number_text
+from boardprof.render.cells import (
+    number_text,
+)
+from boardprof.report.calls import DURATION, PERTURBATION, SHARE, STACK
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary
-from boardprof.stats.summary import Number, Summary
+from boardprof.stats.summary import Number
 from boardprof.stats.summary import plain as rounded
 from boardprof.stats.warnings import modes_of
 
@@ -37,21 +41,18 @@ _KINDS: Final[dict[type[Metric], str]] = {
     Percent: "percent",
     Ratio: "ratio",
 }
-_SHARE: Final = "Percent"
-"""Each sample's share of its device's total: it says nothing of one call."""
-
-_LAST: Final = ("Stack (bytes)", "Perturbation (%)")
+_LAST: Final = (STACK, PERTURBATION)
 _IDENTITY: Final = ("build", "compiler", "flags")
-"""Which facts tell two runs apart."""
+"""Facts that distinguish two runs."""
 
-_COMPARABLE: Final = ("Duration (us)", "cycles", "instructions")
-"""Metrics that mean the same on all boards that have them; ticks are of each board's own clock."""
+_COMPARABLE: Final = (DURATION, "cycles", "instructions")
+"""Metrics that mean the same on all boards; ticks depend on each board's clock."""
 
 _OWN: Final = -1
-"""Stands for the leading metric of each row, where rows have no metric in common."""
+"""The leading metric of each row, if the rows have no metric in common."""
 
 _EXACT_FLOAT: Final = 1 << 53
-"""Integers up to here are exact in JavaScript."""
+"""Integers below this are exact in JavaScript."""
 
 
 def page_view(
@@ -66,7 +67,7 @@ def page_view(
         report: what the page is about.
         groups: its `summaries`.
         comparison: with an older one, or None.
-        earlier: runs to draw the history of each row from: name and Report, the oldest first.
+        earlier: name and Report of the runs in each row's history, the oldest first.
     """
     names = _metric_names(report, groups)
     places = {name: i for i, name in enumerate(names)}
@@ -83,7 +84,7 @@ def page_view(
     keys = [*rows.values(), *(_key(each) for each in (comparison.rows if comparison else ()))]
     return {
         "metrics": [
-            {"name": escaped(name), "kind": kinds.get(name) or _kind_of_total(report, name)}
+            {"name": bounded(name), "kind": kinds.get(name) or _kind_of_total(report, name)}
             for name in names
         ],
         "first": _first(list(rows.values()), places),
@@ -94,7 +95,7 @@ def page_view(
         },
         "groups": sorted(rows.values(), key=lambda row: row.get("function", 0)),
         "totals": [
-            {"device": escaped(device), "metrics": _total(row, places)}
+            {"device": bounded(device), "metrics": _total(row, places)}
             for device, row in report.device_metrics.items()
         ],
         "changes": None if comparison is None else _changes(comparison),
@@ -108,20 +109,18 @@ class _History:
         self._found: dict[tuple[str, ...], list[tuple[str, Number]]] = {}
         for name, older in earlier:
             with contextlib.suppress(ComparisonError):  # such as another compiler
-                self._add(escaped(name), compare(older, report))
+                self._add(bounded(name), compare(older, report))
 
     def _add(self, name: str, comparison: Comparison) -> None:
         places = Counter(map(place_of, comparison.rows))
         for row in comparison.rows:
-            # Rows that only a hash tells apart have one place, and no history.
+            # Rows that only a hash distinguishes have the same place, and no history.
             if row.before is not None and row.after is not None and places[place_of(row)] == 1:
                 self._found.setdefault(place_of(row), []).append((name, row.before.median))
 
     def of(self, group: GroupSummary) -> dict[str, Any]:
-        """Return the name of the oldest run and the medians up to this one, if there are any."""
-        key = group.key
-        place = (key.name, key.label, key.shapes, key.device, key.flags, group.metric)
-        found = self._found.get(place)
+        """Return the name of the oldest run and the medians up to this run; empty if unknown."""
+        found = self._found.get(place_in(group.key, group.metric))
         if not found:
             return {}
         medians = [_number(each) for each in (*(m for _, m in found), group.summary.median)]
@@ -131,13 +130,13 @@ class _History:
 
 
 def _leading(metrics: Iterable[int], places: dict[str, int]) -> int:
-    """Return the metric that stands for a row."""
+    """Return the metric that represents a row."""
     found = (places[name] for name in JUDGED_BY if name in places)
     return next((place for place in found if place in metrics), min(metrics))
 
 
 def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:
-    """Return the metric that the page begins with; no row may lack it."""
+    """Return the metric that the page shows first; all rows must have it."""
     leading = {row["leads"] for row in rows}
     if len(leading) == 1:
         return int(leading.pop())
@@ -149,7 +148,7 @@ def _first(rows: Sequence[dict[str, Any]], places: dict[str, int]) -> int:
 def _add_sweep(
     rows: dict[GroupKey, dict[str, Any]], groups: dict[tuple[GroupKey, int | None], GroupSummary]
 ) -> None:
-    """Number the function of each row; add each setting's multiple of the first setting."""
+    """Add the number of its function, and the multiple of the first setting, to each row."""
     keys = list(rows)
     settings = settings_of(keys)
     if max(map(len, settings.values()), default=0) < 2:
@@ -171,7 +170,7 @@ def _metric_names(report: Report, groups: Sequence[GroupSummary]) -> list[str]:
     found = dict.fromkeys(group.metric for group in groups)
     for row in report.device_metrics.values():
         found |= dict.fromkeys(n for n, metric in row.items() if not isinstance(metric, str))
-    for name in ("Count", _SHARE):
+    for name in ("Count", SHARE):
         found.pop(name, None)
     first = [name for name in SORT_COLUMNS[:1] if name in found]
     last = [name for name in _LAST if name in found]
@@ -186,10 +185,10 @@ def _kind_of_total(report: Report, name: str) -> str:
 
 def _key(key: GroupKey | Difference) -> dict[str, str]:
     return {
-        "name": escaped(key.title),
-        "device": escaped(key.device),
-        "flags": escaped(key.flags),
-        "shapes": escaped(key.shapes),
+        "name": bounded(key.title),
+        "device": bounded(key.device),
+        "flags": bounded(key.flags),
+        "shapes": bounded(key.shapes),
     }
 
 
@@ -224,31 +223,29 @@ def _total(row: dict[str, Metric], places: dict[str, int]) -> dict[int, int | fl
     found: dict[int, int | float | str | None] = {}
     for name, metric in row.items():
         if name in places and not isinstance(metric, str):
-            value = raw_of(metric)
-            big = isinstance(value, int) and abs(value) >= _EXACT_FLOAT
-            found[places[name]] = f"{value:,}" if big else _number(value)
+            found[places[name]] = _exact(raw_of(metric))
     return found
 
 
 def _changes(comparison: Comparison) -> dict[str, Any]:
     old, new = _identity(comparison.before_facts), _identity(comparison.after_facts)
     return {
-        "before": escaped(comparison.before_name),
-        "after": escaped(comparison.after_name),
+        "before": bounded(comparison.before_name),
+        "after": bounded(comparison.after_name),
         "facts": [
-            [escaped(name), escaped(old.get(name, "")), escaped(new.get(name, ""))]
+            [bounded(name), bounded(old.get(name, "")), bounded(new.get(name, ""))]
             for name in {**old, **new}
         ],
         "means": [
             {
-                "metric": escaped(mean.metric),
-                "device": escaped(mean.device),
+                "metric": bounded(mean.metric),
+                "device": bounded(mean.device),
                 "change": _number(mean.ratio - 1),
                 "of": mean.measured,
             }
             for mean in mean_ratios(comparison.rows)
         ],
-        "notes": [escaped(note) for note in comparison.notes],
+        "notes": [bounded(note) for note in comparison.notes],
         "rows": [_change(each) for each in comparison.rows],
     }
 
@@ -261,29 +258,27 @@ def _identity(facts: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _change(each: Difference) -> dict[str, Any]:
     return {
         **_key(each),
-        "metric": escaped(each.metric),
+        "metric": bounded(each.metric),
         "kind": _KINDS[each.kind],
-        "before": _median(each.before),
-        "after": _median(each.after),
+        "before": _exact(each.before.median if each.before else None),
+        "after": _exact(each.after.median if each.after else None),
         "change": _number(each.change),
         "p": _number(each.p),
         "exact": each.is_exact,
         "verdict": each.verdict,
-        "rule": None if each.rule is None else escaped(str(each.rule)),
+        "rule": None if each.rule is None else bounded(str(each.rule)),
     }
 
 
-def _median(summary: Summary | None) -> int | float | str | None:
-    """Return the median; as text where a float of the script would be another number."""
-    if summary is None:
-        return None
-    median = summary.median
-    is_big = isinstance(median, int) and abs(median) >= _EXACT_FLOAT
-    return digits(int(median), ",") if is_big else _number(median)
+def _exact(value: Number | str | None) -> int | float | str | None:
+    """Return a number as `_number` does, but as text if a float of the script would be rounded."""
+    if isinstance(value, int) and abs(value) >= _EXACT_FLOAT:
+        return digits(value, ",")
+    return _number(value)
 
 
 def _number(value: Number | str | None) -> int | float | str | None:
-    """Return a number as JSON can carry it; infinities and NaN become their names."""
+    """Return a number as JSON can hold it; infinities and NaN become their names."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, int):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conversion of a Report to JSON and back, in the form that TVM's code really writes.
+"""Conversion of a Report to JSON and back, in the form that TVM's code writes.
 
 ::
 
@@ -8,13 +8,13 @@
      "configuration": {"Host": {"string": "Linux"}},
      "boardprof": {"schema_version": 1}}
 
-The last key is ours and absent from a Report that has no ``extra``; TVM's own reader refuses it
-(see `tvm_json`). The text is ASCII on one line and always valid JSON.
+The last key is ours, and absent if the Report has no ``extra``. TVM's own reader refuses it; see
+`tvm_json`. The text is ASCII on one line and always valid JSON.
 
-Samples differ in their numbers only. `RowPatterns` reads rows that are written exactly like an
-earlier one, without a dict for each row and each metric, several times as fast as a parser. What it
-does not match is left to the careful reader: other spacing, escapes in a text, integers of more
-than 18 digits, numbers that may not be floats.
+Most rows differ only in their numbers. `RowPatterns` reads rows that are written like an earlier
+one several times as fast as a parser, because it does not create dicts. Everything else is left to
+`JsonReader`: other spacing, escapes in text, integers of more than 18 digits, numbers that may not
+fit into floats.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def render_json(report: Report, *, compat: Compat = None) -> str:
 
     Raises:
         UnknownNameError: there is no such compat mode.
-        UsageError: a count has more digits than a reader takes.
+        UsageError: a count has more digits than readers accept.
     """
     if compat not in (None, "tvm"):
         raise UnknownNameError("compat mode", compat, ["tvm"])
@@ -82,14 +82,14 @@ def _rendered(report: Report) -> str:
     parts.append(_dumped(_row_to_json(report.configuration)))
     if report.extra is not None:
         parts += [',"boardprof":', _dumped(report.extra)]
-    return "".join([*parts, "}"])  # at once: each step would copy a text of many megabytes
+    return "".join([*parts, "}"])  # in one step, because each copies many megabytes
 
 
 def parse_json(text: str | bytes) -> Report:
     """Read a Report from JSON.
 
-    Beside what ``render_json`` writes, TVM's output (17 decimals; infinities and NaN bare) and the
-    form in TVM's documentation (plain strings, no configuration) are read.
+    It also reads TVM's output (17 decimals; bare infinities and NaN) and the form in TVM's
+    documentation (plain strings, no configuration).
 
     Args:
         text: JSON, as bytes in UTF-8.
@@ -114,7 +114,7 @@ def parse_json(text: str | bytes) -> Report:
 
 @contextlib.contextmanager
 def _no_garbage() -> Iterator[None]:
-    """Keep the collector from looking again and again at samples, among which are no cycles."""
+    """Turn garbage collection off: samples have no cycles, and each pass visits all of them."""
     if not gc.isenabled():
         yield
         return
@@ -137,7 +137,7 @@ def _row_to_json(row: Row) -> dict[str, MetricJson]:
 
 
 def _rows(calls: Calls) -> Iterator[str]:
-    """Yield the text of each row: its layout's, into which the values go."""
+    """Yield the text of each row: a template for its layout, filled with the values."""
     texts = {name: _texts(calls.column(name)) for name in calls.names}
     found: dict[tuple[str, ...], Iterator[str]] = {}
     for layout in calls.layouts:
@@ -157,7 +157,7 @@ def _member(name: str, column: Column) -> str:
 
 
 def _texts(column: Column) -> Iterator[str]:
-    """Yield what stands behind the tag; of a column of mixed kinds, the tag as well."""
+    """Yield the values as JSON, with their tags if the column has mixed kinds."""
     if column.kind is None:
         return (_dumped(metric_to_json(metric)) for metric in column.metrics())
     if column.kind is str:
@@ -242,9 +242,9 @@ _BY_NUMBER: Final = r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff]"
 def tvm_json(report: Report) -> str:
     r"""Return the JSON that TVM's own ``Report.from_json`` takes, on one line, without ``extra``.
 
-    TVM reads text as UTF-8 and knows five escapes, none of them by number, so names stay as they
-    are. Characters that could only be escaped by number, such as control characters, are spelled
-    out: ``\x1b`` is a backslash and three letters then.
+    TVM reads text as UTF-8 and knows only five escapes, none of them by number, so names are not
+    escaped. Characters that can only be escaped by number, such as control characters, are spelled
+    out: ``\x1b`` becomes a backslash and three letters.
     """
     content = {
         "calls": list(map(_tvm_row, report.calls)),
@@ -274,18 +274,18 @@ _EXPONENT: Final = r"[eE][-+]?[0-9]{1,2}"
 _FLOAT: Final = rf"(-?(?:0|[1-9][0-9]{{0,17}})(?:\.[0-9]{{1,99}}(?:{_EXPONENT})?|{_EXPONENT}))"
 
 _MOST_PATTERNS: Final = 8
-"""Each is tried on rows that the others do not match; few Reports have more kinds of row."""
+"""Maximum number of patterns to try on a row; few Reports have more kinds of row."""
 
 
 class RowPatterns:
-    """The kinds of row that were seen so far in an array of rows."""
+    """Patterns of the kinds of row seen so far in an array of rows."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without patterns."""
         self._patterns: dict[tuple[tuple[str, Kind], ...], _RowPattern] = {}
 
     def learn(self, row: Mapping[str, Any]) -> None:
-        """Make a pattern of a row, unless something in it is written in an unusual way."""
+        """Add a pattern for rows like this one, unless a value is written in an unusual way."""
         cells = [(name, raws_from_json([value])) for name, value in row.items()]
         columns = tuple((name, found[0]) for name, found in cells if found is not None)
         is_usual = 0 < len(columns) == len(cells)
@@ -293,7 +293,7 @@ class RowPatterns:
             self._patterns[columns] = _RowPattern.of(columns)
 
     def take(self, reader: JsonReader, builder: CallsBuilder) -> None:
-        """Take the rows that follow an element of the array, while they match any pattern."""
+        """Read the rows after an element of the array, as long as one of the patterns matches."""
         while any(each.take(reader, builder) for each in self._patterns.values()):
             pass
 
@@ -305,7 +305,7 @@ class _RowPattern:
     Attributes:
         names: of the columns.
         kinds: of the columns.
-        pattern: matches a row with the comma before it; a group a column.
+        pattern: matches a row and the comma before it, with a group for each column.
     """
 
     names: tuple[str, ...]
@@ -323,7 +323,7 @@ class _RowPattern:
         return cls(names, kinds, re.compile(rf",\{{{members}\}}"))
 
     def take(self, reader: JsonReader, builder: CallsBuilder) -> bool:
-        """Take rows; return whether there were any."""
+        """Read matching rows; return whether there were any."""
         rows = reader.elements_like(self.pattern)
         if rows:
             columns = zip(self.kinds, zip(*rows, strict=True), strict=True)
@@ -335,5 +335,5 @@ def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:
     if kind is str:
         return texts
     read: Callable[[str], Any] = int if kind is Count else float
-    values = {text: read(text) for text in set(texts)}  # a clock's steps repeat: fewer to parse
+    values = {text: read(text) for text in set(texts)}  # equal values are parsed once
     return list(map(values.__getitem__, texts))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON taken piece by piece, so that a million rows never stand in memory as dicts.
+"""Reader that takes JSON piece by piece, so that a million rows are never in memory as dicts.
 
-Strict: no NaN, no Infinity, no number beyond 64-bit floats, no key twice, and each fault with its
-place. What TVM writes for numbers that are not finite is the one exception.
+It is strict: it refuses NaN, Infinity, numbers beyond 64-bit floats and repeated keys, and names
+the place of each fault. The only exception is TVM's way to write numbers that are not finite.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 from boardprof.errors import ReportFileError
 from boardprof.report.calls import place_text
 
-_FAULT: Final = object()  # stands in the parsed JSON for what cannot be accepted
+_FAULT: Final = object()  # replaces values in the parsed JSON that are not accepted
 _NON_FINITE_HINT: Final = 'write non-finite numbers as strings: "inf", "-inf" or "nan"'
 _DAMAGED_HINT: Final = "write each key once; a file that nobody edited is damaged"
 _BLANK: Final = " \t\n\r"
 _BLANKS: Final = re.compile(r"[ \t\n\r]*")
 _SURROGATE: Final = "[\ud800-\udc7f\udd00-\udfff]"
-"""Halves of a character that stand alone, but for those that Python reads file names with."""
+"""Lone halves of UTF-16 pairs, except for those that Python uses for bytes of file names."""
 
 _TVMS_NUMBER: Final = r"-?(?:inf|nan)\b(?:\(\w*\))?"
-"""A number that is not finite as C++ writes it, and so TVM, bare."""
+"""A number that is not finite, as C++ and so TVM writes it without quotes."""
 
 _BARE: Final = re.compile(_TVMS_NUMBER)
 _STRING_OR_BARE_MEMBER: Final = (
@@ -42,12 +42,12 @@ _CUT_TOKEN: Final = r"-|\.|[eE][-+]?|nu?l?|tr?u?|fa?l?s?"
 class JsonReader:
     """Reads one JSON text from its beginning to its end.
 
-    All methods raise ``json.JSONDecodeError`` for what is not JSON; `syntax_error` makes a
-    ReportFileError of it.
+    All methods raise ``json.JSONDecodeError`` if the text is not JSON; `syntax_error` converts it
+    to a ReportFileError.
     """
 
     def __init__(self, text: str) -> None:
-        """Begin at the first character; a byte order mark is passed over."""
+        """Begin at the first character after a byte order mark."""
         self._text = text
         self._pos = int(text.startswith("\ufeff"))
         self._faults: list[tuple[str, str | None]] = []
@@ -60,33 +60,35 @@ class JsonReader:
         )
 
     def next(self) -> str:
-        """Return the next character that is no blank, without taking it; "" at the end."""
+        """Return the next character that is not blank, without taking it; "" at the end."""
         if self._text[self._pos : self._pos + 1] in _BLANK:
             match = _BLANKS.match(self._text, self._pos)
             self._pos = match.end() if match else self._pos
         return self._text[self._pos : self._pos + 1]
 
     def value(self, *place: str | int) -> Any:
-        """Take a whole value, of which ``place`` is the place in the Report.
+        """Take a whole value, which has this ``place`` in the Report.
 
         Raises:
-            ReportFileError: a number in it that JSON has not, or that is too large; a key twice.
+            ReportFileError: a number in it is not JSON or too large, or a key is repeated.
         """
         self.next()
         value, self._pos = self._decoded()
         if self._faults:
             message, hint = self._faults[0]
-            raise ReportFileError(message, where=_find_fault(value, *place) or "", hint=hint)
-        if self._has_surrogates and (found := _find_surrogate(value, *place)) is not None:
-            raise ReportFileError(
-                "half of a UTF-16 pair, a lone surrogate, is not text",
-                where=found,
-                hint="write text in UTF-8, or characters beyond U+FFFF as both their halves",
-            )
+            where = next((keys for part, keys in _parts(value, *place) if part is _FAULT), ())
+            raise ReportFileError(message, where=_place(where), hint=hint)
+        for part, keys in _parts(value, *place) if self._has_surrogates else ():
+            if isinstance(part, str) and re.search(_SURROGATE, part):
+                raise ReportFileError(
+                    "half of a UTF-16 pair, a lone surrogate, is not text",
+                    where=_place(keys) or "a key",
+                    hint="write text in UTF-8, or characters beyond U+FFFF as both their halves",
+                )
         return value
 
     def _decoded(self) -> tuple[Any, int]:
-        """Return the next value, and where it ends."""
+        """Return the next value and the position after it."""
         try:
             return self._decoder.raw_decode(self._text, self._pos)
         except json.JSONDecodeError as error:
@@ -101,7 +103,7 @@ class JsonReader:
         """Take an object: yield each key; its value must be taken before the next one.
 
         Raises:
-            ReportFileError: a key is there twice.
+            ReportFileError: a key is repeated.
         """
         seen: set[str] = set()
         for _ in self._between_commas("}"):
@@ -121,12 +123,12 @@ class JsonReader:
         return self._between_commas("]")
 
     def elements_like(self, pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
-        """Take elements of an array, with the comma before each, while they match a pattern.
+        """Take elements of an array, each with the comma before it, as long as a pattern matches.
 
-        It must match only what `value` accepts.
+        The pattern must match only text that `value` accepts.
 
         Returns:
-            The groups of each; no more than a thousand elements, so that they take little memory.
+            The groups of each match; at most a thousand at a time, to save memory.
         """
         found: list[tuple[str, ...]] = []
         text, match = self._text, pattern.match
@@ -138,7 +140,7 @@ class JsonReader:
         return found
 
     def end(self) -> None:
-        """See that nothing but blanks follows."""
+        """Check that only blanks follow."""
         if self.next():
             raise self._error("Extra data")
 
@@ -161,7 +163,7 @@ class JsonReader:
 
     @cached_property
     def _slow_decoder(self) -> json.JSONDecoder:
-        """One that asks for each integer."""
+        """A decoder that checks the length of each integer."""
         return json.JSONDecoder(
             object_pairs_hook=self._object,
             parse_constant=self._constant,
@@ -202,13 +204,13 @@ class JsonReader:
 
 
 def _is_bare_member(error: json.JSONDecodeError) -> bool:
-    """Tell whether parsing failed at a member of an object that is no JSON, but is TVM's."""
+    """Tell whether parsing failed at a number that only TVM writes, as a member of an object."""
     is_member = error.doc[: error.pos].rstrip(_BLANK).endswith(":")
     return is_member and _BARE.match(error.doc, error.pos) is not None
 
 
 def _with_quotes(text: str) -> str:
-    """Return JSON in which such members stand as we write them."""
+    """Return JSON with such numbers as we write them."""
 
     def quoted(found: re.Match[str]) -> str:
         bare = found["bare"]
@@ -224,7 +226,7 @@ def _twice(key: str) -> str:
 
 
 def syntax_error(error: json.JSONDecodeError) -> ReportFileError:
-    """Say what is wrong with the JSON: empty, cut short, TVM's bare inf, or other."""
+    """Return the error for text that is empty, cut short or otherwise not JSON."""
     text, pos = error.doc, error.pos
     where = f"line {error.lineno}, column {error.colno}"
     if not text.strip():
@@ -239,7 +241,7 @@ def syntax_error(error: json.JSONDecodeError) -> ReportFileError:
 
 
 def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
-    """Return ``value``, which must be an object."""
+    """Return ``value`` if it is an object; raise ReportFileError otherwise."""
     if not isinstance(value, dict):
         message = f"a JSON object is needed, not {json_kind(value)}"
         raise ReportFileError(message, where=place_text(root, *keys))
@@ -247,14 +249,14 @@ def need_object(value: object, root: str, *keys: str | int) -> dict[str, Any]:
 
 
 def need_list(value: object, root: str) -> list[Any]:
-    """Return ``value``, which must be an array."""
+    """Return ``value`` if it is an array; raise ReportFileError otherwise."""
     if not isinstance(value, list):
         raise ReportFileError(f"a JSON array is needed, not {json_kind(value)}", where=root)
     return value
 
 
 def _is_cut_short(error: json.JSONDecodeError) -> bool:
-    """Tell whether nothing but the rest of one token stands where parsing failed."""
+    """Tell whether parsing failed at the rest of a token that the end of the text cuts off."""
     rest = error.doc[error.pos :].strip()
     if error.msg.startswith("Invalid \\u"):
         return '"' not in rest
@@ -265,19 +267,20 @@ def _is_cut_short(error: json.JSONDecodeError) -> bool:
     )
 
 
-def _find_fault(value: object, *keys: str | int) -> str | None:
-    """Return the place of the first fault in the order of the text."""
-    if value is _FAULT:
-        return place_text(str(keys[0]), *keys[1:]) if keys else ""
-    items: Any = ()
+def _parts(value: object, *keys: str | int) -> Iterator[tuple[object, tuple[str | int, ...]]]:
+    """Yield a value and all its parts, keys included, each with its place."""
+    yield value, keys
     if isinstance(value, dict):
-        items = value.items()
+        for key, item in value.items():
+            yield key, (*keys, key)
+            yield from _parts(item, *keys, key)
     elif isinstance(value, list):
-        items = enumerate(value)
-    for key, item in items:
-        if (found := _find_fault(item, *keys, key)) is not None:
-            return found
-    return None
+        for number, item in enumerate(value):
+            yield from _parts(item, *keys, number)
+
+
+def _place(keys: Sequence[str | int]) -> str:
+    return place_text(str(keys[0]), *keys[1:]) if keys else ""
 
 
 def _may_have_surrogates(text: str) -> bool:
@@ -286,26 +289,7 @@ def _may_have_surrogates(text: str) -> bool:
     return not text.isascii() and re.search(_SURROGATE, text) is not None
 
 
-def _find_surrogate(value: object, *keys: str | int) -> str | None:
-    """Return the place of the first text, or name, that is none."""
-    if isinstance(value, str):
-        is_text = re.search(_SURROGATE, value) is None
-        return None if is_text else (place_text(str(keys[0]), *keys[1:]) if keys else "a key")
-    items: Any = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    for key, item in items:
-        bad_key = isinstance(key, str) and re.search(_SURROGATE, key) is not None
-        if bad_key:
-            return place_text(str(keys[0]), *keys[1:], str(key)) if keys else str(key)
-        if (found := _find_surrogate(item, *keys, key)) is not None:
-            return found
-    return None
-
-
 def json_kind(value: object) -> str:
-    """Say what kind of JSON a value is."""
+    """Return the JSON type of a value with its article."""
     names = {dict: "an object", list: "an array", str: "a string", bool: "true or false"}
     return names.get(type(value), "null" if value is None else "a number")

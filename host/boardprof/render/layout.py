@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and lines of text, laid out once: in full for a file, or at a terminal's width.
+"""Layout of tables and lines of text: at full width for a file, or at a terminal's width.
 
 All cells and lines are made printable here, so that no control sequence reaches the terminal.
 """
@@ -10,28 +10,27 @@ import re
 import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, repeat
+from itertools import accumulate, groupby, repeat, takewhile
 from typing import Final, TypeAlias
 
-from boardprof.printable import bounded
-from boardprof.render.cells import display_width
+from boardprof.printable import bounded, display_width
 
 _GAP: Final = "  "
 _LEAST_WIDTH: Final = 20
-"""Least width in columns for fitting."""
+"""Smallest width, in columns, that text is fitted to."""
 
 _SHORTEST_NAME: Final = 8
 _INDENT: Final = 4
 _KEYS: Final = (
     *("Name", "Label", "Metric", "Device", "Board", "Flags", "Argument Shapes", "Arguments"),
 )
-"""Columns that may tell rows apart, the most needed first."""
+"""Columns that may identify rows, the most important first."""
 
 _RULE: Final = "----------"
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 _TONES: Final = {"good": "\x1b[32m", "bad": "\x1b[31m"}
 _ITEM = r" *\S+(?: \S+)*  +(?=\S)"
-"""A name, and at least two blanks in front of what is said of it."""
+"""A name, and at least two blanks before its description."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +39,10 @@ class Column:
 
     Attributes:
         header: its name.
-        cells: one a row; "" where there is no value.
-        is_text: cells stand left; numbers stand right.
-        group: a title that neighbouring columns share, such as their board's name.
-        tones: ``good``, ``bad`` or "", one a cell: how it looks on a terminal with colours.
+        cells: one for each row; "" if it has no value.
+        is_text: align cells left; numbers are aligned right.
+        group: a title above neighbouring columns, such as their board's name.
+        tones: ``good``, ``bad`` or "" for each cell: its colour on a terminal that has colours.
     """
 
     header: str
@@ -59,9 +58,9 @@ class Table:
 
     Attributes:
         columns: the first one names the rows.
-        totals: the last rows, so many, are sums and totals: they stand below a rule.
-        spare: headers of columns that are left out where there is no room, the first one first;
-            of the others, those without room stand below.
+        totals: number of rows at the end that are sums and totals; a rule separates them.
+        spare: headers of columns to leave out if the table is too wide, the first one first. Other
+            columns move into a block below.
     """
 
     columns: Sequence[Column]
@@ -70,11 +69,11 @@ class Table:
 
 
 Page: TypeAlias = Sequence[Table | str]
-"""What is printed, from the top: tables, and lines of text; "" is a blank line."""
+"""Text to print, from top to bottom: tables and lines; "" is a blank line."""
 
 
 def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Return a table of texts; columns without any value are left out."""
+    """Return a table of texts without the columns that have no value."""
     columns = zip(headers, zip(*rows, strict=True), strict=True)
     return Table([Column(header, cells, is_text=True) for header, cells in columns if any(cells)])
 
@@ -82,26 +81,27 @@ def text_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 def record_table(
     headers: Sequence[str], rows: Sequence[Mapping[str, str]], texts: Collection[str]
 ) -> Table:
-    """Return a table of rows that have each a cell under each header; ``texts`` stand left."""
+    """Return a table of rows with a cell for each header; columns in ``texts`` are aligned left."""
     return Table([Column(h, [row[h] for row in rows], is_text=h in texts) for h in headers])
 
 
 def plain(page: Page) -> str:
-    """Return a page as text, however wide."""
+    """Return a page as text of any width."""
     return fitted(page, 0, styled=False)
 
 
 def fitted(page: Page, width: int, *, styled: bool) -> str:
-    """Return a page as a terminal shows it.
+    """Return a page as text for a terminal.
 
     Args:
         page: what to show.
-        width: of the terminal, in columns; below 20 nothing is fitted, as 0 is where nobody knows.
-        styled: write headers and totals bold, and what is beside the numbers dim.
+        width: of the terminal, in columns; 0 if not known. Below 20, nothing is fitted.
+        styled: make headers and totals bold, and lines beside the tables dim.
 
     Returns:
-        Lines no longer than ``width``: a table that is wider becomes blocks of columns one below
-        the other, each with the columns that tell its rows apart; other lines are folded at blanks.
+        Lines no longer than ``width``. A wider table is split into blocks of columns, one below the
+        other. Each block repeats the columns that identify its rows. Other lines are folded at
+        blanks.
     """
     lines: list[str] = []
     for is_table, parts in groupby(page, lambda part: isinstance(part, Table)):
@@ -118,12 +118,12 @@ def fitted(page: Page, width: int, *, styled: bool) -> str:
 
 
 def folded(text: str, width: int) -> str:
-    """Return text of which no line is longer than ``width`` columns, if ``width`` is enough."""
+    """Return text folded to lines of at most ``width`` columns, if that is 20 or more."""
     return "\n".join(part for line in text.split("\n") for part in _folded_line(line, width))
 
 
 def _facts(lines: Sequence[str], width: int, styled: bool) -> list[str]:
-    """Return lines below a table: facts, or a title over a rule of dashes."""
+    """Fold and style lines outside tables; a title is a line above a rule of dashes."""
     shown: list[str] = []
     for number, line in enumerate(lines):
         below = lines[number + 1] if number + 1 < len(lines) else ""
@@ -138,22 +138,21 @@ def _in_style(line: str, style: str) -> str:
 
 
 def _folded_line(line: str, width: int) -> list[str]:
-    """Return a line in parts of at most ``width`` columns, those behind the first indented.
+    """Split a line into parts of at most ``width`` columns, all but the first indented.
 
-    A list's item, a name and two blanks in front of what is said of it, goes on where that began.
+    The parts of a list's item (see `_ITEM`) are indented to its description.
     """
     if width < _LEAST_WIDTH or display_width(line) <= width:
         return [line]
     indent = " " * _indent(line, width)
     if line.isascii():
         return textwrap.wrap(line, width, subsequent_indent=indent, break_on_hyphens=False)
-    pieces, parts = _pieces(line), []
-    while len(pieces) > width:
-        # Not between the halves of a wide character.
-        end = width - 1 if pieces[width] == "" else width
-        parts.append("".join(pieces[:end]))
-        pieces = [*indent, *pieces[end:]]
-    return [*parts, "".join(pieces)]
+    parts, head = [], _head(line, width)
+    while len(head) < len(line):
+        parts.append(head)
+        line = indent + line[len(head) :]
+        head = _head(line, width)
+    return [*parts, line]
 
 
 def _indent(line: str, width: int) -> int:
@@ -163,18 +162,12 @@ def _indent(line: str, width: int) -> int:
     return min(len(line) - len(line.lstrip(" ")) + _INDENT, _LEAST_WIDTH // 2)
 
 
-def _pieces(line: str) -> list[str]:
-    """Return a piece of a line for each column that it takes; "" behind a wide character."""
-    if line.isascii():
-        return list(line)
-    pieces: list[str] = []
-    for char in line:
-        width = display_width(char)
-        if width == 0 and pieces:
-            pieces[-1 if pieces[-1] else -2] += char
-        else:
-            pieces += [char, ""][:width]
-    return pieces
+def _head(text: str, width: int) -> str:
+    """Return the longest beginning of a text that fits into ``width`` columns."""
+    if text.isascii():
+        return text[:width]
+    widths = accumulate(map(display_width, text))
+    return text[: sum(1 for _ in takewhile(lambda each: each <= width, widths))]
 
 
 # -- tables -----------------------------------------------------------------------------------
@@ -182,7 +175,7 @@ def _pieces(line: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Aligned:
-    """A column whose cells, the header first, are all of one width; a rule parts off totals."""
+    """A column with its header and a rule before totals as cells, all padded to one width."""
 
     header: str
     cells: tuple[str, ...]
@@ -206,17 +199,17 @@ class _Aligned:
 
     @property
     def painted(self) -> Sequence[str]:
-        """The cells in their colours."""
+        """The cells with their colours."""
         tones = map(_TONES.get, self.tones, repeat(""))
         return list(map(_in_style, self.cells, tones)) if self.tones else self.cells
 
     @property
-    def tells_apart(self) -> bool:
+    def identifies_rows(self) -> bool:
         blank = " " * self.width
         return self.header in _KEYS and len({*self.cells[1:]} - {blank}) > 1
 
     def cut(self, most: int) -> _Aligned:
-        """Return it, and its title, no wider than that."""
+        """Return the column and its title cut to at most this width."""
         group = self.group if display_width(self.group) <= most else _cut(self.group, most)
         if self.width <= most:
             return replace(self, group=group)
@@ -255,27 +248,22 @@ def _styled(lines: Sequence[str], heads: int, totals: int) -> list[str]:
 
 
 def _cut(cell: str, most: int) -> str:
-    """Return a cell of ``most`` columns, the end of what is longer replaced by dots."""
+    """Return a cell of exactly ``most`` columns; dots replace the end of a longer text."""
     text = cell.strip()
-    if display_width(text) <= most:
-        pad = " " * (most - display_width(text))
-        return pad + text if cell.startswith(" ") else text + pad
-    dots = "..."[:most]
-    pieces = _pieces(text)
-    kept = pieces[: most - len(dots)]
-    if pieces[len(kept)] == "":
-        kept[-1] = " "  # half of a wide character
-    return "".join(kept) + dots
+    dots = "..."[:most] if display_width(text) > most else ""
+    head = _head(text, most - len(dots))
+    pad = " " * (most - len(dots) - display_width(head))
+    return pad + text if cell.startswith(" ") and not dots else head + pad + dots
 
 
 def _blocks(columns: Sequence[_Aligned], width: int, styled: bool) -> Iterator[list[str]]:
     keys = _keys(columns)
     others = [column for column in columns if column not in keys]
     widest = max((c.width for c in others if c.header not in _KEYS), default=0)
-    # Names are cut before numbers are.
+    # Cut names rather than numbers.
     kept = _narrowed(keys, max(_LEAST_WIDTH // 2, min(2 * width // 3, width - widest)))
     room = width - sum(key.width + len(_GAP) for key in kept)
-    # What does not fit beside each block is once in the first.
+    # Keys that do not fit beside each block are shown once, in the first.
     headers = {key.header for key in kept}
     moved = [key for key in keys if key.header not in headers]
     keys, others = kept, [column.cut(room) for column in (*moved, *others)]
@@ -290,38 +278,38 @@ def _blocks(columns: Sequence[_Aligned], width: int, styled: bool) -> Iterator[l
 
 
 def _keys(columns: Sequence[_Aligned]) -> list[_Aligned]:
-    """Return the columns that tell rows apart; the first is one whatever it is called."""
+    """Return the columns that identify rows; the first always does."""
     first, others = columns[0], columns[1:]
     if first.header != _KEYS[0]:
         return [first]
     if any(column.group for column in others):
         return [first, *(c for c in others if not c.group and c.header in _KEYS)]
-    return [first, *(column for column in others if column.tells_apart)]
+    return [first, *(column for column in others if column.identifies_rows)]
 
 
 def _narrowed(keys: Sequence[_Aligned], most: int) -> list[_Aligned]:
-    """Return keys that take no more than ``most`` columns, gaps behind them included.
+    """Return keys that fit into ``most`` columns, each with a gap after it.
 
-    The least needed are left out; before that makes rows alike, the name is cut.
+    Leave out the least important ones. If rows would look the same without one, cut the name.
     """
     kept = list(keys)
     while len(kept) > 1 and sum(key.width + len(_GAP) for key in kept) > most:
         least = max(kept[1:], key=lambda key: _KEYS.index(key.header))
         fewer = [key for key in kept if key is not least]
         left = most - sum(key.width + len(_GAP) for key in kept[1:]) - len(_GAP)
-        if left >= _SHORTEST_NAME and _unlike(fewer) < _unlike(kept):
+        if left >= _SHORTEST_NAME and _different(fewer) < _different(kept):
             return [kept[0].cut(left), *kept[1:]]
         kept = fewer
     return [key.cut(max(1, most - len(_GAP))) for key in kept]
 
 
-def _unlike(keys: Sequence[_Aligned]) -> int:
-    """Return how many different rows there are."""
+def _different(keys: Sequence[_Aligned]) -> int:
+    """Return the number of different rows."""
     return len({*zip(*(key.cells for key in keys), strict=True)})
 
 
 def _laid(keys: Sequence[_Aligned], columns: Sequence[_Aligned], styled: bool) -> list[str]:
-    """Return a block's lines; columns of a group stand under its title."""
+    """Return the lines of a block, with the title of each group above its columns."""
     rows = _joined(keys, styled)
     titles = " " * _laid_width(keys)
     for title, own in groupby(columns, lambda column: column.group):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report or a Comparison as Markdown with GitHub's tables: for a pull request or a wiki.
+"""A Report or a Comparison as Markdown with GitHub's tables, for a pull request or a wiki.
 
-What a call costs comes first, then warnings. All metrics, in a table for each device, and the
+The cost of a call comes first, then warnings. All metrics, in a table for each device, and the
 configuration are folded up. Names are shown as code. Possible markup is written as character
 references.
 """
@@ -15,16 +15,23 @@ from typing import Any
 from boardprof.comparison.comparison import Comparison, Difference, Unjudged, place_of
 from boardprof.comparison.profile_difference import ProfileDifference
 from boardprof.metrics import Count, Duration
+from boardprof.printable import bounded
 from boardprof.render.aggregate import (
-    LEVELS,
-    SHARE,
     SORT_COLUMNS,
     Typical,
-    merge_calls,
-    per_call_median,
+    per_call_medians,
 )
 from boardprof.render.answer import answer_table, doubts
-from boardprof.render.cells import cell, escaped, per_call_cell, plural
+from boardprof.render.cells import (
+    KEY_COLUMNS,
+    cell,
+    heading,
+    mixed_columns,
+    mixed_note,
+    per_call_cell,
+    plural,
+    text_of,
+)
 from boardprof.render.comparison_table import (
     certainty,
     change_text,
@@ -37,14 +44,14 @@ from boardprof.render.comparison_table import (
 )
 from boardprof.render.layout import Column
 from boardprof.render.profile_difference_rows import change_rows, rest_text, title_of
-from boardprof.render.rows import KEY_COLUMNS, LABEL, heading, mixed_columns, mixed_note, text_of
-from boardprof.report.calls import Calls
-from boardprof.report.columns import grouped
+from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls
+from boardprof.report.columns import Groups
 from boardprof.report.report import Report, Row
-from boardprof.stats.warnings import Warning_, warnings
+from boardprof.stats.groups import summaries
+from boardprof.stats.warnings import Warning_, warnings_by_hint
 
 _SENTENCE = re.compile(r"[^\W_]+(?:[ .,:;()%+=?-]|[^\W_])*")
-"""Letters, digits, and what no renderer takes for markup, a link, an issue or somebody's name."""
+"""Letters, digits, and characters that no renderer takes as markup, a link, an issue or a user."""
 
 _PLAIN = re.compile(r"[\w .,:;=()\[\]{}/+*%'^?!@$-]+")
 _KEYS = (LABEL, "Flags", "Argument Shapes")
@@ -52,7 +59,7 @@ _LEFT_OUT = frozenset({*KEY_COLUMNS, LABEL, "Hash"})
 
 
 def render_markdown(report: Report) -> str:
-    """Return ``report`` as Markdown: what a call costs, warnings, and the rest folded up."""
+    """Return ``report`` as Markdown: the cost of a call, warnings, and the rest folded up."""
     by_device: dict[str, list[Row]] = {}
     for row in report.calls:
         by_device.setdefault(text_of(row.get("Device", "")), []).append(row)
@@ -68,18 +75,18 @@ def render_markdown(report: Report) -> str:
 
 
 def plain_text(sentence: str) -> str:
-    """Return a sentence that may have names of the user's, as no markup."""
+    """Return a sentence without markup, even if it contains a user's names."""
     return sentence if _SENTENCE.fullmatch(sentence) else code(sentence)
 
 
 def section(summary: str, content: str) -> str:
-    """Return something that is folded up, under its summary."""
+    """Return a content that is folded up under its summary."""
     return f"<details><summary>{summary}</summary>\n\n{content}\n</details>\n"
 
 
 def code(text: str) -> str:
-    """Return ``text`` as code that no renderer takes for markup, in a table's cell too."""
-    shown = escaped(text)
+    """Return ``text`` as code that no renderer takes as markup, also in a table's cell."""
+    shown = bounded(text)
     if not shown.strip():
         return ""
     if _PLAIN.fullmatch(shown) and shown == shown.strip():
@@ -93,16 +100,16 @@ def markdown_table(headers: list[str], rows: list[list[str]], *, left: int = 1) 
     """Return a table; the first ``left`` columns are aligned left, the others right.
 
     Args:
-        headers: one a column, already safe as Markdown.
+        headers: one for each column, already safe as Markdown.
         rows: cells, likewise.
-        left: how many columns are of text.
+        left: number of columns with text.
     """
     rule = [":--" if i < left else "--:" for i in range(len(headers))]
     return "".join(f"| {' | '.join(line)} |\n" for line in (headers, rule, *rows))
 
 
 def _answer(report: Report) -> list[str]:
-    """Return the table of what a call costs, and where it comes from."""
+    """Return the table with the cost of a call, and its origin."""
     found = answer_table(report)
     if found is None:
         return []
@@ -115,7 +122,7 @@ def _answer(report: Report) -> list[str]:
 
 
 def _cells(column: Column) -> list[str]:
-    """Return names as code, and numbers as they are; the best ones bold."""
+    """Return names as code, and numbers unchanged, the best ones bold."""
     if column.is_text:
         return [code(cell) for cell in column.cells]
     tones = column.tones or [""] * len(column.cells)
@@ -124,12 +131,10 @@ def _cells(column: Column) -> list[str]:
 
 
 def _warnings(report: Report) -> str:
-    """Return a line for each doubt; what helps against several is said once."""
-    by_hint: dict[str, list[Warning_]] = {}
-    for each in warnings(report):
-        by_hint.setdefault(each.hint, []).append(each)
+    """Return a line for each doubt, and for each hint with the first of its warnings."""
     lines = [f"- {plain_text(line)}\n" for line in doubts(report.configuration)]
-    return "".join([*lines, *(_warning(hint, found) for hint, found in by_hint.items())])
+    found = warnings_by_hint(summaries(report))
+    return "".join([*lines, *(_warning(hint, each) for hint, each in found.items())])
 
 
 def _warning(hint: str, found: Sequence[Warning_]) -> str:
@@ -147,30 +152,26 @@ def _only_clock(report: Report, devices: Sequence[str]) -> str:
 
 def _device(report: Report, device: str, rows: list[Row]) -> str:
     calls = Calls(rows)
-    groups = grouped(
-        tuple(text_of(row.get(column, "")) for column in ("Name", "Hash", *_KEYS)) for row in rows
-    )
-    typical = Typical(calls, groups, merge_calls(calls, groups))
-    order = typical.order()
-    samples = [[rows[number] for number in groups.rows[i]] for i in order]
-    merged = [typical.merged[i] for i in order]
-    keys = [column for column in _KEYS if any(column in r for r in merged)]
-    numbers = _number_columns(merged)
-    headers = ["Name", *keys, *(code(column) for column in numbers), "Samples"]
+    groups = calls.labelled_groups()
+    typical = Typical(calls, groups)
+    merged, sizes = list(typical.merged), list(map(len, groups.rows))
+    keys = [column for column in _KEYS if any(column in row for row in merged)]
+    names = _number_columns(merged)
+    numbers = [_number_cells(name, calls, groups, typical.merged) for name in names]
+    headers = ["Name", *keys, *map(code, names), "Samples"]
     lines = [
         [
-            code(text_of(row.get("Name", ""))),
-            *(code(text_of(row.get(column, ""))) for column in keys),
-            *(_cell(column, row, group) for column in numbers),
-            str(len(group)),
+            *(code(text_of(merged[i].get(column, ""))) for column in ("Name", *keys)),
+            *(cells[i] for cells in numbers),
+            str(sizes[i]),
         ]
-        for row, group in zip(merged, samples, strict=True)
+        for i in typical.order()
     ]
     title = f"**{code(device) or 'no device'}**{_clock(report, device)}\n\n"
-    notes = ["Counts and times are medians per call."] if numbers else []
+    notes = ["Counts and times are medians per call."] if names else []
     notes += mixed_note(mixed_columns(report.calls, merged), code)
-    told = "".join(f"\n{note}\n" for note in notes)
-    return title + markdown_table(headers, lines, left=1 + len(keys)) + told
+    below = "".join(f"\n{note}\n" for note in notes)
+    return title + markdown_table(headers, lines, left=1 + len(keys)) + below
 
 
 def _number_columns(rows: list[Row]) -> list[str]:
@@ -184,24 +185,27 @@ def _number_columns(rows: list[Row]) -> list[str]:
     return [*first, *sorted(found.difference(first, {"Count"}))]
 
 
-def _cell(column: str, row: Row, samples: list[Row]) -> str:
-    metric = row.get(column)
-    if metric is None:
-        return ""
-    if isinstance(metric, Count | Duration) and column not in LEVELS:
-        return per_call_cell(per_call_median(samples, column), ",")
-    return cell(metric, column, ",")
+def _number_cells(name: str, calls: Calls, groups: Groups[Any], merged: Calls) -> list[str]:
+    """Return a column's cells: the median per call of counts and times, else the merged value."""
+    medians = per_call_medians(calls, groups, name)
+    metrics = merged.column(name).filled("")
+    return [
+        per_call_cell(median, ",")
+        if isinstance(metric, Count | Duration) and name not in LEVELS
+        else cell(metric, name, ",")
+        for median, metric in zip(medians, metrics, strict=True)
+    ]
 
 
 def _clock(report: Report, device: str) -> str:
-    """Say in front of all numbers where time comes from; nothing where the Report does not say."""
+    """Return the kind of a device's clock; "" if the Report does not say."""
     devices: dict[str, Any] = (report.extra or {}).get("devices", {})
     facts = devices.get(device)
     if not isinstance(facts, dict) or "clock_kind" not in facts:
         return ""
     kind = str(facts["clock_kind"])
     emulated = ", emulated" if facts.get("emulated") else ""
-    return f" ({escaped(kind)} clock{', no wall time' if kind == 'simulated' else ''}{emulated})"
+    return f" ({bounded(kind)} clock{', no wall time' if kind == 'simulated' else ''}{emulated})"
 
 
 def _configuration(report: Report) -> str:
@@ -254,7 +258,7 @@ def comparison_markdown(comparison: Comparison) -> str:
 
 
 def _reason(place: tuple[str, ...], difference: ProfileDifference) -> str:
-    """Return where a function changed."""
+    """Return the places at which a function changed."""
     headers = ["Where", "What", "Source", "Before", "After", "Change"]
     cells = [
         [code(row.where), plain_text(row.what), code(row.source), row.before, row.after, row.change]
@@ -267,7 +271,7 @@ def _reason(place: tuple[str, ...], difference: ProfileDifference) -> str:
 
 
 def _mark(comparison: Comparison) -> str:
-    """Return what a reader sees first; what no rule has judged is not approved."""
+    """Return the symbol of the result; a comparison that no rule has judged is not approved."""
     if comparison.failed:
         return "❌"
     return "⚠️" if comparison.unjudged else "✅" if comparison.held else "ℹ️"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report as a Chrome trace: the samples in run order, one behind the other, a track a device.
+"""A Report as a Chrome trace: a track for each device, with its samples end to end in run order.
 
-A Report does not say when a sample began: only the lengths and the order are real. If a device has
-no time, the length of its samples is their instructions or ticks, each drawn as 1 us; the device's
-name, and ``boardprof_time_base`` in the metadata, say so.
+Only the lengths and the order are real, because a Report does not say when a sample began. If a
+device has no time, the length of its samples is their instructions or ticks, each drawn as 1 us.
+The device's name, and ``boardprof_time_base`` in the metadata, say so.
 
-Reports have many rows, so that entries are written column by column, as text.
+Entries are written as text, column by column, because Reports may have many rows.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from operator import itemgetter
 from boardprof._version import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, raw_of
+from boardprof.render.cells import KEY_COLUMNS
 from boardprof.render.chrome_trace import json_text, microseconds, trace_text, track_names
 from boardprof.render.flame_graph import Stacks, weights_of
-from boardprof.render.rows import KEY_COLUMNS
 from boardprof.report.calls import Calls
 from boardprof.report.columns import Column
 from boardprof.report.report import Report
@@ -30,11 +30,11 @@ from boardprof.report.report import Report
 _ORDER = "samples in run order, end to end; when each began was not recorded"
 _TEXTS = ("Argument Shapes", "Flags")
 _MOST_NS = (1 << 53) - 1
-"""Times that are exact as the floats that readers take them for, ns."""
+"""Largest time in ns that is exact as a float, as which readers parse it."""
 
 
 def render_chrome(report: Report) -> str:
-    """Return ``report`` in the Chrome trace format, for Perfetto and its like.
+    """Return ``report`` in the Chrome trace format, for Perfetto and similar programs.
 
     Raises:
         UsageError: no sample has a length that can be drawn.
@@ -57,7 +57,7 @@ class _Tracks:
     """The samples of each device, end to end."""
 
     def __init__(self, calls: Calls) -> None:
-        """Choose what each device's samples are as long as."""
+        """Choose the column that gives the length of each device's samples."""
         self._calls = calls
         self._stacks = stacks = Stacks(calls)
         self._base = [next(iter(names), None) for names in stacks.columns]
@@ -69,12 +69,12 @@ class _Tracks:
 
     @property
     def bases(self) -> dict[str, str]:
-        """What the lengths on each device are."""
+        """The meaning of lengths on each device."""
         texts = map(_base_text, self._base, self._is_time)
         return dict(zip(self._stacks.devices, texts, strict=True))
 
     def names(self) -> Iterator[str]:
-        """Yield the entries that name the tracks of which `samples` has yielded any."""
+        """Yield the entries that name the tracks of all samples yielded so far."""
         for device, number in self._numbers.items():
             name = self._stacks.devices[device]
             if not self._is_time[device]:
@@ -82,9 +82,9 @@ class _Tracks:
             yield from track_names(number, name, {number: "samples"})
 
     def samples(self) -> Iterator[tuple[int, int, str]]:
-        """Yield begin in ns, the same below 0 of the end, and the entry; of each device in order.
+        """Yield begin and negated end in ns, and the entry; each device's samples in order.
 
-        Whatever cannot be drawn takes no room.
+        Samples without a length are left out.
         """
         stacks, numbers = self._stacks, self._numbers
         columns = {base: self._calls.column(base) for base in self._base if base is not None}
@@ -125,7 +125,7 @@ def _too_long(device: str, base: str | None) -> UsageError:
 
 
 def _args(calls: Calls) -> Iterator[str]:
-    """Yield the members of what is shown of each row besides its length."""
+    """Yield the other values of each row, as members of a JSON object."""
     texts = {name: _texts(calls.column(name)) for name in calls.names}
 
     @cache
@@ -141,7 +141,7 @@ def _args(calls: Calls) -> Iterator[str]:
 
 
 def _texts(column: Column) -> Iterator[str]:
-    """Return the values of the rows that have one as JSON."""
+    """Return a column's values as JSON, without the rows that have none."""
     given = column.given
     if isinstance(given, array) and (given.typecode == "q" or all(map(math.isfinite, given))):
         return map(repr, given)

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Report as a text table: TVM's layout byte for byte, or ours, which adds to it.
+"""A Report as a text table, in TVM's layout byte for byte or in ours, and its statistics as one.
 
-Common to both: rows of equal name (hash, if they have one), argument shapes and device are merged,
-the largest come first, then a ``Sum`` row, one ``Total`` row a device, and the
-configuration. Six columns always come first, others follow in byte order.
+In both layouts, rows of equal name (hash, if they have one), argument shapes and device are merged,
+and the largest come first. A ``Sum`` row, a ``Total`` row for each device, and the configuration
+follow. Six columns always come first, others follow in byte order.
 
-Ours differs in this: lines have no trailing blanks, columns without a value are
-left out, beside each sum stands the median per call, several devices have a sum
-each, rows without a duration are sorted by instructions or ticks, order and
-Percent go by medians, unprintable text is escaped, and what cannot be merged is
-named below.
+In our layout, lines have no trailing blanks, and columns without a value are left out. The median
+per call is beside each sum. Each device has its own sum. Rows without a duration are sorted by
+instructions or ticks; order and Percent are computed from medians. Unprintable text is escaped, and
+a note names the columns that cannot be merged.
 
-The statistics of samples are a table of their own, a row for each metric of a function.
+The statistics have a row for each metric of a function.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import Any, Final, TypeAlias
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.render.aggregate import (
-    LEVELS,
     SORT_COLUMNS,
     Typical,
     merge_calls,
@@ -32,23 +30,26 @@ from boardprof.render.aggregate import (
     sum_rows,
 )
 from boardprof.render.boards_table import boards_page
-from boardprof.render.cells import cell, number_text, per_call_cell, tvm_cell, tvm_width
-from boardprof.render.layout import Column, Page, Table, plain, record_table
-from boardprof.render.rows import (
+from boardprof.render.cells import (
     FIRST_COLUMNS,
+    cell,
     configuration_lines,
     headers_of,
-    labelled_groups,
     mixed_columns,
     mixed_note,
+    number_text,
+    per_call_cell,
+    tvm_cell,
+    tvm_width,
 )
-from boardprof.report.calls import Calls
+from boardprof.render.layout import Column, Page, Table, plain, record_table
+from boardprof.report.calls import LEVELS, Calls
 from boardprof.report.columns import Groups, grouped
 from boardprof.report.report import Compat, Report, Row
 from boardprof.stats.groups import GroupSummary, LeftOut, left_out, summaries
 from boardprof.stats.summary import PERCENTILES, Summary
 
-_Cells: TypeAlias = list[str]  # the header, then one cell a row
+_Cells: TypeAlias = list[str]  # the header, then a cell for each row
 _Text: TypeAlias = Callable[[Metric, str], str]
 _BY_BOARD: Final = "A table by board merges all samples, and has no TVM layout."
 _RULE: Final = "----------"
@@ -71,8 +72,8 @@ def render_table(
     Args:
         report: what to print.
         sort: largest first; otherwise in the order of the first sample.
-        aggregate: merge rows of equal name, argument shapes and device; in our layout those of
-            other labels are apart.
+        aggregate: merge rows of equal name, argument shapes and device; in our layout, also of
+            equal label and flags.
         col_sums: add the ``Sum`` row.
         compat: None for our layout, "tvm" for TVM's.
         separator: between thousands.
@@ -89,7 +90,7 @@ def render_table(
     if by_board:
         raise UsageError(_BY_BOARD)
     calls = report.calls
-    groups = calls.groups(by_flags=False) if aggregate else grouped(range(len(calls)))
+    groups = calls.tvm_groups() if aggregate else grouped(range(len(calls)))
     merged = merge_calls(calls, groups, compat)
     in_order = range(len(merged))
     order: Sequence[int] = (sort and sort_order(merged, SORT_COLUMNS[0])) or in_order
@@ -109,7 +110,7 @@ def report_page(
     *,
     by_board: bool = False,
 ) -> Page:
-    """Return our layout's table, then what cannot be merged, then the configuration.
+    """Return the table in our layout, notes, and the configuration.
 
     The arguments are those of `render_table`.
     """
@@ -118,8 +119,8 @@ def report_page(
             raise UsageError(_BY_BOARD)
         return boards_page(report, sort=sort, separator=separator)
     calls = report.calls
-    groups: Groups[Any] = labelled_groups(calls) if aggregate else grouped(range(len(calls)))
-    typical = Typical(calls, groups, merge_calls(calls, groups))
+    groups: Groups[Any] = calls.labelled_groups() if aggregate else grouped(range(len(calls)))
+    typical = Typical(calls, groups)
     merged = typical.merged
     order = typical.order() if sort else range(len(merged))
     mixed = mixed_columns(calls, merged)
@@ -160,7 +161,7 @@ def _cells(
 
 
 def _tvm_text(configuration: Row, columns: Sequence[_Cells], separator: str) -> str:
-    """Align the columns by bytes, the first left and the others right, two blanks after each."""
+    """Align columns by bytes, the first left and the others right, with two blanks after each."""
     aligned: list[_Cells] = []
     for number, column in enumerate(columns):
         widths = list(map(tvm_width, column))
@@ -176,7 +177,7 @@ def _tvm_text(configuration: Row, columns: Sequence[_Cells], separator: str) -> 
 def _per_call_cells(
     name: str, calls: Calls, groups: Groups[Any], merged: Calls, separator: str
 ) -> list[str]:
-    """Return the per-call cells of a column; blank where it is neither Count nor Duration."""
+    """Return a column's values per call; empty if it has neither Counts nor Durations."""
     column = merged.column(name)
     if column.kind not in (Count, Duration, None):
         return [""] * len(merged)
@@ -190,10 +191,10 @@ def _per_call_cells(
 def _sum_rows(
     merged: Calls, order: Sequence[int], compat: Compat, mixed: Collection[str] = ()
 ) -> list[Row]:
-    """Return the sums; of several devices, a sum for each in our layout.
+    """Return the sum of all rows, or in our layout a sum for each device.
 
-    TVM adds up all devices. Ticks of different clocks, or instructions of different processors,
-    have no sum.
+    TVM adds up all devices, but the sum of ticks of different clocks, or of instructions of
+    different processors, has no meaning.
     """
     by_device = merged.group_by("Device")
     if compat is None and len(by_device) > 1:
@@ -206,12 +207,12 @@ def _sum_rows(
 
 
 def _without(columns: Collection[str], row: Row) -> Row:
-    """Return a sum without those of which it would be of a part."""
+    """Return a row without these columns."""
     return {name: metric for name, metric in row.items() if name not in columns}
 
 
 def _total_rows(report: Report, *, with_device: bool) -> list[Row]:
-    """Return one row a device; TVM puts the device into the row itself, others may not."""
+    """Return a row for each device; TVM's own Reports have the Device in the row already."""
     totals: list[Row] = []
     for device, metrics in report.device_metrics.items():
         default: dict[str, Metric] = {"Device": device} if with_device else {}
@@ -255,7 +256,7 @@ def statistics_page(report: Report) -> Page:
 
 
 def _statistic_cells(group: GroupSummary) -> dict[str, str]:
-    """Return a row's cells; all rows have all columns, in the table's order."""
+    """Return a row's cells for all columns, in the table's order."""
     key, summary = group.key, group.summary
 
     def text(value: float | None) -> str:

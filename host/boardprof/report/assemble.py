@@ -3,25 +3,36 @@
 
 from __future__ import annotations
 
+import math
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from boardprof.decode.samples import Sample
-from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, metric_to_json
+from boardprof.report.calls import DURATION, LABEL, PERTURBATION, SHARE, STACK
 from boardprof.report.configuration import configuration_of
 from boardprof.report.emulator_detection import mark_emulators
+from boardprof.report.interrupts import NOT_MASKED
 from boardprof.report.measurement import (
-    DURATION,
+    Cold,
+    Device,
     Measurement,
     Stack,
+    Windows,
     busy_parts,
     computed_metrics,
     devices_of,
     metrics_of,
     part_name,
 )
-from boardprof.report.raw_data import raw_data_of
-from boardprof.report.report import Report, Row
+from boardprof.report.profile_json import profile_record
+from boardprof.report.report import SCHEMA_VERSION, Report, Row, plain_json
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 def assemble(
@@ -41,7 +52,7 @@ def assemble(
     configuration = configuration_of(measurements)
     if missing:
         configuration["Missing"] = "; ".join(missing)
-    raw_data = {**raw_data_of(measurements), "missing": list(missing)}
+    raw_data = {**_raw_data(measurements), "missing": list(missing)}
     return Report.owning(rows, totals, configuration, raw_data)
 
 
@@ -73,13 +84,6 @@ def _sum(left: Metric | None, right: Metric) -> Metric:
     if isinstance(left, Duration) and isinstance(right, Duration):
         return Duration(left.microseconds + right.microseconds)
     return right
-
-
-PERTURBATION = "Perturbation (%)"
-"""Share of measurement overhead in the raw window; it is subtracted from the row's counts."""
-
-STACK = "Stack (bytes)"
-"""The stack need of one call; the same in each row of a measurement."""
 
 
 def rows_of(measurement: Measurement, device_total: Row, swept: bool) -> Iterator[Row]:
@@ -120,13 +124,13 @@ def _cpu_row(
     reference = measurement.reference
     whole = _size(device_total, reference)
     if whole > 0:
-        row["Percent"] = Percent(100.0 * _size(row, reference) / whole)
+        row[SHARE] = Percent(100.0 * _size(row, reference) / whole)
     if measurement.arguments:
         row["Argument Shapes"] = measurement.arguments
     if swept and measurement.flags is not None:
         row["Flags"] = measurement.flags
     if measurement.label:
-        row["Label"] = measurement.label
+        row[LABEL] = measurement.label
     row["Device"] = measurement.device.name
     row["Count"] = Count(measurement.number)
     return row
@@ -156,3 +160,119 @@ def _size(row: Row, counter: str) -> float:
     if isinstance(metric, Count):
         return float(metric.value)
     return metric.microseconds if isinstance(metric, Duration) else 0.0
+
+
+# -- raw data -----------------------------------------------------------------------------------
+
+
+def _raw_data(measurements: Sequence[Measurement]) -> dict[str, Any]:
+    """Return the raw data in the Report's JSON, from which its rows can be computed again."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "devices": plain_json(
+            {device.name: _device_json(device) for device in devices_of(measurements)}
+        ),
+        "measurements": [_measurement_json(m) for m in measurements],
+    }
+
+
+def _device_json(device: Device) -> dict[str, Any]:
+    return {
+        "clock_kind": device.clock_kind,
+        "emulated": device.emulated,
+        "port": device.port,
+        "agent_version": device.agent_version,
+        "build_id": device.build_id,
+        "cflags": list(device.cflags),
+        "boot_id": device.boot_id,
+        "unsupported": dict(device.unsupported),
+        "collectors": [asdict(collector) for collector in device.collectors],
+    }
+
+
+def _measurement_json(measurement: Measurement) -> dict[str, Any]:
+    interrupts = measurement.interrupts
+    found: dict[str, Any] = {
+        "name": measurement.function,
+        "device": measurement.device.name,
+        "arguments": measurement.arguments,
+        **({"label": measurement.label} if measurement.label else {}),
+        "stack": asdict(measurement.stack) if isinstance(measurement.stack, Stack) else None,
+        "result": _result_json(measurement.result),
+        "outputs": {name: _array_json(array) for name, array in measurement.outputs.items()},
+        "flags": measurement.flags,
+        "build_id": measurement.device.build_id,
+        "clock_fit": asdict(measurement.clock_fit) if measurement.clock_fit else None,
+        "number": measurement.number,
+        "warmup": measurement.warmup,
+        "calls_before": measurement.calls_before,
+        "formulas": {n: [kind, f.text] for n, (kind, f) in measurement.formulas.items()},
+        **({"compilers": list(measurement.compilers)} if measurement.compilers else {}),
+        **({"libc": measurement.libc} if measurement.libc else {}),
+        **({} if interrupts == NOT_MASKED else {"interrupts": asdict(interrupts)}),
+        **({"cold": _cold_json(measurement.cold, measurement.clock)} if measurement.cold else {}),
+        "calibration": {c: measurement.overhead(c) for c in measurement.counters},
+        **({"hotspots": profile_record(measurement.profile)} if measurement.profile else {}),
+    }
+    # There are many samples, and they already are JSON types, so do not copy them.
+    return {
+        **plain_json(found),
+        **_windows_json(measurement.windows[0]),
+        "further_passes": [_windows_json(each) for each in measurement.windows[1:]],
+    }
+
+
+def _cold_json(cold: Cold, clock: str | None) -> dict[str, Any]:
+    """Return the very first call: its net metrics and their raw data."""
+    metrics: Row = {}
+    for counter, net in cold.nets.items():
+        metrics |= metrics_of(counter, net, cold.sample.readings[counter], clock)
+    return {
+        "metrics": {name: metric_to_json(metric) for name, metric in metrics.items()},
+        "calibration": dict(cold.overhead),
+        **_sample_json(cold.sample),
+    }
+
+
+def _windows_json(windows: Windows) -> dict[str, Any]:
+    costs = {name: float(cost) for name, cost in windows.interrupt_costs.items()}
+    return {
+        "collectors": [i for i in range(8) if windows.mask >> i & 1],
+        "events": {name: list(events) for name, events in windows.events.items()},
+        "samples": [_sample_json(s) for s in windows.samples],
+        "calibration_samples": [_sample_json(s) for s in windows.calibration],
+        "totals": [_sample_json(s) for s in windows.totals],
+        **({"interrupt_costs": costs} if costs else {}),
+    }
+
+
+def _sample_json(sample: Sample) -> dict[str, Any]:
+    raw: dict[str, Any] = {"raw": {c: r.value for c, r in sample.readings.items()}}
+    if any(r.wrapped or r.estimated or r.ambiguous for r in sample.readings.values()):
+        raw |= _doubts_json(sample)
+    raw["blobs"] = sample.raw.hex()
+    return raw
+
+
+def _doubts_json(sample: Sample) -> dict[str, Any]:
+    readings = sample.readings.items()
+    found = {
+        "wraps": {c: r.wrapped for c, r in readings if r.wrapped},
+        "estimated": [c for c, r in readings if r.estimated],
+        "ambiguous": [c for c, r in readings if r.ambiguous],
+    }
+    return {key: doubts for key, doubts in found.items() if doubts}
+
+
+def _result_json(result: object) -> object:
+    """Return a function's result; as text if JSON has no such number."""
+    return str(result) if isinstance(result, float) and not math.isfinite(result) else result
+
+
+def _array_json(array: npt.NDArray[Any]) -> dict[str, Any]:
+    """Describe an output without its data; the CRC-32 is of its bytes on this machine."""
+    return {
+        "dtype": str(array.dtype),
+        "shape": list(array.shape),
+        "crc32": f"{zlib.crc32(array.tobytes()):08x}",
+    }

@@ -12,17 +12,59 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, repeat
-from typing import Any, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 from boardprof.metrics import Kind, Metric, Raw, as_metric
-from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, Key, grouped
+from boardprof.report.columns import METRICS, Cells, Column, ColumnBuilder, Groups, grouped
 
 __all__ = ["Calls", "CallsBuilder", "Row", "checked_row", "place_text"]
 
 Row: TypeAlias = dict[str, Metric]
 
+DURATION: Final = "Duration (us)"
+"""TVM's name for the column of wall time."""
+
+SHARE: Final = "Percent"
+"""The column with each row's share of its device's total: the only Percent that adds up."""
+
+PERTURBATION: Final = "Perturbation (%)"
+"""The share of measurement overhead in the raw window; it is subtracted from the row's counts."""
+
+STACK: Final = "Stack (bytes)"
+"""The stack need of one call; the same in each row of a measurement."""
+
+LABEL: Final = "Label"
+"""Given to a call by the user: calls of different labels have separate rows in our tables."""
+
+SHARES: Final = frozenset([SHARE, PERTURBATION])
+"""Columns that also depend on the agent's work around the samples; they are never exact."""
+
+LEVELS: Final = frozenset([STACK])
+"""Columns that hold a level of the whole measurement: the largest is kept, and they do not add up.
+"""
+
 _NOBODY_HAS_IT = array("q")
 _AT_A_TIME = 1024  # rows whose values are stored at once: several times as fast as one by one
+
+
+class LabelledKey(NamedTuple):
+    """Values that the rows of one group share; "" if a row lacks the column.
+
+    Attributes:
+        name: Name.
+        hash: Hash, which distinguishes functions of equal name.
+        shapes: Argument Shapes.
+        device: Device.
+        label: Label, by which the user distinguishes calls.
+        flags: Flags, the setting of a sweep.
+    """
+
+    name: Metric
+    hash: Metric
+    shapes: Metric
+    device: Metric
+    label: Metric
+    flags: Metric = ""
 
 
 class Calls(Sequence[Row]):
@@ -80,24 +122,26 @@ class Calls(Sequence[Row]):
         found = grouped(zip(*(self.column(name).filled("") for name in names), strict=True))
         return replace(found, same=names)
 
-    def groups(self, *, by_flags: bool = True) -> Groups[Key]:
-        """Group rows by name (or hash, if they have one), shapes, flags and device.
+    def labelled_groups(self, *, by_flags: bool = True) -> Groups[LabelledKey]:
+        """Group rows as our own tables do.
 
         Args:
             by_flags: separate rows of different compiler flags; else the key's ``flags`` is "".
         """
+        flags = ["Flags"] if by_flags else []
+        found = self.group_by("Name", "Hash", "Argument Shapes", "Device", LABEL, *flags)
+        keys = tuple(LabelledKey(*key) for key in found.keys)
+        return Groups(keys, found.order, found.bounds, found.same)
+
+    def tvm_groups(self) -> Groups[tuple[Any, ...]]:
+        """Group rows as TVM does: by name (or hash, if they have one), shapes and device."""
         name = self.column("Name").filled("")
-        if "Hash" in self._columns:
-            pairs = zip(self.column("Hash").filled(None), name, strict=True)
-            name = (plain if hashed is None else hashed for hashed, plain in pairs)
+        pairs = zip(self.column("Hash").filled(None), name, strict=True)
+        names = (plain if hashed is None else hashed for hashed, plain in pairs)
         shapes, device = (self.column(n).filled("") for n in ("Argument Shapes", "Device"))
-        flags = self.column("Flags").filled("") if by_flags else repeat("", len(self))
-        found = grouped(zip(name, shapes, flags, device, strict=True))
-        same = ["Argument Shapes", "Device", *(["Flags"] if by_flags else [])]
-        if "Hash" not in self._columns:
-            same.append("Name")
-        keys = tuple(map(Key._make, found.keys))
-        return Groups(keys, found.order, found.bounds, tuple(same))
+        own = () if "Hash" in self._columns else ("Name",)
+        found: Groups[tuple[Any, ...]] = grouped(zip(names, shapes, device, strict=True))
+        return replace(found, same=(*own, "Argument Shapes", "Device"))
 
     def __len__(self) -> int:
         """Return how many rows there are."""

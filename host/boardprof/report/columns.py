@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, compress, count, pairwise
-from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from boardprof.metrics import Count, Kind, Metric, Raw, as_metric, raw_of, raws_of
 
@@ -209,22 +209,6 @@ LARGE: Final = 50_000
 """From this number of rows on, importing numpy pays off."""
 
 K = TypeVar("K", bound=Hashable)
-
-
-class Key(NamedTuple):
-    """The values that samples of one thing share; "" if a row lacks the column.
-
-    Attributes:
-        name: the ``Hash`` if rows have one, else the ``Name``.
-        shapes: Argument Shapes.
-        flags: the compiler's, of a sweep.
-        device: Device.
-    """
-
-    name: Metric
-    shapes: Metric
-    flags: Metric
-    device: Metric
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import Reading, Sample
 from boardprof.formula import Formula
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio
+from boardprof.report.calls import DURATION
 from boardprof.report.interrupts import NOT_MASKED, Interrupts
 from boardprof.report.profile import Profile
 
@@ -298,9 +299,6 @@ def busy_parts(measurement: Measurement) -> list[str]:
         )
     ]
 
-
-DURATION = "Duration (us)"
-"""TVM's name for the column of wall time."""
 
 _KINDS: Mapping[str, Callable[[float], Metric]] = {
     "Count": lambda value: Count(round(value)),

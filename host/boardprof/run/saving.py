@@ -17,9 +17,8 @@ from boardprof.history.project import git_output, has_branch, project_of, reposi
 from boardprof.history.report_lookup import history_path, is_named, user_history
 from boardprof.history.run import GitState, HistoryError, RunId, check_name
 from boardprof.render.baseline import render_baseline, updated_baseline
-from boardprof.report.baseline import baseline_content, is_baseline
 from boardprof.report.report import Report
-from boardprof.report.report_file import write_text
+from boardprof.report.report_file import baseline_content, is_baseline, write_text
 
 _STATUS = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
 _NO_BRANCH = "(detached)"

@@ -9,9 +9,9 @@ from fractions import Fraction
 from typing import Any, Final
 
 from boardprof.metrics import metric_from_json, raw_of
+from boardprof.report.calls import DURATION
 from boardprof.report.report import Report
 
-_DURATION = "Duration (us)"
 _CPU_CLOCK = "cycles"
 """The CPU's own cycle counter: a clock without a grain, whatever its rate."""
 
@@ -95,7 +95,7 @@ class Source:
 
     def clock(self, column: str) -> str:
         """Return the counter that a column is read from."""
-        if column != _DURATION:
+        if column != DURATION:
             return column.removesuffix(" (us)")
         return "duration_time" if "duration_time" in self.rates else next(iter(self.rates), "")
 

@@ -7,25 +7,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from boardprof.metrics import Count, Duration, Kind, Metric, Percent, Ratio
+from boardprof.report.calls import LABEL, LEVELS, SHARES
 from boardprof.report.columns import Column, Groups
 from boardprof.report.report import Report
 from boardprof.stats.boards import NOTHING, Boards, Overhead, Source
 from boardprof.stats.summary import Number, Summary, are_finite, is_finite, summarize
 
-__all__ = ["LEVELS", "SHARES", "GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out"]
-__all__ += ["summaries", "titled"]
-
-LEVELS: Final = frozenset(["Stack (bytes)"])
-"""Columns that hold a level of the whole measurement, not a count per call."""
-
-SHARES: Final = frozenset(["Percent", "Perturbation (%)"])
-"""Columns that also depend on the agent's work around the samples; they are never exact."""
+__all__ = ["GroupKey", "GroupSummary", "LeftOut", "calls_of", "left_out", "summaries", "titled"]
 
 _CALLS = "Count"
-_KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", "Label")
+_KEYS = ("Name", "Argument Shapes", "Flags", "Device", "Hash", LABEL)
 
 
 @dataclass(frozen=True, order=True)

@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from boardprof.report.calls import DURATION, LEVELS, SHARES
 from boardprof.report.report import Report
-from boardprof.stats.groups import LEVELS, SHARES, GroupKey, GroupSummary, summaries
+from boardprof.stats.groups import GroupKey, GroupSummary, summaries
 from boardprof.stats.modes import Apart, Mode, samples_apart, two_modes
 from boardprof.stats.ranks import rank_correlation, smallest_p
 from boardprof.stats.summary import LARGEST_PLAIN, Number, far_from_the_others
 
 __all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "modes_of", "warnings"]
-__all__ += ["warnings_of"]
+__all__ += ["warnings_by_hint", "warnings_of"]
 
 Kind: TypeAlias = Literal[
     "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
@@ -25,7 +26,7 @@ Kind: TypeAlias = Literal[
 FEWEST_SAMPLES: Final = 5
 """With fewer per side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
 
-_MAIN = ("Duration (us)", "cycles", "instructions", "ticks")
+_MAIN = (DURATION, "cycles", "instructions", "ticks")
 """The metric by which a group is judged: the first of these, else the group's first column."""
 
 _RELEVANT = 0.01
@@ -93,6 +94,14 @@ def warnings_of(groups: Sequence[GroupSummary]) -> list[Warning_]:
         for kind, judge in _JUDGES.items()
         for text, hint in judge(group)
     ]
+
+
+def warnings_by_hint(groups: Sequence[GroupSummary]) -> dict[str, list[Warning_]]:
+    """Return the warnings from a Report's `summaries`, by what helps against them."""
+    found: dict[str, list[Warning_]] = {}
+    for each in warnings_of(groups):
+        found.setdefault(each.hint, []).append(each)
+    return found
 
 
 def main_metrics(groups: Sequence[GroupSummary]) -> list[GroupSummary]:

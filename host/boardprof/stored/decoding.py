@@ -18,7 +18,8 @@ from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import BoardprofError, DecodeError, UsageError
 from boardprof.formula import Formula, parse_formula
 from boardprof.metrics import Metric
-from boardprof.report.assemble import STACK, assemble
+from boardprof.report.assemble import assemble
+from boardprof.report.calls import STACK
 from boardprof.report.report import Report, Row
 from boardprof.stored.layouts import (
     check_ids,

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.render.cells import display_width, escaped, plural
+from boardprof.printable import bounded, display_width
+from boardprof.render.cells import (
+    plural,
+)
 from boardprof.trace.events import CALLS, UNITS, UNKNOWN, sum_if_known, time_text
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ def render_events_table(
     cells = [[title, *(text(row) for row in rows)] for title, text in columns]
     lines = _lines(cells)
     if header is not None:
-        lines.insert(0, escaped(f"{header}"))
+        lines.insert(0, bounded(f"{header}"))
     return "\n".join([*lines, *_footer(averages, time_unit)]) + "\n"
 
 
@@ -141,7 +144,7 @@ def _columns(
     columns += [_metric_column(name, unit) for name in _metric_names(rows)]
     columns.append(("# of Calls", lambda r: str(r.count)))
     if len({row.board for row in rows if row.board}) > 1:
-        columns.append(("Board", lambda r: escaped(r.board)))
+        columns.append(("Board", lambda r: bounded(r.board)))
     if any(row.input_shapes for row in rows):
         columns.append(("Input Shapes", lambda r: _cut(r.input_shapes or "", shapes_width)))
     if any(row.stack for row in rows):
@@ -151,7 +154,7 @@ def _columns(
 
 def _metric_column(name: str, unit: str | None) -> _Column:
     is_time = name.endswith("(us)")
-    title = f"{escaped(name.removesuffix(' (us)'))} avg"
+    title = f"{bounded(name.removesuffix(' (us)'))} avg"
 
     def text(row: FunctionEventAvg) -> str:
         value = row.metric(name)
@@ -193,7 +196,7 @@ def _percent(part: float | None, whole: float | None) -> str:
 
 def _cut(text: str, width: int | None) -> str:
     """Return a text on one line, cut to a number of characters; None for all."""
-    shown = escaped(text)
+    shown = bounded(text)
     if width is None or len(shown) <= width:
         return shown
     return shown[: width - len(_DOTS)] + _DOTS
@@ -234,6 +237,6 @@ def _untimed(rows: Sequence[FunctionEventAvg]) -> list[str]:
         place = event.board, event.untimed
         calls[place] = calls.get(place, 0) + event.count
     return [
-        f"No BOARD time for {plural(count, 'call')} on {escaped(board)}: {why}."
+        f"No BOARD time for {plural(count, 'call')} on {bounded(board)}: {why}."
         for (board, why), count in calls.items()
     ]

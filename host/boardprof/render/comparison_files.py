@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Comparison as JUnit XML: a test case for each metric, failed if a rule is broken."""
+"""A Comparison as files for other programs: JSON with its own version, and JUnit XML.
+
+In JUnit XML each metric is a test case, which has failed if a rule is broken.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 from xml.etree import ElementTree as xml
 
 from boardprof.comparison.comparison import (
@@ -14,7 +19,8 @@ from boardprof.comparison.comparison import (
     Unjudged,
     place_of,
 )
-from boardprof.render.cells import escaped
+from boardprof.metrics import TAGS
+from boardprof.printable import bounded
 from boardprof.render.comparison_table import (
     certainty,
     change_text,
@@ -25,8 +31,69 @@ from boardprof.render.comparison_table import (
     unjudged_lines,
     what_of,
 )
+from boardprof.stats.summary import Summary
+
+COMPARISON_VERSION: Final = 1
+"""Version of the JSON's layout; it increases if an old reader would misread new files."""
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """Return ``comparison`` as one line of JSON."""
+    content = {
+        "kind": "boardprof.comparison",
+        "schema_version": COMPARISON_VERSION,
+        "regressed": comparison.regressed,
+        "failed": comparison.failed,
+        "alpha": comparison.alpha,
+        "rules": [str(rule) for rule in comparison.rules],
+        "before": {"name": comparison.before_name, **dict(comparison.before_facts)},
+        "after": {"name": comparison.after_name, **dict(comparison.after_facts)},
+        "notes": list(comparison.notes),
+        "unjudged": [
+            {"rule": str(each.rule), "what": each.what, "why": each.why}
+            for each in comparison.unjudged
+        ],
+        "rows": [_row_json(row) for row in comparison.rows],
+    }
+    return json.dumps(content, allow_nan=False)
+
+
+def _row_json(row: Difference) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "label": row.label,
+        "shapes": row.shapes,
+        "device": row.device,
+        "flags": row.flags,
+        "metric": row.metric,
+        "unit": TAGS[row.kind],
+        "before": _summary_json(row.before),
+        "after": _summary_json(row.after),
+        "change": row.change,
+        "p": row.p,
+        "exact": row.is_exact,
+        "verdict": row.verdict,
+        "broken": [str(rule) for rule in row.broken],
+    }
+
+
+def _summary_json(summary: Summary | None) -> dict[str, Any] | None:
+    if summary is None:
+        return None
+    return {
+        "n": summary.n,
+        "min": summary.minimum,
+        "median": summary.median,
+        "mean": summary.mean,
+        "max": summary.maximum,
+        "stddev": summary.stddev,
+        "cv": summary.cv,
+        **{f"p{share}": value for share, value in summary.percentiles.items()},
+        "outliers": list(summary.outliers),
+        "cold": summary.first,
+    }
 
 
 def comparison_junit(comparison: Comparison) -> str:
@@ -59,7 +126,7 @@ def comparison_junit(comparison: Comparison) -> str:
 
 
 def _cases(comparison: Comparison) -> Iterator[xml.Element]:
-    """Yield a test case a row, then one for each metric that has no row as it was not compared."""
+    """Yield a test case for each row, then one for each metric that was not compared."""
     unjudged = unjudged_at(comparison)
     for row in comparison.rows:
         case = _case(row)
@@ -95,7 +162,7 @@ def _regression(case: xml.Element, row: Difference) -> None:
         f"({change_text(row)}, {certainty(row)}, {row.before.n} and {row.after.n} samples)"
     )
     rules = ", ".join(f"{rule}{judged_text(row, rule)}" for rule in row.broken)
-    message = f"{row.metric} of {row.title}: {numbers}, limit {rules}"
+    message = f"{row.what}: {numbers}, limit {rules}"
     failure = xml.SubElement(case, "failure", type="regression", message=_clean(message))
     failure.text = "\n".join(map(_clean, [what_of(row), numbers, f"broken: {rules}"]))
 
@@ -126,5 +193,5 @@ def _properties(comparison: Comparison) -> list[tuple[str, str]]:
 
 
 def _clean(text: str) -> str:
-    """Return text that XML can carry, and that shows no other way round than it is written."""
-    return _NOT_XML.sub("?", escaped(text))
+    """Return text without characters that XML cannot hold or that change the direction of text."""
+    return _NOT_XML.sub("?", bounded(text))
