@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from boardprof.cli.commands import cli
+from boardprof.report.profile import Frame
 from boardprof.resources import runtime_dir
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.handshake import OWNER_BYTES
@@ -21,6 +23,7 @@ from tests.cli.hostile_board import HOSTILE, hostile_board, obeyed
 from tests.cli.terminal import on_terminal
 from tests.link.fake_agent import fake_agent
 from tests.support import ROOT
+from tests.unit.profiles import profile_report, small_profile
 
 PLAIN = "Q" * len(HOSTILE.encode())
 ODD, LOST = f"odd_{PLAIN}", f"lost_{PLAIN}"
@@ -95,6 +98,9 @@ COMMANDS: dict[str, list[str]] = {
     "show": [
         "show REPORT --hotspots",
         "show REPORT --configuration",
+        "show PROFILE --hotspots",
+        "show PROFILE --lines",
+        "show PROFILE --asm",
         "show REPORT --table",
         "show REPORT --stats",
         "show last --samples --one-column",
@@ -103,6 +109,8 @@ COMMANDS: dict[str, list[str]] = {
         "compare REPORT last --fail-if instructions>0%",
         "compare REPORT last --markdown -",
         "compare REPORT last --junit -",
+        "compare PROFILE LONGER",
+        "compare PROFILE LONGER --markdown -",
     ],
     "history": ["history", "history show last", "history find last"],
     "export": [
@@ -137,6 +145,29 @@ def nameless(folder: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def profiles(folder: Path) -> dict[str, str]:
+    """Two Reports with a profile whose texts are hostile; the second call took longer."""
+    profile = small_profile()
+    hostile = replace(
+        profile,
+        state=f"incomplete {HOSTILE}",
+        failure=HOSTILE,
+        symbols=tuple(replace(s, name=f"{s.name}{HOSTILE}", file=HOSTILE) for s in profile.symbols),
+        instructions=tuple(
+            replace(each, text=f"add\ta0{HOSTILE}", frames=(Frame(HOSTILE, HOSTILE, 1),))
+            for each in profile.instructions
+        ),
+        sources={HOSTILE: f"int f(void); // {HOSTILE}"},
+    )
+    longer = [(node, number, (7 * cost,)) for node, number, (cost,) in profile.counts]
+    sums = {"total": (175,), "totals": ((175,), (0,), (84,))}
+    found = {"PROFILE": hostile, "LONGER": replace(hostile, counts=tuple(longer), **sums)}
+    for name, each in found.items():
+        (folder / f"{name}.json").write_text(profile_report(each).json())
+    return {name: str(folder / f"{name}.json") for name in found}
+
+
+@pytest.fixture(scope="module")
 def busy() -> Iterator[str]:
     """Of a board that another host has, of a hostile name."""
     owner = HOSTILE.encode()[:OWNER_BYTES].ljust(OWNER_BYTES, b"\0")
@@ -151,10 +182,11 @@ def test_a_command_prints_nothing_that_a_terminal_obeys(
     nameless: str,
     busy: str,
     report: Path,
+    profiles: dict[str, str],
     history: dict[str, str],
     line: str,
 ) -> None:
-    places = {"PORT": port, "NAMELESS": nameless, "BUSY": busy, "REPORT": str(report)}
+    places = profiles | {"PORT": port, "NAMELESS": nameless, "BUSY": busy, "REPORT": str(report)}
     places |= {"NAME": f"x{HOSTILE}", "DIR": str(folder)}
     words = re.sub("|".join(places), lambda found: f"\0{found[0]}\0", line).split()
     words = [re.sub("\0(.*?)\0", lambda found: places[found[1]], word) for word in words]
@@ -172,6 +204,15 @@ def test_data_for_a_program_are_as_they_are_and_printable_on_a_terminal(
     code, text = on_terminal("show", report, "--csv", environment=history)
     assert (code, obeyed(text)) == (0, "")
     assert "two\\x1b]0;pwned\\x07\\x1b[2J" in text
+
+
+@pytest.mark.parametrize("name", ["callgrind", "collapsed", "pprof", "speedscope"])
+def test_a_profile_for_a_program_is_printable_on_a_terminal(
+    profiles: dict[str, str], history: dict[str, str], name: str
+) -> None:
+    code, text = on_terminal("export", name, profiles["PROFILE"], environment=history)
+    assert (code, obeyed(text)) == (0, "")
+    assert len(text) > 100
 
 
 @pytest.mark.parametrize(

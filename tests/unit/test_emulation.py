@@ -25,9 +25,14 @@ def sample(pair: Pair) -> Sample:
     return Sample({**readings, "ticks": Reading(9, "ticks", 1_000_000)}, b"")
 
 
-def measurement(*pairs: Pair, device: Device = DEVICE, empty: Pair = (46, 40)) -> Measurement:
+def measurement(
+    *pairs: Pair,
+    device: Device = DEVICE,
+    empty: tuple[Pair, ...] = ((46, 40), (46, 40)),
+    total: Pair = (90_000, 80_001),
+) -> Measurement:
     samples = tuple(map(sample, pairs))
-    windows = Windows(samples, (sample(empty), sample(empty)), (sample((90_000, 80_000)),))
+    windows = Windows(samples, tuple(map(sample, empty)), (sample(total),))
     return Measurement("fir", device, 1, 0, (windows,))
 
 
@@ -51,7 +56,7 @@ def test_cycles_that_are_instructions_and_a_constant_are_an_emulators() -> None:
 
 
 def test_an_emulators_instruction_may_take_a_power_of_two() -> None:
-    report = assemble([measurement((8326, 1040), (40006, 5000), empty=(326, 40))])
+    report = assemble([measurement((8326, 1040), (40006, 5000), empty=((326, 40),) * 2)])
     assert "each instruction takes 8 cycles" in str(report.configuration["m4 clock"])
 
 
@@ -101,3 +106,46 @@ def test_the_first_call_and_the_fit_of_the_clock_are_the_emulators_too() -> None
     assert report.extra is not None
     [stored] = report.extra["measurements"]
     assert stored["cold"]["metrics"] == {"instructions": {"count": 8960}}
+
+
+HOST_TIME = ((6448, 4628), (4810, 3978), (4420, 3718), (4264, 3666), (4316, 3744), (4264, 3692))
+"""One function in six windows on QEMU 7.2 without ``-icount``, read on a PC."""
+HOST_TIME_EMPTY = ((48334, 44694), (3718, 2730), (2626, 1820), (2470, 1820), (2314, 1742))
+
+
+def test_counts_that_follow_the_hosts_time_are_an_emulators() -> None:
+    found = measurement(*HOST_TIME, empty=HOST_TIME_EMPTY, total=(695_890, 693_446))
+    report = assemble([found])
+    assert {"cycles", "instructions", "Duration (us)"}.isdisjoint(report.calls[0])
+    why = "cycles and instructions follow the host's time, as with QEMU without -icount"
+    assert why in str(report.configuration["m4 clock"])
+    assert report.configuration["m4 unsupported"] == f"cycles ({why}); instructions ({why})"
+
+
+@pytest.mark.parametrize(
+    ("empty", "total", "why"),
+    [
+        (HOST_TIME_EMPTY, (695_890, 680_000), "2 % fewer instructions than cycles"),
+        (((46, 40),) * 3 + ((60, 54),), (695_890, 693_446), "one window with an interrupt"),
+    ],
+)
+def test_a_real_cores_counts_do_not_follow_the_time(
+    empty: tuple[Pair, ...], total: Pair, why: str
+) -> None:
+    report = assemble([measurement(*HOST_TIME, empty=empty, total=total)])
+    assert {"cycles", "instructions", "Duration (us)"} <= {*report.calls[0]}, why
+
+
+def test_counts_that_are_all_multiples_of_eight_are_no_instructions() -> None:
+    eightfold = ((8320, 8320), (40_040, 40_040))
+    many = measurement(*eightfold, empty=((320, 320),) * 2, total=(99_000, 88_008))
+    report = assemble([many])
+    assert {"cycles", "instructions"}.isdisjoint(report.calls[0])
+    assert str(report.configuration["m4 unsupported"]).endswith(
+        "; instructions (all counts are multiples of 8, as with QEMU's -icount shift=N)"
+    )
+
+
+def test_a_few_even_counts_are_a_chance() -> None:
+    even = measurement((2046, 2040), (2046, 2040), total=(90_000, 80_002))
+    assert assemble([even]).calls[0]["instructions"] == Count(2000)

@@ -27,7 +27,7 @@ from boardprof.render.profile_tables import (
     lines_page,
     notes,
 )
-from boardprof.report.profile import Frame
+from boardprof.report.profile import Frame, Symbol
 from boardprof.report.profile_json import profile_json, profile_record, read_profile
 from boardprof.report.report import Report
 from tests.support import requires_tool
@@ -249,6 +249,24 @@ def test_a_damaged_record_is_refused(tmp_path: Path, before: str, after: str, wh
     file.write_text(RECORD.replace(before, after))
     with pytest.raises(DecodeError, match=why):
         read_record(file)
+
+
+def test_profiles_of_different_metrics_do_not_go_into_one_file_of_stacks() -> None:
+    cycles = dataclasses.replace(small_profile(["cycles"]), board="uno")
+    with pytest.raises(UsageError, match=r"do not add up: desk: instructions; uno: cycles\.\n"):
+        render_collapsed(profile_report(small_profile(), cycles))
+    both = dataclasses.replace(small_profile(["cycles", "instructions"]), board="uno")
+    lines = render_collapsed(profile_report(small_profile(), both)).splitlines()
+    assert "desk;f 9" in lines
+    assert "uno;f 90" in lines  # its instructions, not its cycles
+
+
+def test_a_line_feed_in_a_name_ends_no_line_of_a_profiles_file() -> None:
+    odd = dataclasses.replace(
+        small_profile(["two\nwords"]), symbols=(Symbol("f\ng;h", "f.c", 5),) * 3
+    )
+    assert "events: two-words\n" in callgrind(odd)
+    assert "desk;f\\ng\\x3bh 9\n" in render_collapsed(profile_report(odd))
 
 
 def test_a_profile_that_is_incomplete_says_so_to_callgrind() -> None:

@@ -110,7 +110,9 @@ def test_no_metric_at_all_is_refused() -> None:
 
 
 def test_a_board_without_a_counter_that_works_says_why() -> None:
-    with pytest.raises(UsageError, match=r"has no working counter.*Permission denied"):
+    with pytest.raises(
+        UsageError, match=r"m0 has no working counter: page-faults \(.*Permission denied"
+    ):
         select_metrics("m0", [FAULTS], unsupported_counters([FAULTS], {}), None, "measured")
 
 

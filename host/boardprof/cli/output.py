@@ -85,8 +85,9 @@ def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
 
 def echo_data(content: str | bytes, *, nl: bool = True) -> None:
     """Print machine-readable output such as JSON or CSV: unchanged, but as text to a terminal."""
-    if isinstance(content, str) and sys.stdout is not None and sys.stdout.isatty():
-        content = _shown(content)
+    if sys.stdout is not None and sys.stdout.isatty():
+        text = content if isinstance(content, str) else content.decode(errors="backslashreplace")
+        content = _shown(text)
     _write(content, nl=nl, color=True)  # or it would take styles out
 
 

@@ -87,7 +87,8 @@ def select_metrics(
     names = [counter.name for collector in collectors for counter in collector.counters]
     supported = [name for name in names if name not in unsupported]
     if not supported:
-        raise UsageError(f"{board} has no working counter: {dict(unsupported)}")
+        found = (f"{name} ({why})" for name, why in unsupported.items())
+        raise UsageError(f"{board} has no working counter: {'; '.join(found)}.")
     wanted = (
         supported
         if metrics is None

@@ -45,7 +45,7 @@ def callgrind(profile: Profile) -> str:
         f"cmd: {_name(profile.function)} on {_name(profile.board)}",
         f"desc: Trigger: {_name(profile.state)}",
         "positions: line",
-        f"events: {' '.join(profile.columns)}",
+        f"events: {' '.join('-'.join(name.split()) for name in profile.columns)}",
         f"summary: {sum_line}",
         "",
         *_functions(profile),

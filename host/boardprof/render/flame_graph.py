@@ -221,7 +221,7 @@ def _nanoseconds(times_us: list[float]) -> int:
 
 
 def _frame(name: str) -> str:
-    return name.replace(";", r"\x3b")
+    return escaped(name).replace(";", r"\x3b")
 
 
 _Profile: TypeAlias = dict[str, Any]

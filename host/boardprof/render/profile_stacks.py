@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from boardprof.errors import UsageError
 from boardprof.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
-from boardprof.report.profile_json import profiles_of
+from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 
 INTERRUPTED = "(interrupts)"
@@ -38,13 +39,34 @@ def stack_sums(report: Report, metric: str | None = None) -> dict[tuple[str, ...
     """Return the cost of each stack within the calls of a Report, boards outermost, by names.
 
     Nothing, if the Report does not say where its functions spend what they cost.
+
+    Raises:
+        UsageError: the profiles have no metric in common.
     """
     sums: defaultdict[tuple[str, ...], int] = defaultdict(int)
-    for row in profiles_of(report):
-        if metric is None or metric in row.profile.columns:
-            for stack, cost in stacks_of(row.profile, metric).items():
+    profiles = list(profiles_of(report))
+    name = _metric_of_all(profiles) if metric is None else metric
+    for row in profiles:
+        if name in row.profile.columns:
+            for stack, cost in stacks_of(row.profile, name).items():
                 sums[row.device, *(frame.function for frame in stack)] += cost
     return dict(sums)
+
+
+def _metric_of_all(rows: Sequence[ProfiledRow]) -> str | None:
+    """Return the metric that all profiles show, else the first that all have."""
+    if len(shown := {row.profile.metric for row in rows}) <= 1:
+        return next(iter(shown), None)
+    first, *others = (row.profile.columns for row in rows)
+    for name in first:
+        if all(name in columns for columns in others):
+            return name
+    told = "; ".join(f"{row.device}: {', '.join(row.profile.columns)}" for row in rows)
+    raise UsageError(
+        f"No metric is in all profiles of the Report, and different ones do not add up: {told}.",
+        hint="name one: boardprof export collapsed REPORT --metric NAME, or "
+        "render_collapsed(report, metric=NAME)",
+    )
 
 
 def _stack(profile: Profile, node: int, number: int) -> Stack:
