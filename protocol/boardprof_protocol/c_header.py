@@ -19,6 +19,7 @@ from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Field, Layout
+from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
 from boardprof_protocol.span import SPAN, SPAN_COPY
 
 __all__ = ["c_header", "layout_section", "main", "own_header", "own_main"]
@@ -48,7 +49,8 @@ _HEAD = """\
 def c_header(layouts: Iterable[Layout]) -> str:
     """Return the whole header for the given collectors' layouts."""
     parts = [_HEAD, *_constants()]
-    for message in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, BLOB_HEADER):
+    messages = (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64)
+    for message in (*messages, BLOB_HEADER):
         parts += ["\n", layout_section(message)]
     for layout in layouts:
         parts += ["\n", layout_section(layout)]
