@@ -29,12 +29,12 @@ from boardprof.elf.address_to_line import Locator
 from boardprof.elf.identity import check_image
 from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
 from boardprof.link.handshake import make_claim
-from boardprof.link.locks import EmulatorLock, sweep
 from boardprof.link.no_answer import DEFAULT_LIMIT_S
 from boardprof.link.session import Session, Welcome
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
+from boardprof.transport.emulator_lock import EmulatorLock, sweep
 from boardprof.transport.port_programs import commands_behind
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "guard_calls"]
