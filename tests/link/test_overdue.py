@@ -11,7 +11,7 @@ import pytest
 
 from boardprof.elf.address_to_line import Location
 from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
-from boardprof.link.lost_board import Overdue
+from boardprof.link.no_answer import Overdue
 from boardprof.link.session import Session
 from boardprof.transport import qemu_clock
 from boardprof.transport.qemu_clock import QemuClock

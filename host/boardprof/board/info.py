@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from boardprof.board.board import Board
-from boardprof.boards.guard import GuardSpec
+from boardprof.boards.build import GuardSpec
 from boardprof.render.layout import plain, text_table
 
 

@@ -298,8 +298,8 @@ def _open_port(
     if "://" in port:
         if baud is not None:
             raise UsageError(f"{port} has no baud rate.", hint="leave out --baud")
+        from boardprof.transport.base import packages_transport
         from boardprof.transport.keyed import read_key
-        from boardprof.transport.package_transports import packages_transport
         from boardprof.transport.tcp import SCHEME, connect_tcp
 
         elsewhere = None if port.startswith(SCHEME) else packages_transport(port)

@@ -22,8 +22,7 @@ from boardprof.link.channel import Receiver, Upload
 from boardprof.link.console import Console
 from boardprof.link.error_replies import Locate, unpack_reply
 from boardprof.link.handshake import taken_over
-from boardprof.link.lost_board import Overdue, find_hang, lost_board
-from boardprof.link.no_answer import no_reply, no_welcome
+from boardprof.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
 from boardprof.link.rpc import RpcClient
 from boardprof.transport.base import Clocked, Emulator, Transport, nobody_knows
 from boardprof_protocol.codes import FrameKind
