@@ -15,7 +15,7 @@ from cffi import FFI
 from boardprof_protocol.codes import HELLO_MAGIC, ErrorCode, FrameKind
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
-from boardprof_protocol.handshake import HELLO, WELCOME
+from boardprof_protocol.messages import HELLO, WELCOME
 from tests.support import (
     AGENT,
     C_TESTS,

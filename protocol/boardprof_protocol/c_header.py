@@ -15,12 +15,10 @@ from pathlib import Path
 
 from boardprof_protocol import codes
 from boardprof_protocol.blob import BLOB_HEADER
-from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.collectors import collector_layouts
-from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Field, Layout
+from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
 from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
-from boardprof_protocol.span import SPAN, SPAN_COPY
 
 __all__ = ["c_header", "layout_section", "main", "own_header", "own_main"]
 

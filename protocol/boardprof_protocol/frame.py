@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames: ``00 | COBS(version+kind, session, sequence, body, CRC-32) | 00`` (SPEC.md 2).
 
-Pure functions and one small decoder that is fed bytes; no input or output here. A small call takes
-little longer than its bytes take through the kernel, so COBS has a faster way for short frames.
+Pure functions and one small decoder that is fed bytes; no input or output here.
 """
 
 from __future__ import annotations
@@ -16,13 +15,9 @@ from zlib import crc32
 from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
 
 __all__ = ["HEADER_SIZE", "OVERHEAD", "BadFrame", "Cobs", "Frame", "FrameDecoder", "body_capacity"]
-__all__ += ["cobs_decode", "cobs_encode", "decode_frame", "encode_body", "encode_frame", "header"]
-__all__ += ["only_body"]
+__all__ += ["cobs_decode", "cobs_encode", "decode_frame", "encode_frame"]
 
 _HEADER = struct.Struct("<BHI")
-header = _HEADER.pack
-"""From version and kind, session id and sequence number to the bytes before the body."""
-
 _CRC = struct.Struct("<I")
 HEADER_SIZE = _HEADER.size
 """Bytes before the body: version and kind, session id, sequence number."""
@@ -30,20 +25,18 @@ HEADER_SIZE = _HEADER.size
 OVERHEAD = HEADER_SIZE + _CRC.size
 """Bytes of a decoded frame that are not its body."""
 
-
 _LONGEST = 1 << 16
 """No encoded frame is longer, in bytes: an MTU has 16 bits."""
 
-_ONE_GROUP = 253
-"""Of so many bytes no group is full (code 255), whatever they are."""
+_FULL = 254
+"""Bytes in a full COBS group, whose code is 255; no zero follows it."""
 
-_GROUPS = tuple(bytes([1 + length]) for length in range(_ONE_GROUP + 1))
 _ZEROS = re.compile(b"\0+")
 _EMPTY_GROUPS = re.compile(b"\1+")
 
 
 class BadFrame(ValueError):
-    """Bytes between two delimiters that are no frame."""
+    """Bytes between two delimiters that are not a frame."""
 
 
 class Frame(NamedTuple):
@@ -72,22 +65,18 @@ def body_capacity(mtu: int) -> int:
 
 def cobs_encode(data: bytes) -> bytes:
     """Encode ``data`` (len >= 0) without zero bytes; Cheshire and Baker, canonical form."""
-    if len(data) <= _ONE_GROUP:
-        if 0 not in data:
-            return _GROUPS[len(data)] + data
-        return b"".join([_GROUPS[len(group)] + group for group in data.split(b"\0")])
     out = bytearray()
     last = len(data) - 1
     start = 0
     while True:
-        end = data.find(0, start, start + 254)
+        end = data.find(0, start, start + _FULL)
         if end < 0:
-            end = min(start + 254, len(data))
+            end = min(start + _FULL, len(data))
         out.append(end - start + 1)
         out += data[start:end]
         if end > last:
             return bytes(out)
-        if end - start == 254:
+        if end - start == _FULL:
             start = end
             continue
         start = end + 1
@@ -102,31 +91,19 @@ def cobs_decode(encoded: bytes) -> bytes:
     Raises:
         BadFrame: a zero byte inside, or a group that is longer than what is left.
     """
-    length = len(encoded)
     if 0 in encoded:
         raise BadFrame("not COBS")
-    if length <= _ONE_GROUP + 1 and encoded.startswith(_GROUPS[length - 1]):
-        return encoded[1:]
-    out = bytearray(encoded)
+    out = bytearray()
+    length = len(encoded)
     position = 0
-    if length <= _ONE_GROUP + 1:  # each code but the first stands where its zero belongs
-        while position < length:
-            code = out[position]
-            out[position] = 0
-            position += code
-        if position != length:
-            raise BadFrame("not COBS")
-        del out[:1]
-        return bytes(out)
-    out.clear()
     while position < length:
         code = encoded[position]
         out += encoded[position + 1 : position + code]
         position += code
-        if code < 255 and position < length:
+        if code <= _FULL and position < length:
             out.append(0)
             if empty := _EMPTY_GROUPS.match(encoded, position):
-                # The last of them may be the frame's last group, whose zero is none.
+                # The last of them may be the frame's last group, which adds no zero.
                 position = min(empty.end(), length - 1)
                 out += bytes(position - empty.start())
     if position != length:
@@ -135,7 +112,7 @@ def cobs_decode(encoded: bytes) -> bytes:
 
 
 class Cobs(NamedTuple):
-    """COBS both ways: this module's own, or one that is faster with long frames."""
+    """COBS both ways: this module's own functions, or faster ones for long frames."""
 
     encode: Callable[[bytes], bytes] = cobs_encode
     decode: Callable[[bytes], bytes] = cobs_decode
@@ -147,28 +124,20 @@ _OWN = Cobs()
 def encode_frame(frame: Frame, cobs: Cobs = _OWN) -> bytes:
     """Encode ``frame`` with both delimiters."""
     kind, session, sequence, body, version = frame
-    return encode_body(header(version << 4 | kind, session, sequence), body, cobs)
-
-
-def encode_body(start: bytes, body: bytes, cobs: Cobs) -> bytes:
-    """Encode the frame that has this `header` and body."""
-    raw = start + body
-    raw += _CRC.pack(crc32(raw))
-    encode = cobs.encode if len(raw) > _ONE_GROUP else cobs_encode
-    return b"\0" + encode(raw) + b"\0"
+    raw = _HEADER.pack(version << 4 | kind, session, sequence) + body
+    return b"\0" + cobs.encode(raw + _CRC.pack(crc32(raw))) + b"\0"
 
 
 def decode_frame(encoded: bytes, cobs: Cobs = _OWN) -> Frame:
-    """Decode what stood between two delimiters.
+    """Decode the bytes between two delimiters.
 
     Raises:
         BadFrame: not COBS, too short, or a wrong CRC.
     """
-    decode = cobs.decode if len(encoded) > _ONE_GROUP + 1 else cobs_decode
-    raw = decode(encoded)
+    raw = cobs.decode(encoded)
     if len(raw) < OVERHEAD:
         raise BadFrame("too short")
-    # The CRC over bytes and their own CRC is a constant; so nothing need be cut off to compare.
+    # The CRC-32 over bytes and their own CRC is a constant, so nothing is cut off to compare.
     if crc32(raw) != _RESIDUE:
         raise BadFrame("wrong CRC")
     first, session, sequence = _HEADER.unpack_from(raw)
@@ -176,33 +145,17 @@ def decode_frame(encoded: bytes, cobs: Cobs = _OWN) -> Frame:
 
 
 _RESIDUE = 0x2144DF1C
-"""CRC-32 of any bytes with their CRC-32 behind them, little-endian."""
-
-
-def only_body(data: bytes, start: bytes) -> bytes | None:
-    """Return the body if ``data`` is one short frame with this `header` and nothing else.
-
-    Faster than a `FrameDecoder`; None says nothing about what else ``data`` may be.
-    """
-    if len(data) > _ONE_GROUP or data[:1] != b"\0" or data[-1:] != b"\0":
-        return None
-    try:
-        raw = cobs_decode(data[1:-1])
-    except BadFrame:
-        return None
-    if len(raw) < OVERHEAD or crc32(raw) != _RESIDUE or not raw.startswith(start):
-        return None
-    return raw[HEADER_SIZE : -_CRC.size]
+"""CRC-32 of any bytes followed by their own CRC-32, little-endian."""
 
 
 class FrameDecoder:
     """Splits a byte stream into frames and console text.
 
-    Whatever stands between two delimiters and is no frame is console text: a board's ``printf``
-    and its frames share one line.
+    Bytes between two delimiters that are not a frame are console text: a board's ``printf`` and its
+    frames share one line.
 
     Attributes:
-        cobs: what undoes COBS; may be replaced at any time.
+        cobs: decodes frames; may be replaced at any time.
     """
 
     def __init__(self, cobs: Cobs = _OWN) -> None:
@@ -222,14 +175,14 @@ class FrameDecoder:
                     frames.append(decode_frame(piece, self.cobs))
                 except BadFrame:
                     self._console += piece
-        if len(self._pending) > _LONGEST:  # whatever it is, no frame is as long
+        if len(self._pending) > _LONGEST:  # longer than any frame
             self._console += self._pending
             self._pending = b""
         return frames
 
     @property
     def has_text(self) -> bool:
-        """Whether there may be console text: false right behind a frame."""
+        """Whether there may be console text: false right after a frame."""
         return bool(self._console or self._pending)
 
     def take_console(self, *, everything: bool = False, lines: bool = False) -> bytes:
@@ -254,7 +207,7 @@ class FrameDecoder:
     def _cannot_be_a_frame(self) -> bool:
         """Tell whether what has come since the last delimiter is text for sure.
 
-        A frame's first byte is never 0, so it stands behind the first COBS code as it is.
+        A frame's first byte is never 0, so it follows the first COBS code unchanged.
         """
         if len(self._pending) < 2:
             return False

@@ -18,7 +18,7 @@ from boardprof.link.session import Session
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
-from boardprof_protocol.handshake import WELCOME
+from boardprof_protocol.messages import WELCOME
 from tests.link.peers import peer, running_agent
 
 __all__ = ["HOSTILE", "hostile_board", "obeyed"]

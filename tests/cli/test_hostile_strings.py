@@ -17,7 +17,7 @@ from boardprof.cli.commands import cli
 from boardprof.report.profile import Frame
 from boardprof.resources import runtime_dir
 from boardprof_protocol.codes import FrameKind
-from boardprof_protocol.handshake import OWNER_BYTES
+from boardprof_protocol.messages import OWNER_BYTES
 from tests.cli.command import BOARDPROF, boardprof
 from tests.cli.hostile_board import HOSTILE, hostile_board, obeyed
 from tests.cli.terminal import on_terminal

@@ -25,7 +25,7 @@ from boardprof.transport.faults import (
 )
 from boardprof_protocol.codes import HELLO_MAGIC, BuiltIn, ErrorCode, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
-from boardprof_protocol.handshake import HELLO
+from boardprof_protocol.messages import HELLO
 from tests.faults.boards import SILENCE_S, Rig, differs
 from tests.faults.channels import CHANNEL_STEPS
 from tests.faults.step import Outcome, Step

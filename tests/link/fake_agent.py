@@ -10,7 +10,7 @@ from typing import Any
 
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
-from boardprof_protocol.handshake import WELCOME
+from boardprof_protocol.messages import WELCOME
 from tests.link.peers import peer
 
 __all__ = ["fake_agent", "welcome"]

@@ -36,7 +36,7 @@ from boardprof.transport.faulty import FaultyTransport
 from boardprof.transport.tcp import connect_tcp, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
-from boardprof_protocol.handshake import HELLO
+from boardprof_protocol.messages import HELLO
 from tests.cli.command import FIXTURES
 from tests.link.peers import running_agent
 

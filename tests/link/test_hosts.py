@@ -33,7 +33,7 @@ from boardprof.link.session import Session
 from boardprof.transport.tcp import parse_socket_url
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
-from boardprof_protocol.handshake import HELLO, WELCOME
+from boardprof_protocol.messages import HELLO, WELCOME
 from tests.cli.command import (
     BOARDPROF,
     FIXTURES,

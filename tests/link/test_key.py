@@ -35,7 +35,7 @@ from boardprof.transport.keyed import Opener, SealedTransport, Sealer, derive, r
 from boardprof.transport.tcp import connect_socket, stream_of
 from boardprof_protocol.codes import HELLO_MAGIC, FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
-from boardprof_protocol.handshake import HELLO, WELCOME
+from boardprof_protocol.messages import HELLO, WELCOME
 from tests.cli.command import boardprof, ended, offspring, wait_until
 from tests.link.peers import altered_board, peer, running_agent, unprivileged
 from tests.support import (

@@ -19,9 +19,9 @@ import pytest
 
 from boardprof.connection import connect
 from boardprof.errors import BusyError, UsageError
-from boardprof.link.locks import EmulatorLock, sweep
 from boardprof.processes import described, lock_holders, openers
 from boardprof.transport.child import ChildProcess
+from boardprof.transport.emulator_lock import EmulatorLock, sweep
 from boardprof.transport.serial import connect_serial
 from tests.cli.command import agent, ended, wait_until
 from tests.support import requires_tool
@@ -185,7 +185,6 @@ def test_an_emulator_dies_with_its_killed_host_and_its_file_goes_with_the_next_s
         assert facts["board"] == "linux"
         assert facts["host_pid"] == host.pid
         assert facts["command"][1:] == ["--listen", "127.0.0.1:0"]
-        assert facts["port"].startswith("socket://127.0.0.1:")
         assert not ended(facts["pid"])
         sweep(running)  # its host lives
         assert file.exists()
@@ -234,9 +233,9 @@ def test_where_no_file_can_be_written_the_user_is_told_and_the_child_is_ended(
     begun: list[int] = []
 
     class Noted(EmulatorLock):
-        def started(self, pid: int, command: Sequence[str], port: str) -> None:
+        def started(self, pid: int, command: Sequence[str]) -> None:
             begun.append(pid)
-            super().started(pid, command, port)
+            super().started(pid, command)
 
     with pytest.raises(
         UsageError, match=r"/file/running of .* cannot be written: Not a directory\."
@@ -262,7 +261,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 def left_behind(folder: Path, process: int, **changes: Any) -> Path:
     """Write the file of a process as its host would have, and let go of the lock as a dead one."""
     lock = EmulatorLock(folder, "qemu")
-    lock.started(process, ["/bin/sleep", "300"], "socket://127.0.0.1:1")
+    lock.started(process, ["/bin/sleep", "300"])
     (file,) = folder.glob("*.json")
     assert lock._file is not None
     lock._file.close()
@@ -281,7 +280,7 @@ def test_an_emulator_whose_host_is_gone_is_ended_and_its_file_removed(tmp_path: 
 def test_an_emulator_that_has_ended_already_gets_no_file(tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/true"]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
-        EmulatorLock(tmp_path, "qemu").started(process.pid, ["/bin/true"], "")
+        EmulatorLock(tmp_path, "qemu").started(process.pid, ["/bin/true"])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -339,10 +338,7 @@ def test_a_process_of_number_1_or_less_is_never_ended(tmp_path: Path) -> None:
 def test_an_emulator_whose_host_lives_is_left_alone(tmp_path: Path) -> None:
     with sleeper() as process:
         lock = EmulatorLock(tmp_path, "qemu")
-        lock.started(process.pid, ["/bin/sleep", "300"], "")
-        lock.meets("socket://127.0.0.1:4321")
-        (file,) = tmp_path.iterdir()
-        assert json.loads(file.read_text())["port"] == "socket://127.0.0.1:4321"
+        lock.started(process.pid, ["/bin/sleep", "300"])
         sweep(tmp_path)
         assert process.poll() is None
         lock.ended()

@@ -95,10 +95,10 @@ def test_boards_with_small_frames_take_and_give_large_blocks(tmp_path: Path, mtu
 
 def test_the_first_transfer_of_a_session_brings_the_frames_codec_in_c() -> None:
     with connect("native") as board:
-        assert board.session.client.cobs.encode is cobs_encode
+        assert board.session.client.decoder.cobs.encode is cobs_encode
         block = board.memory.alloc(MIB)
         board.memory.write(block, bytes(MIB))
-        assert board.session.client.cobs.encode is not cobs_encode
+        assert board.session.client.decoder.cobs.encode is not cobs_encode
 
 
 def test_progress_is_told_in_bytes_and_ends_with_all(linux: Board) -> None:

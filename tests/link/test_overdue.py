@@ -11,7 +11,7 @@ import pytest
 
 from boardprof.elf.address_to_line import Location
 from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
-from boardprof.link.lost_board import Overdue
+from boardprof.link.no_answer import Overdue
 from boardprof.link.session import Session
 from boardprof.transport import qemu_clock
 from boardprof.transport.qemu_clock import QemuClock
@@ -116,7 +116,7 @@ def test_a_hang_in_an_emulator_is_told_with_its_place_and_both_limits() -> None:
     with pytest.raises(DeviceTimeoutError) as caught:
         session.call(5, name="f")
     assert caught.value.message == (
-        "f did not end within 3 s of wall time (--wall-timeout); by then 1 s of the "
+        "f did not end within 3 s of wall time (--wall-timeout); by then 1.2 s of the "
         "10 s on the board's clock (--timeout) had passed; it hung at fir.c:12 (in fir)"
     )
     assert (caught.value.exit_code, caught.value.pc) == (6, 0x100)

@@ -254,7 +254,7 @@ def test_the_net_is_without_interrupts_that_have_hooks_and_the_report_counts_the
     # whole ticks are read around each of them
     for count, ticks in zip(counts, column(report, "ticks"), strict=True):
         assert abs(ticks - truth) <= 1 + count
-    # What the handlers took between their hooks' readings: 207 ticks each, and 184 in one session of
+    # The handlers took 207 ticks between the readings of their hooks, and 184 in one session of
     # three, where QEMU's clock is ahead in the first reading. What lies outside is calibrated.
     for count, ticks in zip(counts, column(report, "interrupt-ticks"), strict=True):
         assert 180 * count < ticks < 220 * count

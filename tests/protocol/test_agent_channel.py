@@ -10,7 +10,7 @@ import pytest
 
 from boardprof_protocol.codes import AckFlag, FrameKind
 from boardprof_protocol.frame import Frame, encode_frame
-from boardprof_protocol.handshake import WELCOME
+from boardprof_protocol.messages import WELCOME
 from tests.memory_board import CHANNELS, BoardError, MemoryBoard, read_frames
 from tests.protocol.channel_host import (
     ALL,

@@ -217,7 +217,7 @@ def test_what_a_line_means_does_not_depend_on_where_reads_cut_it(
     one, other = waiting_client(), waiting_client()
     together = heard(one, [line])
     assert heard(other, pieces(line, cut)) == together
-    assert one.console(everything=True) == other.console(everything=True)
+    assert one.decoder.take_console(everything=True) == other.decoder.take_console(everything=True)
     assert (one.naks, one.waits) == (other.naks, other.waits)
     assert sum(map(is_reply, together)) <= 1
 

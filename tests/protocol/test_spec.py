@@ -8,12 +8,10 @@ import re
 import pytest
 
 from boardprof_protocol.blob import BLOB_HEADER
-from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.codes import CounterStatus, ErrorCode, FaultCause, FrameKind, ResetCause
 from boardprof_protocol.collectors import collector_layouts
-from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Layout
-from boardprof_protocol.span import SPAN, SPAN_COPY
+from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
 from tests.support import ROOT, vectors
 
 SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")

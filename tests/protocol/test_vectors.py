@@ -16,7 +16,6 @@ from boardprof.decode.samples import decode_samples
 from boardprof.decode.schemas import board_layouts
 from boardprof.errors import DecodeError
 from boardprof_protocol.blob import encode_blob
-from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.codes import CounterStatus
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import (
@@ -28,9 +27,8 @@ from boardprof_protocol.frame import (
     decode_frame,
     encode_frame,
 )
-from boardprof_protocol.handshake import BUSY, CLAIM, HELLO, WELCOME
 from boardprof_protocol.layout import Layout
-from boardprof_protocol.span import SPAN, SPAN_COPY
+from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
 from tests.support import ROOT, unhex, vectors
 
 KNOWN = {layout.schema_id for layout in collector_layouts()}

@@ -12,9 +12,9 @@ import pytest
 
 from boardprof.link.channel import Receiver, Upload
 from boardprof.link.rpc import RpcClient
-from boardprof_protocol.channel import ACK, DATA
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
+from boardprof_protocol.messages import ACK, DATA
 
 SESSION, CHANNEL = 7, 3
 CONTENT = bytes((7 * i + i // 251) % 256 for i in range(1000))

@@ -59,9 +59,9 @@ def test_the_end_of_the_text_is_kept() -> None:
 def test_a_line_is_there_before_any_frame_follows_it() -> None:
     client = RpcClient(7)
     client.receive(b"boot: 48 MHz\r\nwaiting", 0.0)
-    assert client.console(lines=True) == b"boot: 48 MHz\r\n"
+    assert client.decoder.take_console(lines=True) == b"boot: 48 MHz\r\n"
     client.receive(b" for the host\n" + REPLY, 0.0)
-    assert client.console(lines=True) == b"waiting for the host\n"
+    assert client.decoder.take_console(lines=True) == b"waiting for the host\n"
 
 
 @pytest.mark.parametrize("length", range(1, len(REPLY)))
@@ -72,6 +72,6 @@ def test_the_beginning_of_a_frame_is_never_text(length: int) -> None:
     encoded = client.encode(FrameKind.CALL, 0x0A0A0A0A, b"\x91\x05")
     client.request(FrameKind.CALL, 0x0A0A0A0A, encoded, 0.0)
     assert client.receive(frame[:length], 0.0) == []
-    assert client.console(lines=True) == b""
+    assert client.decoder.take_console(lines=True) == b""
     (reply,) = client.receive(frame[length:], 0.0)
     assert reply.body == body

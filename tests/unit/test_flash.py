@@ -16,7 +16,7 @@ import pytest
 
 from boardprof.boards.board_file import BoardSpec, load_board
 from boardprof.boards.board_lookup import board_spec
-from boardprof.boards.flash import FlashSpec
+from boardprof.boards.launch import FlashSpec
 from boardprof.elf.identity import build_id_of, is_program
 from boardprof.errors import BoardError, BoardTimeoutError, BuildError, MissingToolError, UsageError
 from boardprof.firmware.builder import build

@@ -9,7 +9,7 @@ from boardprof.errors import BoardTimeoutError
 from boardprof.link.session import Session
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame
-from boardprof_protocol.handshake import WELCOME
+from boardprof_protocol.messages import WELCOME
 
 FIELDS = {name: 0 for name in ("flags", "reserved", "reset_cause", "dictionary_hash")}
 WELCOME_BODY = bytes(

@@ -9,9 +9,9 @@
  *     BP_AVR_RECEIVE(__vector_18)
  *     BP_AVR_COMPARE(__vector_11)
  *
- * Except while a function is sampled, the first two are the only interrupts. The receiver's is off within guarded calls. So the only
- * interrupt in a measured window is TIMER1's, every 65,536 cycles, and the cycles that it takes are
- * known (bp_arch.h). */
+ * Except while a function is sampled, the first two are the only interrupts. The receiver's is off
+ * within guarded calls. So the only interrupt in a measured window is TIMER1's, every 65,536
+ * cycles, and the cycles that it takes are known (bp_arch.h). */
 
 #ifndef BP_AVR_H
 #define BP_AVR_H

@@ -3,8 +3,8 @@
  * and the guard's limit, which use its overflow, stay as they are.
  *
  * The handler takes about a hundred bytes of the function's stack. A stack of its own would have to
- * be among the variables, where a stack pointer means that the function's has overflowed. Registers:
- * DS40002061, 16.11. */
+ * be among the variables, where a stack pointer means that the function's has overflowed.
+ * Registers: DS40002061, 16.11. */
 
 #include "bp_avr.h"
 

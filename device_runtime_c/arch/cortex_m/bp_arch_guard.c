@@ -298,8 +298,8 @@ __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, u
     const bp_arch_guard_t *board = bp_guard_board;
     bp_fault_t *fault = bp_guard_fault;
     bool from_body = fault != NULL && (exc_return & BP_FROM_BODY) == BP_FROM_BODY;
-    bool tick = (BP_CFG_SAMPLING || (board != NULL && board->is_systick)) &&
-                bp_get_ipsr() == BP_SYSTICK;
+    bool tick =
+        (BP_CFG_SAMPLING || (board != NULL && board->is_systick)) && bp_get_ipsr() == BP_SYSTICK;
     if (board == NULL || (!from_body && !timer && !tick)) {
         bp_guard_park();
     }

@@ -114,7 +114,7 @@ static void bp_set_mtimecmp(uintptr_t address, uint64_t value) {
 
 /* The guarded call's, for the timer's handler. */
 static const bp_arch_guard_t *bp_board;
-static uint64_t bp_limit_at;                    /* UINT64_MAX: no limit */
+static uint64_t bp_limit_at;                        /* UINT64_MAX: no limit */
 static volatile uint64_t bp_sample_at = UINT64_MAX; /* when the next sample is due; that: never */
 
 /* Called by the trap handler. Its stack is this one, since the function's own may be full. */

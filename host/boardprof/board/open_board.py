@@ -29,12 +29,12 @@ from boardprof.elf.address_to_line import Locator
 from boardprof.elf.identity import check_image
 from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
 from boardprof.link.handshake import make_claim
-from boardprof.link.locks import EmulatorLock, sweep
 from boardprof.link.no_answer import DEFAULT_LIMIT_S
 from boardprof.link.session import Session, Welcome
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
+from boardprof.transport.emulator_lock import EmulatorLock, sweep
 from boardprof.transport.port_programs import commands_behind
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "guard_calls"]
@@ -300,8 +300,8 @@ def _open_port(
     if "://" in port:
         if baud is not None:
             raise UsageError(f"{port} has no baud rate.", hint="leave out --baud")
+        from boardprof.transport.base import packages_transport
         from boardprof.transport.keyed import read_key
-        from boardprof.transport.package_transports import packages_transport
         from boardprof.transport.tcp import SCHEME, connect_tcp
 
         elsewhere = None if port.startswith(SCHEME) else packages_transport(port)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.boards.build import BuildSpec, read_build
+from boardprof.boards.build import BuildSpec, GuardSpec, read_build, read_guard
 from boardprof.boards.clock import ClockSpec, read_clock, without_meaning
 from boardprof.boards.events_and_formulas import (
     DerivedSpec,
@@ -26,9 +26,14 @@ from boardprof.boards.events_and_formulas import (
     read_doctor,
     read_events,
 )
-from boardprof.boards.flash import FlashSpec, read_flash
-from boardprof.boards.guard import GuardSpec, read_guard
-from boardprof.boards.launch import LaunchSpec, PortSpec, read_launch, read_port
+from boardprof.boards.launch import (
+    FlashSpec,
+    LaunchSpec,
+    PortSpec,
+    read_flash,
+    read_launch,
+    read_port,
+)
 from boardprof.errors import UsageError
 from boardprof.toml_table import TomlTable
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from boardprof.transport.base import Transport
-from boardprof_protocol.channel import DATA
 from boardprof_protocol.codes import AckFlag, FrameKind
 from boardprof_protocol.frame import BadFrame, Frame, decode_frame
+from boardprof_protocol.messages import DATA
 
 _REPLIES = frozenset({FrameKind.WELCOME, FrameKind.RESULT, FrameKind.ERROR, FrameKind.NO_SESSION})
 _HELD_BACK = 1 << 17

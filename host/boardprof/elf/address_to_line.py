@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from boardprof.elf.demangling import MANGLED
+from boardprof.elf.binutils import MANGLED
 from boardprof.elf.object_file import code_address, functions_in, read_if_possible
 from boardprof.errors import BuildError, MissingToolError
 from boardprof.report.profile import Frame

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from elftools.dwarf.die import DIE
 
 from boardprof.cfunction import CHAR, SCALARS, CType, Field, Pointer, Scalar, Struct
-from boardprof.elf.dwarf_entries import Resolved, has, number, resolved, text, type_chain
+from boardprof.elf.debug_info import Resolved, has, number, resolved, text, type_chain
 
 _OTHERS = {
     "DW_TAG_array_type": "a vector",

@@ -11,7 +11,7 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DWARFInfo
 
 from boardprof.cfunction import Parameter, Scalar
-from boardprof.elf.dwarf_entries import has, number, text
+from boardprof.elf.debug_info import has, number, text
 from boardprof.elf.dwarf_types import parameter_type, result_type
 
 # GCC's flags for the debug level: -g, -g1, -ggdb3, -gdwarf-4; the last one counts.

@@ -36,8 +36,8 @@ class CodeRange:
 
     Attributes:
         low: address of its first byte, without the bit that marks Thumb code.
-        high: address behind its last byte.
-        name: of several names for the same code, that which a user most likely knows.
+        high: address after its last byte.
+        name: of several names for the same code, the one that a user most likely knows.
     """
 
     low: int
@@ -55,15 +55,25 @@ class SymbolTable:
         self._lows = [each.low for each in functions]
 
     def at(self, address: int) -> CodeRange | None:
-        """Return the function whose code is at an address; None if there is none."""
+        """Return the function whose code is at an address; None if no function is there."""
         index = bisect.bisect_right(self._lows, address) - 1
         if index < 0 or address >= self.functions[index].high:
             return None
         return self.functions[index]
 
 
+def symbol_array(elf: ELFFile, section: Any) -> Any:
+    """Return a section of symbols as a numpy array with the fields of `_LAYOUTS`.
+
+    There may be a million: pyelftools takes ten seconds for them.
+    """
+    order = "<" if elf.little_endian else ">"
+    layout = np.dtype([(name, order + kind) for name, kind in _LAYOUTS[elf.elfclass]])
+    return np.frombuffer(section.data(), layout)
+
+
 def symbol_table(image: Path) -> SymbolTable:
-    """Return the functions of an image; none, if it is stripped or is not a linked ELF file."""
+    """Return the functions of an image; empty if it is stripped or is not a linked ELF file."""
     return read_if_possible(image, _read) or SymbolTable([], {})
 
 
@@ -71,9 +81,7 @@ def _read(elf: ELFFile) -> SymbolTable | None:
     section = elf.get_section_by_name(".symtab")
     if section is None:
         return None
-    order = "<" if elf.little_endian else ">"
-    layout = np.dtype([(name, order + kind) for name, kind in _LAYOUTS[elf.elfclass]])
-    table = np.frombuffer(section.data(), layout)
+    table = symbol_array(elf, section)
     code = [
         number for number, each in enumerate(elf.iter_sections()) if each["sh_flags"] & _EXECUTABLE
     ]
@@ -92,7 +100,7 @@ class _Symbol:
     low: int
     size: int
     section: int
-    rank: tuple[Any, ...]  # the least is that which is shown
+    rank: tuple[Any, ...]  # the name with the lowest rank is shown
 
 
 def _symbols(table: Any, strings: bytes, mask: int) -> Iterator[_Symbol]:
@@ -116,5 +124,5 @@ def _ranges(symbols: Sequence[_Symbol], ends: Mapping[int, int]) -> Iterator[Cod
     for low, following in zip(lows, [*lows[1:], None], strict=True):
         symbol = shown[low]
         end = ends[symbol.section]
-        behind = end if following is None else min(following, end)
-        yield CodeRange(low, min(low + symbol.size, behind) if symbol.size else behind, symbol.name)
+        high = end if following is None else min(following, end)
+        yield CodeRange(low, min(low + symbol.size, high) if symbol.size else high, symbol.name)

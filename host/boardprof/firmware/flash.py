@@ -15,8 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.flash import FlashSpec
-from boardprof.boards.launch import DEFAULT_BAUD, filled
+from boardprof.boards.launch import DEFAULT_BAUD, FlashSpec, filled
 from boardprof.errors import (
     BoardError,
     BoardTimeoutError,

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.launch import SimulatorSpec, filled
-from boardprof.elf.disassembly import disassembly, objdump_of
+from boardprof.elf.binutils import disassembly, objdump_of
 from boardprof.elf.symbol_table import SymbolTable, symbol_table
 from boardprof.errors import BoardprofError, DecodeError, MissingToolError
 from boardprof.hotspots.callgrind import callgrind_command, read_dump

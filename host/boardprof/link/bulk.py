@@ -125,7 +125,7 @@ class Channels:
         if self._codec is None:
             from boardprof.link.codec import load_codec
 
-            self._session.client.cobs, self._codec = load_codec()
+            self._session.client.decoder.cobs, self._codec = load_codec()
         if self._open is not None:
             try:
                 self.finish()

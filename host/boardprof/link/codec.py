@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COBS for bulk: the agent's own C, where this machine has a compiler, else the Python one.
+"""COBS for bulk: the agent's own C if this machine has a compiler, else the Python functions.
 
-The agent's source is compiled once into the build's cache, and loaded without a C API of Python's.
-Small frames are not encoded here, because the call into C takes longer than the work.
+The agent's source is compiled once into the build's cache and loaded with ctypes.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import shutil
@@ -14,12 +14,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 from boardprof.errors import BoardprofError
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, digest
-from boardprof_protocol.frame import BadFrame, Cobs
+from boardprof_protocol.frame import BadFrame, Cobs, cobs_encode
 
 _LONGEST = 65535
 """Encoded bytes of a frame."""
@@ -36,8 +35,8 @@ _FLAGS = (
     "-DBP_CFG_ARENA=1",
 )
 
-# The agent's file as it is, its static functions included. Each session has a receiver of its own,
-# of bp_codec_state() bytes: two threads may have a session each.
+# It includes the agent's file, and so its static functions. Each session has its own receiver of
+# bp_codec_state() bytes, since two threads may have a session each.
 _SOURCE = """
 #include "bp_frame.c"
 #include "bp_le.c"
@@ -61,29 +60,33 @@ int bp_codec_decode(bp_receiver_t *state, const uint8_t *encoded, size_t count, 
 def load_codec() -> tuple[Cobs, str]:
     """Return the fastest COBS on this machine, and a text that says where it comes from.
 
-    Each call returns one with buffers of its own, for one session. What is found, or why there is
-    nothing, is kept for the process. Nothing here is an error: the Python one can do all that the
-    other can.
+    Each call returns one with buffers of its own, for one session. The library, or the reason why
+    there is none, is kept for the process. Nothing here is an error, because the Python functions
+    do the same.
     """
     with _finding:  # one thread compiles, the others wait for it
-        ffi, library, where = _found()
-    return (Cobs() if library is None else _cobs(ffi, library)), where
+        library, where = _found()
+    return (Cobs() if library is None else _cobs(library)), where
 
 
 _finding = threading.Lock()
 
 
 @functools.cache
-def _found() -> tuple[Any, Any, str]:
-    """Return cffi's FFI and the library, None without one, and where it is or why there is none."""
+def _found() -> tuple[ctypes.CDLL | None, str]:
+    """Return the library and its path; without one, None and the reason."""
     try:
-        from boardprof.transport.libraries import ffi  # only bulk needs it
-
         path = _library()
-        return ffi, ffi.dlopen(str(path)), f"C, {path}"
-    except (BoardprofError, OSError, subprocess.SubprocessError, ImportError) as error:
+        library = ctypes.CDLL(str(path))
+    except (BoardprofError, OSError, subprocess.SubprocessError) as error:
         reason = str(error).strip().splitlines()
-        return None, None, f"Python, since {reason[0] if reason else type(error).__name__}"
+        return None, f"Python, since {reason[0] if reason else type(error).__name__}"
+    size, text, pointer = ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
+    library.bp_codec_state.restype = size
+    library.bp_codec_encode.argtypes = (pointer, text, size)
+    library.bp_codec_encode.restype = size
+    library.bp_codec_decode.argtypes = (pointer, text, size, ctypes.POINTER(pointer))
+    return library, f"C, {path}"
 
 
 def _library() -> Path:
@@ -119,23 +122,23 @@ def _library() -> Path:
         return cache.store(scratch / "codec.so", "codec", key)
 
 
-def _cobs(ffi: Any, library: Any) -> Cobs:
-    # Aligned for anything, and zeroed: as a static agent would be.
-    state = ffi.new("uint64_t[]", (library.bp_codec_state() + 7) // 8)
-    out = ffi.new("uint8_t[]", 2 * _LONGEST)
-    raw = ffi.new("uint8_t **")
+def _cobs(library: ctypes.CDLL) -> Cobs:
+    # Aligned for anything, and zeroed like a static agent's.
+    state = (ctypes.c_uint64 * ((library.bp_codec_state() + 7) // 8))()
+    out = ctypes.create_string_buffer(2 * _LONGEST)
+    raw = ctypes.c_void_p()
 
     def encode(data: bytes) -> bytes:
         if len(data) > _LONGEST:
-            return Cobs().encode(data)
-        return bytes(ffi.buffer(out, library.bp_codec_encode(out, data, len(data))))
+            return cobs_encode(data)
+        return ctypes.string_at(out, library.bp_codec_encode(out, data, len(data)))
 
     def decode(encoded: bytes) -> bytes:
         if 0 in encoded:
             raise BadFrame("not COBS")
-        length = library.bp_codec_decode(state, encoded, len(encoded), raw)
+        length = library.bp_codec_decode(state, encoded, len(encoded), ctypes.byref(raw))
         if length < 0:
             raise BadFrame("not COBS")
-        return bytes(ffi.buffer(raw[0], length))
+        return ctypes.string_at(raw, length)
 
     return Cobs(encode, decode)

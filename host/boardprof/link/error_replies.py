@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgpack
 
-from boardprof.boards.guard import cause_name
+from boardprof.boards.build import cause_name
 from boardprof.elf.address_to_line import Location
 from boardprof.errors import (
     CheckFailedError,
@@ -76,7 +76,6 @@ Locate = Callable[[int], Location | None]
 """Maps a pc, as an address of the image's ELF file, to its source line."""
 
 
-_NIL = b"\xc0"
 _LONGEST_ARRAY = 15
 
 
@@ -86,8 +85,6 @@ def unpack_reply(name: str, body: bytes) -> object:
     Raises:
         FrameError: the body is anything else.
     """
-    if body == _NIL:
-        return None
     try:
         # Refuse what no board writes (SPEC.md 4.1) before memory is allocated for it.
         value: object = msgpack.unpackb(

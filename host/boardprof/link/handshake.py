@@ -24,7 +24,7 @@ from boardprof_protocol.codes import (
     ResetCause,
     WelcomeFlag,
 )
-from boardprof_protocol.handshake import CLAIM, HELLO, OWNER_BYTES, WELCOME
+from boardprof_protocol.messages import CLAIM, HELLO, OWNER_BYTES, WELCOME
 
 HOST_MTU = 65535
 """Longest encoded frame that the host takes, in bytes."""

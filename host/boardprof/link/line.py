@@ -7,6 +7,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from boardprof.errors import (
     BoardprofError,
@@ -21,16 +22,11 @@ from boardprof.link.channel import Receiver, Upload
 from boardprof.link.console import Console
 from boardprof.link.error_replies import Locate, unpack_reply
 from boardprof.link.handshake import taken_over
-from boardprof.link.lost_board import Overdue, find_hang, lost_board
-from boardprof.link.no_answer import no_reply, no_welcome
+from boardprof.link.no_answer import Overdue, find_hang, lost_board, no_reply, no_welcome
 from boardprof.link.rpc import RpcClient
 from boardprof.transport.base import Clocked, Emulator, Transport, nobody_knows
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame
-
-Answer = tuple[int, bytes, int, float]
-"""Kind and body of what ends a request, how often that was sent, and seconds since the first time.
-"""
 
 OnProgress = Callable[[int, int], None]
 """Called with (done, total)."""
@@ -51,7 +47,22 @@ _PROBE_AFTER = 3
 """Time-outs of a channel after which the board is asked whether it still knows the session."""
 
 _NEVER = float("inf")
-_RESULT = FrameKind.RESULT
+
+
+class Answer(NamedTuple):
+    """The frame that ended a request.
+
+    Attributes:
+        kind: of the frame.
+        body: of the frame.
+        sent: how often the request was sent.
+        elapsed_s: time from the first sending to the answer.
+    """
+
+    kind: int
+    body: bytes
+    sent: int
+    elapsed_s: float
 
 
 class Line:
@@ -152,31 +163,23 @@ class Line:
         now = self.clock()
         if client.channel is not None and (more := client.outgoing(now)):
             self.transport.write(more, silence_s)
-        deadline = now + silence_s
-        data = self._read(now, deadline)
-        now = self.clock()
-        result = client.result(data, now)
-        if result is None:
-            frames = self._take(data, now, deadline, silence_s)
-            end, now = self._await_end(kind, name, frames, now, deadline, silence_s, on_progress)
-            return end.kind, end.body, client.sent, now - begin
-        self._console.end_call(now)
-        return _RESULT, result, 1, now - begin
+        end, now = self._await_end(kind, name, now, silence_s, on_progress)
+        return Answer(end.kind, end.body, client.sent, now - begin)
 
     def _await_end(
         self,
         kind: FrameKind,
         name: str,
-        frames: Sequence[Frame],
         now: float,
-        deadline: float,
         silence_s: float,
         on_progress: OnProgress | None,
     ) -> tuple[Frame, float]:
-        """Return the frame that ends the request under way, and the time; ``frames`` came first."""
+        """Return the frame that ends the request under way, and the time."""
+        deadline = now + silence_s
         overdue = Overdue(self.limit_s, self._board_s, now)
         most_done, printed_at_s = -1, -_NEVER
         while True:
+            frames, now = self.turn(now, min(deadline, overdue.look_at_s), silence_s)
             for frame in frames:
                 if frame.kind != FrameKind.PROGRESS:
                     self._console.end_call(now)
@@ -202,7 +205,6 @@ class Line:
                 raise self._silent(name, silence_s)
             if self.cancelled:
                 self.client.cancel(now)
-            frames, now = self.turn(now, min(deadline, overdue.look_at_s), silence_s)
 
     def carry(
         self,
@@ -258,7 +260,12 @@ class Line:
         """
         data = self._read(now, deadline)
         now = self.clock()
-        return self._take(data, now, deadline, silence_s), now
+        frames = self.client.receive(data, now)
+        if self.client.decoder.has_text or now >= self._console.quiet_at_s:
+            self._take_console(now)
+        if now < deadline and (outgoing := self.client.outgoing(now)):
+            self.transport.write(outgoing, silence_s)
+        return frames, now
 
     def _read(self, now: float, deadline: float) -> bytes:
         """Read until something is due, but not beyond ``deadline``."""
@@ -269,15 +276,6 @@ class Line:
             if not self.is_board:
                 error.add_console(self._all_console())
             raise
-
-    def _take(self, data: bytes, now: float, deadline: float, silence_s: float) -> Sequence[Frame]:
-        """Take bytes that arrived, and send what is due."""
-        frames = self.client.receive(data, now)
-        if self.client.has_text or now >= self._console.quiet_at_s:
-            self._take_console(now)
-        if now < deadline and (outgoing := self.client.outgoing(now)):
-            self.transport.write(outgoing, silence_s)
-        return frames
 
     def _break_off(self) -> None:
         """Give the board a moment to end the call that the user interrupted.
@@ -355,7 +353,7 @@ class Line:
     # -- what is not a frame ----------------------------------------------------------------
 
     def _take_console(self, now: float, *, everything: bool = False) -> None:
-        if text := self.client.console(everything=everything, lines=True):
+        if text := self.client.decoder.take_console(everything=everything, lines=True):
             self._has_printed = True
             self._console.feed(text, now)
         elif now >= self._console.quiet_at_s:

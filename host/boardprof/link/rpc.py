@@ -13,15 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from boardprof_protocol.codes import PROTOCOL_VERSION, FrameKind
-from boardprof_protocol.frame import (
-    OVERHEAD,
-    Cobs,
-    Frame,
-    FrameDecoder,
-    encode_body,
-    header,
-    only_body,
-)
+from boardprof_protocol.frame import OVERHEAD, Frame, FrameDecoder, encode_frame
 
 _ANSWERS = {
     FrameKind.HELLO: frozenset({FrameKind.WELCOME, FrameKind.BUSY}),
@@ -31,8 +23,6 @@ _ANSWERS = {
 }
 """Kinds of frames that may answer a request, by its kind; PROGRESS does not end it."""
 
-_CALL = FrameKind.CALL
-_VERSION = PROTOCOL_VERSION << 4
 _NEVER = float("inf")
 _ALIVE_RESEND_S = 5.0
 """A board that has said PROGRESS has the request: ask again only in case its reply was lost."""
@@ -101,7 +91,6 @@ class _Request:
     silence_s: float
     begin_s: float
     resend_at_s: float
-    result: bytes  # how its RESULT begins
     alive: bool = False
     damaged: bool = False
     cancel: bytes = b""
@@ -133,8 +122,9 @@ class RpcClient:
         rtt: the time-out, for channels too.
         sent: how often the last request was sent.
         echoes: whether a HELLO has come back: the line returns what is sent.
-        taken_by: body of the BUSY by which the agent told that another host has taken the board
-            over. None if it has not. Nothing more is read after it.
+        taken_by: body of the BUSY that says that another host has taken the board over. None if
+            there was none. Nothing more is read after it.
+        decoder: splits what arrives into frames and console text.
     """
 
     session: int
@@ -145,9 +135,8 @@ class RpcClient:
     sent: int = 0
     echoes: bool = False
     taken_by: bytes | None = None
-    _decoder: FrameDecoder = field(default_factory=FrameDecoder)
+    decoder: FrameDecoder = field(default_factory=FrameDecoder)
     _request: _Request | None = None
-    _round_trip_s: float | None = None  # of the last request, if that counts
 
     def __post_init__(self) -> None:
         """Begin with the floor of a line whose frames have up to 256 bytes."""
@@ -158,19 +147,9 @@ class RpcClient:
         """Fit the time-out's floor to frames of up to ``mtu`` bytes: two of them and 20 ms."""
         self.rtt.floor_s = 2 * mtu * self.byte_time_s + 0.02
 
-    @property
-    def cobs(self) -> Cobs:
-        """What encodes and decodes frames; may be replaced by a faster one at any time."""
-        return self._decoder.cobs
-
-    @cobs.setter
-    def cobs(self, cobs: Cobs) -> None:
-        self._decoder.cobs = cobs
-
     def encode(self, kind: int, sequence: int, body: bytes = b"") -> bytes:
-        """Return a frame of this session as it stands on the line."""
-        start = header(_VERSION | kind, self.session, sequence)
-        return encode_body(start, body, self._decoder.cobs)
+        """Return a frame of this session as it is sent."""
+        return encode_frame(Frame(kind, self.session, sequence, body), self.decoder.cobs)
 
     def request(
         self,
@@ -189,11 +168,7 @@ class RpcClient:
             sent_at_s: the time before it was sent.
             silence_s: how long the host waits after PROGRESS: it asks again before that is over.
         """
-        if self._round_trip_s is not None:
-            self.rtt.measured(self._round_trip_s)
-            self._round_trip_s = None
-        result = header(_VERSION | FrameKind.RESULT, self.session, sequence)
-        request = _Request(kind, sequence, encoded, silence_s, sent_at_s, sent_at_s, result)
+        request = _Request(kind, sequence, encoded, silence_s, sent_at_s, sent_at_s)
         request.resend_at_s += request.within(self.rtt.timeout_s) + len(encoded) * self.byte_time_s
         self._request = request
         self.sent = 1
@@ -242,20 +217,6 @@ class RpcClient:
             return self._request.resend_at_s
         return self.channel.next_at_s if self.channel is not None else _NEVER
 
-    def result(self, data: bytes, now_s: float) -> bytes | None:
-        """Take what most calls get, one short RESULT that comes alone: a faster `receive`.
-
-        Returns:
-            Its body, which ends the request. None if nothing was taken.
-        """
-        request = self._request
-        body = None
-        if request is not None and request.kind == _CALL and not self._decoder.has_text:
-            body = only_body(data, request.result)
-            if body is not None:
-                self._end(request, now_s)
-        return body
-
     def receive(self, data: bytes, now_s: float) -> Sequence[Frame]:
         """Take bytes that arrived.
 
@@ -263,7 +224,7 @@ class RpcClient:
             Frames for the request under way: any number of PROGRESS, and the one that ends it.
         """
         frames = []
-        for frame in self._decoder.feed(data):
+        for frame in self.decoder.feed(data):
             request = self._request
             if request is not None and self._is_answer(frame, request):
                 frames.append(frame)
@@ -293,7 +254,7 @@ class RpcClient:
 
     def _end(self, request: _Request, now_s: float) -> None:
         if self.sent == 1 and not request.alive:
-            self._round_trip_s = now_s - request.begin_s
+            self.rtt.measured(now_s - request.begin_s)
         self._request = None
 
     def _take_other(self, frame: Frame, now_s: float) -> None:
@@ -323,11 +284,6 @@ class RpcClient:
             self.channel.damaged(now_s)
 
     @property
-    def has_text(self) -> bool:
-        """Whether `console` may have something."""
-        return self._decoder.has_text
-
-    @property
     def waits(self) -> bool:
         """Whether a request is under way."""
         return self._request is not None
@@ -335,7 +291,3 @@ class RpcClient:
     def forget(self) -> None:
         """Give up the request under way; a late reply to it is ignored."""
         self._request = None
-
-    def console(self, *, everything: bool = False, lines: bool = False) -> bytes:
-        """Return and forget bytes outside of frames; see `FrameDecoder.take_console`."""
-        return self._decoder.take_console(everything=everything, lines=lines)

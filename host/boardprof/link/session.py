@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgpack
@@ -23,7 +22,7 @@ from boardprof.link.handshake import (
     lost_session,
     read_welcome,
 )
-from boardprof.link.line import Line, OnProgress
+from boardprof.link.line import Answer, Line, OnProgress
 from boardprof.link.rpc import Channel, RpcClient
 from boardprof.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn, FrameKind
@@ -35,7 +34,6 @@ _WHY_S = 2.0
 """How long the board is asked why it has lost the session, where its time-out is not longer. It has
 just answered; but what is asked may get lost, or the board's process may have to wait its turn."""
 
-_CALL, _RESULT = FrameKind.CALL, FrameKind.RESULT
 _MOST_ARGUMENTS = 14
 
 
@@ -55,14 +53,9 @@ class CallResult(NamedTuple):
     sent: int = 1
 
 
-@functools.lru_cache(maxsize=1024)
-def _head(function_id: int, count: int) -> bytes:
-    """Return the start of a CALL's body, which comes before that number of packed arguments."""
-    return bytes([0x90 | (count + 1) & 15]) + bytes(msgpack.packb(function_id))
-
-
-def _packed(arguments: Iterable[object]) -> bytes:
-    return b"".join(map(msgpack.packb, arguments))
+def _call_body(function_id: int, arguments: bytes, count: int) -> bytes:
+    """Return a CALL's body: an array of the function's id and ``count`` packed arguments."""
+    return bytes([0x90 | (count + 1) & 15]) + bytes(msgpack.packb(function_id)) + arguments
 
 
 class Session:
@@ -118,12 +111,10 @@ class Session:
         """
         nonce = self._random_bits(32)
         hello = hello_body(nonce) + self._claim
-        kind, body, *_ = self._line.exchange(
-            FrameKind.HELLO, nonce, hello, None, "HELLO", self.timeout_s
-        )
-        if kind == FrameKind.BUSY:
-            raise in_use(self.transport.name, body)
-        self.welcome = read_welcome(self.transport.name, body)
+        answer = self._line.exchange(FrameKind.HELLO, nonce, hello, None, "HELLO", self.timeout_s)
+        if answer.kind == FrameKind.BUSY:
+            raise in_use(self.transport.name, answer.body)
+        self.welcome = read_welcome(self.transport.name, answer.body)
         self._line.is_board = True
         self._client.expect_frames(self.welcome.mtu_tx)
         self._body_room = body_capacity(self.welcome.mtu_rx)
@@ -162,20 +153,19 @@ class Session:
             LinkError: the line is gone.
         """
         name = name or f"function {function_id}"
-        body, sent, elapsed_s = self._result(
-            function_id, arguments, count, name, on_progress, timeout_s
-        )
-        return CallResult(unpack_reply(name, body), body, elapsed_s, sent)
+        answer = self._result(function_id, arguments, count, name, on_progress, timeout_s)
+        value = unpack_reply(name, answer.body)
+        return CallResult(value, answer.body, answer.elapsed_s, answer.sent)
 
     def value(self, function_id: int, arguments: bytes, count: int, name: str) -> object:
         """Call one of the user's functions as `call` does; return the value alone."""
         self.calls += 1
-        return unpack_reply(name, self._result(function_id, arguments, count, name)[0])
+        return unpack_reply(name, self._result(function_id, arguments, count, name).body)
 
     def invoke(self, function_id: int, name: str, *arguments: object) -> Any:
         """Call one of the agent's own, with arguments that are not packed yet."""
-        packed = _packed(arguments)
-        return unpack_reply(name, self._result(function_id, packed, len(arguments), name)[0])
+        packed = b"".join(map(msgpack.packb, arguments))
+        return unpack_reply(name, self._result(function_id, packed, len(arguments), name).body)
 
     def _result(
         self,
@@ -185,8 +175,9 @@ class Session:
         name: str,
         on_progress: OnProgress | None = None,
         timeout_s: float | None = None,
-    ) -> tuple[bytes, int, float]:
-        body = _head(function_id, count) + arguments
+    ) -> Answer:
+        """Return the RESULT of a call, or raise the error that ended it."""
+        body = _call_body(function_id, arguments, count)
         if count > _MOST_ARGUMENTS or len(body) > self._body_room:
             raise UsageError(
                 f"The arguments of {name} take {len(body)} bytes; the board's frames hold "
@@ -195,17 +186,12 @@ class Session:
             )
         self._sequence = sequence = (self._sequence + 1) & 0xFFFFFFFF
         silence_s = self.timeout_s if timeout_s is None else timeout_s
-        kind, body, sent, elapsed_s = self._line.exchange(
-            _CALL, sequence, body, on_progress, name, silence_s
-        )
-        if kind != _RESULT:
-            raise self._refused(name, kind, body)
-        return body, sent, elapsed_s
-
-    def _refused(self, name: str, kind: int, body: bytes) -> BoardprofError:
-        if kind == FrameKind.NO_SESSION:
-            return self._forgotten(name)
-        return refusal(name, body, self.locate)
+        answer = self._line.exchange(FrameKind.CALL, sequence, body, on_progress, name, silence_s)
+        if answer.kind == FrameKind.RESULT:
+            return answer
+        if answer.kind == FrameKind.NO_SESSION:
+            raise self._forgotten(name)
+        raise refusal(name, answer.body, self.locate)
 
     def _forgotten(self, name: str) -> BoardprofError:
         """Ask the board why it has lost the session (SPEC.md 3.4); return what that means.
@@ -334,14 +320,14 @@ class Session:
             DeviceResetError: it has lost the session.
         """
         self._sequence = self.next_sequence
-        body = _head(BuiltIn.DESCRIBE, 2) + b"\0\0"
+        body = _call_body(BuiltIn.DESCRIBE, b"\0\0", 2)
         try:
-            kind, *_ = self._line.ask(_CALL, self._sequence, body, name, silence_s)
+            answer = self._line.ask(FrameKind.CALL, self._sequence, body, name, silence_s)
         except BoardTimeoutError:
             return False
         finally:
             self._client.forget()
-        if kind == FrameKind.NO_SESSION:
+        if answer.kind == FrameKind.NO_SESSION:
             raise self._forgotten(name)
         return True
 

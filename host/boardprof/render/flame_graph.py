@@ -28,7 +28,7 @@ from typing import Any, Final, TypeAlias
 from boardprof._version import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
-from boardprof.printable import bounded
+from boardprof.printable import bounded, escaped
 from boardprof.render.aggregate import SORT_COLUMNS
 from boardprof.render.cells import (
     KEY_COLUMNS,

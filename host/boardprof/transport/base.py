@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of transports, and their common base: a stream on a file descriptor."""
+"""The interface of transports, a stream on a file descriptor, and transports of other packages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
-from boardprof.errors import BoardTimeoutError, LinkError
+from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, LinkError
+from boardprof.packages import named_function
 
 __all__ = ["Clocked", "DescriptorTransport", "Emulator", "Transport", "nobody_knows"]
 
@@ -182,3 +183,31 @@ class DescriptorTransport:
         )
         lost.ended = seen if self._has_ended() else ""
         return lost
+
+
+Connect = Callable[[str, float], Transport]
+
+
+def packages_transport(port: str) -> Connect | None:
+    """Return the function that connects to ports of this scheme. None if no package knows it.
+
+    Its exceptions other than `BoardprofError` become a `BoardError` that names the package.
+
+    Raises:
+        UsageError: the package cannot be used.
+    """
+    scheme = port.partition("://")[0]
+    found = named_function("transports", scheme, f"The transport {scheme}://")
+    if found is None:
+        return None
+    connect: Connect = found.function
+
+    def told(port: str, timeout_s: float) -> Transport:
+        try:
+            return connect(port, timeout_s)
+        except BoardprofError:
+            raise
+        except Exception as error:
+            raise BoardError(f"No board at {port}: {found.place} says {error!r}.") from error
+
+    return told

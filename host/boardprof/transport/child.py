@@ -18,10 +18,11 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
 from boardprof.transport.base import DescriptorTransport, Transport
+from boardprof.transport.emulator_lock import EmulatorLock
 from boardprof.transport.keyed import KEY_VARIABLE
 from boardprof.transport.qemu_clock import QemuClock
 from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
@@ -33,19 +34,6 @@ _LAST_PC = r"(?m)\bended at pc 0x([0-9a-f]+)$"
 _POLL_S = 0.005
 _TERMINATE_S = 2.0
 _START_S = 60.0
-
-
-class Lock(Protocol):
-    """Who keeps account of the children, in case that this process cannot end them."""
-
-    def started(self, pid: int, command: Sequence[str], port: str) -> None:
-        """Take note of a child, by its process id and command; port "": not known yet."""
-
-    def meets(self, port: str) -> None:
-        """Take note of its port."""
-
-    def ended(self) -> None:
-        """Forget the child. May be called twice."""
 
 
 _Started = subprocess.Popen[bytes] | BaseException
@@ -145,20 +133,14 @@ class ChildProcess:
     """
 
     def __init__(
-        self,
-        command: Sequence[str],
-        package: str | None,
-        *,
-        lock: Lock | None = None,
-        port: str = "",
+        self, command: Sequence[str], package: str | None, *, lock: EmulatorLock | None = None
     ) -> None:
         """Start ``command``.
 
         Args:
             command: program and arguments.
             package: the Debian package that has the program, for the message when it is missing.
-            lock: records the child.
-            port: where it will meet us, "" if that is not known yet.
+            lock: records the child, in case this process cannot end it.
 
         Raises:
             MissingToolError: the program does not exist.
@@ -178,7 +160,7 @@ class ChildProcess:
         self._finalizer = weakref.finalize(self, _end, self._process, lock, os.getpid())
         if lock is not None:
             try:
-                lock.started(self._process.pid, whole, port)
+                lock.started(self._process.pid, whole)
             except BaseException:
                 self.close()
                 raise
@@ -241,7 +223,7 @@ def _how(code: int) -> str:
     return f"with code {code}" if code >= 0 else f"by signal {-code} ({signal.strsignal(-code)})"
 
 
-def _end(process: subprocess.Popen[bytes], lock: Lock | None, parent: int) -> None:
+def _end(process: subprocess.Popen[bytes], lock: EmulatorLock | None, parent: int) -> None:
     if os.getpid() != parent:  # a fork of it, which is not the parent of the child
         return
     if process.poll() is None:
@@ -317,7 +299,7 @@ def spawn_and_accept(
     package: str | None,
     timeout_s: float,
     *,
-    lock: Lock | None = None,
+    lock: EmulatorLock | None = None,
     is_emulator: bool = False,
 ) -> Transport:
     """Listen, start a child that connects to us, and accept it.
@@ -335,7 +317,7 @@ def spawn_and_accept(
         port = listener.getsockname()[1]
         name = f"{SCHEME}127.0.0.1:{port}"
         command = [part.replace("{port}", str(port)) for part in command]
-        child = ChildProcess(command, package, lock=lock, port=name)
+        child = ChildProcess(command, package, lock=lock)
         with _closed_on_error(child):
             connection = _accept(listener, child, timeout_s)
     return _stream(child, connection, name, is_emulator)
@@ -346,7 +328,7 @@ def spawn_and_connect(
     package: str | None,
     timeout_s: float,
     *,
-    lock: Lock | None = None,
+    lock: EmulatorLock | None = None,
     is_emulator: bool = False,
 ) -> Transport:
     """Start a child that listens and says where, and connect to it; see `spawn_and_accept`.
@@ -359,8 +341,6 @@ def spawn_and_connect(
     child = ChildProcess(command, package, lock=lock)
     with _closed_on_error(child):
         name = SCHEME + _announced(child, timeout_s)
-        if lock is not None:
-            lock.meets(name)
         connection = connect_socket(name, timeout_s)
     return _stream(child, connection, name, is_emulator)
 

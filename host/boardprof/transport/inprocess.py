@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import _ctypes
 import contextlib
+import ctypes
 import shutil
 import socket
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from boardprof.errors import BoardError
 from boardprof.transport.base import DescriptorTransport
@@ -29,15 +31,13 @@ def connect_library(library: Path) -> DescriptorTransport:
     Raises:
         BoardError: the library cannot be loaded or has no entry point.
     """
-    from boardprof.transport.libraries import ffi  # only this board needs it
-
-    # A copy for each connection: the loader hands out one image a file, and with it the static
-    # memory of whoever came before. A copy boots afresh.
+    # A copy for each connection: the loader gives out one image for each file, with the static
+    # memory of the connection before. A copy boots afresh.
     with tempfile.TemporaryDirectory(prefix="boardprof-") as folder:
         copy = Path(shutil.copy(library, folder))
         try:
-            loaded = ffi.dlopen(str(copy))
-            getattr(loaded, ENTRY_POINT)
+            loaded = ctypes.CDLL(str(copy))
+            serve = loaded[ENTRY_POINT]
         except (OSError, AttributeError) as error:
             raise BoardError(
                 f"{library.name} cannot be loaded as a board: {error}",
@@ -45,7 +45,7 @@ def connect_library(library: Path) -> DescriptorTransport:
             ) from error
     ours, theirs = socket.socketpair()
     thread = threading.Thread(
-        target=_serve, args=(loaded, theirs), name="boardprof agent", daemon=True
+        target=_serve, args=(serve, theirs, loaded._handle), name="boardprof agent", daemon=True
     )
     thread.start()
 
@@ -58,8 +58,8 @@ def connect_library(library: Path) -> DescriptorTransport:
     return DescriptorTransport(ours.fileno(), f"in-process:{library.name}", close)
 
 
-def _serve(library: Any, end: socket.socket) -> None:
-    # The library is unloaded with its last reference: this thread must hold one while it runs.
-    getattr(library, ENTRY_POINT)(end.fileno())
+def _serve(serve: Callable[[int], int], end: socket.socket, handle: int) -> None:
+    serve(end.fileno())
     with contextlib.suppress(OSError):  # a function that it ran may have closed it
         end.close()
+    _ctypes.dlclose(handle)  # ctypes never unloads a library

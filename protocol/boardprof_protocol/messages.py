@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HELLO, WELCOME and BUSY (SPEC.md 3). Their fields never move, whatever the version."""
+"""Bodies of frames and arguments: HELLO to BUSY (SPEC.md 3), DATA and ACK (4.5), spans (5.9)."""
 
 from __future__ import annotations
 
@@ -59,4 +59,48 @@ BUSY = Layout(
     schema_id=0,
     version=1,
     struct=Struct("owner" / Int8ul[OWNER_BYTES]),
+)
+
+
+__all__ = ["ACK", "DATA"]
+
+# DATA's own bytes follow.
+DATA = Layout(name="data", schema_id=0, version=1, struct=Struct("offset" / Int32ul * "bytes"))
+
+ACK = Layout(
+    name="ack",
+    schema_id=0,
+    version=1,
+    struct=Struct(
+        "offset" / Int32ul * "bytes",
+        "credit" / Int32ul * "bytes",
+        "flags" / Int8ul,
+    ),
+)
+
+
+__all__ = ["SPAN", "SPAN_COPY"]
+
+SPAN = Layout(
+    name="span",
+    schema_id=0,
+    version=1,
+    struct=Struct(
+        "handle" / Int32ul,
+        "offset" / Int32ul * "bytes",
+        "length" / Int32ul * "bytes",
+    ),
+)
+
+# The same with the block whose first bytes are put back before the function runs.
+SPAN_COPY = Layout(
+    name="span_copy",
+    schema_id=0,
+    version=1,
+    struct=Struct(
+        "handle" / Int32ul,
+        "offset" / Int32ul * "bytes",
+        "length" / Int32ul * "bytes",
+        "copy" / Int32ul,
+    ),
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that record each running emulator, so that orphans can be found and ended.
 
-Emulators die with their host. Where that has failed, the next host that starts one finds the file,
-whose lock is free, and ends that process.
+Emulators die with their host. If that fails, the next host that starts one finds the file unlocked,
+and ends that process.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from boardprof.errors import BoardprofError
 from boardprof.writing import unwritable
@@ -41,14 +41,14 @@ class _Process:
 
     @classmethod
     def running(cls, pid: int, command: Sequence[str]) -> _Process | None:
-        """Return the running process, None when it has ended."""
+        """Return the running process; None if it has ended."""
         start_ticks = _start_ticks(pid)
         return None if start_ticks is None else cls(_boot(), pid, start_ticks, list(command))
 
     def is_alive(self) -> bool:
         """Tell whether this very process still runs: boot, number, start and command are the same.
 
-        One that is on its way to its program (``fork`` and no ``exec`` yet) is not taken for it.
+        A process between ``fork`` and ``exec`` does not count.
         """
         return (
             _boot() == self.boot
@@ -94,20 +94,19 @@ class EmulatorLock:
         self._board = board
         self._file: IO[str] | None = None
 
-    def started(self, pid: int, command: Sequence[str], port: str) -> None:
+    def started(self, pid: int, command: Sequence[str]) -> None:
         """Write the file: an emulator runs.
 
         Args:
             pid: its process.
             command: its program, by its path, and arguments, as the process shows them.
-            port: where the host and it meet; "" as long as that is not known.
 
         Raises:
             UsageError, StorageError: the file cannot be written.
         """
         process = _Process.running(pid, command)
         if process is None:
-            return  # it has already ended, which its starter will notice
+            return  # it has already ended; the caller will notice
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(".new", f"{self._board}-{pid}-", self._folder)
@@ -116,34 +115,14 @@ class EmulatorLock:
         self._file = os.fdopen(handle, "w", encoding="utf-8")
         # Lock it before it gets its final name, so that nobody finds it unlocked.
         fcntl.flock(handle, fcntl.LOCK_EX)
-        self._facts: dict[str, Any] = {
-            "board": self._board,
-            "pid": pid,
-            "start_ticks": process.start_ticks,
-            "boot": process.boot,
-            "host_pid": os.getpid(),
-            "command": process.command,
-            "port": port,
-        }
-        self._write()
-        self._path = Path(name).with_suffix(".json")
-        os.replace(name, self._path)
-
-    def meets(self, port: str) -> None:
-        """Note the port, once the emulator has told it."""
-        if self._file is not None:
-            self._facts["port"] = port
-            self._write()
-
-    def _write(self) -> None:
-        assert self._file is not None
-        self._file.seek(0)
-        self._file.truncate()
-        json.dump(self._facts, self._file)
+        facts = {"board": self._board, "host_pid": os.getpid(), **asdict(process)}
         try:
+            json.dump(facts, self._file)
             self._file.flush()
         except OSError as error:
             raise self._unwritable(error) from error
+        self._path = Path(name).with_suffix(".json")
+        os.replace(name, self._path)
 
     def _unwritable(self, error: OSError) -> BoardprofError:
         hint = "set XDG_CACHE_HOME to a folder that can be written"
@@ -179,7 +158,7 @@ def sweep(folder: Path) -> None:
 
 
 def _read(file: IO[str]) -> _Process | None:
-    """Return the process that a file tells of; None when it tells of none, as one cut short."""
+    """Return the process in a file; None if the file is damaged, such as cut short."""
     try:
         facts = json.load(file)
         process = _Process(facts["boot"], facts["pid"], facts["start_ticks"], facts["command"])
