@@ -31,7 +31,6 @@ EQUIVALENT = {  # identity: why no test can notice the mutant
     "bp_channel.c:bp_data_due:lt:0": "the smaller one of two equal values",
     "bp_frame.c:bp_frame_take_some:lt:2": "the smaller one of two equal values",
     "comparison.judgement:_verdict:compare:6": "the step is not 0 there",
-    "link.locks:_command:return:0": "it is only compared with a command, which is never empty",
     "measure.measure_function:_long_sending:compare:0": "a measured time is never exactly 10 s",
     "measure.available_metrics:Offer._close:return:0": "the caller treats None like an empty list",
     "measure.stack_check:<module>:integer:3": "no frame has 4097 bytes: they are multiples of 8",
