@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy
 import pytest
 
 from boardprof.metrics import Count
@@ -414,3 +415,39 @@ def test_a_verdict_is_the_exit_code_also_if_nobody_reads_the_output(
     finally:
         os.close(writes)
     assert code == 1
+
+
+PRINTS = r"""
+#include <stdio.h>
+#include <sys/stat.h>
+int prints(void) { return puts("from the function"); }
+int has_a_device(void) {
+    struct stat status;
+    return fstat(1, &status) == 0 && S_ISCHR(status.st_mode);
+}
+"""
+
+
+def test_what_a_function_prints_is_not_in_the_report_without_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "prints.c").write_text(PRINTS)
+    done = boardprof(
+        *("run", "-b", "native", "prints.c:prints", "--json", "-"),
+        folder=tmp_path,
+        before=("sh", "-c", 'exec "$@" 2>&-', "sh"),
+    )
+    assert done.code == 0
+    assert done.out.startswith("{")
+    assert "from the function" not in done.out
+
+
+def test_what_a_function_prints_is_in_no_file_of_ours_without_standard_output(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "prints.c").write_text(PRINTS)
+    numpy.save(tmp_path / "yes.npy", numpy.int32(1))
+    done = boardprof(
+        *("run", "-q", "-b", "native", "prints.c:has_a_device", "--expect", "return=@yes.npy"),
+        folder=tmp_path,
+        before=("sh", "-c", 'exec "$@" >&-', "sh"),
+    )
+    assert (done.code, done.err) == (0, "")
