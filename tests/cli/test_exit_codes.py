@@ -451,3 +451,23 @@ def test_what_a_function_prints_is_in_no_file_of_ours_without_standard_output(
         before=("sh", "-c", 'exec "$@" >&-', "sh"),
     )
     assert (done.code, done.err) == (0, "")
+
+
+def test_a_history_that_may_not_be_opened_is_a_warning_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    before: tuple[str, ...] = ()
+    if os.geteuid() == 0:
+        setpriv = requires_tool("setpriv", "util-linux")
+        before = (setpriv, "--bounding-set=-dac_override,-dac_read_search")
+    history = tmp_path / "closed" / "history.sqlite"
+    done = boardprof(
+        *("run", "-q", "-b", "native", f"{SCALARS}:count_calls"),
+        environment={"BOARDPROF_HISTORY": str(history)},
+        before=before,
+    )
+    assert done.code == 0
+    assert done.err == (
+        f"warning: the run was not kept: The history {history} cannot be written: "
+        "Permission denied.\n"
+        "Try: BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off keeps no history\n"
+    )
