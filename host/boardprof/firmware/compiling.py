@@ -43,8 +43,11 @@ def compiling(
 
         try:
             yield wait
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
+        except BaseException as error:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):  # a compiler may take minutes
+                for cc, _ in units:
+                    cc.stop()
             raise
 
 
