@@ -74,20 +74,21 @@ def emulator_name(command: Sequence[str]) -> str | None:
 def played_by(spec: BoardSpec, commands: Iterable[Sequence[str]]) -> BoardSpec:
     """Return the board as emulated, if an emulator is at the other end of its line.
 
+    An emulated board may run in an emulator with other options than its own.
+
     Args:
-        spec: the real board.
+        spec: the board.
         commands: the command lines of the programs at the other end of its line.
     """
     found = next(((name, each) for each in commands if (name := emulator_name(each))), None)
-    if found is None or spec.clock.is_emulated:
+    if found is None:
         return spec
     emulator, command = found
-    cycles = {"cycles": f"{emulator} has no cycle model"}
-    return replace(
-        spec,
-        clock=ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port"),
-        unsupported={**spec.unsupported, **cycles, **without_meaning(command)},
-    )
+    clock, cycles = spec.clock, {"cycles": f"{emulator} has no cycle model"}
+    if clock.kind != "simulated":
+        clock = ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port")
+    unsupported = {**cycles, **spec.unsupported, **without_meaning(command)}
+    return replace(spec, clock=clock, unsupported=unsupported)
 
 
 def without_meaning(command: Sequence[str]) -> dict[str, str]:
