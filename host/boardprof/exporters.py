@@ -24,7 +24,7 @@ Exporter: TypeAlias = "Callable[[Report], str | bytes]"
 _REPORT = {
     "baseline": "baseline:render_baseline",
     "callgrind": "callgrind:render_callgrind",
-    "chrome": "report_trace:render_chrome",
+    "chrome": "chrome_trace:render_chrome",
     "collapsed": "flame_graph:render_collapsed",
     "csv": "csv:render_csv",
     "html": "html:render_html",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable
 
-from boardprof.render.profile_stacks import stacks_of
+from boardprof.render.flame_graph import stacks_of
 from boardprof.render.profile_tables import profiles_in
 from boardprof.report.profile import Frame, Profile
 from boardprof.report.report import Report

@@ -14,7 +14,7 @@ from typing import Protocol
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
-from boardprof.render.profile_stacks import INTERRUPTED, stacks_of
+from boardprof.render.flame_graph import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent
 from boardprof.trace.records import Record, Thread
