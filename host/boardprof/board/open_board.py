@@ -31,11 +31,11 @@ from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, Usag
 from boardprof.link.handshake import make_claim
 from boardprof.link.no_answer import DEFAULT_LIMIT_S
 from boardprof.link.session import Session, Welcome
+from boardprof.processes import commands_behind
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
 from boardprof.transport.emulator import EmulatorLock, sweep
-from boardprof.transport.port_programs import commands_behind
 
 __all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "guard_calls"]
 __all__ += ["open_board", "open_line"]

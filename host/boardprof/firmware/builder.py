@@ -21,13 +21,6 @@ from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction, HiddenFunction
 from boardprof.elf.identity import check_machine, compilers_of
 from boardprof.errors import BuildError, UsageError
-from boardprof.firmware.agent_sources import (
-    agent_flags,
-    agent_includes,
-    agent_units,
-    find_libc,
-    link_inputs,
-)
 from boardprof.firmware.build_errors import missing_header
 from boardprof.firmware.build_options import BuildOptions, effective_flags, user_flags
 from boardprof.firmware.firmware import Firmware
@@ -42,9 +35,14 @@ from boardprof.firmware.linker_files import (
 from boardprof.firmware.linking import Linker, check_constructors, link_what_can_be
 from boardprof.firmware.sources import (
     RUNTIME,
+    agent_flags,
+    agent_includes,
+    agent_units,
+    find_libc,
     find_sources,
     keeps_functions,
     language,
+    link_inputs,
     user_unit,
 )
 from boardprof.firmware.symbol_renaming import (
