@@ -28,17 +28,14 @@ from boardprof.decode.schemas import layouts_for
 from boardprof.elf.binutils import locate
 from boardprof.elf.identity import check_image
 from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
-from boardprof.link.handshake import make_claim
+from boardprof.link.handshake import Welcome, make_claim
 from boardprof.link.no_answer import DEFAULT_LIMIT_S
-from boardprof.link.session import Session, Welcome
+from boardprof.link.session import Session
 from boardprof.processes import commands_behind
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
 from boardprof.transport.base import Transport
 from boardprof.transport.emulator import EmulatorLock, sweep
-
-__all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "guard_calls"]
-__all__ += ["open_board", "open_line"]
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds.

@@ -26,9 +26,9 @@ from boardprof.profiling.host_collectors import Collecting, DeviceWrapper, Gathe
 from boardprof.profiling.observed_calls import observed_sample, observed_value, planned_passes
 from boardprof.profiling.program_calls import ProgramArrays, ProgramCall, program_call
 from boardprof.report.assemble import assemble
-from boardprof.report.calls import DURATION
+from boardprof.report.calls import DURATION, Row
 from boardprof.report.measurement import Measurement, Windows
-from boardprof.report.report import Report, Row
+from boardprof.report.report import Report
 
 _Place = tuple[int, int]
 """The run, and the call within it."""

@@ -44,11 +44,11 @@ from boardprof.metrics import (
 )
 from boardprof.render.json_extra import check_extra
 from boardprof.render.json_reader import JsonReader, need_list, need_object, syntax_error
-from boardprof.report.calls import Calls, CallsBuilder, place_text
+from boardprof.report.calls import Calls, CallsBuilder, Row, place_text
 from boardprof.report.columns import Cells, Column
 from boardprof.report.profile import Profile
 from boardprof.report.profile_json import profile_json
-from boardprof.report.report import SCHEMA_VERSION, Compat, Report, Row
+from boardprof.report.report import SCHEMA_VERSION, Compat, Report
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
 

@@ -46,9 +46,9 @@ from boardprof.render.comparison_table import (
     unjudged_lines,
 )
 from boardprof.render.layout import Column
-from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls
+from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls, Row
 from boardprof.report.columns import Groups
-from boardprof.report.report import Report, Row
+from boardprof.report.report import Report
 from boardprof.stats.groups import summaries
 from boardprof.stats.warnings import Warning_, warnings_by_hint
 
