@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 _PARTS = ("itt", "profiling")
-"""Modules of which users know the names."""
+"""Modules that users import by name."""
 
 _MODULES = {
     "Board": "board.board",

@@ -180,7 +180,7 @@ def pprof(profiles: Iterable[Profile]) -> bytes:
             body += _message(2, _packed(1, places) + _packed(2, costs))
     body += tables.written()
     body += _number(14, tables.text(columns[0]) if columns else 0)  # default_sample_type
-    # Last: all texts are known. string_table, of which the first is empty.
+    # Last: all texts are known. string_table; the first is empty.
     body += b"".join(_bytes(6, text.encode()) for text in tables.texts)
     return gzip.compress(body, mtime=0)
 
