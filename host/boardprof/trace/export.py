@@ -171,8 +171,8 @@ def stacks_text(trace: Trace, metric: str) -> str:
     lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
     if not lines:
         raise UsageError(
-            f"There are no stacks, because none of {len(trace.events)} events has a {metric} of 1 or "
-            "more.",
+            f"There are no stacks, because none of {len(trace.events)} events has a {metric} "
+            "of 1 or more.",
             hint="call a board, or put record_function around what takes time, in a recorded step",
         )
     return "".join(lines)
