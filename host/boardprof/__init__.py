@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from boardprof.firmware.build import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
     from boardprof.profiling.function import profile_function
-    from boardprof.profiling.host_collectors import DeviceWrapper, MetricCollector
-    from boardprof.profiling.papi import PAPIMetricCollector
+    from boardprof.profiling.host_collectors import (
+        DeviceWrapper,
+        MetricCollector,
+        PAPIMetricCollector,
+    )
     from boardprof.profiling.program import Program
     from boardprof.profiling.timing import time_evaluator
     from boardprof.report.report import Report
@@ -67,7 +70,7 @@ __all__ = [
 ]
 
 _PARTS = ("itt", "profiling")
-"""Modules of which users know the names."""
+"""Modules that users import by name."""
 
 _MODULES = {
     "Board": "board.board",
@@ -78,7 +81,7 @@ _MODULES = {
     "Keep": "arguments.passing",
     "MetricCollector": "profiling.host_collectors",
     "Out": "arguments.passing",
-    "PAPIMetricCollector": "profiling.papi",
+    "PAPIMetricCollector": "profiling.host_collectors",
     "Percent": "metrics",
     "ProfilerAction": "trace.schedule",
     "ProfilerActivity": "trace.schedule",

@@ -21,7 +21,8 @@ from boardprof.board import fetch_dictionary as describe
 from boardprof.board.fetch_dictionary import fetch_dictionary
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo, FunctionInfo, parse_dictionary
 from boardprof.errors import BoardTimeoutError, FrameError, LinkError, UnknownNameError
-from boardprof.link.session import Session, Welcome
+from boardprof.link.handshake import Welcome
+from boardprof.link.session import Session
 from boardprof.transport.tcp import connect_tcp
 from boardprof_protocol.codes import CounterStatus, FrameKind
 from tests.cli.command import FIXTURES

@@ -15,7 +15,7 @@ from boardprof.boards.build import BuildSpec, agent_options
 from boardprof.boards.clock import ClockSpec
 from boardprof.boards.launch import LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.firmware.agent_sources import agent_units
+from boardprof.firmware.sources import agent_units
 from tests.support import ROOT
 
 SMALLEST = """\

@@ -21,7 +21,8 @@ from boardprof.decode.samples import check_layouts
 from boardprof.elf.identity import compilers_of
 from boardprof.errors import LinkError, UsageError
 from boardprof.link.bulk import Channels
-from boardprof.link.session import Session, Welcome
+from boardprof.link.handshake import Welcome
+from boardprof.link.session import Session
 from boardprof.link.stream import Stream
 from boardprof.measure.available_metrics import ALL, offer_of
 from boardprof.measure.board_link import BoardInterrupts, BoardLink

@@ -19,7 +19,8 @@ import msgpack
 
 from boardprof.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
 from boardprof.errors import BoardTimeoutError, FrameError
-from boardprof.link.session import Session, Welcome
+from boardprof.link.handshake import Welcome
+from boardprof.link.session import Session
 from boardprof_protocol.codes import BuiltIn
 
 _SECTIONS = 4

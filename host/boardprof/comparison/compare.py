@@ -17,23 +17,21 @@ from boardprof.comparison.comparison import (
     place_of,
 )
 from boardprof.comparison.compatibility import (
+    Pairing,
+    Side,
     check_allowed,
     check_same,
     facts_of,
     identity,
+    lost_samples,
     masked_once,
+    needs_hash,
     of_one_build,
     paired_boards,
-)
-from boardprof.comparison.judgement import difference
-from boardprof.comparison.pairing import (
-    Pairing,
-    Side,
-    lost_samples,
-    needs_hash,
     side_of,
     why_not,
 )
+from boardprof.comparison.judgement import difference
 from boardprof.comparison.profile_difference import ProfileDifference, profile_difference
 from boardprof.comparison.rule import Rule, parse_rules
 from boardprof.comparison.rule_check import apply_rules

@@ -126,8 +126,8 @@ class CountingTransport:
     def _data(self, key: tuple[int, int], body: bytes) -> None:
         """Note where the board's data continues; one gap counts once.
 
-        What was sent again needlessly, since one side was slow, ends where the host tells that it
-        has more: from there to where the board goes on is no hole.
+        What was sent again needlessly, since one side was slow, ends where the host says that it
+        has more: from there to where the board goes on is not a hole.
         """
         offset = int.from_bytes(body[: DATA.size], "little")
         end, whole = offset + len(body) - DATA.size, self._whole.get(key, 0)

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from boardprof.elf.archive import MAGIC, THIN_MAGIC, outside
-from boardprof.elf.object_file import ELF_MAGIC
+from boardprof.elf.object_file import ELF_MAGIC, MAGIC, THIN_MAGIC, outside
 from boardprof.toolchain.cache import FileHashes
 
 _ARCHIVES = (MAGIC, THIN_MAGIC)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from boardprof.decode.dictionary import Dictionary
 from boardprof.errors import FrameError, RpcError, UsageError
 from boardprof.link.channel import LEAST_FRAME, Receiver, Upload
-from boardprof.link.session import Session, Welcome
+from boardprof.link.handshake import Welcome
+from boardprof.link.session import Session
 from boardprof_protocol.codes import ErrorCode
 
 Progress = Callable[[int, int], None]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from boardprof.comparison.compatibility import comparable_flags
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import digits
-from boardprof.report.calls import SHARES
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import SHARES, Row
+from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ def _every(windows: Windows) -> tuple[Sample, ...]:
 
 
 def _is_host_time(windows: Windows) -> bool:
-    """Return whether instructions are no count of code: a core counts equal code equally."""
+    """Return whether instructions do not count code: a core counts equal code equally."""
     counts = Counter(_value(s, _INSTRUCTIONS) for s in windows.calibration)
     [(_, alike)] = counts.most_common(1)
     return 3 * alike <= 2 * counts.total() and all(

@@ -73,7 +73,7 @@ class SettingsFile:
         """Yield the settings that stand outside of profiles, or those of one profile.
 
         Raises:
-            UsageError: a profile is no table.
+            UsageError: a profile is not a table.
         """
         where = self.path if profile is None else (*self.path, _PROFILE, profile)
         profiles = self.profiles
@@ -162,7 +162,7 @@ def all_settings(files: list[SettingsFile]) -> list[Setting]:
     """Return all settings in the files, including those of profiles that are not used.
 
     Raises:
-        UsageError: a profile is no table.
+        UsageError: a profile is not a table.
     """
     return [
         setting

@@ -19,8 +19,8 @@ from boardprof.errors import BoardprofError, DecodeError, UsageError
 from boardprof.formula import Formula, parse_formula
 from boardprof.metrics import Metric
 from boardprof.report.assemble import assemble
-from boardprof.report.calls import STACK
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import STACK, Row
+from boardprof.report.report import Report
 from boardprof.stored.layouts import (
     check_ids,
     checked_layouts,

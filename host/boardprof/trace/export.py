@@ -14,7 +14,7 @@ from typing import Protocol
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
-from boardprof.render.profile_stacks import INTERRUPTED, stacks_of
+from boardprof.render.flame_graph import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent
 from boardprof.trace.records import Record, Thread
@@ -171,7 +171,8 @@ def stacks_text(trace: Trace, metric: str) -> str:
     lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
     if not lines:
         raise UsageError(
-            f"There are no stacks: none of {len(trace.events)} events has a {metric} of 1 or more.",
+            f"There are no stacks, because none of {len(trace.events)} events has a {metric} "
+            "of 1 or more.",
             hint="call a board, or put record_function around what takes time, in a recorded step",
         )
     return "".join(lines)
