@@ -212,10 +212,9 @@ def decode(
     REPORT is a file from `run --json`, or a run in the history. With unchanged layouts the Report
     stays exactly as it is.
     """
+    from boardprof.decode_again import decode_again, load_schemas
     from boardprof.history.report_lookup import find_report
     from boardprof.report.report_file import check_report_file, write_report
-    from boardprof.stored.decoding import decode_again
-    from boardprof.stored.layouts import load_schemas
 
     if output is not None:
         check_report_file(output)
