@@ -17,7 +17,7 @@ from boardprof.arguments.signature import to_integer
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
     import numpy as np
     import numpy.typing as npt
 

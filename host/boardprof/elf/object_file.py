@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from boardprof.errors import BoardprofError, UsageError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
 
 ELF_MAGIC = b"\x7fELF"

@@ -109,7 +109,7 @@ class Channels:
         """
         assert self._open is not None, "whoever closes a channel has opened one"
         self._session.drop_channel()
-        fields = self._call("bp.finish", self._open)
+        fields = self._session.invoke(self._ids["bp.finish"], "bp.finish", self._open)
         self._open = None
         if not (
             isinstance(fields, list)
@@ -124,7 +124,7 @@ class Channels:
         if self._session.channel is not None:
             raise UsageError("A stream of the board is already open.", hint="close it first")
         if self._codec is None:
-            from boardprof.link.codec import load_codec
+            from boardprof.link.codec import load_codec  # later: most sessions send no blocks
 
             self._session.client.decoder.cobs, self._codec = load_codec()
         if self._open is not None:
@@ -149,6 +149,3 @@ class Channels:
             self._session.carry(channel, name, on_progress)
         finally:
             self._session.drop_channel()
-
-    def _call(self, name: str, *values: int) -> object:
-        return self._session.invoke(self._ids[name], name, *values)

@@ -199,10 +199,6 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
             sums[frames] = sums.get(frames, 0) + total(weights)
     if not sums:
         raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
-    return _collapsed(sums)
-
-
-def _collapsed(sums: Mapping[tuple[str, ...], int]) -> str:
     return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
 
 
