@@ -18,8 +18,12 @@ from boardprof.errors import UnknownNameError, UsageError
 from boardprof.trace.export import tensorboard_trace_handler
 from boardprof.trace.profiler import profile
 from boardprof.trace.records import RECORDINGS, record_function
-from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
-from boardprof.trace.settings import NotSupportedByAgentError
+from boardprof.trace.settings import (
+    NotSupportedByAgentError,
+    ProfilerAction,
+    ProfilerActivity,
+    schedule,
+)
 from tests.memory_session import connected
 
 N, W, R, S = ProfilerAction

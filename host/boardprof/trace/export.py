@@ -18,7 +18,7 @@ from boardprof.render.flame_graph import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent
 from boardprof.trace.records import Record, Thread
-from boardprof.trace.schedule import ProfilerActivity
+from boardprof.trace.settings import ProfilerActivity
 from boardprof.trace.table import of_device
 from boardprof.trace.trace import Trace
 from boardprof.writing import unwritable

@@ -31,8 +31,7 @@ from boardprof.trace.records import (
     now_ns,
     this_thread,
 )
-from boardprof.trace.schedule import ProfilerActivity
-from boardprof.trace.settings import Settings
+from boardprof.trace.settings import ProfilerActivity, Settings
 
 if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
