@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a profile: activities, the schedule of steps, and features that no agent has yet."""
+"""The settings of a profile: activities, the schedule of steps, and features no agent has yet."""
 
 from __future__ import annotations
 
