@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.call_observers import OBSERVERS
+from boardprof.board.functions import OBSERVERS
 from boardprof.boards.board_file import load_board
 from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect

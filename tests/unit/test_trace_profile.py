@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
 
-from boardprof.board.call_observers import OBSERVERS
+from boardprof.board.functions import OBSERVERS
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.trace.export import tensorboard_trace_handler
 from boardprof.trace.profiler import profile

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.board.call_observers import OBSERVERS, HostCall, Observation, unobserved
+from boardprof.board.functions import OBSERVERS, HostCall, Observation, unobserved
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.measure.available_metrics import lack_text
 from boardprof.measure.clock_probe import ClockProbe, clock_probe
