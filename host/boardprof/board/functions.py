@@ -150,6 +150,9 @@ class Functions:
         return list(self)
 
 
+# -- observers ---------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class HostCall:
     """A call that the host's program makes.

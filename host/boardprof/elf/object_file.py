@@ -196,6 +196,9 @@ def _table(elf: ELFFile) -> Any:
     return next((each for each in tables if isinstance(each, SymbolTableSection)), None)
 
 
+# -- static libraries --------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class Member:
     """A file in a library."""

@@ -284,6 +284,9 @@ def _is_level(words: list[str], at: int) -> bool:
     return words[at].startswith("-O") and (at - begin) % 2 == 0
 
 
+# -- files of the linker -----------------------------------------------------------------------
+
+
 def linker_files(flags: Sequence[str]) -> list[Path]:
     """Return the files that exist, each once; first those that the flags name.
 

@@ -198,6 +198,9 @@ class Channels:
             self._session.drop_channel()
 
 
+# -- COBS --------------------------------------------------------------------------------------
+
+
 def load_codec() -> tuple[Cobs, str]:
     """Return the fastest COBS on this machine, and a text that says where it comes from.
 

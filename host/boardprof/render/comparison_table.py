@@ -261,6 +261,9 @@ def _only(facts: _Facts, others: _Facts) -> str:
     return f" ({text})" if text else ""
 
 
+# -- changes within a function -----------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class ChangeRow:
     """A function or a line that changed.

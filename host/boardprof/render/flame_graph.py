@@ -331,6 +331,9 @@ def _profiles(
         )
 
 
+# -- profiles ----------------------------------------------------------------------------------
+
+
 def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int]:
     """Return the cost of each stack, inlined functions as frames of their own.
 

@@ -158,6 +158,9 @@ def _inert(text: str) -> str:
     return text.replace("<", r"\u003c")
 
 
+# -- profiles ----------------------------------------------------------------------------------
+
+
 def _profile_views(report: Report, before: Report | None = None) -> list[dict[str, Any]]:
     """Return the page's data of each profile in a Report as plain JSON.
 

@@ -58,6 +58,7 @@ _LEAST_GAP_APART = 4
 
 With ten exponentially distributed samples, one run in 140 has such a gap below its largest.
 """
+
 _FEWEST_NOT_EQUAL = 10
 
 
@@ -308,6 +309,9 @@ def _matters(group: GroupSummary, difference: float) -> bool:
 
 def _median(values: Sequence[Number]) -> float:
     return statistics.median(map(float, values))
+
+
+# -- groups of samples -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

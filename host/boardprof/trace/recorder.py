@@ -287,6 +287,9 @@ class _CallObservation:
         }
 
 
+# -- profiles of calls -------------------------------------------------------------------------
+
+
 class CallProfiles:
     """Profiles of calls. Calls of one function with equal arguments are recorded once."""
 

@@ -117,6 +117,9 @@ def _check(name: str, value: object, least: int) -> None:
         raise UsageError(f"{name}={value!r:.60} is not a whole number of {least} or more.")
 
 
+# -- other settings ----------------------------------------------------------------------------
+
+
 class NotSupportedByAgentError(UsageError):
     """The board's agent does not support a feature; ``what`` names it."""
 
