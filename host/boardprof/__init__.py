@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from boardprof.trace.flops import register_flops
     from boardprof.trace.profiler import profile
     from boardprof.trace.records import record_function
-    from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
+    from boardprof.trace.settings import ProfilerAction, ProfilerActivity, schedule
 
 __all__ = [
     "Board",
@@ -83,8 +83,8 @@ _MODULES = {
     "Out": "arguments.passing",
     "PAPIMetricCollector": "profiling.host_collectors",
     "Percent": "metrics",
-    "ProfilerAction": "trace.schedule",
-    "ProfilerActivity": "trace.schedule",
+    "ProfilerAction": "trace.settings",
+    "ProfilerActivity": "trace.settings",
     "Program": "profiling.program",
     "Ratio": "metrics",
     "Report": "report.report",
@@ -95,7 +95,7 @@ _MODULES = {
     "profile_function": "profiling.function",
     "record_function": "trace.records",
     "register_flops": "trace.flops",
-    "schedule": "trace.schedule",
+    "schedule": "trace.settings",
     "tensorboard_trace_handler": "trace.export",
     "time_evaluator": "profiling.timing",
 }

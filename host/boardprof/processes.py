@@ -69,6 +69,9 @@ def _name(pid: int) -> str:
     return "another boardprof" if b"boardprof" in programs else name
 
 
+# -- the other end of a line -------------------------------------------------------------------
+
+
 def commands_behind(port: str) -> list[tuple[str, ...]]:
     """Return the command lines of the programs at the other end of a port.
 

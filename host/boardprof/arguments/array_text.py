@@ -17,7 +17,7 @@ from boardprof.arguments.signature import to_integer
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UnknownNameError, UsageError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
     import numpy as np
     import numpy.typing as npt
 
@@ -38,6 +38,7 @@ _LIKE_A_NUMBER = (
     r"(u?int|float|complex|[iuf])\d*(_t)?|bool|double|char|short|long|unsigned|signed|void|half"
 )
 """Matches names that look like a number type, not like a struct."""
+
 _TOKEN = r"\s*([{}\[\],=]|[^\s{}\[\],=]+)\s*"
 _BRACKETS = {"{": 1, "[": 1, "}": -1, "]": -1}
 _DEEPEST = 50
@@ -237,6 +238,9 @@ def _shape(where: str, shape: str) -> tuple[int, ...]:
         raise UsageError(
             f"{where}: [{shape}] is not a shape.", hint="e.g. int16[64] or float32[16,16]"
         ) from error
+
+
+# -- structs -----------------------------------------------------------------------------------
 
 
 def _structs(where: str, text: str) -> list[dict[str, Tree]]:

@@ -10,8 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from boardprof.arguments.dtypes import Dtypes
-from boardprof.board.call_observers import OBSERVERS, HostCall, observe_measurement
-from boardprof.board.functions import Functions, RemoteFunction
+from boardprof.board.functions import (
+    OBSERVERS,
+    Functions,
+    HostCall,
+    RemoteFunction,
+    observe_measurement,
+)
 from boardprof.board.memory import Memory
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction

@@ -34,7 +34,7 @@ from boardprof.link.session import Session
 from boardprof.processes import commands_behind
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
-from boardprof.transport.base import Transport
+from boardprof.transport.base import Transport, packages_transport
 from boardprof.transport.emulator import EmulatorLock, sweep
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -297,7 +297,7 @@ def _open_port(
     if "://" in port:
         if baud is not None:
             raise UsageError(f"{port} has no baud rate.", hint="leave out --baud")
-        from boardprof.transport.base import packages_transport
+        # Transports are imported where they are used, for a quick start: one run needs one.
         from boardprof.transport.keyed import read_key
         from boardprof.transport.tcp import SCHEME, connect_tcp
 

@@ -162,7 +162,7 @@ def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, 
     """Return a Report, its name in output, and its number in the history, if it has one."""
     if isinstance(side, Report):
         return side, name, None
-    from boardprof.history.report_lookup import find_run
+    from boardprof.history.report_lookup import find_run  # here: only names need the history
 
     found = find_run(side)
     return found.report, found.label, None if found.run is None else int(found.run.id)

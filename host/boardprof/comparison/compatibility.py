@@ -27,6 +27,7 @@ _PATH_MAPS = ("-ffile-prefix-map=", "-fdebug-prefix-map=", "-fmacro-prefix-map="
 
 _NAMED = 3
 """Up to this many functions are named; of more, only the number is given."""
+
 _DECIMALS: Final = 9
 """Digits of a share; further digits are rounding errors."""
 
@@ -269,6 +270,9 @@ def identity(report: Report, boards: Mapping[str, BoardFacts]) -> tuple[tuple[st
         }
         facts += [(f"{name} {what}", text) for what, text in lines.items() if text]
     return tuple(facts)
+
+
+# -- pairs of rows -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ _INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(.*)$")
 _TIMEOUT_S = 60.0
 _ADDR2LINE = "addr2line"
 """Of binutils; that of the host reads the debug information of every machine."""
+
 _LINE_TIMEOUT_S = 10.0
 _PLACE = r"(?P<path>.+):(?P<line>[1-9]\d*)(?: \(discriminator \d+\))?"
 
@@ -79,6 +80,9 @@ def _lines(command: Sequence[str], text: str = "", timeout_s: float = _TIMEOUT_S
     except (OSError, subprocess.TimeoutExpired):
         return []
     return done.stdout.splitlines()
+
+
+# -- file and line of an address ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from boardprof.errors import BoardprofError, UsageError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
 
 ELF_MAGIC = b"\x7fELF"
@@ -194,6 +194,9 @@ def _table(elf: ELFFile) -> Any:
 
     tables = map(elf.get_section_by_name, (".symtab", ".dynsym"))
     return next((each for each in tables if isinstance(each, SymbolTableSection)), None)
+
+
+# -- static libraries --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,18 @@ from boardprof.cfunction import CFunction, HiddenFunction
 from boardprof.elf.identity import check_machine, compilers_of
 from boardprof.errors import BuildError, UsageError
 from boardprof.firmware.build_errors import missing_header
-from boardprof.firmware.build_options import BuildOptions, effective_flags, user_flags
+from boardprof.firmware.build_options import (
+    BuildOptions,
+    digests,
+    effective_flags,
+    libraries_taken,
+    linker_files,
+    user_flags,
+    with_copies,
+)
 from boardprof.firmware.firmware import Firmware
 from boardprof.firmware.functions import check_kept, read_functions
 from boardprof.firmware.glue import table_source
-from boardprof.firmware.linker_files import (
-    digests,
-    libraries_taken,
-    linker_files,
-    with_copies,
-)
 from boardprof.firmware.linking import Linker, check_constructors, link_what_can_be
 from boardprof.firmware.sources import (
     RUNTIME,

@@ -30,7 +30,7 @@ from boardprof.firmware.sources import find_libc, find_sources, language, names_
 from boardprof.toolchain.cache import Cache, FileHashes, digest
 from boardprof.toolchain.compiler import Compiler, Object
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pyelftools takes a while to import, and builds from the cache do not need it
     from elftools.elf.elffile import ELFFile
 
 _READERS = ("elf/*.py", "cfunction.py")

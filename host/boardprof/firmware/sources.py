@@ -183,6 +183,9 @@ def names_one_of(content: bytes, names: Sequence[str]) -> bool:
     return any(re.search(rb"\b%s\b" % name.encode(), content) for name in names)
 
 
+# -- the agent's and the board's ---------------------------------------------------------------
+
+
 def agent_units(spec: BoardSpec) -> list[Unit]:
     """Return the agent's sources that the board needs, and the board's own.
 

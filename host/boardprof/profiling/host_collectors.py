@@ -24,6 +24,7 @@ _OF_ROWS = frozenset(
     ["Name", DURATION, "Percent", "Device", "Count", "Argument Shapes", "Hash", "Flags", "Label"]
 )
 """Columns that a collector never gets: the host's time is not the board's Duration."""
+
 _COLLECTOR = "papi"
 _DEFAULTS = (
     "perf::CYCLES",
@@ -254,6 +255,9 @@ def _blamed(label: str, step: str) -> Iterator[None]:
             f"The collector {label} failed in {step}: {type(error).__name__}: {error}.",
             hint="fix the collector or leave it out; the board is unaffected",
         ) from error
+
+
+# -- PAPI --------------------------------------------------------------------------------------
 
 
 class PAPIMetricCollector(MetricCollector):

@@ -197,6 +197,9 @@ class Program:
             call.board.stack_check.require(call.name)
 
 
+# -- runs --------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class _Executed:
     """One execution of one call.

@@ -40,6 +40,7 @@ OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
 _ENCODE = json.JSONEncoder(allow_nan=False).encode
 _MOST = (1 << 63) - 1
 """Largest integer that all readers accept."""
+
 _ORDER = "samples in run order, end to end; when each began was not recorded"
 _TEXTS = ("Argument Shapes", "Flags")
 _MOST_NS = (1 << 53) - 1
@@ -253,6 +254,9 @@ def _plain(value: Any) -> object:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value)
+
+
+# -- a Report ----------------------------------------------------------------------------------
 
 
 def render_chrome(report: Report) -> str:

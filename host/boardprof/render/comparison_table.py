@@ -108,10 +108,11 @@ def judged_text(row: Difference, rule: Rule) -> str:
 
 def what_of(row: Difference | Gap) -> str:
     """Name the row: function, label, arguments, flags, board and metric."""
-    return f"{_place(row)}: {row.metric}"
+    return f"{row_title(row)}: {row.metric}"
 
 
-def _place(row: Difference | Gap) -> str:
+def row_title(row: Difference | Gap) -> str:
+    """Name the function, label, arguments, flags and board of a row."""
     flags = f" {row.flags}" if row.flags else ""
     device = f" on {row.device}" if row.device else ""
     return f"{row.title}({row.shapes}){flags}{device}"
@@ -161,7 +162,7 @@ def unjudged_lines(comparison: Comparison) -> list[str]:
     """Return a line for each rule and reason, with the rows that it could not judge."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for each in comparison.unjudged:
-        what = f"{each.gap.metric} of {_place(each.gap)}" if each.gap.name else each.what
+        what = f"{each.gap.metric} of {row_title(each.gap)}" if each.gap.name else each.what
         found.setdefault((each.rule.text, each.why), {})[what] = None
     return [
         f"Not judged by {rule}: {first_of(names)}; {why}." for (rule, why), names in found.items()
@@ -260,6 +261,9 @@ def _only(facts: _Facts, others: _Facts) -> str:
     return f" ({text})" if text else ""
 
 
+# -- changes within a function -----------------------------------------------------------------
+
+
 @dataclass(frozen=True)
 class ChangeRow:
     """A function or a line that changed.
@@ -287,7 +291,7 @@ def change_rows(difference: ProfileDifference) -> list[ChangeRow]:
         _row(each.name, each, _function_text(each), "") for each in difference.functions[:_MOST]
     ]
     lines = [
-        _row(_line_place(each), each, _line_text(each), _cut(each.text))
+        _row(_place(each), each, _line_text(each), _cut(each.text))
         for each in difference.lines[:_MOST]
     ]
     return functions + lines
@@ -361,7 +365,7 @@ def _executed(times: int) -> str:
     return f"{times:,} time{'s' * (times != 1)}"
 
 
-def _line_place(change: LineChange) -> str:
+def _place(change: LineChange) -> str:
     lines = f"{change.first}" if change.first == change.last else f"{change.first}-{change.last}"
     return f"{posixpath.basename(change.file)}:{lines}"
 

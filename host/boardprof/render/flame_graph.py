@@ -44,6 +44,7 @@ _NO_WEIGHTS: Final = frozenset(["Count", LABEL, *LEVELS, *KEY_COLUMNS])
 
 Weight: TypeAlias = int | float
 """A Count, exact, or a Duration in us; never below zero, infinite or NaN."""
+
 INTERRUPTED = "(interrupts)"
 """The frame above all handlers: they are not part of the call."""
 
@@ -151,18 +152,30 @@ def metric_of_all(stacks: Stacks, metric: str | None) -> str:
         if metric not in known:
             raise UnknownNameError("metric in the Report", metric, known)
         return metric
-    shared = [name for name in known if all(name in names for names in columns)]
+    pairs = zip(stacks.devices, columns, strict=True)
+    return min(_shared(list(pairs), "on all devices"), key=_place)
+
+
+def _shared(columns: Sequence[tuple[str, Sequence[str]]], where: str) -> list[str]:
+    """Return the metrics that all have.
+
+    Args:
+        columns: devices, and the metrics that each has.
+        where: for the message.
+
+    Raises:
+        UsageError: they have no metric in common.
+    """
+    known = dict.fromkeys(name for _, names in columns for name in names)
+    shared = [name for name in known if all(name in names for _, names in columns)]
     if not shared:
-        told = "; ".join(
-            f"{device}: {', '.join(names)}"
-            for device, names in zip(stacks.devices, columns, strict=True)
-        )
+        told = "; ".join(f"{device}: {', '.join(names)}" for device, names in columns)
         raise UsageError(
-            f"No metric is on all devices of the Report, and different ones do not add up: {told}.",
+            f"No metric is {where} of the Report, and different ones do not add up: {told}.",
             hint="name one: boardprof export collapsed REPORT --metric NAME, or "
             "render_collapsed(report, metric=NAME)",
         )
-    return min(shared, key=_place)
+    return shared
 
 
 _NS_PER_US = 1000
@@ -184,11 +197,12 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
         UsageError: the Report is empty, no metric is on all devices, or no sample has a weight
             that can be drawn; an empty file would look like a function that costs nothing.
     """
-    inside = stack_sums(report, metric)
-    if inside:
-        return "".join(
-            f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in inside.items()
-        )
+    sums = stack_sums(report, metric) or _row_sums(report, metric)
+    return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
+
+
+def _row_sums(report: Report, metric: str | None) -> dict[tuple[str, ...], int]:
+    """Return the sum of each stack of a Report's rows, boards outermost."""
     stacks = Stacks(report.calls)
     name = metric_of_all(stacks, metric)
     column = report.calls.column(name)
@@ -199,11 +213,7 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
             sums[frames] = sums.get(frames, 0) + total(weights)
     if not sums:
         raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
-    return _collapsed(sums)
-
-
-def _collapsed(sums: Mapping[tuple[str, ...], int]) -> str:
-    return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
+    return sums
 
 
 def _by_stack(stacks: Stacks, column: Column) -> dict[tuple[int, int], list[Any]]:
@@ -321,6 +331,9 @@ def _profiles(
         )
 
 
+# -- profiles ----------------------------------------------------------------------------------
+
+
 def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int]:
     """Return the cost of each stack, inlined functions as frames of their own.
 
@@ -360,16 +373,7 @@ def _metric_of_all(rows: Sequence[ProfiledRow]) -> str | None:
     """Return the metric that all profiles show, else the first that all have."""
     if len(shown := {row.profile.metric for row in rows}) <= 1:
         return next(iter(shown), None)
-    first, *others = (row.profile.columns for row in rows)
-    for name in first:
-        if all(name in columns for columns in others):
-            return name
-    told = "; ".join(f"{row.device}: {', '.join(row.profile.columns)}" for row in rows)
-    raise UsageError(
-        f"No metric is in all profiles of the Report, and different ones do not add up: {told}.",
-        hint="name one: boardprof export collapsed REPORT --metric NAME, or "
-        "render_collapsed(report, metric=NAME)",
-    )
+    return _shared([(row.device, row.profile.columns) for row in rows], "in all profiles")[0]
 
 
 def _stack(profile: Profile, node: int, number: int) -> Stack:

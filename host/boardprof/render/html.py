@@ -17,13 +17,14 @@ import html
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from string import Template
 from typing import Any, Final
 
 from boardprof._version import __version__
+from boardprof.comparison.compare import compare
 from boardprof.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
 from boardprof.errors import ReportFileError
 from boardprof.printable import bounded
@@ -84,8 +85,6 @@ def render_html(
         script += _asset("profile.js")
     comparison = None
     if before is not None:
-        from boardprof.comparison.compare import compare
-
         comparison = compare(before, report, allow=allow, before_name=names[0], after_name=names[1])
     view = page_view(report, groups, comparison, earlier)
     if profiles:
@@ -157,6 +156,9 @@ def _embedded(name: str, report: Report) -> str:
 def _inert(text: str) -> str:
     """Return JSON that cannot end the HTML element around it."""
     return text.replace("<", r"\u003c")
+
+
+# -- profiles ----------------------------------------------------------------------------------
 
 
 def _profile_views(report: Report, before: Report | None = None) -> list[dict[str, Any]]:
@@ -249,7 +251,7 @@ def _files(after: Profile, before: Profile) -> Iterator[dict[str, Any]]:
     """
     metrics = after.columns
     by_metric = [aligned_lines(before, after, name) for name in metrics]
-    functions = _functions_of_lines(after)
+    functions = {(each.file, each.line): plain_name(each.function) for each in after.lines()}
     for file, lines in by_metric[0].items():
         costs = [
             [(one[file][i].before, one[file][i].after) for one in by_metric]
@@ -272,7 +274,3 @@ def _row(
 ) -> list[Any]:
     row = [line.new, bounded(line.text.expandtabs(4))]
     return [*row, bounded(function), line.times_after, *map(list, costs)] if has_run else row
-
-
-def _functions_of_lines(profile: Profile) -> Mapping[tuple[str, int], str]:
-    return {(each.file, each.line): plain_name(each.function) for each in profile.lines()}

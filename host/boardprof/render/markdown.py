@@ -41,6 +41,7 @@ from boardprof.render.comparison_table import (
     means_line,
     median_text,
     rest_text,
+    row_title,
     title_of,
     unjudged_at,
     unjudged_lines,
@@ -289,10 +290,8 @@ def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[U
 
 
 def _comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> list[str]:
-    place = f" on {row.device}" if row.device else ""
-    flags = f" {row.flags}" if row.flags else ""
     return [
-        code(f"{row.title}({row.shapes}){flags}{place}"),
+        code(row_title(row)),
         code(row.metric),
         median_text(row.before, row.kind),
         median_text(row.after, row.kind),

@@ -152,6 +152,9 @@ def _numbers(line: int, cost: Iterable[int]) -> str:
     return " ".join(map(str, (line, *cost)))
 
 
+# -- pprof -------------------------------------------------------------------------------------
+
+
 def render_pprof(report: Report) -> bytes:
     """Return the profiles of a Report for pprof; several have their boards as outermost frames.
 

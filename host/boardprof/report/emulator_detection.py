@@ -18,6 +18,7 @@ _FEWEST = 1000
 
 _CHANCE = 1000
 """Counts that are all multiples by chance once in more than this are multiples by design."""
+
 _SAME = 0.01
 """Relative difference of cycles and instructions in a whole reply, if both are the host's time."""
 

@@ -10,34 +10,20 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from boardprof.report.calls import DURATION, LEVELS, SHARES
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, GroupSummary, summaries
-from boardprof.stats.ranks import rank_correlation, smallest_p
+from boardprof.stats.ranks import FEWEST_SAMPLES, rank_correlation, smallest_p
 from boardprof.stats.summary import LARGEST_PLAIN, Number, far_from_the_others, percentile
 
-__all__ = ["FEWEST_SAMPLES", "Kind", "Warning_", "main_metrics", "modes_of", "warnings"]
-_LEAST_SHARE = 0.2
-_LEAST_SAMPLES = 3
-_LEAST_GAP = 2
-_LEAST_GAP_APART = 4
-"""Least ratio of the gap to the spread of most samples.
-
-With ten exponentially distributed samples, one run in 140 has such a gap below its largest.
-"""
-_FEWEST_NOT_EQUAL = 10
-
-
+__all__ = ["Kind", "Warning_", "main_metrics", "modes_of", "warnings"]
 __all__ += ["warnings_by_hint", "warnings_of"]
 
 Kind: TypeAlias = Literal[
     "few", "warm-up", "drift", "bimodal", "apart", "grain", "overhead", "noise", "outliers"
 ]
-
-FEWEST_SAMPLES: Final = 5
-"""With fewer per side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
 
 _MAIN = (DURATION, "cycles", "instructions", "ticks")
 """The metric by which a group is judged: the first of these, else the group's first column."""
@@ -63,6 +49,17 @@ _DRIFT_P = 0.001
 
 _NEARLY_1 = 1 - 1e-12
 """The transform of 1 is infinite."""
+
+_LEAST_SHARE = 0.2
+_LEAST_SAMPLES = 3
+_LEAST_GAP = 2
+_LEAST_GAP_APART = 4
+"""Least ratio of the gap to the spread of most samples.
+
+With ten exponentially distributed samples, one run in 140 has such a gap below its largest.
+"""
+
+_FEWEST_NOT_EQUAL = 10
 
 
 @dataclass(frozen=True)
@@ -312,6 +309,9 @@ def _matters(group: GroupSummary, difference: float) -> bool:
 
 def _median(values: Sequence[Number]) -> float:
     return statistics.median(map(float, values))
+
+
+# -- groups of samples -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.board.call_observers import OBSERVERS, HostCall, Observation, unobserved
+from boardprof.board.functions import OBSERVERS, HostCall, Observation, unobserved
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.measure.available_metrics import lack_text
 from boardprof.measure.clock_probe import ClockProbe, clock_probe
@@ -31,8 +31,7 @@ from boardprof.trace.records import (
     now_ns,
     this_thread,
 )
-from boardprof.trace.schedule import ProfilerActivity
-from boardprof.trace.settings import Settings
+from boardprof.trace.settings import ProfilerActivity, Settings
 
 if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
@@ -286,6 +285,9 @@ class _CallObservation:
         record.values = {
             name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
         }
+
+
+# -- profiles of calls -------------------------------------------------------------------------
 
 
 class CallProfiles:

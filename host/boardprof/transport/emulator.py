@@ -209,6 +209,9 @@ def _command(pid: int) -> list[str]:
     return [os.fsdecode(part) for part in text.split(b"\0")[:-1]]
 
 
+# -- QEMU's clock ------------------------------------------------------------------------------
+
+
 class QemuClock:
     """Our end of a QEMU's machine protocol; the other one is a descriptor that it inherits.
 
