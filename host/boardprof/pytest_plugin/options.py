@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from boardprof.errors import UsageError
-from boardprof.history.project_name import set_project_name
+from boardprof.settings import find_settings, set_project_name, settings_of
 
 N = TypeVar("N", int, float)
 
@@ -237,8 +237,6 @@ def _number(name: str, given: Any, kind: type[N]) -> N:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    from boardprof.run.settings import find_settings, settings_of
-
     try:
         found = settings_of(find_settings(folder), os.environ.get("BOARDPROF_PROFILE"))
     except UsageError as error:
