@@ -121,8 +121,8 @@ class Project:
     Attributes:
         id: the same on each machine: the setting ``project``, else the first remote's URL, else the
             first commit.
-        place: path of its repository here. It is the id of runs kept by former versions, and of
-            runs before the first commit. "" if it is not in a repository.
+        place: path of its repository here, which is the id of runs before the first commit. "" if
+            it is not in a repository.
         folder: a folder in the project.
     """
 
