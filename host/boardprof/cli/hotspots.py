@@ -84,9 +84,8 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
 
     Every instruction is counted, none is sampled. TARGET and NAME=VALUE are as for `boardprof run`.
     """
-    from boardprof.run.measure_plan import Listener
+    from boardprof.run.measure_plan import Listener, record_plan
     from boardprof.run.plan import Plan
-    from boardprof.run.record_plan import record_plan
 
     plan = Plan(
         target=target,
@@ -123,7 +122,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
 def _write(profiles: Sequence[Profile], file: str | None) -> None:
     if file is None:
         return
-    from boardprof.render.profile_json import render_profiles
+    from boardprof.render.json import render_profiles
     from boardprof.report.report_file import write_text
 
     text = render_profiles(profiles)

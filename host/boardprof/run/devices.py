@@ -29,7 +29,7 @@ class Port:
 
     Attributes:
         port: device path or ``socket://HOST:PORT``.
-        usb: vendor and product id, ``0483:374b``; "" where it is no USB device.
+        usb: vendor and product id, ``0483:374b``; "" where it is not a USB device.
         serial: its serial number; "" where it has none.
         description: what the device says of itself.
         board: the board whose agent has answered; "" where none has.
