@@ -48,7 +48,6 @@ class Recorded:
 
     Attributes:
         records: in the order in which they began.
-        spans: of records that ran on a board whose clock was read.
         unfinished: records that had not ended; their own end, if any, is after the trace's end.
         begin_ns: the host's clock when it began.
         end_ns: likewise when it ended.
@@ -59,7 +58,6 @@ class Recorded:
     """
 
     records: tuple[Record, ...]
-    spans: Mapping[Record, tuple[DeviceSpan, ...]]
     unfinished: frozenset[Record]
     begin_ns: int
     end_ns: int
@@ -114,11 +112,11 @@ class Recorder:
         records = tuple(record for record in self._records if not record.is_refused)
         unfinished = frozenset(r for r in records if r.end_ns is None)
         fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
-        spans = {r: _placed(r, fits.get(r.board)) for r in records if r.spans}
+        for record in records:
+            record.spans = _placed(record, fits.get(record.board))
         unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
         return Recorded(
             records,
-            spans,
             unfinished,
             self._begin_ns,
             end_ns,
