@@ -13,8 +13,8 @@ from construct import Int32ul, Struct
 
 from boardprof.board.board import Board
 from boardprof.board.fetch_dictionary import fetch_dictionary
+from boardprof.boards.board_file import ClockSpec
 from boardprof.boards.board_lookup import board_spec
-from boardprof.boards.clock import ClockSpec
 from boardprof.link.session import Session
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.frame import Frame, FrameDecoder, encode_frame

@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters of Reports and Comparisons by name: boardprof's own, then those of other packages.
+"""Exporters of Reports and Comparisons by name, and the files that they write.
 
-An entry point of the group ``boardprof.exporters`` has the exporter's name, and names a function
-that takes a `Report` and returns a str or bytes.
+Other packages bring more: an entry point of the group ``boardprof.exporters`` has the exporter's
+name, and names a function that takes a `Report` and returns a str or bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import BoardprofError, UnknownNameError, UsageError
 from boardprof.packages import entries, named_function
+from boardprof.writing import check_is_file, unwritable
 
 if TYPE_CHECKING:
     from boardprof.report.report import Report
 
-__all__ = ["Exporter", "exporter_names", "find_exporter", "own_form"]
+__all__ = ["exporter_names", "find_exporter"]
 
 Exporter: TypeAlias = "Callable[[Report], str | bytes]"
 
@@ -83,3 +86,71 @@ def own_form(name: str) -> Callable[..., Any]:
     module, _, function = (_REPORT | _OTHERS)[name].partition(":")
     found: Callable[..., Any] = getattr(import_module(f"boardprof.render.{module}"), function)
     return found
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file to write, and its exporter."""
+
+    name: str
+    file: Path
+    exporter: Exporter
+
+
+def read_exports(texts: Sequence[str]) -> list[Export]:
+    """Read ``NAME=FILE``, before anything is measured.
+
+    Raises:
+        UsageError: one has another form, its exporter cannot be used, or its folder is missing.
+        UnknownNameError: the exporter does not exist.
+    """
+    return [_export(text) for text in texts]
+
+
+def _export(text: str) -> Export:
+    name, equals, file = text.partition("=")
+    if not equals or not name or not file:
+        raise UsageError(
+            f"{text!r} is not a valid --export.", hint="NAME=FILE, e.g. csv=report.csv"
+        )
+    check_is_file(file)
+    path = Path(file)
+    if not path.parent.is_dir():
+        raise UsageError(f"{file} cannot be written: there is no folder {path.parent}.")
+    return Export(name, path, find_exporter(name))
+
+
+def write_export(report: Report, export: Export) -> None:
+    """Write a Report's file.
+
+    Raises:
+        UsageError, StorageError: the exporter fails, or the file cannot be written.
+    """
+    write_exported(exported(report, export.name, export.exporter), export.file)
+
+
+def exported(report: Report, name: str, exporter: Exporter) -> bytes:
+    """Return the output of an exporter for a Report.
+
+    Raises:
+        UsageError: the Report has nothing for it, or it fails.
+    """
+    try:
+        made = exporter(report)
+        return made.encode() if isinstance(made, str) else bytes(made)
+    except BoardprofError:
+        raise
+    except Exception as error:  # whatever another package raises
+        raise UsageError(f"The exporter {name} failed: {error!r}.") from error
+
+
+def write_exported(content: bytes, file: Path) -> None:
+    """Write an export.
+
+    Raises:
+        UsageError, StorageError: the file cannot be written.
+    """
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise unwritable(file, error) from error

@@ -16,10 +16,10 @@ from boardprof.board.board import Board
 from boardprof.board.open_board import attach, open_line
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec, find_boards
-from boardprof.doctor.environment import missing_text, missing_tools
 from boardprof.firmware.builder import build
 from boardprof.firmware.firmware import Firmware
 from boardprof.toolchain.simulator import build_simulator
+from boardprof.toolchain.tools import missing_text, missing_tools
 from boardprof.transport.base import Transport
 from tests.support import requires_tool
 

@@ -12,9 +12,8 @@ import pytest
 from boardprof.boards.board_file import BoardSpec, load_board
 from boardprof.boards.events_and_formulas import DoctorSpec, KnownWork
 from boardprof.connection import connect
-from boardprof.doctor.check_board import proof_sources, prove
-from boardprof.doctor.finding import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, proof_facts
-from boardprof.doctor.growth import amount
+from boardprof.doctor.check_board import proof_facts, proof_sources, prove
+from boardprof.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, amount
 from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
 from tests.boards.conftest import available

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from boardprof.cli import main
+from boardprof.decode_again import decode_again, load_schemas
 from boardprof.metrics import Count
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
-from boardprof.stored.decoding import decode_again
-from boardprof.stored.layouts import load_schemas
 from tests.cli.command import FIXTURES, Outcome, boardprof
 
 RENAMED = """

@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from boardprof.doctor.line_counter import CountingTransport, LineCounts
-from boardprof.doctor.link_report import best_baud, exit_code, link_text, links_facts, links_text
-from boardprof.doctor.link_test import LinkReport, Throughput
+from boardprof.doctor.link_test import (
+    LinkReport,
+    Throughput,
+    best_baud,
+    exit_code,
+    link_text,
+    links_facts,
+    links_text,
+)
 from boardprof.errors import BoardTimeoutError, LinkError
 from boardprof_protocol.codes import FrameKind
 from boardprof_protocol.frame import Frame, encode_frame

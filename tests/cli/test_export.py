@@ -14,11 +14,11 @@ import jsonschema
 import pytest
 
 from boardprof.cli import main
+from boardprof.exporters import read_exports, write_export
 from boardprof.history.store import History
 from boardprof.render.html import read_page
 from boardprof.report.report import Report
 from boardprof.report.report_file import read_report
-from boardprof.run.exports import read_exports, write_export
 from tests.cli.command import Outcome, boardprof
 from tests.support import ROOT
 from tests.unit.reports import report_of

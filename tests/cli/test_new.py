@@ -16,10 +16,9 @@ from boardprof.boards.board_file import load_board
 from boardprof.boards.board_lookup import find_boards
 from boardprof.decode.dictionary import CollectorInfo
 from boardprof.decode.samples import decode_samples
+from boardprof.decode_again import load_schemas
 from boardprof.errors import DecodeError, UnknownNameError, UsageError
-from boardprof.scaffold.new_board import MARK, new_board
-from boardprof.scaffold.new_collector import new_collector
-from boardprof.stored.layouts import load_schemas
+from boardprof.scaffold import MARK, new_board, new_collector
 from tests.cli.command import boardprof, rows
 from tests.support import AGENT, WARNINGS, requires_compiler, requires_tool
 

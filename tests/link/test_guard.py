@@ -11,10 +11,9 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.board.info import board_info, info_text
 from boardprof.board.open_board import guard_calls
-from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_file import BoardSpec, ClockSpec
 from boardprof.boards.board_lookup import board_spec
 from boardprof.boards.build import GuardSpec
-from boardprof.boards.clock import ClockSpec
 from boardprof.connection import connect
 from boardprof.errors import DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build

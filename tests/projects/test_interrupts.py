@@ -14,6 +14,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.connection import connect
+from boardprof.decode_again import decode_again
 from boardprof.errors import UsageError
 from boardprof.metrics import Count
 from boardprof.profiling.function import profile_function
@@ -22,7 +23,6 @@ from boardprof.profiling.program import Program
 from boardprof.profiling.timing import time_evaluator
 from boardprof.report.report import Report
 from boardprof.stats.warnings import warnings
-from boardprof.stored.decoding import decode_again
 from boardprof.trace.profiler import profile
 from tests.cli.command import boardprof
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.clock import emulator_name
+from boardprof.boards.board_file import emulator_name
 from boardprof.processes import commands_behind
 
 PTY = "import os, pty, time; m, s = pty.openpty(); print(os.ttyname(s), flush=True); time.sleep(60)"

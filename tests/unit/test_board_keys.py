@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, load_board
-from boardprof.boards.clock import ClockSpec
+from boardprof.boards.board_file import BoardSpec, ClockSpec, load_board
 from boardprof.boards.events_and_formulas import read_derived
 from boardprof.boards.launch import LaunchSpec, PortSpec, SimulatorSpec
 from boardprof.errors import UsageError

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.boards.board_file import BoardSpec, load_board
+from boardprof.boards.board_file import BoardSpec, ClockSpec, load_board
 from boardprof.boards.board_lookup import board_spec, default_board, find_boards
 from boardprof.boards.build import BuildSpec, agent_options
-from boardprof.boards.clock import ClockSpec
 from boardprof.boards.launch import LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.firmware.sources import agent_units

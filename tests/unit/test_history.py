@@ -23,7 +23,7 @@ import pytest
 
 from boardprof.errors import ReportFileError, StorageError, UnknownNameError, UsageError
 from boardprof.history import database
-from boardprof.history.report_lookup import find_report, find_run, history_path
+from boardprof.history.report_lookup import find_report, find_run, history_path, like_runs
 from boardprof.history.run import GitState, HistoryError
 from boardprof.history.store import History
 from boardprof.report.report import Report
@@ -434,6 +434,18 @@ def test_a_history_on_a_read_only_disk_can_be_read_and_not_written(read_only: Hi
     assert [run.id for run in read_only.runs()] == [1]
 
 
+def test_a_history_in_a_folder_that_may_not_be_entered_is_told(
+    read_only: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(read_only.path))
+    read_only.path.parent.chmod(0o600)
+    with without_permission():
+        with pytest.raises(HistoryError, match="cannot be read: Permission denied"):
+            read_only.runs()
+        with pytest.raises(HistoryError, match="cannot be read: Permission denied"):
+            [*like_runs(report(2))]
+
+
 def test_what_is_no_database_is_told_and_left_alone(history: History) -> None:
     history.path.parent.mkdir()
     text = "Not a database, but somebody's notes. " * 50
@@ -455,12 +467,13 @@ def test_another_programs_database_is_told_and_left_alone(history: History) -> N
             action()
 
 
-def test_a_newer_schema_is_told_and_left_alone(history: History) -> None:
+@pytest.mark.parametrize("version", [3, 99])
+def test_another_schema_is_told_and_left_alone(history: History, version: int) -> None:
     history.save(report(1))
     with closing(sqlite3.connect(history.path)) as file:
-        file.execute("PRAGMA user_version = 99")
+        file.execute(f"PRAGMA user_version = {version}")
     for action in (history.runs, lambda: history.save(report())):
-        with pytest.raises(HistoryError, match="newer boardprof: its schema is version 99"):
+        with pytest.raises(HistoryError, match=f"its schema is version {version}, .* needs 4"):
             action()
 
 
@@ -522,7 +535,7 @@ def test_a_run_of_which_every_column_is_damaged_is_listed_and_can_be_removed(
         file.execute("UPDATE sqlite_schema SET sql = replace(sql, 'NOT NULL', '')")
         file.commit()
     columns = ["time", "name", "command", "git_commit", "git_branch", "git_dirty", "version"]
-    columns += ["rows", "contents", "report", "git_repository", "started_in", "project", "failed"]
+    columns += ["rows", "contents", "report", "project", "failed"]
     with closing(sqlite3.connect(history.path)) as file:
         for column in columns:
             file.execute(f"UPDATE runs SET {column} = {value} WHERE id = 2")

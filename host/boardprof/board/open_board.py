@@ -21,7 +21,6 @@ from boardprof.boards.board_lookup import (
     find_boards,
     what_it_says,
 )
-from boardprof.boards.clock import played_by
 from boardprof.boards.launch import DEFAULT_BAUD, filled
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.schemas import layouts_for
@@ -170,7 +169,7 @@ def attach(
         if clock is None:
             # The board has answered, so its process has its final program. Earlier, the command
             # line of an emulator that is just being started may be empty.
-            spec = played_by(spec, commands_behind(port) if port is not None else ())
+            spec = spec.played_by(commands_behind(port) if port is not None else ())
         else:
             spec = replace(spec, clock=replace(spec.clock, kind=clock, emulated=False, given=True))
         guard_calls(session, dictionary, spec, timeout_s, wall_timeout_s)

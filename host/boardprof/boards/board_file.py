@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from boardprof.boards.build import BuildSpec, GuardSpec, read_build, read_guard
-from boardprof.boards.clock import ClockSpec, read_clock, without_meaning
 from boardprof.boards.events_and_formulas import (
     DerivedSpec,
     DoctorSpec,
@@ -40,6 +39,53 @@ from boardprof.toml_table import TomlTable
 BOARD_FILE = "board.toml"
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}"
+_QEMU = "qemu-system-"
+_QEMU_RISCV = "qemu-system-riscv"
+_EMULATORS = r"(?i)qemu-[\w-]+|renode(-\w+)?|spike|FVP_[\w-]+"
+_ICOUNT = r"--?icount"
+_FIXED = r"(?:(?:.*,)?shift=)?(\d+)(?:,.*)?"
+_COUNTED = ("instructions", "cycles", "ticks")
+_TIME_SCALE = 30.0
+"""Time scale for an emulator that is found at a port."""
+
+
+@dataclass(frozen=True)
+class ClockSpec:
+    """Where the board's clock frequency comes from: ``[clock]``.
+
+    Attributes:
+        kind: "measured", "declared" or "simulated".
+        time_scale: wall seconds that a second of the board's clock may take; the host's timeouts
+            are longer by this factor.
+        emulated: a cycle-accurate simulator plays the board: its clock is as good as the real one.
+        reason: why ``kind`` was chosen, if neither board.toml nor the user did.
+    """
+
+    kind: str
+    time_scale: float = 1.0
+    emulated: bool = False
+    reason: str = ""
+    given: bool = False
+
+    @property
+    def is_emulated(self) -> bool:
+        """Whether the board is emulated by a program."""
+        return self.emulated or self.kind == "simulated"
+
+
+def _read_clock(table: TomlTable) -> ClockSpec:
+    """Read ``[clock]``."""
+    spec = ClockSpec(
+        kind=table.choice("kind", ("measured", "declared", "simulated")),
+        time_scale=table.positive("time_scale", 1.0),
+        emulated=table.take("emulated", bool, False),
+    )
+    if spec.emulated and spec.kind != "declared":
+        raise table.error(
+            "emulated", f'it is for simulators with kind = "declared", not "{spec.kind}"'
+        )
+    table.end()
+    return spec
 
 
 @dataclass(frozen=True)
@@ -95,6 +141,23 @@ class BoardSpec:
             port=None,
         )
 
+    def played_by(self, commands: Iterable[Sequence[str]]) -> BoardSpec:
+        """Return the board as emulated, if an emulator is at the other end of its line.
+
+        Args:
+            commands: the command lines of the programs at the other end of the real board's line.
+        """
+        found = next(((name, each) for each in commands if (name := emulator_name(each))), None)
+        if found is None or self.clock.is_emulated:
+            return self
+        emulator, command = found
+        cycles = {"cycles": f"{emulator} has no cycle model"}
+        return replace(
+            self,
+            clock=ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port"),
+            unsupported={**self.unsupported, **cycles, **_without_meaning(command)},
+        )
+
 
 def is_board_name(name: str) -> bool:
     """Return whether a board can have this name."""
@@ -138,7 +201,7 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
         status=status,
         build=build,
         launch=launch,
-        clock=read_clock(top.table("clock")),
+        clock=_read_clock(top.table("clock")),
         guard=read_guard(
             top.table("guard") if top.has("guard") else None, build.config, build_table
         ),
@@ -148,7 +211,7 @@ def load_board(folder: Path, *, with_counts: bool = True) -> BoardSpec:
             else None
         ),
         port=port,
-        unsupported=without_meaning(launch.command)
+        unsupported=_without_meaning(launch.command)
         | top.table("unsupported", required=False).mapping(str),
         events=events,
         derived=read_derived(
@@ -190,3 +253,37 @@ def _parsed(folder: Path) -> dict[str, Any]:
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from error
+
+
+def emulator_name(command: Sequence[str]) -> str | None:
+    """Return the emulator that a command line starts; None if it is not one without a pipeline."""
+    words = [Path(word).name.removesuffix(".exe") for word in command]
+    if words[:1] == ["mono"]:  # runs Renode
+        words = words[1:]
+    return words[0] if words and re.fullmatch(_EMULATORS, words[0]) else None
+
+
+def _without_meaning(command: Sequence[str]) -> dict[str, str]:
+    """Return counter name -> why a board with this command line does not have it.
+
+    QEMU counts instructions only if they drive its virtual clock (``-icount shift=N``). Otherwise
+    such counters show the host's time (QEMU's documentation, "TCG Instruction Counting").
+
+    Args:
+        command: the emulator's; only QEMU's are understood.
+    """
+    if not command or not Path(command[0]).name.startswith(_QEMU):
+        return {}
+    given = [
+        value
+        for option, value in zip(command, [*command[1:], ""], strict=True)
+        if re.fullmatch(_ICOUNT, option)
+    ]
+    fixed = re.fullmatch(_FIXED, given[-1]) if given else None
+    if fixed is not None:
+        shift = int(fixed[1]) if Path(command[0]).name.startswith(_QEMU_RISCV) else 0
+        why = f"with -icount {given[-1]}, QEMU counts {1 << shift:,} for each; it needs shift=0"
+        return {"instructions": why} if shift else {}
+    found = f"with -icount {given[-1]}" if given else "without -icount"
+    why = f"{found}, QEMU's counters show the host's time; it needs -icount shift=N"
+    return dict.fromkeys(_COUNTED, why)

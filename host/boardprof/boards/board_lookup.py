@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.boards.board_file import BOARD_FILE, BoardSpec, load_board
+from boardprof.boards.board_file import BOARD_FILE, BoardSpec, ClockSpec, load_board
 from boardprof.boards.build import BuildSpec
-from boardprof.boards.clock import ClockSpec
 from boardprof.boards.launch import DEFAULT_BAUD, LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.packages import brought

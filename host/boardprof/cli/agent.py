@@ -47,12 +47,14 @@ def serve(
     This works for boards that are programs on this machine. `run -p` and `info -p` connect to the
     address that it prints.
     """
-    from boardprof.scaffold.agent import serve_agent
+    from boardprof.boards.board_lookup import board_spec
+    from boardprof.firmware.builder import serve_agent
 
     if board is None:
         raise UsageError("Which board should the agent serve?", hint="give -b BOARD")
     code = taken_build_options(options)
-    serve_agent(board, paths, code, listen=None if pty else listen, key_file=key_file)
+    address = None if pty else listen
+    serve_agent(board_spec(board), paths, code, listen=address, key_file=key_file)
 
 
 @click.group(cls=Commands)

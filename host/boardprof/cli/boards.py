@@ -34,7 +34,7 @@ def boards(as_json: bool) -> None:
     """List the boards and what each one lacks on this machine."""
     from boardprof.boards.board_file import load_board
     from boardprof.boards.board_lookup import find_boards
-    from boardprof.doctor.environment import missing_text
+    from boardprof.toolchain.tools import missing_text
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]
@@ -51,7 +51,7 @@ def boards(as_json: bool) -> None:
 
 def board_facts(spec: BoardSpec) -> dict[str, Any]:
     """Return the facts about a board that are known without starting it, as plain data."""
-    from boardprof.doctor.environment import missing_tools
+    from boardprof.toolchain.tools import missing_tools
 
     return {
         "summary": spec.summary,

@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from boardprof._version import __version__
 from boardprof.cli.boards import board_facts
 from boardprof.cli.options import (
     LONGEST_S,
@@ -81,21 +85,79 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
         )
     from boardprof.boards.board_file import load_board
     from boardprof.boards.board_lookup import find_boards
-    from boardprof.doctor.environment import environment, environment_text
 
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
-    facts = environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
+    facts = _environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
     if as_json:
         echo_data(json.dumps(facts, indent=2))
     else:
-        echo_lines(environment_text(facts))
+        echo_lines(_environment_text(facts))
     lacking = any(board["default"] and board["missing"] for board in facts["boards"])
     return BuildError.exit_code if lacking else 0
 
 
+_PORTS = ("ttyACM*", "ttyUSB*", "ttyAMA*")
+
+
+def _environment(boards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the relevant facts about this machine, as plain data for JSON.
+
+    Args:
+        boards: for each, ``name``, ``default`` and ``missing`` as in ``boardprof boards --json``.
+    """
+    import platform
+
+    from boardprof.toolchain.cache import cache_root
+
+    root = cache_root()
+    nearest = next(path for path in (root, *root.parents) if path.exists())
+    return {
+        "schema_version": 1,
+        "boardprof": __version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "cache": {"path": str(root), "writable": os.access(nearest, os.W_OK)},
+        "ports": [
+            {"path": str(path), "allowed": os.access(path, os.R_OK | os.W_OK)}
+            for pattern in _PORTS
+            for path in sorted(Path("/dev").glob(pattern))
+        ],
+        "boards": [{key: row[key] for key in ("name", "default", "missing")} for row in boards],
+    }
+
+
+def _environment_text(facts: Mapping[str, Any]) -> str:
+    """Return `_environment` as text, with advice on what is missing."""
+    from boardprof.toolchain.tools import missing_text
+
+    width = max(len(board["name"]) for board in facts["boards"])
+    cache, ports = facts["cache"], facts["ports"]
+    lines = [
+        f"boardprof {facts['boardprof']}, Python {facts['python']}, {facts['system']}",
+        f"Cache: {cache['path']}" + ("" if cache["writable"] else " (cannot be written)"),
+        "Serial ports: " + (", ".join(map(_port_text, ports)) or "none found"),
+        "Boards:",
+    ]
+    for board in facts["boards"]:
+        missing = [f"missing {missing_text(tool)}" for tool in board["missing"]]
+        default = " (default)" if board["default"] else ""
+        lines.append(f"  {board['name']:{width}}  {', '.join(missing) or 'ok'}{default}")
+    tools = [tool for board in facts["boards"] for tool in board["missing"]]
+    for key, how in (("package", "apt"), ("python_package", "pip")):
+        if packages := sorted({tool[key] for tool in tools if key in tool}):
+            lines += ["", f"For all boards: {how} install {' '.join(packages)}"]
+    if any(not port["allowed"] for port in ports):
+        lines += ["", "For the serial ports: sudo usermod -aG dialout $USER, then log in again"]
+    return "\n".join(lines)
+
+
+def _port_text(port: Mapping[str, Any]) -> str:
+    return str(port["path"]) + ("" if port["allowed"] else " (no permission)")
+
+
 def _doctor_board(as_json: bool, **options: Any) -> int:
-    from boardprof.doctor.check_board import proved
-    from boardprof.doctor.finding import FAILED, Finding, finding_text, proof_facts
+    from boardprof.doctor.check_board import finding_text, proof_facts, proved
+    from boardprof.doctor.known_work import FAILED, Finding
 
     began_s = time.monotonic()
     with progress_bar() as show:
@@ -121,8 +183,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
 
 def _doctor_link(as_json: bool, **options: Any) -> int:
     from boardprof.boards.board_lookup import board_spec, default_board
-    from boardprof.doctor.link_report import exit_code, links_facts, links_text
-    from boardprof.doctor.link_test import diagnose
+    from boardprof.doctor.link_test import diagnose, exit_code, links_facts, links_text
 
     spec = board_spec(options["board"]) if options["board"] else default_board()
     tests = diagnose(

@@ -24,8 +24,7 @@ from boardprof.cli.output import (
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
-    from boardprof.history.record import Record
-    from boardprof.history.run import Run
+    from boardprof.history.run import Record, Run
     from boardprof.render.layout import Page
 
 
@@ -142,8 +141,8 @@ def export_runs(refs: Sequence[str], of_all: bool, output: str | None) -> None:
 
     Without RUN, all runs of this project are written.
     """
-    from boardprof.history.record import written
     from boardprof.history.report_lookup import user_history
+    from boardprof.history.run import written
     from boardprof.report.report_file import write_text
 
     if of_all and refs:
@@ -167,7 +166,7 @@ def import_runs(files: Sequence[str]) -> None:
     Runs that are already there are skipped. Imported runs keep their dates, so an older one does
     not become `last`.
     """
-    from boardprof.history.record import read_file
+    from boardprof.history.run import read_file
 
     _add(files, read_file)
 
@@ -176,10 +175,11 @@ def import_runs(files: Sequence[str]) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 def merge(files: Sequence[str]) -> None:
     """Add the runs of other history files (SQLite), as `import` does."""
+    from boardprof.history.database import may_exist
     from boardprof.history.store import History
 
     def read(file: str) -> list[Record]:
-        if not Path(file).exists():
+        if not may_exist(Path(file)):
             raise UsageError(f"The file {file} does not exist.", hint="`boardprof history path`")
         return History(file).records()
 

@@ -84,9 +84,8 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
 
     Every instruction is counted, none is sampled. TARGET and NAME=VALUE are as for `boardprof run`.
     """
-    from boardprof.run.measure_plan import Listener
+    from boardprof.run.measure_plan import Listener, record_plan
     from boardprof.run.plan import Plan
-    from boardprof.run.record_plan import record_plan
 
     plan = Plan(
         target=target,

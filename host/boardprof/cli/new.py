@@ -37,7 +37,7 @@ def board(name: str, like: str, folder: Path, as_json: bool) -> None:
 
     A comment with CHANGE marks each place that still describes the other board.
     """
-    from boardprof.scaffold.new_board import MARK, new_board
+    from boardprof.scaffold import MARK, new_board
 
     target = new_board(name, like, folder)
     files = sorted(path for path in target.rglob("*") if path.is_file())
@@ -61,7 +61,7 @@ def collector(name: str, folder: Path, as_json: bool) -> None:
     DIR is the folder of a board, a checkout of boardprof, or the folder of your own Python package.
     A comment with CHANGE marks each place to fill in. Until then the collector counts ticks.
     """
-    from boardprof.scaffold.new_collector import new_collector
+    from boardprof.scaffold import new_collector
 
     made = new_collector(name, folder)
     if as_json:

@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from boardprof.comparison.comparison import Comparison
+    from boardprof.exporters import Export
     from boardprof.history.run import RunId
     from boardprof.report.report import Report
-    from boardprof.run.exports import Export
     from boardprof.run.plan import Plan
     from boardprof.run.runner import Outcome
 
@@ -205,7 +205,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
     s='{gain=2.5, taps=[1, 2]}'    a struct's members
     p=NULL                         no array
     """  # noqa: D301 (click knows the backspace as: do not wrap)
-    from boardprof.run.exports import read_exports
+    from boardprof.exporters import read_exports
     from boardprof.run.saving import check_save_name
 
     check_save_name(options["save"])
@@ -291,8 +291,8 @@ def _write(
     report: Report, json_file: str | None, exports: Sequence[Export]
 ) -> Iterator[BoardprofError]:
     """Write the files that were asked for; yield why one could not be."""
+    from boardprof.exporters import write_export
     from boardprof.report.report_file import write_report
-    from boardprof.run.exports import write_export
 
     writers: list[tuple[object, Callable[[], None]]] = []
     if json_file is not None and json_file != STDOUT:

@@ -14,10 +14,9 @@ import click
 
 from boardprof.cli.output import echo_warning
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.history.project_name import set_project_name
 
 if TYPE_CHECKING:
-    from boardprof.run.settings import Setting
+    from boardprof.settings import Setting
 
 
 _NOT_A_SETTING = {"help", "version", "json", "bisect"}
@@ -41,7 +40,13 @@ def apply_settings(ctx: click.Context, config: str | None, profile: str | None) 
     """
     from pathlib import Path
 
-    from boardprof.run.settings import all_settings, find_settings, read_settings, settings_of
+    from boardprof.settings import (
+        all_settings,
+        find_settings,
+        read_settings,
+        set_project_name,
+        settings_of,
+    )
 
     if config is None:
         files = find_settings(Path.cwd(), echo_warning)

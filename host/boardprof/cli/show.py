@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,10 +30,12 @@ from boardprof.cli.output import (
     echo_warnings,
     echo_written,
 )
-from boardprof.errors import UsageError
+from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
+    from boardprof.exporters import Exporter
     from boardprof.history.report_lookup import Found
+    from boardprof.report.report import Report
 
 
 _MANY_CALLS = 100_000
@@ -125,7 +130,7 @@ def _found(ref: str) -> Found:
 
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the exporters that a shell can complete."""
-    from boardprof.run.exports import exporter_names
+    from boardprof.exporters import exporter_names
 
     return [name for name in exporter_names() if name.startswith(incomplete)]
 
@@ -169,9 +174,9 @@ def export(
     callgrind   for callgrind_annotate and KCachegrind; needs run --hotspots
     pprof       for pprof; needs run --hotspots
     """  # noqa: D301 (click knows the backspace as: do not wrap)
+    from boardprof.exporters import exported, find_exporter, write_exported
     from boardprof.history.report_lookup import find_run
     from boardprof.report.report_file import check_report_file
-    from boardprof.run.exports import exported, find_exporter, option_exporter, write_exported
 
     find_exporter(name)
     if output is not None:
@@ -180,13 +185,65 @@ def export(
         raise UsageError("--allow needs --diff.")
     found = find_run(report)
     before = None if diff is None else find_run(diff)
-    exporter = option_exporter(name, found, before=before, allow=allow, metric=metric)
+    exporter = _option_exporter(name, found, before=before, allow=allow, metric=metric)
     content = exported(found.report, name, exporter)
     if output is not None:
         write_exported(content, Path(output))
         echo_written("Report", output)
         return
     echo_data(content, nl=False)
+
+
+def _option_exporter(
+    name: str,
+    after: Found,
+    *,
+    before: Found | None,
+    allow: Sequence[str],
+    metric: str | None,
+) -> Exporter:
+    """Return an exporter with what only one of them takes: an option, or earlier runs.
+
+    Args:
+        name: of the exporter.
+        after: what is to be exported.
+        before: an older Report, for the page.
+        allow: mismatches to ignore, see `compare`.
+        metric: for collapsed stacks.
+
+    Raises:
+        UsageError: the exporter has no such option.
+    """
+    from boardprof.exporters import find_exporter
+
+    for option, wanted, only in (("--diff", before, "html"), ("--metric", metric, "collapsed")):
+        if wanted is not None and name != only:
+            raise UsageError(f"{option} is for {only}, not for {name}.")
+    if metric is not None:
+        from boardprof.render.flame_graph import render_collapsed
+
+        return partial(render_collapsed, metric=metric)
+    if name != "html":
+        return find_exporter(name)
+    from boardprof.render.html import render_html
+
+    page = partial(render_html, earlier=_earlier(after))
+    if before is None:
+        return page
+    return partial(page, before=before.report, allow=allow, names=(before.dated, after.dated))
+
+
+def _earlier(found: Found) -> list[tuple[str, Report]]:
+    """Return the runs like one of the history that are older, the oldest first."""
+    if found.run is None:
+        return []
+    from boardprof.history.report_lookup import like_runs
+
+    runs: list[Found] = []
+    with contextlib.suppress(BoardprofError):  # if one is damaged, the page has the newer ones
+        for run in like_runs(found.report, before=found.run):
+            runs.append(run)
+    return [(run.label, run.report) for run in reversed(runs)]
 
 
 @click.command(short_help="Decode the blobs of a stored Report again and print it.")
@@ -212,10 +269,9 @@ def decode(
     REPORT is a file from `run --json`, or a run in the history. With unchanged layouts the Report
     stays exactly as it is.
     """
+    from boardprof.decode_again import decode_again, load_schemas
     from boardprof.history.report_lookup import find_report
     from boardprof.report.report_file import check_report_file, write_report
-    from boardprof.stored.decoding import decode_again
-    from boardprof.stored.layouts import load_schemas
 
     if output is not None:
         check_report_file(output)

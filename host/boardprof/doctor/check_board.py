@@ -10,16 +10,22 @@ host's, unless the board is simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.connection import connect
-from boardprof.doctor.clocks import host_clock
-from boardprof.doctor.counters import counts
-from boardprof.doctor.finding import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
-from boardprof.errors import BoardprofError, DecodeError, DeviceTimeoutError, UsageError
+from boardprof.doctor.counters import MOST_CLOCK_ERROR, counts
+from boardprof.doctor.known_work import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
+from boardprof.errors import (
+    BoardprofError,
+    DecodeError,
+    DeviceTimeoutError,
+    LinkError,
+    UsageError,
+)
 from boardprof.firmware.builder import build
 from boardprof.report.measurement import Stack
 from boardprof.resources import runtime_dir
@@ -106,16 +112,16 @@ def _findings(board: Board) -> Iterator[Finding]:
         board.offer.passes(None)
     except UsageError as error:
         yield Finding("counters", FAILED, str(error))
-        yield from host_clock(board)
-        yield arena(board)
+        yield from _host_clock(board)
+        yield _arena(board)
         yield Finding("stack", SKIPPED, "nothing can be measured")
         return
     yield from _within_limit(counts(board, _ROUNDS))
     if board.session.is_closed:  # the emulator was ended at the limit
         return
-    yield from host_clock(board)
-    yield arena(board)
-    yield from _within_limit(stack(board, _DEPTH))
+    yield from _host_clock(board)
+    yield _arena(board)
+    yield from _within_limit(_stack(board, _DEPTH))
 
 
 def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
@@ -128,10 +134,32 @@ def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
         yield Finding("stack", SKIPPED, f"nothing can be measured: {error.message}")
 
 
+def _host_clock(board: Board) -> Iterator[Finding]:
+    """Hold the board's clock against the host's."""
+    if board.device.emulated or board.device.clock_kind == "simulated":
+        yield Finding("clock", SKIPPED, "simulated: it cannot be checked against the host's time")
+        return
+    try:
+        fit = board.correlate_clock(32)
+    except UsageError as error:
+        yield Finding("clock", SKIPPED, str(error))
+        return
+    except LinkError as error:
+        yield Finding("clock", FAILED, str(error))
+        return
+    off = abs(fit.drift_ppm) / 1e6
+    known = max(0.0, off - fit.drift_error_ppm / 1e6)
+    text = f"{fit.drift_ppm:+,.0f} ppm from the host's clock, within {fit.drift_error_ppm:,.0f} ppm"
+    if known > MOST_CLOCK_ERROR:
+        yield Finding("clock", FAILED, f"{text}: its declared frequency is wrong")
+    else:
+        yield Finding("clock", OK, text)
+
+
 _FRAMES = (2, 3, 4)
 
 
-def arena(board: Board) -> Finding:
+def _arena(board: Board) -> Finding:
     """Take all of the arena, and see that its first and its last bytes are memory."""
     size = board.memory.size
     if not size:
@@ -153,7 +181,7 @@ def arena(board: Board) -> Finding:
     return Finding("arena", OK, f"{size:,} bytes")
 
 
-def stack(board: Board, function: str) -> Iterator[Finding]:
+def _stack(board: Board, function: str) -> Iterator[Finding]:
     """Check that each further frame takes as much stack as the one before.
 
     Args:
@@ -175,3 +203,25 @@ def stack(board: Board, function: str) -> Iterator[Finding]:
         return
     painted = min(stack.painted for stack in found if isinstance(stack, Stack))
     yield Finding("stack", OK, f"{used[1] - used[0]} bytes a frame; {painted:,} bytes are painted")
+
+
+def finding_text(found: Finding) -> str:
+    """Return a finding as a line."""
+    return f"{found.subject:<23} {found.verdict:<12} {found.text}"
+
+
+def proof_facts(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the findings as JSON shows them.
+
+    ``unsupported`` is what board.toml's table of that name would have to say of the counters that
+    failed, if they cannot be made right.
+    """
+    return {
+        "schema_version": 1,
+        "findings": [
+            {"subject": f.subject, "verdict": f.verdict, "text": f.text} for f in findings
+        ],
+        "unsupported": {
+            f.subject: f.text for f in findings if f.verdict == FAILED and f.is_counter
+        },
+    }

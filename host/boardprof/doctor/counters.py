@@ -1,20 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters that grow with any work: instructions, cycles, ticks and times."""
+"""Check that counters grow with any work (instructions, cycles, ticks) and that clocks agree."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.decode.dictionary import CounterInfo
-from boardprof.doctor.clocks import blob_fields, slow_clock
-from boardprof.doctor.finding import FAILED, OK, SKIPPED, UNSUPPORTED, Finding, listed
-from boardprof.doctor.growth import Steps, amount, better_half, doubt, measured, stepped, units
-from boardprof.doctor.known_work import known_counts, plain_name
+from boardprof.decode.samples import Sample
+from boardprof.doctor.known_work import (
+    FAILED,
+    OK,
+    SKIPPED,
+    UNSUPPORTED,
+    Finding,
+    Steps,
+    amount,
+    better_half,
+    doubt,
+    known_counts,
+    listed,
+    measured,
+    plain_name,
+    stepped,
+    units,
+)
 from boardprof.errors import DecodeError
 from boardprof.measure.counted_pass import CALIBRATION_SAMPLES
 from boardprof.report.measurement import Measurement
+from boardprof_protocol.blob import split_blobs
+from boardprof_protocol.layout import Counter
 
 _IN_A_ROW = 3
 _FIRST_ROUNDS = 500
@@ -44,6 +61,13 @@ _AGAIN = 5
 
 _TRIES = 9
 """Retries for a clock on a busy machine before it counts as uneven."""
+
+
+MOST_CLOCK_ERROR = 0.03
+"""RC oscillators are off by a percent or two; a larger error means a wrong declaration."""
+
+_LONGER = 8
+"""Factor by which the work is larger for slow clocks."""
 
 
 def counts(board: Board, function: str) -> Iterator[Finding]:
@@ -98,7 +122,7 @@ def _counts(board: Board, function: str, broken: Collection[str]) -> Iterator[Fi
             others.append(event)
     yield from known_counts(board, others, rounds)
     if not broken:
-        yield from slow_clock(board, function, 3 * longest)
+        yield from _slow_clock(board, function, 3 * longest)
 
 
 def _counters(board: Board) -> Iterator[CounterInfo]:
@@ -292,10 +316,56 @@ def _too_wide(board: Board, name: str, steps: Sequence[Measurement]) -> str | No
     """Report a reading that exceeds the register's declared width. None if there is none."""
     for found in steps:
         for sample in found.samples:
-            for info, meaning, fields in blob_fields(board, found, sample):
+            for info, meaning, fields in _blob_fields(board, found, sample):
                 if info.name != name:
                     continue
                 most = max(fields[meaning.start], fields[meaning.stop])
                 if most >> info.bits:
                     return f"{info.source} read {most:,}, more than its {info.bits} bits hold"
     return None
+
+
+def _slow_clock(board: Board, function: str, rounds: int) -> Iterator[Finding]:
+    """Compare each fast clock with the slower one that detects its wraps.
+
+    Args:
+        board: with ``function``.
+        function: takes how many rounds it shall do.
+        rounds: that take a fast clock long enough.
+    """
+    fast = [
+        counter.name
+        for collector in board.offer.fixed
+        for counter in collector.counters
+        if counter.coarse_hz and counter.name not in board.device.unsupported
+    ]
+    if not fast:
+        return
+    found = measured(board, function, rounds * _LONGER, fast)
+    for info, meaning, fields in _blob_fields(board, found, found.samples[0]):
+        if not (info.hz and info.coarse_hz and meaning.coarse_start and meaning.coarse_stop):
+            continue
+        coarse = (fields[meaning.coarse_stop] - fields[meaning.coarse_start]) % (1 << 32)
+        fine = found.samples[0].readings[info.name].value
+        if coarse < 3:
+            yield Finding("coarse clock", SKIPPED, "the work was too short for this clock")
+            continue
+        slow_s, fast_s = coarse / info.coarse_hz, fine / info.hz
+        text = f"{fast_s:.4g} s by {info.source}, {slow_s:.4g} s by the slower clock"
+        grain_s = 2 / info.coarse_hz
+        is_right = abs(slow_s - fast_s) <= grain_s + MOST_CLOCK_ERROR * slow_s
+        yield Finding("coarse clock", OK if is_right else FAILED, text)
+
+
+def _blob_fields(
+    board: Board, measurement: Measurement, sample: Sample
+) -> Iterator[tuple[CounterInfo, Counter, Mapping[str, Any]]]:
+    """Yield each fixed counter of the first pass, with its meaning and its blob's fields."""
+    mask = measurement.windows[0].mask
+    collectors = [c for c in board.device.collectors if mask >> c.index & 1]
+    for collector, blob in zip(collectors, split_blobs(sample.raw), strict=True):
+        layout = board.link.layouts[collector.schema_id]
+        fields = layout.struct.parse(blob.body)
+        if not layout.programmable:
+            for info, meaning in zip(collector.counters, layout.counters, strict=True):
+                yield info, meaning, fields

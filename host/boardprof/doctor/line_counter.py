@@ -21,7 +21,6 @@ class LineCounts:
 
     Attributes:
         sent, received: frames each way; received ones that were whole.
-        sent_bytes, received_bytes: all bytes each way.
         naks: frames to the board that it could not read.
         gaps_to_board: times that the board asked for bulk data again.
         unreadable: pieces from the board that were neither frames nor text.
@@ -33,8 +32,6 @@ class LineCounts:
 
     sent: int = 0
     received: int = 0
-    sent_bytes: int = 0
-    received_bytes: int = 0
     naks: int = 0
     gaps_to_board: int = 0
     unreadable: int = 0
@@ -81,7 +78,6 @@ class CountingTransport:
     def write(self, data: bytes, timeout_s: float) -> None:
         """See `Transport.write`."""
         self._inner.write(data, timeout_s)
-        self.counts.sent_bytes += len(data)
         for piece in filter(None, data.split(b"\0")):
             self._sent(decode_frame(piece))
 
@@ -98,7 +94,6 @@ class CountingTransport:
     def read(self, timeout_s: float) -> bytes:
         """See `Transport.read`."""
         data = self._inner.read(timeout_s)
-        self.counts.received_bytes += len(data)
         *pieces, self._rest = (self._rest + data).split(b"\0")
         for piece in filter(None, pieces):
             try:

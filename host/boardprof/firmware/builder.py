@@ -61,6 +61,7 @@ from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, digest, prune
 from boardprof.toolchain.compile_unit import Unit
 from boardprof.toolchain.compiler import Compiler, Object
+from boardprof.transport.keyed import read_key
 
 _DEFAULT = BuildOptions()
 
@@ -115,6 +116,42 @@ def source_functions(
         BoardprofError: as `build`.
     """
     return _Build(spec, sources, options, verbose).functions()
+
+
+def serve_agent(
+    spec: BoardSpec,
+    sources: Sequence[str],
+    options: BuildOptions,
+    *,
+    listen: str | None,
+    key_file: str | None = None,
+) -> None:
+    """Build the agent of a board that is a program on this machine, and become it.
+
+    Does not return.
+
+    Args:
+        spec: the board.
+        sources: as for `build`.
+        options: as for `build`.
+        listen: ``HOST:PORT`` to serve. None for a pseudo-terminal.
+        key_file: see `boardprof.connect`.
+
+    Raises:
+        UsageError: the board is not such a program, or the key is not valid.
+        BoardprofError: as `build`.
+    """
+    if spec.launch.listen != "board":
+        raise UsageError(
+            f"{spec.name} cannot serve a port, because it is not a program on this machine.",
+            hint=f"`boardprof run -b {spec.name} PATH:FUNCTION` starts it by itself",
+        )
+    line = ["--pty"] if listen is None else ["--listen", listen]
+    line += ["--key-file", key_file] if key_file else []
+    if listen is not None:
+        read_key(key_file)  # before the build: the agent would refuse it only afterwards
+    image = str(build(spec, sources, options).image)
+    os.execv(image, [image, *line])
 
 
 class _Build:

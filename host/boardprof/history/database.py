@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history's SQLite file: opening, upgrading, and error messages.
+"""The history's SQLite file: opening, its tables, and error messages.
 
 Write-ahead logging lets readers read while one process writes; every change is one transaction,
 begun as ``IMMEDIATE``, so that a second writer waits instead of failing half-way.
@@ -23,55 +23,34 @@ from boardprof.writing import unwritable
 _APPLICATION_ID: Final = 0x62706869
 """``bphi``: identifies a SQLite file as a history (SQLite's "PRAGMA application_id")."""
 
-_UNKNOWN_PROJECT = "CASE WHEN git_commit IS NULL THEN NULL ELSE '?' END"
-"""Project of a run whose repository is not known any more: only its number identifies it."""
+SCHEMA_VERSION: Final = 4
+"""Version of the tables, in the file's user_version; it grows when they change."""
 
-_FORMER_PROJECT = f"coalesce(started_in, git_repository, {_UNKNOWN_PROJECT})"
-"""Path of the repository, by which former versions identified a project."""
-
-_MIGRATIONS: Final = (
+_SCHEMA: Final = (
     """
     CREATE TABLE runs (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         time TEXT NOT NULL,
         name TEXT,
         command TEXT NOT NULL,
+        project TEXT,
         git_commit TEXT,
         git_branch TEXT,
         git_dirty INTEGER,
         version TEXT NOT NULL,
+        failed INTEGER NOT NULL,
+        report BLOB NOT NULL,
         rows INTEGER NOT NULL,
-        contents TEXT NOT NULL,
-        report BLOB NOT NULL
-    );
-    CREATE INDEX runs_by_name ON runs (name);
-    CREATE INDEX runs_by_branch ON runs (git_branch);
-    CREATE INDEX runs_by_commit ON runs (git_commit);
+        contents TEXT NOT NULL
+    )
     """,
-    """
-    ALTER TABLE runs ADD COLUMN git_repository TEXT;
-    ALTER TABLE runs ADD COLUMN started_in TEXT;
-    """,
-    """
-    ALTER TABLE runs ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
-    """,
-    f"""
-    ALTER TABLE runs ADD COLUMN project TEXT;
-    UPDATE runs SET project = {_FORMER_PROJECT};
-    CREATE INDEX runs_by_time ON runs (time);
-    """,
+    "CREATE INDEX runs_by_name ON runs (name)",
+    "CREATE INDEX runs_by_branch ON runs (git_branch)",
+    "CREATE INDEX runs_by_commit ON runs (git_commit)",
+    "CREATE INDEX runs_by_time ON runs (time)",
+    f"PRAGMA application_id = {_APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
 )
-"""Statements that upgrade the file from version i to i + 1; published ones never change."""
-
-SCHEMA_VERSION: Final = len(_MIGRATIONS)
-"""Version of the file, in its user_version."""
-
-_AS_NOW: Final = {
-    1: f"SELECT *, {_UNKNOWN_PROJECT} AS project, 0 AS failed FROM main.runs",
-    2: f"SELECT *, {_FORMER_PROJECT} AS project, 0 AS failed FROM main.runs",
-    3: f"SELECT *, {_FORMER_PROJECT} AS project FROM main.runs",
-}
-"""Query for the runs with current columns, by file version: readers do not upgrade the file."""
 
 _ELSEWHERE = "BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off keeps no history"
 
@@ -98,6 +77,14 @@ def writing(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
                 raise
 
 
+def may_exist(path: Path) -> bool:
+    """Tell whether there is a file or a folder, or no permission to find out."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True  # opening it reports that
+
+
 @contextlib.contextmanager
 def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]:
     """Provide a connection for reading; None if there is no file yet.
@@ -105,7 +92,7 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
     Raises:
         HistoryError: the file cannot be read: no permission, locked, no history.
     """
-    if not path.exists():
+    if not may_exist(path):
         yield None
         return
     with (
@@ -113,10 +100,7 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
         contextlib.closing(_open_to_read(path, timeout_s)) as file,
     ):
         file.execute("BEGIN")  # all reads see the same state, even if others write meanwhile
-        version = _version(file, path)
-        if version in _AS_NOW:
-            file.execute(f"CREATE TEMP VIEW runs AS {_AS_NOW[version]}")  # it hides the table
-        yield file if version else None
+        yield file if _has_tables(file, path) else None
 
 
 def _open(uri: str, timeout_s: float) -> sqlite3.Connection:
@@ -147,26 +131,22 @@ def _open_to_read(path: Path, timeout_s: float) -> sqlite3.Connection:
 
 
 def _begin(file: sqlite3.Connection, path: Path) -> None:
-    """Begin a transaction on a file, and upgrade it to the current version."""
+    """Begin a transaction on a file, and create the tables in an empty one."""
     with contextlib.suppress(sqlite3.OperationalError):
         # If another process opens it at the same moment, that one wins. The mode is stored in the
         # file.
         file.execute("PRAGMA journal_mode = WAL")
     file.execute("BEGIN IMMEDIATE")
-    version = _version(file, path)
-    for number, statements in enumerate(_MIGRATIONS[version:], version + 1):
-        for statement in filter(str.strip, statements.split(";")):
+    if not _has_tables(file, path):
+        for statement in _SCHEMA:
             file.execute(statement)
-        file.execute(f"PRAGMA user_version = {number}")
-    if version == 0:
-        file.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
 
 
-def _version(file: sqlite3.Connection, path: Path) -> int:
-    """Return the version of the file's tables; 0 if it is empty.
+def _has_tables(file: sqlite3.Connection, path: Path) -> bool:
+    """Tell whether a file is a history; False if it is empty.
 
     Raises:
-        HistoryError: it belongs to a newer boardprof, or to another program.
+        HistoryError: it belongs to another version of boardprof, or to another program.
     """
     (kind,) = file.execute("PRAGMA application_id").fetchone()
     (version,) = file.execute("PRAGMA user_version").fetchone()
@@ -176,13 +156,14 @@ def _version(file: sqlite3.Connection, path: Path) -> int:
             raise HistoryError(
                 f"{path} is the database of another program, not a history.", hint=_ELSEWHERE
             )
-    if version > SCHEMA_VERSION:
+        return False
+    if version != SCHEMA_VERSION:
         raise HistoryError(
-            f"{path} was written by a newer boardprof: its schema is version {version}, this "
-            f"boardprof knows up to {SCHEMA_VERSION}.",
-            hint=f"upgrade boardprof; {_ELSEWHERE}",
+            f"{path} was written by another version of boardprof: its schema is version "
+            f"{version}, this boardprof needs {SCHEMA_VERSION}.",
+            hint=f"use that version of boardprof, or move the file away; {_ELSEWHERE}",
         )
-    return int(version)
+    return True
 
 
 def _refuse_other_kinds(path: Path) -> None:

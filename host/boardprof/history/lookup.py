@@ -1,17 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lookup of runs in an open history by number, name, branch or commit, and suggestions."""
+"""References to runs, their lookup in an open history, and suggestions if nothing is found.
+
+A reference is ``#42``, ``last``, ``last~1``, a name, a branch or a commit.
+"""
 
 from __future__ import annotations
 
 import itertools
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.project import Project
-from boardprof.history.run import LAST, GitState, Reference, Run, RunId, kept_contents
+from boardprof.history.run import KINDS, LAST, GitState, Run, RunId, kept_contents, storable
+from boardprof.metrics import digits
+
+_LARGEST = (1 << 63) - 1
+"""Largest number in SQLite; no run has it."""
+
+_FORMS = "#NUMBER, last, last~1, a name, a branch or a commit"
+_BACK = r"(?s)(.*?)~(\d*)"
+_COMMIT = r"(?i)[0-9a-f]{4,64}"
 
 _COLUMNS = "id, time, name, command, git_commit, git_branch, git_dirty, version, rows, contents"
 _COLUMNS += ", project, failed"
@@ -19,6 +32,61 @@ _NAMES_LISTED = 20
 _NAMES_READ = 1000
 _CLEAN = "NOT git_dirty AND NOT failed"
 _UNCLEAN = "(git_dirty OR failed)"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A parsed reference.
+
+    Attributes:
+        text: as it was written.
+        word: without ``#``, ``KIND:`` and ``~N``, in the form that the file stores.
+        back: number of runs to go back from the newest match, >= 0.
+        number: of the run, if the word is a number; else None. Like ``back``, it is limited to the
+            largest number that the file can store.
+        must_be_number: it was written with ``#``.
+        kind: required kind, ``name``, ``branch`` or ``commit``; "" if any.
+    """
+
+    text: str
+    word: str
+    back: int
+    number: int | None
+    must_be_number: bool
+    kind: str = ""
+
+    @property
+    def commit(self) -> str | None:
+        """The beginning of a commit's id, if the word may be one; else None."""
+        return self.word.lower() if re.fullmatch(_COMMIT, self.word) else None
+
+
+def parse_reference(ref: str | int) -> Reference:
+    """Parse a reference.
+
+    Raises:
+        UsageError: it is empty, ``#`` has no number, or it is neither a string nor a number.
+    """
+    text = f"#{digits(ref)}" if type(ref) is int else ref
+    if not isinstance(text, str):
+        raise UsageError(f"{ref!r:.60} does not name a run.", hint=_FORMS)
+    found = re.fullmatch(_BACK, text)
+    word, back = (found[1], _bounded(found[2] or "1")) if found else (text, 0)
+    has_sign = word.startswith("#")
+    kind, colon, rest = word.partition(":")
+    kind, word = (kind, rest) if colon and kind in KINDS else ("", word)
+    word = storable(word.removeprefix("#").strip())
+    is_number = not kind and word.isascii() and word.isdigit()
+    if not word or (has_sign and not is_number):
+        raise UsageError(f"{text!r} does not name a run.", hint=_FORMS)
+    number = _bounded(word) if is_number and back == 0 else None
+    return Reference(text, word, back, number, has_sign, kind)
+
+
+def _bounded(text: str) -> int:
+    """Return a number, limited to the largest that a file can store."""
+    significant = text.lstrip("0") or "0"
+    return int(significant) if len(significant) < len(str(_LARGEST)) else _LARGEST
 
 
 def run_by_number(file: sqlite3.Connection, reference: Reference) -> Run | None:
@@ -140,8 +208,8 @@ def unknown_run(
     if unclean is not None:
         kind, hint = _why_unclean(unclean, reference.word)
     elif elsewhere is not None:
-        whose = "another project" if elsewhere.project == "?" else f"the project {elsewhere.place}"
-        hint = f"there is a run called {reference.text!r} of {whose}: #{elsewhere.id}"
+        where = f"the project {elsewhere.place}"
+        hint = f"there is a run called {reference.text!r} of {where}: #{elsewhere.id}"
     return UnknownNameError(kind, reference.text, _names(file, project), hint=hint)
 
 

@@ -11,8 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from boardprof.history.project_name import project_name
 from boardprof.history.run import HistoryError, storable
+from boardprof.settings import project_name
 
 _TIMEOUT_S = 10.0  # a machine may hang for seconds
 _FOLDERS = {"GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"}
@@ -121,8 +121,8 @@ class Project:
     Attributes:
         id: the same on each machine: the setting ``project``, else the first remote's URL, else the
             first commit.
-        place: path of its repository here. It is the id of runs kept by former versions, and of
-            runs before the first commit. "" if it is not in a repository.
+        place: path of its repository here, which is the id of runs before the first commit. "" if
+            it is not in a repository.
         folder: a folder in the project.
     """
 

@@ -12,17 +12,27 @@ from pathlib import Path
 from boardprof._version import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.database import reading, writing
-from boardprof.history.lookup import all_runs, own_runs, run_by_number, run_by_word, unknown_run
+from boardprof.history.lookup import (
+    all_runs,
+    own_runs,
+    parse_reference,
+    run_by_number,
+    run_by_word,
+    unknown_run,
+)
 from boardprof.history.project import Project, project_of
-from boardprof.history.record import Record, add_records, insert, records_of, unpacked
 from boardprof.history.run import (
     GitState,
     HistoryError,
+    Record,
     Run,
     RunId,
+    add_records,
     check_name,
-    parse_reference,
+    insert,
+    records_of,
     storable,
+    unpacked,
 )
 from boardprof.report.report import Report
 

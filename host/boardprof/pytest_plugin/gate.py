@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+from boardprof.comparison.comparison import Comparison, Difference, Unjudged
 from boardprof.comparison.compatibility import comparable_flags
+from boardprof.comparison.rule import parse_rule
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import digits
 from boardprof.report.calls import SHARES, Row
@@ -16,7 +18,6 @@ from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:
-    from boardprof.comparison.comparison import Comparison, Difference, Unjudged
     from boardprof.pytest_plugin.profiler import Other
 
 
@@ -80,6 +81,7 @@ class Gate:
             text = f"{name} has no matching run of {names} by this test"
             failures += self._required([f"not compared: {text}"])
             return Verdict(tuple(failures), (text,), is_compared=False, is_ruled=is_ruled)
+        # Later: most tests compare nothing.
         from boardprof.comparison.compare import compare
 
         found = compare(
@@ -140,8 +142,6 @@ def _without_metric(
     rules: Sequence[str], groups: Sequence[GroupSummary], owner: str
 ) -> Iterator[tuple[str, UnknownNameError]]:
     """Yield rules whose metric is missing, with a text for each."""
-    from boardprof.comparison.rule import parse_rule
-
     metrics = list(dict.fromkeys(each.metric for each in groups))
     names = [*metrics, *SHARES, *(f"{each.key.device}.{each.metric}" for each in groups)]
     for rule in map(parse_rule, rules):
@@ -181,8 +181,6 @@ def check_rules(rules: Sequence[str]) -> None:
     Raises:
         UsageError: one does not.
     """
-    from boardprof.comparison.rule import parse_rule
-
     for rule in rules:
         if not isinstance(rule, str):
             raise UsageError(f"{rule!r} is not a rule.", hint="fail_if=['cycles:median>2%']")
@@ -221,6 +219,7 @@ def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
 
 def _broken(row: Difference) -> str:
     """Describe a broken rule; the change comes first, because pytest cuts long lines."""
+    # Later: most rules hold.
     from boardprof.render.comparison_table import change_text, median_text
 
     sides = f"{median_text(row.before, row.kind)} to {median_text(row.after, row.kind)}"

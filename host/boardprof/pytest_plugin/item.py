@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from boardprof.errors import UnknownNameError
+
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Wanted
 
@@ -48,8 +50,6 @@ def marked(node: pytest.Item) -> dict[str, Any]:
     Raises:
         UnknownNameError: it has an unknown argument.
     """
-    from boardprof.errors import UnknownNameError
-
     words: dict[str, Any] = {}
     for marker in node.iter_markers("boardprof"):
         words = {**marker.kwargs, **words}

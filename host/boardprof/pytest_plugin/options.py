@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pytest
 
-from boardprof.errors import UsageError
-from boardprof.history.project_name import set_project_name
+from boardprof.errors import BoardprofError, UsageError
+from boardprof.settings import find_settings, set_project_name, settings_of
 
 N = TypeVar("N", int, float)
 
@@ -237,10 +238,25 @@ def _number(name: str, given: Any, kind: type[N]) -> N:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    from boardprof.run.settings import find_settings, settings_of
-
     try:
         found = settings_of(find_settings(folder), os.environ.get("BOARDPROF_PROFILE"))
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     return {key: setting.value for key, setting in found.items()}
+
+
+_COMMAND: Final = r"`[^`]*`"
+_OPTION: Final = r"(?<![\w-])--(allow|baud|board|fail-if|json|port|save|(?:wall-)?timeout)(?![\w-])"
+_WORD: Final = r"(?<![\w-])--(metrics|number|repeat|warmup)(?![\w-])(?: (?=\d))?"
+
+
+def in_pytest(text: str) -> str:
+    """Return a text with our command's options as pytest has them; whole commands stay."""
+    text = re.sub(f"{_COMMAND}|{_OPTION}", lambda m: f"--bp-{m[1]}" if m[1] else m[0], text)
+    return re.sub(f"{_COMMAND}|{_WORD}", lambda m: f"{m[1]}=" if m[1] else m[0], text)
+
+
+def renamed(error: BoardprofError) -> BoardprofError:
+    """Return an error whose hint names the options that pytest has."""
+    error.hint = None if error.hint is None else in_pytest(error.hint)
+    return error

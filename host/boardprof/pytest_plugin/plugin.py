@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin that pytest loads. It imports nothing heavy and does nothing until a test asks.
+"""The plugin that pytest loads. It does nothing until a test asks, and imports nothing heavy.
+
+For that, imports inside functions of this module, `session` and `item` wait for the first test.
 
 ::
 
@@ -14,13 +16,15 @@ the branch main.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Iterator, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from boardprof.errors import BoardError, BoardprofError, MissingToolError
 from boardprof.printable import escaped
-from boardprof.pytest_plugin.error_format import failing_without_traceback, in_pytest, shortened
 from boardprof.pytest_plugin.item import (
     BOARD,
     MARKERS,
@@ -32,7 +36,7 @@ from boardprof.pytest_plugin.item import (
     unlabelled,
     wanted_board,
 )
-from boardprof.pytest_plugin.options import add_options
+from boardprof.pytest_plugin.options import add_options, in_pytest, renamed
 from boardprof.pytest_plugin.session import Session
 
 if TYPE_CHECKING:
@@ -80,7 +84,7 @@ def bp_board(request: pytest.FixtureRequest) -> str | None:
 def board(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[Board]:
     """A connected `boardprof.Board`, with the sources that the marker ``board`` names."""
     session = request.config.stash[_SESSION]
-    with session.skipping(), failing_without_traceback():
+    with session.skipping(), _failing_without_traceback():
         lending = session.boards.board(wanted_board(request.node, bp_board))
         found = lending.__enter__()
     try:
@@ -97,7 +101,7 @@ def boardprof(request: pytest.FixtureRequest, bp_board: str | None) -> Iterator[
 
     session = request.config.stash[_SESSION]
     options = session.options
-    with failing_without_traceback():
+    with _failing_without_traceback():
         words = marked(request.node)
         rules = words.get("fail_if", options.rules)
         rules = (rules,) if isinstance(rules, str) else tuple(rules)
@@ -140,9 +144,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
     if _PROFILER not in pyfuncitem.stash:
         if "board" not in pyfuncitem.fixturenames:
             return (yield)
-        with shortened(is_whole):
+        with _shortened(is_whole):
             return (yield)
-    with pyfuncitem.config.stash[_SESSION].skipping(), shortened(is_whole):
+    with pyfuncitem.config.stash[_SESSION].skipping(), _shortened(is_whole):
         return (yield)
 
 
@@ -276,3 +280,57 @@ def is_within(config: pytest.Config, label: str) -> bool:
     file = (config.rootpath / label.partition("::")[0]).resolve()
     folder = config.invocation_params.dir
     return any(file.is_relative_to((folder / each).resolve()) for each in config.args)
+
+
+@contextlib.contextmanager
+def _failing_without_traceback() -> Iterator[None]:
+    """Turn our errors in a fixture into a failure without a traceback: no line of it is a user's.
+
+    What `Session.skipping` waits for passes through.
+    """
+    try:
+        yield
+    except (BoardError, MissingToolError):
+        raise
+    except BoardprofError as error:
+        text = f"{type(error).__name__}: {renamed(error)}"
+        raise pytest.fail.Exception(text, pytrace=False) from None
+
+
+@contextlib.contextmanager
+def _shortened(is_whole: bool) -> Iterator[None]:
+    """Cut our own frames off our errors: the last that pytest shows is of the test.
+
+    Args:
+        is_whole: leave them, as ``--full-trace`` wants them.
+    """
+    try:
+        yield
+    except (BoardprofError, AttributeError) as error:
+        # A missing attribute of a board raises Python's own error, caused by one of ours.
+        ours = [each for each in (error, error.__cause__) if isinstance(each, BoardprofError)]
+        for each in ours:
+            renamed(each)
+        if ours and not is_whole:
+            _cut(error)
+        raise
+
+
+def _cut(error: BaseException) -> None:
+    """End the traceback where the test calls us, and forget what caused the error.
+
+    Above the test's frames are those of pytest, and above these are ours again.
+    """
+    last: TracebackType | None = None
+    entry = error.__traceback__
+    while entry is not None:
+        package = str(entry.tb_frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in ("boardprof", "contextlib"):
+            last = entry
+        elif last is not None:
+            break
+        entry = entry.tb_next
+    if last is not None:
+        last.tb_next = None
+    error.__cause__ = None
+    error.__suppress_context__ = True

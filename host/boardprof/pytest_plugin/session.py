@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from boardprof.pytest_plugin.error_format import renamed
+from boardprof.errors import BoardError, BoardprofError, MissingToolError
 from boardprof.pytest_plugin.item import unnumbered
-from boardprof.pytest_plugin.options import Options, read_options
+from boardprof.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
     from boardprof.pytest_plugin.boards import Boards
@@ -102,16 +102,23 @@ class Session:
         Raises:
             pytest.UsageError: something is not, or a rule does not parse.
         """
-        from boardprof.errors import BoardprofError
-
         options = self.options
         try:
             if options.boards:
-                _check_boards(options.boards)
-            for file in filter(None, (options.json_file, options.new_baseline)):
-                _check_file(file)
+                from boardprof.boards.board_lookup import board_spec
+
+                for name in options.boards:
+                    board_spec(name)
+            files = [each for each in (options.json_file, options.new_baseline) if each is not None]
+            if files:
+                from boardprof.report.report_file import check_report_file
+
+                for file in files:
+                    check_report_file(str(file))
             if options.save is not None:
-                _check_save_name(options.save, self._root)
+                from boardprof.run.saving import check_save_name
+
+                check_save_name(options.save, self._root)
             if options.baseline is not None or options.allow:
                 self._check_comparison()
         except BoardprofError as error:
@@ -129,8 +136,6 @@ class Session:
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
         """Skip a test whose board, or a tool for it, cannot be had, unless boards are required."""
-        from boardprof.errors import BoardError, MissingToolError
-
         try:
             yield
         except (BoardError, MissingToolError) as error:
@@ -200,7 +205,6 @@ class Session:
         """
         if not self.measurements:
             return
-        from boardprof.errors import BoardprofError
         from boardprof.report.report_file import write_report
         from boardprof.run.saving import keep_run
 
@@ -233,7 +237,6 @@ class Session:
 
     def _write_baseline(self, report: Report, has_failed: bool) -> bool:
         """Write the baseline file unless the session failed; return whether it was written."""
-        from boardprof.errors import BoardprofError
         from boardprof.run.saving import write_baseline
 
         file = self.options.new_baseline
@@ -259,25 +262,3 @@ class Session:
             self._boards.close()
         if self._turns is not None:
             self._turns.close()
-
-
-def _check_boards(names: Iterable[str]) -> None:
-    """Check that the boards exist."""
-    from boardprof.boards.board_lookup import board_spec
-
-    for name in names:
-        board_spec(name)
-
-
-def _check_file(file: Path) -> None:
-    """Check that a file can be written."""
-    from boardprof.report.report_file import check_report_file
-
-    check_report_file(str(file))
-
-
-def _check_save_name(name: str, folder: Path) -> None:
-    """Check that the Report can be stored under its name."""
-    from boardprof.run.saving import check_save_name
-
-    check_save_name(name, folder)

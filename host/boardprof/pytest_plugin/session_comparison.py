@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from boardprof.comparison.comparison import Comparison
 from boardprof.pytest_plugin.gate import Verdict
 from boardprof.pytest_plugin.item import unnumbered
 from boardprof.report.report import Report
@@ -182,7 +183,7 @@ def _changes(name: str, held: Iterable[Verdict]) -> str:
     rows = tuple(row for each in held for row in each.rows)
     if not rows:
         return ""
-    from boardprof.comparison.comparison import Comparison
+    # Later: most sessions have rules, or no baseline.
     from boardprof.render.comparison_table import headline
 
     changed = tuple(row for row in rows if row.verdict in ("better", "worse"))

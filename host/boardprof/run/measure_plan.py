@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One plan with one setting on one board: build, flash, connect, and measure each function."""
+"""Carry out a plan on a board: build, flash, connect, and measure or record each function."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -25,8 +26,15 @@ from boardprof.firmware.firmware import Firmware
 from boardprof.hotspots.recordable import check_recordable
 from boardprof.progress import waiting
 from boardprof.report.measurement import Measurement
+from boardprof.report.profile import Profile
 from boardprof.run.function_choice import check_early, chosen_functions
-from boardprof.run.plan import Plan, WantedMetrics
+from boardprof.run.plan import (
+    Plan,
+    WantedMetrics,
+    boards_of,
+    read_plan_data,
+    with_each_setting,
+)
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """Behind these a board does nothing more, or knows nothing of the host."""
@@ -70,20 +78,20 @@ def results(
     """
     if plan.hotspots:
         check_recordable(spec)
-    firmware = built(spec, plan, listener)
+    firmware = _built(spec, plan, listener)
     if plan.flash:
         _flash(spec, plan, firmware, listener)
     left: list[str] | None = None
     total = 0
     while left is None or left:
-        with connected(spec, plan, firmware, listener) as board:
+        with _connected(spec, plan, firmware, listener) as board:
             if left is None:
                 left = chosen_functions(board, plan, firmware, listener.on_note)
                 total = len(left)
             yield from _measure_all(board, left, total, plan, listener)
 
 
-def built(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+def _built(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     """Build a plan's firmware; None if the board has its own."""
     if plan.path is None:
         return None
@@ -101,7 +109,7 @@ def built(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     return firmware
 
 
-def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
     """Start a plan's board, or connect to it."""
     options: dict[str, Any] = {
         "baud": plan.baud,
@@ -215,3 +223,28 @@ def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], Non
     if not board.spec.clock.is_emulated:  # it would be a thread that disturbs the measurement
         return nullcontext(lambda: None)
     return waiting(f"waiting for {what}, {board.session.timeout_s:g} s at most")
+
+
+def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
+    """Yield a profile of each function on each board, with each setting of a sweep.
+
+    Args:
+        plan: what to call; its number of samples counts for nothing.
+        listener: gets notes.
+
+    Raises:
+        UsageError: nothing can record calls on a board.
+        BoardprofError: as `run_plan`'s failures; the first one ends it.
+    """
+    specs = boards_of(plan)
+    for spec in specs:
+        check_recordable(spec)
+    data = read_plan_data(plan.arguments)
+    settings = with_each_setting(replace(plan, data=data))
+    for spec, setting in itertools.product(specs, settings):
+        firmware = _built(spec, setting, listener)
+        with _connected(spec, setting, firmware, listener) as board:
+            for name in chosen_functions(board, setting, firmware, listener.on_note):
+                named = data.values(board.functions[name].signature)
+                warmup = 1 if plan.warmup is None else plan.warmup
+                yield board.hotspots(name, named=named, warmup=warmup)

@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from boardprof.errors import BuildError, MissingToolError
 from boardprof.progress import activity
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, FileHashes, digest, unwritable_cache
-from boardprof.toolchain.tools import check_room, ended
+from boardprof.toolchain.tools import check_room, ended, python_package_version
 from boardprof.transport.keyed import KEY_VARIABLE
 
 _FORMAT = 1
@@ -114,14 +113,6 @@ def _built(work: _Work, note: Callable[[str], None]) -> Path:
         f"{_begun(work.what)} was not built: its sources changed during the build, {_TRIES} times.",
         hint="try again when the sources no longer change",
     )
-
-
-def python_package_version(name: str) -> str | None:
-    """Return the version of an installed Python package, None if it is not installed."""
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _python_package(simulator: SimulatorSpec) -> dict[str, str]:

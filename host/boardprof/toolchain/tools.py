@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of a toolchain, run to their end with a deadline, and what they print."""
+"""Programs of a toolchain: which are missing, running them with a deadline, what they print."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BuildError, StorageError
 from boardprof.writing import no_room
 
@@ -216,3 +218,39 @@ def errors_first(text: str) -> str:
             block += [*above, line]
             above = []
     return "\n".join([*head, *errors, *warnings, *above]) if errors or warnings else text
+
+
+def missing_tools(spec: BoardSpec) -> list[dict[str, str]]:
+    """Return each as ``tool`` and the ``package`` or ``python_package`` that has it."""
+    needed = {spec.build.cc: spec.build.package}
+    launch = spec.launch
+    if launch.command and "{" not in launch.command[0]:
+        needed[launch.command[0]] = launch.package or launch.command[0]
+    if launch.simulator is not None:
+        needed.setdefault(launch.simulator.program, launch.simulator.package)
+    missing = [
+        {"tool": tool, "package": package}
+        for tool, package in needed.items()
+        if shutil.which(tool) is None
+    ]
+    sources = launch.simulator.python_package if launch.simulator is not None else None
+    if sources is not None and python_package_version(sources) is None:
+        missing.append({"tool": sources, "python_package": sources})
+    return missing
+
+
+def missing_text(tool: Mapping[str, str]) -> str:
+    """Return one of `missing_tools` for people."""
+    if "python_package" in tool:
+        return f"{tool['tool']} (Python package)"
+    return f"{tool['tool']} (Debian package {tool['package']})"
+
+
+def python_package_version(name: str) -> str | None:
+    """Return the version of an installed Python package, None if it is not installed."""
+    from importlib import metadata  # later: its parsers of mail and CSV take long to import
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

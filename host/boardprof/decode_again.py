@@ -10,24 +10,22 @@ is not of its blobs, such as what a collector of the host measured, is left alon
 from __future__ import annotations
 
 import copy
+import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import BoardprofError, DecodeError, UsageError
+from boardprof.boards.board_lookup import board_spec, find_boards
+from boardprof.decode.dictionary import CollectorInfo
+from boardprof.decode.schemas import layouts_for
+from boardprof.errors import BoardprofError, DecodeError, LayoutMismatchError, UsageError
 from boardprof.formula import Formula, parse_formula
 from boardprof.metrics import Metric
 from boardprof.report.assemble import assemble
 from boardprof.report.calls import STACK, Row
 from boardprof.report.report import Report
-from boardprof.stored.layouts import (
-    check_ids,
-    checked_layouts,
-    known_layouts,
-    original_layout,
-)
-from boardprof.stored.measurements import Meaning, stored_collectors, stored_measurements
+from boardprof.report.stored_measurements import Meaning, stored_collectors, stored_measurements
 from boardprof_protocol.layout import Layout
 
 _AGAIN = "Decoded again"
@@ -70,19 +68,19 @@ def _why(error: Exception) -> str:
 
 def _decoded(report: Report, extra: Mapping[str, Any], schemas: Sequence[Layout]) -> Report:
     collectors = {d: stored_collectors(d, facts) for d, facts in extra["devices"].items()}
-    known = {device: known_layouts(device) for device in collectors}
-    check_ids(schemas, collectors)
+    known = {device: _known_layouts(device) for device in collectors}
+    _check_ids(schemas, collectors)
     replaced = {schema.schema_id: schema for schema in schemas}
     chosen = {device: {**known[device], **replaced} for device in collectors}
     meanings = {
-        device: Meaning(infos, checked_layouts(device, infos, chosen[device], schemas))
+        device: Meaning(infos, _checked_layouts(device, infos, chosen[device], schemas))
         for device, infos in collectors.items()
     }
     originals = {
         device: Meaning(
             infos,
             {
-                info.schema_id: original_layout(info, known[device], chosen[device])
+                info.schema_id: _original_layout(info, known[device], chosen[device])
                 for info in infos
             },
         )
@@ -241,3 +239,118 @@ def _new_extra(
         unsupported = facts.get("unsupported", {})
         facts["unsupported"] = {names.get(name, name): why for name, why in unsupported.items()}
     return found
+
+
+def load_schemas(file: str) -> tuple[Layout, ...]:
+    """Load the layouts of a Python file: ``LAYOUT``, one of them, or ``LAYOUTS``, several.
+
+    The file is run: it is code.
+
+    Raises:
+        UsageError: it cannot be read or run, or it defines neither of them.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"{file} cannot be read: the file does not exist.")
+    spec = importlib.util.spec_from_file_location("boardprof_schema_again", path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} is not a Python file.", hint="give a file such as schema.py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        one = getattr(module, "LAYOUT", None)
+        found = (*([] if one is None else [one]), *getattr(module, "LAYOUTS", ()))
+        if not found or not all(isinstance(layout, Layout) for layout in found):
+            raise TypeError("it defines no Layouts")
+    except Exception as error:  # whatever the user's file raises
+        raise UsageError(
+            f"{file} cannot be used: {error!r}.",
+            hint="it must define LAYOUT (a boardprof_protocol.layout.Layout) or LAYOUTS (several "
+            "of them)",
+        ) from error
+    ids = [layout.schema_id for layout in found]
+    for twice in {schema_id for schema_id in ids if ids.count(schema_id) > 1}:
+        raise UsageError(f"{file} has two layouts with schema id {twice}.")
+    return found
+
+
+def _known_layouts(device: str) -> dict[int, Layout]:
+    """Return the layouts that this boardprof has for a device; the board's own if it is known."""
+    folder = find_boards().get(device)
+    return layouts_for(Path(device) if folder is None else folder)
+
+
+def _check_ids(
+    schemas: Sequence[Layout], collectors: Mapping[str, Sequence[CollectorInfo]]
+) -> None:
+    """Check that each schema replaces one of a collector in the Report.
+
+    Raises:
+        UsageError: one does not.
+    """
+    used = {info.schema_id: info.name for infos in collectors.values() for info in infos}
+    for schema in schemas:
+        if schema.schema_id not in used:
+            told = ", ".join(f"{name} {schema_id}" for schema_id, name in sorted(used.items()))
+            raise UsageError(
+                f"No collector of the Report has schema id {schema.schema_id} ({schema.name}).",
+                hint=f"its collectors: {told}",
+            )
+
+
+def _checked_layouts(
+    device: str,
+    infos: Sequence[CollectorInfo],
+    chosen: Mapping[int, Layout],
+    schemas: Sequence[Layout],
+) -> dict[int, Layout]:
+    """Return the layouts of a device's collectors; only a schema that was given may differ.
+
+    Raises:
+        LayoutMismatchError: another one is not as the Report's collector had it, or is not known.
+        UsageError: the schema is of a collector whose slots are programmed.
+    """
+    given = {schema.schema_id for schema in schemas}
+    for info in infos:
+        layout = chosen.get(info.schema_id)
+        hint = "give the layout that the firmware was built with: --schema FILE"
+        if info.schema_id in given and layout is not None and layout.programmable:
+            raise UsageError(
+                f"The slots of {info.name} on {device} are programmed: the Report records what "
+                "each counted, and a layout cannot replace that."
+            )
+        if layout is None:
+            raise LayoutMismatchError(
+                f"Collector {info.name!r} of {device} uses schema {info.schema_id}, which this "
+                "boardprof does not know.",
+                hint=hint,
+            )
+        if info.schema_id not in given and (layout.version, layout.crc) != (
+            info.version,
+            info.layout_crc,
+        ):
+            raise LayoutMismatchError(
+                f"Collector {info.name!r} of {device} wrote its blob as {layout.name} version "
+                f"{info.version}, CRC {info.layout_crc:#010x}; this boardprof has version "
+                f"{layout.version}, CRC {layout.crc:#010x}.",
+                hint=hint,
+            )
+    return {info.schema_id: chosen[info.schema_id] for info in infos}
+
+
+def _original_layout(
+    info: CollectorInfo, known: Mapping[int, Layout], chosen: Mapping[int, Layout]
+) -> Layout:
+    """Return the layout that the Report was made with, with the counters' names in the Report.
+
+    If it is not available, return the closest one: the new one.
+    """
+    layout = known.get(info.schema_id)
+    theirs = (info.version, info.layout_crc)
+    is_known = layout is not None and (layout.version, layout.crc) == theirs
+    nearest = layout if is_known and layout is not None else chosen[info.schema_id]
+    names = [counter.name.removeprefix(f"{info.name}.") for counter in info.counters]
+    if len(names) != len(nearest.counters):
+        return nearest
+    renamed = [replace(c, name=n) for c, n in zip(nearest.counters, names, strict=True)]
+    return replace(nearest, counters=tuple(renamed), programmable=False)

@@ -30,6 +30,9 @@ PROJECT_FILE = "boardprof.toml"
 _PYPROJECT = "pyproject.toml"
 _PROFILE = "profile"
 _TRUSTED = "trusted"
+_PROJECT_VARIABLE = "BOARDPROF_PROJECT"
+
+_project_name = ""
 
 
 @dataclass(frozen=True)
@@ -191,16 +194,29 @@ def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Set
     return holding
 
 
+def set_project_name(name: str) -> None:
+    """Set the value of the setting ``project``; "" if absent."""
+    global _project_name
+    _project_name = name
+
+
+def project_name() -> str:
+    """Return the user's name for the project, from the environment or else from the settings.
+
+    "" if it was not set.
+    """
+    chosen = os.environ.get(_PROJECT_VARIABLE)
+    return (_project_name if chosen is None else chosen).strip()
+
+
 def _project_file(
     folder: Path, trusted: Sequence[str], tell: Callable[[str], None]
 ) -> SettingsFile | None:
-    from boardprof.run.settings import foreign_owner
-
     for each in (folder, *folder.parents):
         for file in (each / PROJECT_FILE, each / _PYPROJECT):
             if not _is_there(file):
                 continue
-            owner = foreign_owner(file, trusted)
+            owner = _foreign_owner(file, trusted)
             if owner is None:
                 return read_settings(file)
             tell(
@@ -230,7 +246,7 @@ _ROOT = 0
 _ANYWHERE = "*"
 
 
-def foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
+def _foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
     """Return the owner of a file that must not be read. None if it may be read.
 
     It may be if it belongs to the user or to root, if it is in a git repository that does, or in a
