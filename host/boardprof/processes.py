@@ -1,12 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processes have a file open or locked, as far as this user may see (proc(5))."""
+"""Locks on files with a deadline, and which processes have a file open or locked (proc(5)).
+
+Other users' processes may not be visible.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+
+_POLL_S = 0.02
+
+
+def lock_within(
+    descriptor: int, timeout_s: float, on_wait: Callable[[], None] = lambda: None
+) -> bool:
+    """Lock an open file; the kernel releases the lock when the file is closed or this process ends.
+
+    Args:
+        descriptor: of the file.
+        timeout_s: how long to wait for another process.
+        on_wait: called once if another process has the lock.
+
+    Returns:
+        False if another process still has it then.
+    """
+    deadline = time.monotonic() + timeout_s
+    has_waited = False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+        if not has_waited:
+            on_wait()
+            has_waited = True
+        time.sleep(_POLL_S)
 
 
 def openers(device: str) -> list[int]:

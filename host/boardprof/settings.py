@@ -18,6 +18,7 @@ The user's has ``trusted``, too: folders whose project's file is read whoever ow
 from __future__ import annotations
 
 import os
+import pwd
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -111,7 +112,7 @@ class Setting:
     @property
     def place(self) -> str:
         """File and line."""
-        from boardprof.toml_table import line_of
+        from boardprof.toml_table import line_of  # later: only errors name a line
 
         line = line_of(self.file.read_text(encoding="utf-8"), *self.path, self.key)
         return f"{self.file}:{line}" if line else f"{self.file}"
@@ -144,7 +145,7 @@ def read_settings(file: Path) -> SettingsFile:
     Raises:
         UsageError: it cannot be read, is not TOML, or has no such table.
     """
-    import tomllib
+    import tomllib  # later: most runs have no settings
 
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -285,8 +286,6 @@ def _is_trusted(file: Path, trusted: Sequence[str]) -> bool:
 
 
 def _name(uid: int) -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

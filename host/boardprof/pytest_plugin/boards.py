@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +17,7 @@ from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.connection import connect
 from boardprof.errors import BusyError
 from boardprof.firmware.build_options import BuildOptions
+from boardprof.processes import lock_within
 from boardprof.pytest_plugin.options import Options
 from boardprof.toolchain.cache import cache_root
 
@@ -102,14 +101,11 @@ class Boards:
         }
         if not wanted.sources:
             return connect(spec, port, **how)
-        from boardprof.firmware.builder import build
+        from boardprof.firmware.builder import build  # later: it knows all compilers
 
         firmware = build(spec or default_board(), wanted.sources, wanted.options)
         self.compiled[wanted] = firmware.sources
         return firmware.open(port, **how)
-
-
-_LOOK_S = 0.02
 
 
 @contextlib.contextmanager
@@ -128,26 +124,15 @@ def leased(folder: Path, what: str, timeout_s: float) -> Iterator[None]:
     file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + timeout_s
-        while not _locked(handle):
-            if time.monotonic() > deadline:
-                holder = os.pread(handle, 64, 0).decode(errors="replace") or "another process"
-                raise BusyError(
-                    f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
-                    owner=holder,
-                    hint="wait longer with --bp-wait SECONDS",
-                )
-            time.sleep(_LOOK_S)
+        if not lock_within(handle, timeout_s):
+            holder = os.pread(handle, 64, 0).decode(errors="replace") or "another process"
+            raise BusyError(
+                f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
+                owner=holder,
+                hint="wait longer with --bp-wait SECONDS",
+            )
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()}".encode(), 0)
         yield
     finally:
         os.close(handle)  # gives the lock back
-
-
-def _locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -17,7 +17,7 @@ from pathlib import Path
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.firmware.build_options import BuildOptions, effective_flags
-from boardprof.history.project import git_environment, git_output
+from boardprof.history.project import git_output, run_git
 from boardprof.report.report import Report
 from boardprof.run.measure_plan import Listener
 from boardprof.run.plan import Plan, boards_of, with_each_setting
@@ -236,19 +236,9 @@ def _git(folder: Path, *words: str) -> None:
         UsageError: it fails.
     """
     try:
-        done = subprocess.run(
-            ["git", *words],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_CHECKOUT_TIMEOUT_S,
-            env=git_environment(),
-            check=False,
-        )
+        done = run_git(folder, *words, timeout_s=_CHECKOUT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"git {words[0]} {words[1]} failed: {error}.", hint=_TRY) from error
     if done.returncode != 0:
-        said = done.stderr.strip()
+        said = done.stderr.decode(errors="replace").strip()
         raise UsageError(f"git {words[0]} {words[1]} failed: {said}", hint=_TRY)

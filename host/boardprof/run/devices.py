@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boardprof.connection import connect
 from boardprof.errors import BoardprofError, BoardTimeoutError, BusyError
 from boardprof.processes import described, lock_holders, openers
 from boardprof.progress import activity
 from boardprof.render.layout import Page, text_table
+
+if TYPE_CHECKING:
+    from serial.tools.list_ports_common import ListPortInfo
 
 _ANSWER_S = 2.0
 """How long an agent has to answer: it does so at once unless a call is under way."""
@@ -50,9 +53,13 @@ class Port:
 
 def serial_ports() -> list[str]:
     """Return the device paths of this machine's serial ports, as pyserial finds them."""
-    from serial.tools import list_ports
+    return sorted(port.device for port in _serial_ports())
 
-    return sorted(port.device for port in list_ports.comports())
+
+def _serial_ports() -> Sequence[ListPortInfo]:
+    from serial.tools import list_ports  # later: only a search for ports needs it
+
+    return list_ports.comports()
 
 
 def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
@@ -68,7 +75,8 @@ def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
         return []
     workers = min(32, len(ports))
     with activity("asking ports", len(ports)) as step, ThreadPoolExecutor(workers) as pool:
-        asked = [pool.submit(_found, port, baud) for port in ports]
+        known = {port.device: port for port in _serial_ports()}
+        asked = [pool.submit(_found, port, known.get(port), baud) for port in ports]
         for done, _ in enumerate(as_completed(asked), 1):
             step(done)
         return [each.result() for each in asked]
@@ -92,21 +100,13 @@ def devices_facts(found: Sequence[Port]) -> dict[str, Any]:
     return {"schema_version": 1, "devices": [asdict(each) for each in found]}
 
 
-def _found(port: str, baud: int | None) -> Port:
-    usb, serial, description = _identity(port)
-    board, agent, build_id, state = _answer(port, baud)
-    return Port(port, usb, serial, description, board, agent, build_id, state)
-
-
-def _identity(port: str) -> tuple[str, str, str]:
-    from serial.tools import list_ports
-
-    for known in list_ports.comports():
-        if known.device == port:
-            usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
-            description = "" if known.description == "n/a" else known.description
-            return usb, known.serial_number or "", description
-    return "", "", ""
+def _found(port: str, known: ListPortInfo | None, baud: int | None) -> Port:
+    usb = serial = description = ""
+    if known is not None:
+        usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
+        serial = known.serial_number or ""
+        description = "" if known.description == "n/a" else known.description
+    return Port(port, usb, serial, description, *_answer(port, baud))
 
 
 def _holders(port: str) -> list[int]:
@@ -116,6 +116,7 @@ def _holders(port: str) -> list[int]:
 
 
 def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
+    """Return the board that answers, its agent's version, its build id, and the port's state."""
     holders = _holders(port) if Path(port).exists() else []
     if holders:
         return "", "", "", f"busy: held by {described(holders)}"

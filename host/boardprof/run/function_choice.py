@@ -106,8 +106,7 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
     """Check that a function is not main and can be called from outside its file."""
     if firmware is None:
         return
-    # Here, because only this error needs it.
-    from boardprof.firmware.functions import unoffered
+    from boardprof.firmware.functions import unoffered  # later: only errors need it
 
     found = unoffered(firmware.board, plan.files[:1], plan.code, plan.function)
     name, sources = plan.function, [source for _, source, _ in found.static]
@@ -130,7 +129,7 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
 
 def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
     """Return the static functions of sources that offer none; why, if known; and what to try."""
-    from boardprof.firmware.functions import unoffered
+    from boardprof.firmware.functions import unoffered  # later: only errors need it
 
     found = unoffered(firmware.board, plan.files[:1], plan.code)
     static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})

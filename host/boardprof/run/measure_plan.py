@@ -127,7 +127,7 @@ def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener:
 
 
 def _flash(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> None:
-    from boardprof.firmware.flash import flash
+    from boardprof.firmware.flash import flash  # later: few runs flash
 
     image = firmware.image if firmware else Path(plan.image or "")
     flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)

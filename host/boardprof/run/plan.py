@@ -237,7 +237,7 @@ def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
 
 
 def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
-    from boardprof.firmware.flash import check_flashable
+    from boardprof.firmware.flash import check_flashable  # later: few runs flash
 
     for spec in specs:
         check_flashable(spec, plan.port)

@@ -218,7 +218,7 @@ class Compiler(Driver):
         self._tools.run(self.program(name), arguments, Path("/"), failure)
 
     def _records(self, key: str) -> Iterator[tuple[Path, Record]]:
-        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json.checked")):
+        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
             text = read_text(file)
             if text is not None:  # else damaged, or just deleted
                 yield file, Record.from_json(text)
