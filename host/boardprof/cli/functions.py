@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from boardprof.cli.build import compile_options, taken_build_options
 from boardprof.cli.options import board_option, json_option, width_option
-from boardprof.cli.output import echo_command, echo_data, echo_lines, echo_note
+from boardprof.cli.output import echo_command, echo_json, echo_lines, echo_note
+from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
     from boardprof.run.function_list import FunctionList
@@ -23,19 +24,7 @@ _COMPILED = {".c", ".C", ".cc", ".cpp", ".cxx", ".S", ".s"}
 @click.command(short_help="List the functions in files and their parameters.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 @board_option
-@click.option(
-    "-O", "--optimize", default="2", show_default=True, metavar="LEVEL", help="Optimisation level."
-)
-@click.option(
-    "-I", "--include", "includes", multiple=True, metavar="DIR", help="Folder for #include."
-)
-@click.option(
-    "-D", "--define", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro."
-)
-@click.option("--cflags", default="", metavar="FLAGS", help="More compiler flags.")
-@click.option(
-    "--keep", multiple=True, metavar="[FILE:]NAME", help="Static function to make callable."
-)
+@compile_options
 @click.option(
     "--all", "complete", is_flag=True, help="Also list every function that cannot be called."
 )
@@ -54,7 +43,7 @@ def functions(
 
     found = _found([Path(file) for file in files], board, complete, **options)
     if as_json:
-        echo_data(json.dumps(list_facts(found), indent=2))
+        echo_json(list_facts(found))
     else:
         echo_lines(list_text(found, complete=complete))
     if any("debug information" in (fn.reason or "") for fn in found.functions):
@@ -62,7 +51,6 @@ def functions(
 
 
 def _found(paths: list[Path], board: str | None, complete: bool, **options: Any) -> FunctionList:
-    from boardprof.errors import UsageError
     from boardprof.run.function_list import FunctionList, object_functions
 
     for path in paths:
@@ -87,7 +75,6 @@ def _compiled(
 ) -> FunctionList:
     from boardprof.boards.board_lookup import board_spec, default_board
     from boardprof.cfunction import HiddenFunction
-    from boardprof.firmware.build_options import BuildOptions
     from boardprof.firmware.builder import source_functions
     from boardprof.firmware.functions import unoffered
     from boardprof.run.function_list import FunctionList
@@ -95,13 +82,7 @@ def _compiled(
     spec = board_spec(board) if board else default_board()
     if not sources:
         return FunctionList((), ())
-    how = BuildOptions(
-        optimize=f"-O{options['optimize']}",
-        includes=options["includes"],
-        defines=options["defines"],
-        cflags=options["cflags"],
-        keep=options["keep"],
-    )
+    how = taken_build_options(options)
     verbose = echo_command if options["verbose"] else None
     found, hidden = source_functions(spec, sources, how, verbose)
     if complete or not (found or hidden):

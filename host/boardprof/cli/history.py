@@ -16,6 +16,7 @@ from boardprof.cli.output import (
     echo,
     echo_data,
     echo_incomplete_rows,
+    echo_json,
     echo_note,
     echo_page,
     echo_report,
@@ -204,7 +205,10 @@ def path(as_json: bool) -> None:
     from boardprof.history.report_lookup import user_history
 
     file = str(user_history().path)
-    echo_data(json.dumps({"schema_version": 1, "path": file}, indent=2) if as_json else file)
+    if as_json:
+        echo_json({"schema_version": 1, "path": file})
+    else:
+        echo_data(file)
 
 
 _HEADERS = (

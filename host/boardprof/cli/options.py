@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,6 +79,7 @@ def limit_options(command: Command) -> Command:
     for option in (
         click.option(
             "--wall-timeout",
+            "wall_timeout_s",
             type=Seconds(),
             metavar="TIME",
             help="Longest wall time of a call. [default: 30s on emulated boards, or more if "
@@ -86,6 +87,7 @@ def limit_options(command: Command) -> Command:
         ),
         click.option(
             "--timeout",
+            "timeout_s",
             type=Seconds(),
             metavar="TIME",
             help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
@@ -126,6 +128,12 @@ def port_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
+    names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
+    return {name: options[name] for name in names}
 
 
 def image_option(command: Command) -> Command:

@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -89,6 +89,13 @@ def echo_data(content: str | bytes, *, nl: bool = True) -> None:
         text = content if isinstance(content, str) else content.decode(errors="backslashreplace")
         content = _shown(text)
     _write(content, nl=nl, color=True)  # or it would take styles out
+
+
+def echo_json(facts: Mapping[str, Any]) -> None:
+    """Print plain data as JSON."""
+    import json  # later: --version does without it
+
+    echo_data(json.dumps(facts, indent=2))
 
 
 def echo_command(command: str) -> None:

@@ -27,6 +27,7 @@ from boardprof.cli.options import (
     image_option,
     port_options,
     table_option,
+    taken_port_options,
     warnings_option,
     width_option,
 )
@@ -66,8 +67,9 @@ _STDERR = 2
 
 _SECTIONS = {
     "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sweep",
-    "The board": "board_names port baud clock key_file takeover image flash timeout wall_timeout",
-    "The build": "optimize further includes defines cflags ldflags keep libc",
+    "The board": "board_names port baud clock key_file takeover image flash "
+    "timeout_s wall_timeout_s",
+    "The build": "optimize sources includes defines cflags ldflags keep libc",
     "The output of the function": "save_output expect tolerance",
     "What is printed": "table stats warnings width console verbose quiet debug",
     "What is kept": "json_file exports save baseline_file",
@@ -250,18 +252,16 @@ def _plan(
         raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
     metrics = options["metrics"]
     as_given = (
-        *("port", "baud", "takeover", "clock", "key_file", "image", "warmup", "repeat", "number"),
-        *("cold", "mask_interrupts", "hotspots", "sweep", "flash", "expect", "tolerance"),
-        "save_output",
+        *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sweep"),
+        *("flash", "expect", "tolerance", "save_output"),
     )
     return Plan(
         target=target,
         values=values,
         boards=tuple(names),
-        timeout_s=options["timeout"],
-        wall_timeout_s=options["wall_timeout"],
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
         code=taken_build_options(options),
+        **taken_port_options(options),
         **{name: options[name] for name in as_given},
     )
 
