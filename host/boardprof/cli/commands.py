@@ -15,7 +15,7 @@ from itertools import takewhile
 import click
 from click.core import ParameterSource
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.cli.group import Commands
 from boardprof.cli.output import echo_data, echo_error, forget_output, take_every_character

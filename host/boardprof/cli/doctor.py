@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.cli.boards import board_facts
 from boardprof.cli.options import (
     LONGEST_S,

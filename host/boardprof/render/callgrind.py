@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.errors import UsageError
 from boardprof.render.profile_tables import profiles_in
 from boardprof.report.profile import INTERRUPTS, Cost, Profile, Symbol

@@ -20,7 +20,7 @@ from importlib import resources
 from string import Template
 from typing import Final
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.errors import ReportFileError
 from boardprof.render.answer import doubts
 from boardprof.render.cells import heading

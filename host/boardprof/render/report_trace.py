@@ -17,7 +17,7 @@ from functools import cache
 from itertools import chain
 from operator import itemgetter
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, raw_of
 from boardprof.render.cells import KEY_COLUMNS
