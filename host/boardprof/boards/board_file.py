@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.boards.build import BuildSpec, GuardSpec, read_build, read_guard
+from boardprof.boards.build_and_guard import BuildSpec, GuardSpec, read_build, read_guard
 from boardprof.boards.events_and_formulas import (
     DerivedSpec,
     DoctorSpec,

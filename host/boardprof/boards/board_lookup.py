@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.boards.board_file import BOARD_FILE, BoardSpec, ClockSpec, load_board
-from boardprof.boards.build import BuildSpec
+from boardprof.boards.build_and_guard import BuildSpec
 from boardprof.boards.launch import DEFAULT_BAUD, LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.packages import brought

@@ -18,8 +18,8 @@ from click.core import ParameterSource
 from boardprof import __version__
 from boardprof.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.cli.group import Commands
+from boardprof.cli.option_defaults import apply_settings, commands_below
 from boardprof.cli.output import echo_data, echo_error, forget_output, take_every_character
-from boardprof.cli.settings import apply_settings, commands_below
 from boardprof.errors import BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.exit_codes import DEBUG, show_tracebacks
+from boardprof.cli.option_defaults import environment_name
 from boardprof.cli.options import complete_file
 from boardprof.cli.output import forget_output, progress_bar, quieten
-from boardprof.cli.settings import environment_name
 from boardprof.errors import UnknownNameError
 
 if TYPE_CHECKING:

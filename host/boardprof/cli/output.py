@@ -17,7 +17,7 @@ from boardprof.printable import bounded, escaped
 from boardprof.progress import Show, shown_by
 
 if TYPE_CHECKING:
-    from boardprof.cli.progress import Bar
+    from boardprof.cli.progress_bar import Bar
     from boardprof.comparison.comparison import Comparison
     from boardprof.render.layout import Page
     from boardprof.report.profile import Profile
@@ -289,9 +289,9 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
     bar: Bar | None = None
     shown: Show | None = None
     if sys.stderr is not None and sys.stderr.isatty():
-        from boardprof.cli import progress
+        from boardprof.cli.progress_bar import Bar
 
-        bar = shown = progress.Bar()
+        bar = shown = Bar()
         if measures and not _quiet:
             bar.get_ready()
 
@@ -313,7 +313,7 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
 
 
 def _lines() -> Show:
-    from boardprof.cli.progress import ProgressLines
+    from boardprof.cli.progress_bar import ProgressLines
 
     return ProgressLines(lambda line: echo(line, err=True))
 

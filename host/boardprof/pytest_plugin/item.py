@@ -12,7 +12,7 @@ import pytest
 from boardprof.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from boardprof.pytest_plugin.boards import Wanted
+    from boardprof.pytest_plugin.worker_boards import Wanted
 
 
 MARKERS = (
@@ -35,7 +35,7 @@ def named_board(node: pytest.Item) -> str | None:
 def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
     """Return the board of a name, with the sources that the marker adds."""
     from boardprof.firmware.build_options import BuildOptions
-    from boardprof.pytest_plugin.boards import Wanted
+    from boardprof.pytest_plugin.worker_boards import Wanted
 
     marker = node.get_closest_marker("board")
     if marker is None:

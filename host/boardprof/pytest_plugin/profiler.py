@@ -14,10 +14,10 @@ from typing import Any
 
 from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.errors import BoardTimeoutError, DeviceError
-from boardprof.pytest_plugin.boards import Boards, Wanted
 from boardprof.pytest_plugin.gate import Gate, Verdict
 from boardprof.pytest_plugin.item import numbered
 from boardprof.pytest_plugin.measured import Measured
+from boardprof.pytest_plugin.worker_boards import Boards, Wanted
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report

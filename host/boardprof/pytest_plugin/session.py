@@ -16,9 +16,9 @@ from boardprof.pytest_plugin.item import unnumbered
 from boardprof.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
-    from boardprof.pytest_plugin.boards import Boards
     from boardprof.pytest_plugin.gate import Verdict
     from boardprof.pytest_plugin.profiler import Turns
+    from boardprof.pytest_plugin.worker_boards import Boards
     from boardprof.report.measurement import Measurement
     from boardprof.report.report import Report
 
@@ -67,7 +67,7 @@ class Session:
     def boards(self) -> Boards:
         """The worker's boards."""
         if self._boards is None:
-            from boardprof.pytest_plugin.boards import Boards
+            from boardprof.pytest_plugin.worker_boards import Boards
 
             self._boards = Boards(self.options)
         return self._boards
