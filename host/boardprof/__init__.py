@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 _PARTS = ("itt", "profiling")
-"""Modules of which users know the names."""
+"""Modules that users may import by name."""
 
 _MODULES = {
     "Board": "board.board",

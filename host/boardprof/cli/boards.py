@@ -125,7 +125,7 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
 
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
-    """Return a board, connected as the options say."""
+    """Connect to a board with the given options."""
     from boardprof.connection import connect
 
     return connect(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof functions``: list what can be called in a file, and how."""
+"""``boardprof functions``: list the functions in files, and how to call them."""
 
 from __future__ import annotations
 

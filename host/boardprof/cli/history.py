@@ -101,7 +101,7 @@ def remove(refs: Sequence[str]) -> None:
     from boardprof.history.report_lookup import user_history
 
     kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # all are looked up before any is gone: last moves
+    runs = [kept.run(ref) for ref in refs]  # look up all before one is removed: `last` moves
     for run in {run.id: run for run in runs}.values():
         kept.remove(f"#{run.id}")
         echo_note(f"run {run.label} was removed")
@@ -127,7 +127,7 @@ def unname(refs: Sequence[str]) -> None:
     from boardprof.history.report_lookup import user_history
 
     kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # all are looked up before any name is gone
+    runs = [kept.run(ref) for ref in refs]  # look up all before one loses its name
     for run in {run.id: run for run in runs}.values():
         kept.rename(f"#{run.id}", None)
         echo_note(f"run {run.label} no longer has a name")
@@ -219,9 +219,9 @@ _LONGEST = 40
 
 
 def _run_page(runs: Sequence[Run]) -> Page:
-    """Return a table, a line a run, in the order given.
+    """Return a table with a line for each run, in the order given.
 
-    Where they are of several projects, it names each.
+    It names the projects if there are several.
     """
     from boardprof.render.layout import text_table
 
@@ -244,7 +244,7 @@ def _run_page(runs: Sequence[Run]) -> Page:
 
 
 def _run_facts(run: Run) -> Page:
-    """Return what is known of a run, a fact a line."""
+    """Return the facts about a run, one in a line."""
     facts = {
         "Run": run.label,
         "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
@@ -274,7 +274,7 @@ def _cut(text: str) -> str:
 
 
 def _some_of(names: Sequence[str]) -> str:
-    """Return names with commas; of many, the first and how many more there are."""
+    """Return names separated by commas, shortened to the first ones and a count."""
     text = ", ".join(names)
     shown = len(names)
     while len(text) > _LONGEST and shown > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof hotspots``: where a call spends what it costs."""
+"""``boardprof hotspots``: where a call spends its cost."""
 
 from __future__ import annotations
 

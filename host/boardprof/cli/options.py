@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands have."""
+"""Options that several commands share, and their completion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_S = 1_000_000
-"""The longest time that an option takes."""
+"""Largest value of an option for a time."""
 
 
 class Real(click.FloatRange):
@@ -263,7 +263,7 @@ def file_option(form: str, what: str) -> Callable[[Command], Command]:
 
     Args:
         form: ``json``, ``markdown``, ...
-        what: of the help: what is written as what.
+        what: for the help: what is written, and in which form.
     """
     return click.option(
         f"--{form}",

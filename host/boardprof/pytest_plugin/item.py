@@ -64,7 +64,7 @@ def is_ruled(node: pytest.Item, rules: Sequence[str]) -> bool:
 
     Args:
         node: the test.
-        rules: of tests whose marker has none.
+        rules: for tests whose marker has no rules.
     """
     if "boardprof" not in getattr(node, "fixturenames", ()):
         return False
@@ -99,5 +99,5 @@ def unnumbered(label: str) -> str:
 
 
 def unlabelled(text: str, label: str) -> str:
-    """Return a text on one test's measurements without the test's label; the numbers stay."""
+    """Return a text about one test without the test's label; numbers of measurements stay."""
     return text.replace(f" [{label}]", "").replace(f" [{label} #", " [#")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boards of one worker: built, started and connected when a test asks, and one at a time."""
+"""The boards of one worker: built, started and connected when a test needs them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from boardprof.toolchain.cache import cache_root
 
 @dataclass(frozen=True)
 class Wanted:
-    """A board that a test asks for, and what runs on it.
+    """A board that a test needs, and what runs on it.
 
     Attributes:
-        name: of the board; None takes the default one, or what is at the port.
-        sources: files and folders to build; none: what the firmware at the port has.
+        name: of the board; None takes the default one, or the board at the port.
+        sources: files and folders to build; empty to use the firmware at the port.
         options: how they are built.
     """
 
@@ -38,10 +38,10 @@ class Wanted:
 
 
 class Boards:
-    """Lends connected boards; what it has started lives until `close`.
+    """Lends connected boards; boards that it has started run until `close`.
 
     Attributes:
-        compiled: by what was built, the files that it is compiled of, headers among them.
+        compiled: for each build, the files that it was compiled from, including headers.
     """
 
     def __init__(self, options: Options) -> None:
@@ -54,8 +54,8 @@ class Boards:
     def board(self, wanted: Wanted) -> Iterator[Board]:
         """Lend a board to one test.
 
-        A board at a port and this machine are leased for that time: no other worker measures there.
-        An emulator with its own clock belongs to this worker and stays started.
+        A board at a port and this machine are leased for that time, so that no other worker
+        measures there. An emulator with its own clock belongs to this worker and keeps running.
 
         Raises:
             BoardprofError: it cannot be built, started or reached.
@@ -113,7 +113,7 @@ def leased(folder: Path, what: str, timeout_s: float) -> Iterator[None]:
     """Hold the lease of ``what``; the kernel releases it if this process dies.
 
     Args:
-        folder: where leases are, for all workers of this user; made if need be.
+        folder: for the leases of all workers of this user; created if missing.
         what: a port or a board's name.
         timeout_s: how long to wait for another worker.
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from serial.tools.list_ports_common import ListPortInfo
 
 _ANSWER_S = 2.0
-"""How long an agent has to answer: it does so at once unless a call is under way."""
+"""How long to wait for an agent, which answers at once unless a call is in progress."""
 
 _SHOWN = 40
-"""Characters of a line that another firmware prints."""
+"""Characters shown of a line that other firmware prints."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,13 @@ class Port:
 
     Attributes:
         port: device path or ``socket://HOST:PORT``.
-        usb: vendor and product id, ``0483:374b``; "" where it is no USB device.
-        serial: its serial number; "" where it has none.
-        description: what the device says of itself.
-        board: the board whose agent has answered; "" where none has.
+        usb: vendor and product id, ``0483:374b``; "" if it is not a USB device.
+        serial: its serial number; "" if absent.
+        description: the device's own description.
+        board: the board whose agent has answered; "" if no agent has.
         agent: version of that agent.
         build_id: of its firmware, 16 hexadecimal digits.
-        state: ``free``, ``busy: ...``, ``silent: ...``, or what else is wrong; one line.
+        state: ``free``, ``busy: ...``, ``silent: ...`` or another problem; one line.
     """
 
     port: str
@@ -63,13 +63,13 @@ def _serial_ports() -> Sequence[ListPortInfo]:
 
 
 def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
-    """Ask at all ports at once who is there, so that silent ones share one time-out.
+    """Ask at all ports at once which board is there, so that silent ones share one timeout.
 
     A port that another program has open is not touched: opening it could reset the board.
 
     Args:
         ports: device paths or ``socket://HOST:PORT``.
-        baud: of serial ports; the usual rate when None.
+        baud: of serial ports; None for the usual rate.
     """
     if not ports:
         return []
@@ -110,7 +110,7 @@ def _found(port: str, known: ListPortInfo | None, baud: int | None) -> Port:
 
 
 def _holders(port: str) -> list[int]:
-    """Return who has a port; the other end of a pseudo-terminal has it open as well."""
+    """Return the processes that have a port; a pseudo-terminal is also open at its other end."""
     is_pty = os.path.realpath(port).startswith("/dev/pts/")
     return lock_holders(port) if is_pty else openers(port)
 

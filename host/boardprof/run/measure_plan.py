@@ -37,7 +37,7 @@ from boardprof.run.plan import (
 )
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
-"""Behind these a board does nothing more, or knows nothing of the host."""
+"""After these errors a board does nothing more, or has forgotten the host."""
 
 Note = Callable[[str], None]
 Progress = Callable[[str, int, int], None]
@@ -52,9 +52,9 @@ class Listener:
         on_command: gets each compiler command.
         on_progress: called with (function on board, calls done, calls in all).
         on_console: gets each line that a board prints.
-        on_sources: gets the files that firmware was compiled of, the user's headers among them.
-        flash_output: the file descriptor that a tool which flashes writes to; None keeps what it
-            writes for the error.
+        on_sources: gets the files that firmware was compiled from, including the user's headers.
+        flash_output: file descriptor for the output of a tool that flashes; None keeps the output
+            for the error message.
     """
 
     on_note: Note
@@ -70,8 +70,8 @@ def results(
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives.
 
-    A board that has ended, or was ended in a call that hangs, is started again for what is left if
-    it was started here.
+    If a board that was started here ends, or is ended in a call that hangs, it is started again
+    for the remaining functions.
 
     Raises:
         BoardprofError: nothing more can be measured on the board.
@@ -226,10 +226,10 @@ def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], Non
 
 
 def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
-    """Yield a profile of each function on each board, with each setting of a sweep.
+    """Yield a profile of one call of each function, on each board with each setting of a sweep.
 
     Args:
-        plan: what to call; its number of samples counts for nothing.
+        plan: what to call; its number of samples is ignored.
         listener: gets notes.
 
     Raises:

@@ -40,7 +40,7 @@ class PlanData:
     Attributes:
         arguments: by parameter name.
         expectations: what outputs must be.
-        tolerance: of floats, as a share of what is expected.
+        tolerance: largest relative difference of floats.
         folder: where outputs are written. None to write none.
     """
 
@@ -50,16 +50,16 @@ class PlanData:
     folder: Path | None = None
 
     def values(self, signature: Signature) -> dict[str, object]:
-        """Return the arguments for a function, arrays as copies of their own.
+        """Return the arguments for a function; each call returns new copies of the arrays.
 
-        Names that it does not know stay in, to be refused with the others.
+        Unknown names stay in, so that the call refuses them with the right ones.
 
         Raises:
             UsageError: an array for a scalar, or the other way round.
         """
         known = {name for name, _ in signature.parameters}
         return {
-            # Of a parameter that is not there nothing can be said; the call tells the right name.
+            # For an unknown parameter the type is not known either; the call refuses it.
             name: text.value(signature.pointers.get(name)) if name in known else text.text
             for name, text in self.arguments.items()
         }
@@ -69,11 +69,11 @@ class PlanData:
 
         Args:
             measurement: with the outputs of one call.
-            below: folders within the one for outputs, where there are several boards, say.
+            below: folders within the one for outputs, for example one for each board.
 
         Raises:
             UsageError: a file cannot be written, or an expectation does not fit.
-            CheckFailedError: an output is not what is expected.
+            CheckFailedError: an output differs from what is expected.
         """
         if self.folder is not None:
             parts = [part.replace("/", "_").replace(" ", "_") for part in below]
@@ -88,17 +88,17 @@ def read_plan_data(
     folder: str | None = None,
     boards: Sequence[str] = (),
 ) -> PlanData:
-    """Read what the command line says, and the files that it names.
+    """Read arguments and expectations of the command line, and the files that they name.
 
     Args:
         arguments: texts by parameter name; see `read_argument`.
         expect: texts; see `read_expectations`.
         tolerance: see `check_outputs`.
-        folder: where outputs go; it is made if need be.
+        folder: for outputs; it is created if missing.
         boards: the names of those that are measured.
 
     Raises:
-        UsageError: a text has no form that is known, or a file or folder cannot be had.
+        UsageError: a text has an unknown form, or a file or folder cannot be used.
     """
     expectations = [each for text in expect for each in read_expectations(text, boards)]
     if tolerance and not expectations:
@@ -111,11 +111,11 @@ def read_plan_data(
 
 @dataclass(frozen=True)
 class Plan:
-    """What ``boardprof run`` was asked for; the command's help says what each option means.
+    """The request of ``boardprof run``; the command's help says what each option means.
 
     Without ``warmup`` and ``repeat``, a function that takes long is called less often.
-    ``data`` is what `run_plan` has read of ``values``, ``expect`` and the files that they name, and
-    ``wanted`` what it finds of ``metrics``.
+    `run_plan` sets ``data``, which it reads from ``values``, ``expect`` and the files that they
+    name, and ``wanted``, which it makes of ``metrics``.
     """
 
     target: str
@@ -147,7 +147,7 @@ class Plan:
 
     @property
     def path(self) -> Path | None:
-        """The part of the target before the last colon; None when there is none."""
+        """The part of the target before the last colon; None if absent."""
         path, colon, _ = self.target.rpartition(":")
         return Path(path) if colon and path else None
 
@@ -193,7 +193,7 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
     """Return the boards that a plan is for.
 
     Raises:
-        UsageError: the plan itself makes no sense.
+        UsageError: the plan contradicts itself or lacks something.
         UnknownNameError: a board does not exist.
     """
     if not plan.target.strip():
@@ -292,7 +292,7 @@ class WantedMetrics:
         """Return those that a board has, or None for the fixed counters.
 
         Raises:
-            UsageError: it has none of them; or it lacks one and is the only board.
+            UsageError: it has none of them, or it lacks one and is the only board.
         """
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)

@@ -161,7 +161,7 @@ def ended(
 def later_interrupts() -> Iterator[None]:
     """Hold Ctrl-C back until the end of the block, which starts a program.
 
-    Within `subprocess.Popen` it would leave a program behind that nobody knows.
+    Within `subprocess.Popen` it would leave a program running that nobody ends.
     """
     is_ours = signal.getsignal(signal.SIGINT) is not None  # else it is not Python's
     if not is_ours or threading.current_thread() is not threading.main_thread():
