@@ -134,8 +134,8 @@ Examples:
 @click.option(
     "--hotspots",
     is_flag=True,
-    help="Also record one call on a second emulator. The Report then shows where it spends its cost, "
-    "and compare shows why it changed.",
+    help="Also record one call on a second emulator. The Report then shows where it spends its "
+    "cost, and compare shows why it changed.",
 )
 @build_options
 @click.option(
