@@ -32,7 +32,6 @@ from boardprof.run.plan import (
     Plan,
     WantedMetrics,
     boards_of,
-    read_plan_data,
     with_each_setting,
 )
 
@@ -239,7 +238,7 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
     specs = boards_of(plan)
     for spec in specs:
         check_recordable(spec)
-    data = read_plan_data(plan.arguments)
+    data = plan.read_data()
     settings = with_each_setting(replace(plan, data=data))
     for spec, setting in itertools.product(specs, settings):
         firmware = _built(spec, setting, listener)

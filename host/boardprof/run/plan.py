@@ -81,41 +81,13 @@ class PlanData:
         check_outputs(measurement, self.expectations, self.tolerance)
 
 
-def read_plan_data(
-    arguments: Mapping[str, str],
-    expect: Sequence[str] = (),
-    tolerance: float = 0.0,
-    folder: str | None = None,
-    boards: Sequence[str] = (),
-) -> PlanData:
-    """Read arguments and expectations of the command line, and the files that they name.
-
-    Args:
-        arguments: texts by parameter name; see `read_argument`.
-        expect: texts; see `read_expectations`.
-        tolerance: see `check_outputs`.
-        folder: for outputs; it is created if missing.
-        boards: the names of those that are measured.
-
-    Raises:
-        UsageError: a text has an unknown form, or a file or folder cannot be used.
-    """
-    expectations = [each for text in expect for each in read_expectations(text, boards)]
-    if tolerance and not expectations:
-        raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
-    texts = {name: read_argument(name, text) for name, text in arguments.items()}
-    if folder is not None:
-        check_folder(folder)
-    return PlanData(texts, expectations, tolerance, None if folder is None else Path(folder))
-
-
 @dataclass(frozen=True)
 class Plan:
     """The request of ``boardprof run``; the command's help says what each option means.
 
     Without ``warmup`` and ``repeat``, a function that takes long is called less often.
-    `run_plan` sets ``data``, which it reads from ``values``, ``expect`` and the files that they
-    name, and ``wanted``, which it makes of ``metrics``.
+    `run_plan` sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of
+    ``metrics``.
     """
 
     target: str
@@ -179,6 +151,25 @@ class Plan:
                 raise UsageError(f"The argument {name} is given twice.")
             arguments[name] = value
         return arguments
+
+    def read_data(self, boards: Sequence[str] = ()) -> PlanData:
+        """Read the arguments and expectations, and the files that they name.
+
+        Args:
+            boards: names of the boards that are measured, for ``{board}`` in ``expect``.
+
+        Raises:
+            UsageError: a text has an unknown form, or a file or folder cannot be used.
+        """
+        expectations = [each for text in self.expect for each in read_expectations(text, boards)]
+        if self.tolerance and not expectations:
+            raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
+        texts = {name: read_argument(name, text) for name, text in self.arguments.items()}
+        folder = self.save_output
+        if folder is not None:
+            check_folder(folder)
+        place = None if folder is None else Path(folder)
+        return PlanData(texts, expectations, self.tolerance, place)
 
     def output_folders(self, board: str, function: str) -> list[str]:
         """Return the folders for one function's outputs, so that no two write the same files."""

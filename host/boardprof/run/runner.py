@@ -13,7 +13,7 @@ from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
 from boardprof.run.measure_plan import Listener, Note, results
-from boardprof.run.plan import Plan, WantedMetrics, boards_of, read_plan_data, with_each_setting
+from boardprof.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run_plan(plan: Plan, listener: Listener) -> Outcome:
     specs = boards_of(plan)
     # Report a mistake in these before anything is built.
     names = [spec.name for spec in specs]
-    data = read_plan_data(plan.arguments, plan.expect, plan.tolerance, plan.save_output, names)
+    data = plan.read_data(names)
     wanted = WantedMetrics(plan.metrics, len(specs))
     settings = with_each_setting(replace(plan, data=data, wanted=wanted))
     listener = replace(listener, on_note=once(listener.on_note))
