@@ -23,7 +23,7 @@ from pathlib import Path
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import board_spec
-from boardprof.elf.address_to_line import frames_at
+from boardprof.elf.binutils import frames_at
 from boardprof.elf.symbol_table import symbol_table
 from boardprof.errors import BoardprofError
 from boardprof.firmware.builder import build

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The floor of a null call: takes so many bytes, gives so many back, and does nothing else.
+/* The floor of a null call: takes REQUEST_BYTES, gives REPLY_BYTES back, and does nothing else.
  * usage: rpc_echo tcp|pty REQUEST_BYTES REPLY_BYTES. Prints where it listens, as an agent does. */
 
 #define _GNU_SOURCE

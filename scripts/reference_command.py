@@ -48,7 +48,7 @@ def contexts(command: click.Command, ctx: click.Context) -> Iterator[click.Conte
 
 
 def _name(ctx: click.Context) -> str:
-    """Return what stands behind the group's own name."""
+    """Return what comes after the group's own name."""
     return ctx.command_path.partition(" ")[2]
 
 

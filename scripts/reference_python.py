@@ -35,7 +35,7 @@ def python_page(sections: Sequence[tuple[ModuleType, str, str, Sequence[str]]]) 
     """Return the page.
 
     Args:
-        sections: module, heading ("": none), text below it, names (none: its ``__all__``).
+        sections: module, heading ("" if it has none), text below it, names (() for ``__all__``).
     """
     parts: list[str] = []
     contents: list[str] = []

@@ -3,7 +3,7 @@
 
 Run from the repository: ``python scripts/size.py``. Ends with 1 when a size is over its budget in
 ``device_runtime_c/size_budget.toml``, and with 7 when something cannot be built, for want of a
-compiler, say. What is counted is told in ``size_build.py``.
+compiler, say. ``size_build.py`` says what is counted.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def exceeded(figures: Figures, budget: Budget) -> list[str]:
 
 def _budget(place: str, table: Any, targets: Sequence[str]) -> Budget:
     if not isinstance(table, dict):
-        raise BudgetError(f"{place} is no table")
+        raise BudgetError(f"{place} is not a table")
     _same(place, "key", table, [*_SIZES, "reason"])
     reason = table["reason"]
     if not isinstance(reason, str) or not reason.strip():
@@ -78,7 +78,7 @@ def _by_target(place: str, value: Any, targets: Sequence[str]) -> dict[str, int]
     _same(place, "target", by_target, targets)
     for target, size in by_target.items():
         if type(size) is not int or size < 0:
-            raise BudgetError(f"{place}: {size!r} is no number of bytes (for {target})")
+            raise BudgetError(f"{place}: {size!r} is not a number of bytes (for {target})")
     return by_target
 
 

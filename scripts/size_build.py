@@ -247,7 +247,7 @@ def _with_option(spec: BoardSpec, target: Target, option: Option, calls: Path) -
         "slot_bytes": 8,
         **option.config,
     }
-    # GCC writes a .ci file beside each object, unless it is told of another place.
+    # GCC writes a .ci file beside each object, unless it gets another place.
     cflags = (*spec.build.cflags, "-fcallgraph-info=su", "-dumpdir", f"{calls}/")
     changed = replace(spec.build, collectors=collectors, config=config, cflags=cflags)
     return replace(spec, build=changed)

@@ -8,7 +8,7 @@
  * of these, and no call. The other instructions cannot trap.
  *
  * Under -icount, a device access that is not the last instruction of its block ends the block, and
- * QEMU executes it in a block of its own, of which plugins are not told (accel/tcg/translate-all.c,
+ * QEMU executes it in a block of its own, which plugins do not see (accel/tcg/translate-all.c,
  * cpu_io_recompile, CF_MEMI_ONLY). It counts as the last one of the block before.
  *
  * The interface is that of include/qemu/qemu-plugin.h, declared here as far as it is used: version

@@ -18,7 +18,7 @@
  *     outside LOW HIGH             other code of the agent: who comes here has left the call
  *     function LOW HIGH            each function of the image
  *     interrupt ADDRESS            an entry of interrupts or traps, if known
- *     paths N                      most call paths that are told apart
+ *     paths N                      most call paths that are kept apart
  *
  * A call is recorded when there is no file FILE: whoever wants the next one removes it. The record:
  *

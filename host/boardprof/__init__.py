@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from boardprof.firmware.build import build
     from boardprof.metrics import Count, Duration, Percent, Ratio
     from boardprof.profiling.function import profile_function
-    from boardprof.profiling.host_collectors import DeviceWrapper, MetricCollector
-    from boardprof.profiling.papi import PAPIMetricCollector
+    from boardprof.profiling.host_collectors import (
+        DeviceWrapper,
+        MetricCollector,
+        PAPIMetricCollector,
+    )
     from boardprof.profiling.program import Program
     from boardprof.profiling.timing import time_evaluator
     from boardprof.report.report import Report
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from boardprof.trace.flops import register_flops
     from boardprof.trace.profiler import profile
     from boardprof.trace.records import record_function
-    from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
+    from boardprof.trace.settings import ProfilerAction, ProfilerActivity, schedule
 
 __all__ = [
     "Board",
@@ -78,10 +81,10 @@ _MODULES = {
     "Keep": "arguments.passing",
     "MetricCollector": "profiling.host_collectors",
     "Out": "arguments.passing",
-    "PAPIMetricCollector": "profiling.papi",
+    "PAPIMetricCollector": "profiling.host_collectors",
     "Percent": "metrics",
-    "ProfilerAction": "trace.schedule",
-    "ProfilerActivity": "trace.schedule",
+    "ProfilerAction": "trace.settings",
+    "ProfilerActivity": "trace.settings",
     "Program": "profiling.program",
     "Ratio": "metrics",
     "Report": "report.report",
@@ -92,7 +95,7 @@ _MODULES = {
     "profile_function": "profiling.function",
     "record_function": "trace.records",
     "register_flops": "trace.flops",
-    "schedule": "trace.schedule",
+    "schedule": "trace.settings",
     "tensorboard_trace_handler": "trace.export",
     "time_evaluator": "profiling.timing",
 }

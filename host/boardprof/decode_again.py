@@ -23,8 +23,8 @@ from boardprof.errors import BoardprofError, DecodeError, LayoutMismatchError, U
 from boardprof.formula import Formula, parse_formula
 from boardprof.metrics import Metric
 from boardprof.report.assemble import assemble
-from boardprof.report.calls import STACK
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import STACK, Row
+from boardprof.report.report import Report
 from boardprof.report.stored_measurements import Meaning, stored_collectors, stored_measurements
 from boardprof_protocol.layout import Layout
 

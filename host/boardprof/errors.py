@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from boardprof.printable import escaped
 
 if TYPE_CHECKING:
-    from boardprof.elf.address_to_line import Location
+    from boardprof.elf.binutils import Location
 
 __all__ = [
     "AuthenticationError",

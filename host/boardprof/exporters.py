@@ -26,14 +26,14 @@ Exporter: TypeAlias = "Callable[[Report], str | bytes]"
 
 _REPORT = {
     "baseline": "baseline:render_baseline",
-    "callgrind": "callgrind:render_callgrind",
-    "chrome": "report_trace:render_chrome",
+    "callgrind": "profile_files:render_callgrind",
+    "chrome": "chrome_trace:render_chrome",
     "collapsed": "flame_graph:render_collapsed",
     "csv": "csv:render_csv",
     "html": "html:render_html",
     "json": "json:render_json",
     "markdown": "markdown:render_markdown",
-    "pprof": "pprof:render_pprof",
+    "pprof": "profile_files:render_pprof",
     "speedscope": "flame_graph:render_speedscope",
     "table": "table:render_table",
 }

@@ -17,7 +17,7 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.connection import connect
-from boardprof.elf.address_to_line import locate
+from boardprof.elf.binutils import locate
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build
 from boardprof.firmware.firmware import Firmware

@@ -19,7 +19,7 @@ from elftools.elf.sections import SymbolTableSection
 from boardprof.board.board import Board
 from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
-from boardprof.elf.address_to_line import locate
+from boardprof.elf.binutils import locate
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError
 from boardprof.firmware.builder import build
 from boardprof.firmware.firmware import Firmware

@@ -16,7 +16,7 @@ from boardprof.errors import UsageError
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
 from boardprof.profiling.function import profile_function
-from boardprof.profiling.papi import PAPIMetricCollector
+from boardprof.profiling.host_collectors import PAPIMetricCollector
 from boardprof_protocol.codes import CounterStatus
 from tests.boards.conftest import available
 from tests.boards.linux_slots import EVENTS_C, Slots, reader, working_slots

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from boardprof.board.board import Board
-from boardprof.board.call_observers import OBSERVERS
+from boardprof.board.functions import OBSERVERS
 from boardprof.boards.board_file import load_board
 from boardprof.boards.board_lookup import board_spec
 from boardprof.connection import connect
@@ -27,8 +27,7 @@ from boardprof.metrics import Count
 from boardprof.trace.flops import register_flops, unregister_flops
 from boardprof.trace.profiler import profile
 from boardprof.trace.records import record_function
-from boardprof.trace.schedule import ProfilerActivity, schedule
-from boardprof.trace.settings import NotSupportedByAgentError
+from boardprof.trace.settings import NotSupportedByAgentError, ProfilerActivity, schedule
 from tests.boards.conftest import available
 from tests.cli.command import FIXTURES
 from tests.link.peers import running_agent

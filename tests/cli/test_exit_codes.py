@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy
 import pytest
 
 from boardprof.metrics import Count
@@ -414,3 +415,59 @@ def test_a_verdict_is_the_exit_code_also_if_nobody_reads_the_output(
     finally:
         os.close(writes)
     assert code == 1
+
+
+PRINTS = r"""
+#include <stdio.h>
+#include <sys/stat.h>
+int prints(void) { return puts("from the function"); }
+int has_a_device(void) {
+    struct stat status;
+    return fstat(1, &status) == 0 && S_ISCHR(status.st_mode);
+}
+"""
+
+
+def test_what_a_function_prints_is_not_in_the_report_without_standard_error(tmp_path: Path) -> None:
+    (tmp_path / "prints.c").write_text(PRINTS)
+    done = boardprof(
+        *("run", "-b", "native", "prints.c:prints", "--json", "-"),
+        folder=tmp_path,
+        before=("sh", "-c", 'exec "$@" 2>&-', "sh"),
+    )
+    assert done.code == 0
+    assert done.out.startswith("{")
+    assert "from the function" not in done.out
+
+
+def test_what_a_function_prints_is_in_no_file_of_ours_without_standard_output(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "prints.c").write_text(PRINTS)
+    numpy.save(tmp_path / "yes.npy", numpy.int32(1))
+    done = boardprof(
+        *("run", "-q", "-b", "native", "prints.c:has_a_device", "--expect", "return=@yes.npy"),
+        folder=tmp_path,
+        before=("sh", "-c", 'exec "$@" >&-', "sh"),
+    )
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_history_that_may_not_be_opened_is_a_warning_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    before: tuple[str, ...] = ()
+    if os.geteuid() == 0:
+        setpriv = requires_tool("setpriv", "util-linux")
+        before = (setpriv, "--bounding-set=-dac_override,-dac_read_search")
+    history = tmp_path / "closed" / "history.sqlite"
+    done = boardprof(
+        *("run", "-q", "-b", "native", f"{SCALARS}:count_calls"),
+        environment={"BOARDPROF_HISTORY": str(history)},
+        before=before,
+    )
+    assert done.code == 0
+    assert done.err == (
+        f"warning: the run was not kept: The history {history} cannot be written: "
+        "Permission denied.\n"
+        "Try: BOARDPROF_HISTORY=FILE uses another file, BOARDPROF_HISTORY=off keeps no history\n"
+    )

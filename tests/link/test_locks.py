@@ -21,7 +21,7 @@ from boardprof.connection import connect
 from boardprof.errors import BusyError, UsageError
 from boardprof.processes import described, lock_holders, openers
 from boardprof.transport.child import ChildProcess
-from boardprof.transport.emulator_lock import EmulatorLock, sweep
+from boardprof.transport.emulator import EmulatorLock, sweep
 from boardprof.transport.serial import connect_serial
 from tests.cli.command import agent, ended, wait_until
 from tests.support import requires_tool

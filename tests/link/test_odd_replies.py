@@ -200,6 +200,25 @@ def test_a_result_is_held_against_its_type_at_each_call_without_arguments() -> N
             board.functions.count_calls()
 
 
+def test_a_measurement_in_progress_has_no_more_rounds_than_were_asked_for() -> None:
+    def more_rounds(encoded: bytes) -> bytes:
+        line.change_reply(more_rounds)
+        (frame,) = FrameDecoder().feed(encoded)
+        if frame.kind != FrameKind.PROGRESS:
+            return encoded
+        body = b"\x92\1\xce\xff\xff\xff\xff"
+        return encode_frame(Frame(frame.kind, frame.session, frame.sequence, body))
+
+    with (
+        running_agent(SCALARS) as (_, port),
+        FaultyLine(port) as line,
+        connect("linux", line.port) as board,
+    ):
+        line.change_reply(more_rounds)
+        with pytest.raises(FrameError, match=r"4,294,967,295 rounds of count_calls .* asked for"):
+            board.profile("count_calls", warmup=2, repeat=3)
+
+
 # -- breaking off -----------------------------------------------------------------------------
 
 

@@ -9,12 +9,12 @@ import socket
 
 import pytest
 
-from boardprof.elf.address_to_line import Location
+from boardprof.elf.binutils import Location
 from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError
 from boardprof.link.no_answer import Overdue
 from boardprof.link.session import Session
-from boardprof.transport import qemu_clock
-from boardprof.transport.qemu_clock import QemuClock
+from boardprof.transport import emulator
+from boardprof.transport.emulator import QemuClock
 from boardprof_protocol.codes import FrameKind
 from tests.unit.test_line import NEVER, PlayedLine
 
@@ -182,7 +182,7 @@ def test_a_program_that_does_not_say_how_long_an_instruction_takes_is_not_asked(
 def test_a_qemu_that_is_late_is_not_asked_twice_and_its_last_answer_stands(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(qemu_clock, "_ANSWER_S", 0.05)
+    monkeypatch.setattr(emulator, "_ANSWER_S", 0.05)
     clock = QemuClock(0)
     with socket.socket(fileno=os.dup(clock.inherited)) as qemu:
         clock.started()

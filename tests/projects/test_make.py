@@ -18,7 +18,7 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.errors import BoardError
-from boardprof.transport.port_programs import commands_behind
+from boardprof.processes import commands_behind
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
 

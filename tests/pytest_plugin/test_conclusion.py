@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from boardprof.metrics import Count
 from boardprof.pytest_plugin.gate import Gate
 from boardprof.pytest_plugin.session_comparison import Conclusion, conclude
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import Row
+from boardprof.report.report import Report
 
 RULE = ("instructions:max>0",)
 EXACT = {"schema_version": 1, "devices": {"rv": {"clock_kind": "simulated", "emulated": True}}}

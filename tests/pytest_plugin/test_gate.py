@@ -8,7 +8,8 @@ import pytest
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration
 from boardprof.pytest_plugin.gate import Gate, check_limits
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import Row
+from boardprof.report.report import Report
 
 
 def report(n: int = 2, **metrics: Count | Duration) -> Report:

@@ -13,7 +13,8 @@ import pytest
 
 from boardprof.firmware.build import build
 from boardprof.metrics import Count
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import Row
+from boardprof.report.report import Report
 from boardprof.report.report_file import write_report
 from tests.pytest_plugin.suite import SQUARE, Suite
 from tests.support import requires_tool

@@ -65,6 +65,40 @@ def test_a_phrase_does_not_continue_in_the_next_paragraph() -> None:
     assert [*english.findings("Here is the end of\n\nwhich board?\n")] == []
 
 
+PYTHON = '''
+"""What has no end is
+no file."""
+
+none = "http://is/no"  # a run of which nothing is known
+raise UsageError(
+    f"{file} is "
+    f"no table.", ["this is", "no pair"]
+)
+is_no = so_many(that, which)  # `is no file`
+'''
+
+C = """
+/* What has no end is
+ * no file. */
+int is; // a run of which nothing is known
+char *text = "http://is no comment"; /* `is no file` */
+"""
+
+
+def test_docstrings_comments_and_texts_of_python_are_read() -> None:
+    found = english.findings(english.prose_of_python(PYTHON))
+    assert [(line, phrase) for line, phrase, _ in found] == [
+        (2, "is no file"),
+        (5, "of which"),
+        (7, "is no table"),
+    ]
+
+
+def test_comments_of_c_are_read() -> None:
+    found = english.findings(english.prose_of_c(C))
+    assert [(line, phrase) for line, phrase, _ in found] == [(2, "is no file"), (4, "of which")]
+
+
 def test_phrases_are_listed_with_file_and_line_and_fail(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

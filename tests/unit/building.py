@@ -14,9 +14,9 @@ from elftools.elf.sections import SymbolTableSection
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import signature
 from boardprof.firmware import builder
-from boardprof.firmware.agent_sources import find_libc
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.firmware import Firmware
+from boardprof.firmware.sources import find_libc
 from boardprof.toolchain.cache import Cache
 from boardprof.toolchain.compiler import Compiler
 from tests.support import requires_tool

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from boardprof.cfunction import signature
-from boardprof.elf.archive import members
 from boardprof.elf.functions import functions, hidden_functions
+from boardprof.elf.object_file import members
 from boardprof.errors import UsageError
 from tests.unit.objects import MACHINES, RISCV, X86_64, compiled
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards.board_file import emulator_name
-from boardprof.transport.port_programs import commands_behind
+from boardprof.processes import commands_behind
 
 PTY = "import os, pty, time; m, s = pty.openpty(); print(os.ttyname(s), flush=True); time.sleep(60)"
 LISTENER = (

@@ -14,7 +14,7 @@ from boardprof.boards.board_lookup import board_spec, default_board, find_boards
 from boardprof.boards.build_and_guard import BuildSpec, agent_options
 from boardprof.boards.launch import LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
-from boardprof.firmware.agent_sources import agent_units
+from boardprof.firmware.sources import agent_units
 from tests.support import ROOT
 
 SMALLEST = """\

@@ -11,7 +11,7 @@ import pytest
 
 from boardprof.boards.board_lookup import board_spec
 from boardprof.firmware.firmware import Firmware
-from boardprof.link.codec import _found, load_codec
+from boardprof.link.bulk import _found, load_codec
 from boardprof.toolchain.cache import Cache
 from tests.unit.building import build, folder_of, requires_library, shown
 

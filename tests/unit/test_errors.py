@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from boardprof import errors
-from boardprof.elf.address_to_line import Location
+from boardprof.elf.binutils import Location
 from boardprof.errors import (
     AuthenticationError,
     BoardError,

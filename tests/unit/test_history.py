@@ -23,7 +23,7 @@ import pytest
 
 from boardprof.errors import ReportFileError, StorageError, UnknownNameError, UsageError
 from boardprof.history import database
-from boardprof.history.report_lookup import find_report, find_run, history_path
+from boardprof.history.report_lookup import find_report, find_run, history_path, like_runs
 from boardprof.history.run import GitState, HistoryError
 from boardprof.history.store import History
 from boardprof.report.report import Report
@@ -432,6 +432,18 @@ def test_a_history_on_a_read_only_disk_can_be_read_and_not_written(read_only: Hi
         with pytest.raises(HistoryError, match="cannot be written: Permission denied"):
             History(read_only.path.parent / "new" / "history.sqlite").save(report(2))
     assert [run.id for run in read_only.runs()] == [1]
+
+
+def test_a_history_in_a_folder_that_may_not_be_entered_is_told(
+    read_only: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOARDPROF_HISTORY", str(read_only.path))
+    read_only.path.parent.chmod(0o600)
+    with without_permission():
+        with pytest.raises(HistoryError, match="cannot be read: Permission denied"):
+            read_only.runs()
+        with pytest.raises(HistoryError, match="cannot be read: Permission denied"):
+            [*like_runs(report(2))]
 
 
 def test_what_is_no_database_is_told_and_left_alone(history: History) -> None:

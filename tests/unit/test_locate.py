@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.elf.address_to_line import Location, Locator, locate
+from boardprof.elf.binutils import Location, locate
 from tests.support import requires_tool, run
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,7 @@ def test_an_address_that_is_nowhere_and_a_file_that_is_no_image_give_none(tmp_pa
     assert locate(image, 0x7FFF_0000_0000) is None
     assert locate(image, 0) is None
     assert locate(tmp_path / "src" / "place.c", 4) is None
-    assert Locator(tmp_path / "gone")(4) is None
+    assert locate(tmp_path / "gone", 4) is None
 
 
 def test_a_damaged_image_gives_a_place_or_none_and_never_an_error(tmp_path: Path) -> None:

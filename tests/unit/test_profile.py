@@ -15,11 +15,9 @@ import pytest
 from boardprof.errors import DecodeError, UnknownNameError, UsageError
 from boardprof.hotspots.record import read_record
 from boardprof.metrics import Count
-from boardprof.render.callgrind import callgrind, render_callgrind
-from boardprof.render.flame_graph import render_collapsed, render_speedscope
+from boardprof.render.flame_graph import render_collapsed, render_speedscope, stacks_of
 from boardprof.render.layout import plain
-from boardprof.render.pprof import pprof
-from boardprof.render.profile_stacks import stacks_of
+from boardprof.render.profile_files import callgrind, pprof, render_callgrind
 from boardprof.render.profile_tables import (
     functions_page,
     heading,

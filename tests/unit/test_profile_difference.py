@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 
 from boardprof.comparison.profile_difference import plain_name, profile_difference
-from boardprof.render.profile_difference_rows import change_rows, rest_text
+from boardprof.render.comparison_table import change_rows, rest_text
 from boardprof.report.profile import Profile, Symbol
 from tests.unit.profiles import small_profile, straight_profile
 

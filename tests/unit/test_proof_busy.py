@@ -42,3 +42,10 @@ def test_what_hardly_grows_with_the_work_fails_on_a_busy_machine_too() -> None:
         FAILED,
         "does not grow evenly: 100, 101, 102 ns for 1, 2, 3 times the work",
     )
+
+
+def test_longer_calls_may_wait_for_other_programs_longer() -> None:
+    shared = [[2_217_381], [16_600_103], [52_799_110]]  # of a machine with six programs a core
+    verdict, text = doubt(shared, "ns") or ("", "")
+    assert verdict == SKIPPED
+    assert text.startswith("the machine is too busy: 2,217,381, 16,600,103, 52,799,110 ns for 1,")

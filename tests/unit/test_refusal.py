@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgpack
 import pytest
 
-from boardprof.elf.address_to_line import Location
+from boardprof.elf.binutils import Location
 from boardprof.errors import DeviceFaultError, DeviceTimeoutError, RpcError
 from boardprof.link.error_replies import Locate, refusal
 from boardprof_protocol.codes import ErrorCode

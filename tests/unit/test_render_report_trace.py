@@ -11,7 +11,7 @@ import pytest
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, Metric, Ratio
-from boardprof.render.report_trace import render_chrome
+from boardprof.render.chrome_trace import render_chrome
 from boardprof.report.report import Report
 
 

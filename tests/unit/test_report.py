@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from boardprof.metrics import Count, Duration, Ratio
-from boardprof.report.report import Report, place_text
+from boardprof.report.calls import place_text
+from boardprof.report.report import Report
 
 
 def test_plain_ints_and_strings_become_metrics() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from boardprof.errors import UsageError
-from boardprof.trace.schedule import ProfilerAction, Schedule, always, schedule
+from boardprof.trace.settings import ProfilerAction, Schedule, always, schedule
 
 LETTERS = {
     ProfilerAction.NONE: "N",

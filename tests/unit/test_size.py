@@ -82,8 +82,8 @@ def test_a_budget_is_for_all_targets_or_for_each(tmp_path: Path) -> None:
         ('"a reason"', '" "', r"\[one\] reason: say in a few words why"),
         ("m0 = 20, ", "", r"\[one\] ram: the target 'm0' is missing"),
         ("m0 = 20", "m0 = 20, m9 = 1", r"\[one\] ram: there is no target 'm9'"),
-        ("100", '"much"', r"\[one\] text: 'much' is no number of bytes"),
-        ("100", "-1", r"\[one\] text: -1 is no number of bytes"),
+        ("100", '"much"', r"\[one\] text: 'much' is not a number of bytes"),
+        ("100", "-1", r"\[one\] text: -1 is not a number of bytes"),
         ("100", "100, 200", "table.toml: "),
     ],
 )

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from boardprof.metrics import Duration
-from boardprof.stats.modes import Mode, two_modes
 from boardprof.stats.summary import summarize
-from boardprof.stats.warnings import Warning_, warnings
+from boardprof.stats.warnings import Mode, Warning_, two_modes, warnings
 from tests.unit.reports import HARDWARE, report_of
 
 STEADY = [100.0, 100.3, 99.8, 100.1, 99.9, 100.2, 100.0, 99.7, 100.1, 100.2, 99.9, 100.0]

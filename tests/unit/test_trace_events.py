@@ -19,7 +19,7 @@ from boardprof.trace.event_lists import EventAverages, EventList, average
 from boardprof.trace.events import FunctionEvent
 from boardprof.trace.export import chrome_trace_text, stacks_text
 from boardprof.trace.records import Kind, Thread
-from boardprof.trace.schedule import ProfilerActivity
+from boardprof.trace.settings import ProfilerActivity
 from boardprof.trace.trace import Trace, nest
 
 MAIN, OTHER = Thread(1, "MainThread"), Thread(2, "worker")

@@ -13,13 +13,17 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
 import pytest
 
-from boardprof.board.call_observers import OBSERVERS
+from boardprof.board.functions import OBSERVERS
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.trace.export import tensorboard_trace_handler
 from boardprof.trace.profiler import profile
 from boardprof.trace.records import RECORDINGS, record_function
-from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, schedule
-from boardprof.trace.settings import NotSupportedByAgentError
+from boardprof.trace.settings import (
+    NotSupportedByAgentError,
+    ProfilerAction,
+    ProfilerActivity,
+    schedule,
+)
 from tests.memory_session import connected
 
 N, W, R, S = ProfilerAction

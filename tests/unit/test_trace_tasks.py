@@ -20,7 +20,7 @@ from boardprof.trace.events import FunctionEvent
 from boardprof.trace.export import lanes_of
 from boardprof.trace.profiler import profile
 from boardprof.trace.records import open_here, record_function
-from boardprof.trace.schedule import ProfilerAction
+from boardprof.trace.settings import ProfilerAction
 
 S, N = ProfilerAction.RECORD_AND_SAVE, ProfilerAction.NONE
 

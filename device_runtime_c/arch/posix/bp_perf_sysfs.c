@@ -32,7 +32,7 @@ static bool bp_sysfs_line(char *out, const char *pmu, const char *folder, const 
     return read;
 }
 
-/// Terms: `TERM=VALUE`; the format of the PMU says which bits of which word are set ///
+/// Terms: `TERM=VALUE`; the format of the PMU says which bits are set, and in which word ///
 
 /* Put the lowest bits of `value` at the positions in `bits`: `0-7,21`, as after the colon of a
  * format. Returns whether all bits of the value had a place. */

@@ -34,7 +34,7 @@
 
 static struct {
     int door; /* where the next host comes from; BP_POSIX_NONE: no other host can come */
-    int fd;   /* the host; BP_POSIX_NONE: none now */
+    int fd;   /* the host; BP_POSIX_NONE if there is no host now */
     bool is_tty;
     bool drained; /* the last read took everything */
     size_t head;  /* bp_posix_in[head..tail) has arrived and is not yet taken */

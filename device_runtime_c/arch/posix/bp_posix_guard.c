@@ -49,7 +49,7 @@ static struct {
     bool is_installed; /* our handlers are in the chain of all signals below */
     struct sigaction before[BP_SIGNALS];
     stack_t stack_before;
-    uint64_t deadline_ns;        /* of the guarded call; 0: none */
+    uint64_t deadline_ns;        /* of the guarded call; 0 if it has no limit */
     volatile uint64_t expiry_ns; /* when the timer's signal is due; 0: it is off */
     bp_fault_t fault;
     sigset_t mask; /* of the function that trapped */

@@ -131,7 +131,7 @@ typedef struct {
 
 #if BP_CFG_STREAM
 /* Append a record to the open stream. If it does not fit, the whole record is dropped, and the host
- * is told how many bytes were dropped. Records are sent after the call, or after the current round
+ * learns how many bytes were dropped. Records are sent after the call, or after the current round
  * of a measurement. Measured functions should call this in their set-up; otherwise it is part of
  * the samples.
  * Returns `length`, or 0 if the record was dropped or no stream is open. */

@@ -144,7 +144,7 @@ void bp_port_unmask(uintptr_t before);
 
 /* Describes the board's interrupts to the host. */
 typedef struct {
-    uint32_t timer_us;   /* period of a timer interrupt that windows count; 0: none is known */
+    uint32_t timer_us;   /* period of a timer interrupt that windows count; 0 if not known */
     uint32_t longest_us; /* longest masked window before a clock loses a wrap that an interrupt
                           * counts; 0: no limit */
     uint32_t bound_ns;   /* most that one interrupt takes outside of its hooks; 0: not known */

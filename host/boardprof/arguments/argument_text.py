@@ -17,7 +17,7 @@ from boardprof.arguments.passing import Keep, Out
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UsageError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy takes a while to import: only calls with arrays need it
     import numpy.typing as npt
 
 _NULL = ("NULL", "nullptr")

@@ -25,6 +25,7 @@ _FLOATS = {"f32": struct.Struct(">Bf"), "f64": struct.Struct(">Bd")}
 _TAGS = {"f32": 0xCA, "f64": 0xCB}
 _SINGLE_DIGITS = 10
 """One more than the maximum of 9 digits that a ``float`` needs."""
+
 _RESULTS = {"bool": bool, "f32": float, "f64": float, "void": type(None)}
 _WORDS = {"false": 0, "true": 1}
 _FORM = r"\((?P<parameters>[^()]*)\) -> (?P<result>\w+)"

@@ -10,8 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from boardprof.arguments.dtypes import Dtypes
-from boardprof.board.call_observers import OBSERVERS, HostCall, observe_measurement
-from boardprof.board.functions import Functions, RemoteFunction
+from boardprof.board.functions import (
+    OBSERVERS,
+    Functions,
+    HostCall,
+    RemoteFunction,
+    observe_measurement,
+)
 from boardprof.board.memory import Memory
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction
@@ -21,7 +26,8 @@ from boardprof.decode.samples import check_layouts
 from boardprof.elf.identity import compilers_of
 from boardprof.errors import LinkError, UsageError
 from boardprof.link.bulk import Channels
-from boardprof.link.session import Session, Welcome
+from boardprof.link.handshake import Welcome
+from boardprof.link.session import Session
 from boardprof.link.stream import Stream
 from boardprof.measure.available_metrics import ALL, offer_of
 from boardprof.measure.board_link import BoardInterrupts, BoardLink

@@ -19,7 +19,7 @@ import msgpack
 
 from boardprof.decode.dictionary import MOST_BYTES, Dictionary, parse_dictionary
 from boardprof.errors import BoardTimeoutError, FrameError
-from boardprof.link.session import Session, Welcome
+from boardprof.link.session import Session
 from boardprof_protocol.codes import BuiltIn
 
 _SECTIONS = 4
@@ -41,7 +41,8 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
     """
     welcome = session.welcome
     assert welcome is not None, "the session is open"
-    kept = None if cache is None else cache / _file_name(welcome)
+    name = f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
+    kept = None if cache is None else cache / name
     if kept is not None:
         with contextlib.suppress(OSError):
             stored = _read(kept)
@@ -57,10 +58,6 @@ def fetch_dictionary(session: Session, cache: Path | None) -> Dictionary:
     if kept is not None:
         _keep(kept, stored)
     return parse_dictionary(stored)
-
-
-def _file_name(welcome: Welcome) -> str:
-    return f"{welcome.build_id.hex()}-{welcome.dictionary_hash:08x}.msgpack"
 
 
 def _read(path: Path) -> bytes:

@@ -14,6 +14,9 @@ from boardprof.measure.available_metrics import Offer
 from boardprof.measure.programmable import Programmable
 from boardprof.render.layout import plain, text_table
 
+_WIDTH = 96
+"""Characters of a line of names."""
+
 
 def board_info(board: Board) -> dict[str, Any]:
     """Return facts about a connected board.
@@ -244,11 +247,11 @@ def _lines(metrics: list[ListedMetric]) -> Iterator[str]:
         yield from _wrapped(names)
 
 
-def _wrapped(names: list[str], width: int = 96) -> Iterator[str]:
+def _wrapped(names: list[str]) -> Iterator[str]:
     """Break names into lines. Names contain minus signs and colons and must stay whole."""
     line = ""
     for name in names:
-        if line and len(line) + len(name) + 2 > width:
+        if line and len(line) + len(name) + 2 > _WIDTH:
             yield f"    {line},"
             line = ""
         line = f"{line}, {name}" if line else name

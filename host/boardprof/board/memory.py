@@ -10,7 +10,8 @@ from boardprof.arguments.passing import Block
 from boardprof.decode.dictionary import Dictionary
 from boardprof.errors import FrameError, RpcError, UsageError
 from boardprof.link.bulk import Channels
-from boardprof.link.session import Session, Welcome
+from boardprof.link.handshake import Welcome
+from boardprof.link.session import Session
 from boardprof_protocol.codes import ErrorCode
 from boardprof_protocol.frame import body_capacity
 

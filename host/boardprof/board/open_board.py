@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import msgpack
@@ -24,20 +24,17 @@ from boardprof.boards.board_lookup import (
 from boardprof.boards.launch import DEFAULT_BAUD, filled
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.schemas import layouts_for
-from boardprof.elf.address_to_line import Locator
+from boardprof.elf.binutils import locate
 from boardprof.elf.identity import check_image
 from boardprof.errors import BoardError, BoardprofError, BoardTimeoutError, UsageError
-from boardprof.link.handshake import make_claim
+from boardprof.link.handshake import Welcome, make_claim
 from boardprof.link.no_answer import DEFAULT_LIMIT_S
-from boardprof.link.session import Session, Welcome
+from boardprof.link.session import Session
+from boardprof.processes import commands_behind
 from boardprof.progress import activity
 from boardprof.toolchain.cache import cache_root
-from boardprof.transport.base import Transport
-from boardprof.transport.emulator_lock import EmulatorLock, sweep
-from boardprof.transport.port_programs import commands_behind
-
-__all__ = ["DEFAULT_LIMIT_S", "DEFAULT_TIMEOUT_S", "attach", "guard_calls"]
-__all__ += ["open_board", "open_line"]
+from boardprof.transport.base import Transport, packages_transport
+from boardprof.transport.emulator import EmulatorLock, sweep
 
 DEFAULT_TIMEOUT_S = 30.0
 """Longest silence within a call, if the board does not guard calls, in seconds.
@@ -159,7 +156,7 @@ def attach(
     claim = make_claim(takeover=takeover)
     session = Session(transport, timeout_s=hello_s, claim=claim, on_console=on_console)
     try:
-        session.locate = Locator(Path(image)) if image is not None else None
+        session.locate = None if image is None else cache(partial(locate, Path(image)))
         welcome = _opened(session, spec, is_started=is_started)
         dictionary = fetch_dictionary(session, cache_root() / "dictionaries")
         spec = what_it_says(spec, dictionary.board)
@@ -299,7 +296,7 @@ def _open_port(
     if "://" in port:
         if baud is not None:
             raise UsageError(f"{port} has no baud rate.", hint="leave out --baud")
-        from boardprof.transport.base import packages_transport
+        # Transports are imported where they are used, for a quick start: one run needs one.
         from boardprof.transport.keyed import read_key
         from boardprof.transport.tcp import SCHEME, connect_tcp
 

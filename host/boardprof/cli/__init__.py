@@ -35,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
             # The 50,000 objects of a run live as long as the run. Searching them for garbage again
             # and again would take a twentieth of its time.
             gc.set_threshold(_OBJECTS_OF_A_RUN)
+            _open_closed_streams()
         handler = signal.getsignal(signal.SIGINT)
         # The parent may ignore SIGINT, as a shell does for background jobs.
         is_ours = arguments is None and handler is signal.default_int_handler
@@ -59,6 +60,20 @@ def main(arguments: list[str] | None = None) -> int:
             os.write(_STDERR, _SAID)
             return INTERRUPTED
         return _failed(error, arguments)
+
+
+def _open_closed_streams() -> None:
+    """Open the null device for each of the descriptors 0 to 2 that is closed.
+
+    Otherwise the next file that is opened gets that number, and what a compiler or a function in
+    this process prints goes into that file.
+    """
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > _STDERR:
+            os.close(descriptor)
+            return
+        os.set_inheritable(descriptor, True)
 
 
 def _failed(error: Exception, arguments: list[str] | None) -> int:

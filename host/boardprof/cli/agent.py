@@ -85,7 +85,7 @@ def path(as_json: bool) -> None:
     "--collectors",
     default="",
     metavar="A,B",
-    help="Collectors that the firmware links. [default: none]",
+    help="Collectors that the firmware links. [default: no collectors]",
 )
 @click.option(
     "-D",

@@ -128,7 +128,11 @@ def _exit_code(arguments: list[str] | None) -> int:
         forget_output()
         # Without a name it is the stream that we print to.
         told = unwritable(error.filename or "Standard output", error)
-        echo_error(f"error: {told if isinstance(told, StorageError) else error}")
+        if error.filename and not isinstance(told, StorageError):  # it may have been read
+            told = UsageError(
+                f"{error.filename}: {error.strerror}.", hint="check this file and its permissions"
+            )
+        echo_error(f"error: {told}")
         return told.exit_code
     return code if isinstance(code, int) else 0
 

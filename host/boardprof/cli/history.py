@@ -176,10 +176,11 @@ def import_runs(files: Sequence[str]) -> None:
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
 def merge(files: Sequence[str]) -> None:
     """Add the runs of other history files (SQLite), as `import` does."""
+    from boardprof.history.database import may_exist
     from boardprof.history.store import History
 
     def read(file: str) -> list[Record]:
-        if not Path(file).exists():
+        if not may_exist(Path(file)):
             raise UsageError(f"The file {file} does not exist.", hint="`boardprof history path`")
         return History(file).records()
 

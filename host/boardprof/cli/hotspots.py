@@ -122,7 +122,7 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
 def _write(profiles: Sequence[Profile], file: str | None) -> None:
     if file is None:
         return
-    from boardprof.render.profile_json import render_profiles
+    from boardprof.render.json import render_profiles
     from boardprof.report.report_file import write_text
 
     text = render_profiles(profiles)

@@ -325,10 +325,8 @@ def stdout_of_boards(*, shown: bool) -> Iterator[None]:
     Args:
         shown: it goes to stderr; otherwise it is discarded, like any board's console.
     """
-    if sys.stdout is None or sys.stderr is None:
-        yield
-        return
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     ours = os.dup(_STDOUT)
     theirs = os.dup(_STDERR) if shown else os.open(os.devnull, os.O_WRONLY)
     os.dup2(theirs, _STDOUT)

@@ -17,23 +17,21 @@ from boardprof.comparison.comparison import (
     place_of,
 )
 from boardprof.comparison.compatibility import (
+    Pairing,
+    Side,
     check_allowed,
     check_same,
     facts_of,
     identity,
+    lost_samples,
     masked_once,
+    needs_hash,
     of_one_build,
     paired_boards,
-)
-from boardprof.comparison.judgement import difference
-from boardprof.comparison.pairing import (
-    Pairing,
-    Side,
-    lost_samples,
-    needs_hash,
     side_of,
     why_not,
 )
+from boardprof.comparison.judgement import difference
 from boardprof.comparison.profile_difference import ProfileDifference, profile_difference
 from boardprof.comparison.rule import Rule, parse_rules
 from boardprof.comparison.rule_check import apply_rules
@@ -164,7 +162,7 @@ def _resolved(side: Report | str | int | Path, name: str) -> tuple[Report, str, 
     """Return a Report, its name in output, and its number in the history, if it has one."""
     if isinstance(side, Report):
         return side, name, None
-    from boardprof.history.report_lookup import find_run
+    from boardprof.history.report_lookup import find_run  # here: only names need the history
 
     found = find_run(side)
     return found.report, found.label, None if found.run is None else int(found.run.id)

@@ -38,8 +38,8 @@ Verdict: TypeAlias = Literal[
 ]
 """``noise``: a difference that may be chance; ``within overhead``: one that may come from the
 subtracted measurement overhead; ``too few samples``: one that no rank test can tell from chance,
-however large it is; ``other calls``: a function with a state, of which the two runs measured
-different calls.
+however large it is; ``other calls``: a function with a state, and the two runs measured different
+calls of it.
 """
 
 

@@ -58,7 +58,8 @@ def difference(
         sides = _by_session(before, sessions), _by_session(after, sessions)
         if sides[0] and sides[1]:
             (before, after), is_paired = sides, True
-    change, p, verdict = None, None, _missing(before)
+    change, p = None, None
+    verdict: Verdict = "removed" if before is not None else "added"
     is_exact = False
     if before is not None and after is not None:
         change = _change(before, after)
@@ -134,10 +135,6 @@ def _change(before: GroupSummary, after: GroupSummary) -> int | float | None:
     if old == 0:
         return None
     return plain((Fraction(new) - Fraction(old)) / Fraction(magnitude(old)))
-
-
-def _missing(before: GroupSummary | None) -> Verdict:
-    return "removed" if before is not None else "added"
 
 
 def _p(before: GroupSummary, after: GroupSummary, is_paired: bool) -> float:

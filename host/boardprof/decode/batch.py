@@ -29,7 +29,7 @@ from boardprof.errors import DecodeError
 from boardprof_protocol.blob import BLOB_HEADER, encode_blob
 from boardprof_protocol.layout import Counter
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # numpy takes a while to import: only many samples are worth it
     import numpy as np
     import numpy.typing as npt
 

@@ -2,7 +2,7 @@
 """The layouts of a board's blobs: from boardprof, from the board and from other packages.
 
 A board with counters of its own has a ``schema.py`` beside its ``board.toml`` with ``LAYOUTS``, a
-sequence of `Layout`; It may add details to the counters of a layout that is known already, such as
+sequence of `Layout`. It may add details to the counters of a layout that is known already, such as
 the cost of a return on its core. A package provides a `Layout` through the entry-point group
 ``boardprof.collectors``. The collector's ``bp_NAME.c`` is next to the module of the layout.
 """
@@ -10,7 +10,6 @@ the cost of a return on its core. A package provides a `Layout` through the entr
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 
 from boardprof.errors import UsageError
@@ -31,7 +30,8 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
     """
     layouts = {layout.schema_id: layout for layout in collector_layouts()}
     refined = board_layouts(folder)
-    for layout in (*_packages_layouts(), *refined):
+    packages = (layout for layout, _ in brought("collectors", "The collector", _layout))
+    for layout in (*packages, *refined):
         known = layouts.setdefault(layout.schema_id, layout)
         if layout in refined and _is_same_blob(known, layout):
             layouts[layout.schema_id] = layout
@@ -67,11 +67,6 @@ def packages_collectors() -> dict[str, Path]:
         if path.is_file():
             found[entry.name] = path
     return found
-
-
-def _packages_layouts() -> Iterator[Layout]:
-    for layout, _ in brought("collectors", "The collector", _layout):
-        yield layout
 
 
 def _layout(found: object) -> Layout:

@@ -14,8 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from boardprof.boards.board_file import BoardSpec
-from boardprof.elf.archive import MAGIC, is_library, members
-from boardprof.elf.object_file import ELF_MAGIC, images, read_if_possible, symbols
+from boardprof.elf.object_file import (
+    ELF_MAGIC,
+    MAGIC,
+    images,
+    is_library,
+    members,
+    read_if_possible,
+    symbols,
+)
 from boardprof.errors import BuildError, UsageError
 
 if TYPE_CHECKING:

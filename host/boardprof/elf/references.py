@@ -17,8 +17,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 
-from boardprof.elf.archive import defining
-from boardprof.elf.object_file import Image, images, read_image, symbols
+from boardprof.elf.object_file import Image, defining, images, read_image, symbols
 
 _Section = tuple[int, int]  # which image, and the section's index in it
 

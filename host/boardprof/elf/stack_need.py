@@ -21,7 +21,7 @@ from boardprof.elf.instructions import (
 )
 from boardprof.elf.object_file import code_address, functions_in, read_if_possible, symbols
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
 
 _ROOM = ("bp_stack_guard_end", "bp_stack_top")

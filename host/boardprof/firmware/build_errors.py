@@ -10,7 +10,7 @@ from pathlib import Path
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BuildError, MissingToolError
-from boardprof.firmware.agent_sources import Libc
+from boardprof.firmware.sources import Libc
 
 _MOST = 8  # symbols that are named one by one
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}

@@ -7,6 +7,7 @@ The user's code needs no header of boardprof, and the agent needs no header of t
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -20,30 +21,30 @@ from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction, HiddenFunction
 from boardprof.elf.identity import check_machine, compilers_of
 from boardprof.errors import BuildError, UsageError
-from boardprof.firmware.agent_sources import (
+from boardprof.firmware.build_errors import missing_header
+from boardprof.firmware.build_options import (
+    BuildOptions,
+    digests,
+    effective_flags,
+    libraries_taken,
+    linker_files,
+    user_flags,
+    with_copies,
+)
+from boardprof.firmware.firmware import Firmware
+from boardprof.firmware.functions import check_kept, read_functions
+from boardprof.firmware.glue import table_source
+from boardprof.firmware.linking import Linker, check_constructors, link_what_can_be
+from boardprof.firmware.sources import (
+    RUNTIME,
     agent_flags,
     agent_includes,
     agent_units,
     find_libc,
-    link_inputs,
-)
-from boardprof.firmware.build_errors import missing_header
-from boardprof.firmware.build_options import BuildOptions, effective_flags, user_flags
-from boardprof.firmware.firmware import Firmware
-from boardprof.firmware.functions import check_kept, read_functions
-from boardprof.firmware.glue import table_source
-from boardprof.firmware.linker_files import (
-    digests,
-    libraries_taken,
-    linker_files,
-    with_copies,
-)
-from boardprof.firmware.linking import Linker, check_constructors, link_what_can_be
-from boardprof.firmware.sources import (
-    RUNTIME,
     find_sources,
     keeps_functions,
     language,
+    link_inputs,
     user_unit,
 )
 from boardprof.firmware.symbol_renaming import (
@@ -55,6 +56,7 @@ from boardprof.firmware.symbol_renaming import (
     renamed_libraries,
     with_own_memory,
 )
+from boardprof.progress import activity
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, digest, prune
 from boardprof.toolchain.compile_unit import Unit
@@ -67,6 +69,9 @@ OnFunctions = Callable[[Sequence[CFunction]], None]
 
 _Waiting = tuple[Callable[[], list[Object]], Callable[[], list[Object]]]
 """Two functions that wait for the user's objects and for the agent's, and return them."""
+
+_Wait = Callable[[int, int], list[Object]]
+"""Return the objects of the units from one number to before another, once they are there."""
 
 
 def build(
@@ -315,12 +320,9 @@ class _Build:
         if len(made) == len(units):
             yield partial(list, made[: len(user)]), partial(list, made[len(user) :])
             return
-        # Here, because most builds compile nothing: pools of threads take a while to import.
-        from boardprof.firmware.compiling import compiling
-
         what = f"compiling for {self._spec.name}"
         try:
-            with compiling(what, units, known) as wait:
+            with _in_pool(what, units, known) as wait:
                 yield partial(wait, 0, len(user)), partial(wait, len(user), len(units))
         except BuildError as error:
             missing = missing_header(self._spec, error, self._libc)
@@ -380,3 +382,43 @@ def _cxx(spec: BoardSpec) -> tuple[str, str]:
         name = re.sub(r"clang(?=(-[\d.]+)?$)", "clang++", board.cc)
     own = "g++" if board.package.startswith("gcc") and name.startswith("g++") else board.package
     return name, board.cxx_package or own
+
+
+@contextmanager
+def _in_pool(
+    what: str, units: Sequence[tuple[Compiler, Unit]], known: Sequence[Object | None]
+) -> Iterator[_Wait]:
+    """Compile units on all processors, the first ones first, while the context lasts.
+
+    Of several errors, that of the first unit is raised.
+
+    Args:
+        what: name of the work, for progress.
+        units: each with its compiler.
+        known: the objects that need not be compiled. None if this unit has no object.
+    """
+    # Here, because most builds compile nothing: pools of threads take a while to import.
+    from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+
+    done = itertools.count(1)
+    with activity(what, len(units)) as step, ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [
+            Future[Object]() if made else pool.submit(compiler.compile, unit)
+            for (compiler, unit), made in zip(units, known, strict=True)
+        ]
+        for job, made in zip(jobs, known, strict=True):
+            if made is not None:
+                job.set_result(made)
+
+        def wait(first: int, end: int) -> list[Object]:
+            for job in as_completed(jobs[first:end]):
+                if job.exception() is not None:
+                    break
+                step(next(done))
+            return [job.result() for job in jobs[first:end]]
+
+        try:
+            yield wait
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

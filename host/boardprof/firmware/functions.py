@@ -24,14 +24,13 @@ from boardprof.boards.build_and_guard import agent_options
 from boardprof.cfunction import CFunction, HiddenFunction, function_from_json, function_to_json
 from boardprof.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.errors import BuildError, UnknownNameError, UsageError
-from boardprof.firmware.agent_sources import find_libc
 from boardprof.firmware.build_options import BuildOptions, UserFlags, user_flags
 from boardprof.firmware.glue import fit
-from boardprof.firmware.sources import find_sources, language, names_one_of, user_unit
+from boardprof.firmware.sources import find_libc, find_sources, language, names_one_of, user_unit
 from boardprof.toolchain.cache import Cache, FileHashes, digest
 from boardprof.toolchain.compiler import Compiler, Object
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pyelftools takes a while to import, and builds from the cache do not need it
     from elftools.elf.elffile import ELFFile
 
 _READERS = ("elf/*.py", "cfunction.py")

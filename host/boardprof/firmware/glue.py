@@ -3,7 +3,7 @@
 
 Each function gets a struct for arguments and result, a thunk that calls the function with it, and
 functions that unpack and pack it. Then come the tables and ``bp_firmware``. The user's functions
-are declared under other names (``__asm__`` labels): none can clash with a built-in or a header.
+are declared under other names (``__asm__`` labels), which cannot clash with a built-in or a header.
 """
 
 from __future__ import annotations

@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from boardprof.boards.board_file import BoardSpec
 from boardprof.cfunction import CFunction
-from boardprof.elf.archive import is_library
-from boardprof.elf.object_file import global_names, images, read_image
+from boardprof.elf.object_file import global_names, images, is_library, read_image
 from boardprof.errors import BuildError
-from boardprof.firmware.agent_sources import Libc, libc_unit
 from boardprof.firmware.build_errors import explain, libraries_in, undefined_symbols
-from boardprof.firmware.build_options import UserFlags
-from boardprof.firmware.linker_files import linker_files
+from boardprof.firmware.build_options import UserFlags, linker_files
+from boardprof.firmware.sources import Libc, libc_unit
 from boardprof.firmware.symbol_renaming import with_own_memory
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, digest

@@ -17,8 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 
-from boardprof.elf.archive import MAGIC, outside
-from boardprof.elf.object_file import global_names, images, read_image
+from boardprof.elf.object_file import MAGIC, global_names, images, outside, read_image
 from boardprof.errors import BuildError, UsageError
 from boardprof.firmware.build_options import UserFlags
 from boardprof.toolchain.cache import Cache, digest

@@ -77,6 +77,14 @@ def writing(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection]:
                 raise
 
 
+def may_exist(path: Path) -> bool:
+    """Tell whether there is a file or a folder, or no permission to find out."""
+    try:
+        return path.exists()
+    except PermissionError:
+        return True  # opening it reports that
+
+
 @contextlib.contextmanager
 def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]:
     """Provide a connection for reading; None if there is no file yet.
@@ -84,7 +92,7 @@ def reading(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]
     Raises:
         HistoryError: the file cannot be read: no permission, locked, no history.
     """
-    if not path.exists():
+    if not may_exist(path):
         yield None
         return
     with (

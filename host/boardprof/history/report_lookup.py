@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from boardprof.errors import ReportFileError, UnknownNameError
+from boardprof.history.database import may_exist
 from boardprof.history.run import LAST, HistoryError, Run
 from boardprof.history.store import History
 from boardprof.metrics import Metric
@@ -89,7 +90,7 @@ def user_history(folder: str | Path = ".") -> History:
             f"There is no history: {_VARIABLE}{empty} turns it off.",
             hint=f"unset {_VARIABLE}, or give the file of a Report",
         )
-    if is_named() and not path.parent.exists():
+    if is_named() and not may_exist(path.parent):
         raise HistoryError(
             f"There is no folder {path.parent} for the history {path}, which {_VARIABLE} names.",
             hint=f"see whether the name is right; mkdir -p {shlex.quote(str(path.parent))}",
@@ -155,7 +156,7 @@ def like_runs(report: Report, *, before: Run | None = None) -> Iterator[Found]:
         HistoryError: the history cannot be read.
     """
     path = history_path()
-    if path is None or not path.exists():
+    if path is None or not may_exist(path):
         return
     history, rows = user_history(), _rows(report)
     boards, functions = ({row[i] for row in rows} for i in (0, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a recorder is told: which calls of an image to record, and which code is the agent's.
+"""The plan that a recorder gets: which calls of an image to record, and which code is the agent's.
 
 The form is described in ``device_runtime_c/recorder/bp_recorder.h``.
 """

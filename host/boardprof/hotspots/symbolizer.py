@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from boardprof.elf.address_to_line import frames_at
-from boardprof.elf.binutils import demangled
+from boardprof.elf.binutils import demangled, frames_at
 from boardprof.elf.symbol_table import SymbolTable
 from boardprof.errors import DecodeError
 from boardprof.hotspots.record import Record

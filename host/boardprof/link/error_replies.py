@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgpack
 
 from boardprof.boards.build_and_guard import cause_name
-from boardprof.elf.address_to_line import Location
+from boardprof.elf.binutils import Location
 from boardprof.errors import (
     CheckFailedError,
     DeviceError,

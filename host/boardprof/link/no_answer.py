@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from boardprof.elf.address_to_line import Location
+from boardprof.elf.binutils import Location
 from boardprof.errors import BoardprofError, BoardTimeoutError, DeviceTimeoutError, LinkError
 from boardprof.link.error_replies import Locate, place_text
 from boardprof.transport.base import Emulator

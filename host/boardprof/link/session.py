@@ -28,8 +28,6 @@ from boardprof.transport.base import Transport
 from boardprof_protocol.codes import BuiltIn, FrameKind
 from boardprof_protocol.frame import body_capacity
 
-__all__ = ["CallResult", "Session", "Welcome"]
-
 _WHY_S = 2.0
 """How long the board is asked why it has lost the session, where its time-out is not longer. It has
 just answered; but what is asked may get lost, or the board's process may have to wait its turn."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from boardprof.arguments.arguments import is_same_memory
 from boardprof.arguments.passing import Block, Passing
 from boardprof.errors import DeviceBoundsError
 
@@ -78,8 +79,6 @@ def slots_of(arrays: Iterable[ArrayArgument]) -> list[Slot]:
     for array in arrays:
         if array.array is None:
             continue
-        from boardprof.arguments.arguments import is_same_memory
-
         same = next((slot for slot in slots if is_same_memory(slot.argument, array)), None)
         if same is None:
             slots.append(Slot(array))

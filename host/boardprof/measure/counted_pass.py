@@ -303,6 +303,18 @@ class CountedPass:
     ) -> Taken:
         """Make one call of ``bp.measure``."""
         session, name = self.link.session, call.function.name
+
+        def check(done: int, total: int) -> None:
+            # A board that adds rounds without end would hold the host for ever.
+            if total > warmup + repeat:
+                raise FrameError(
+                    f"The board reported {total:,} rounds of {name} in progress; "
+                    f"{warmup + repeat:,} were asked for.",
+                    hint="check that it is a boardprof agent",
+                )
+            if on_progress is not None:
+                on_progress(done, total)
+
         head = (call.function.id, int(flags), warmup, repeat, number, self.selection.mask)
         try:
             answer = session.call(
@@ -310,7 +322,7 @@ class CountedPass:
                 b"".join(msgpack.packb(value) for value in head) + call.content,
                 len(head) + call.count,
                 name=name,
-                on_progress=on_progress,
+                on_progress=check,
             )
         except DeviceTimeoutError as error:
             if number > 1:

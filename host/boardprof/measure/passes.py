@@ -15,6 +15,7 @@ from boardprof.measure.counted_pass import CALIBRATION_SAMPLES, UNMASKED, Counte
 from boardprof.measure.programmable import Programmable, Slots
 from boardprof.measure.selection import Selection
 from boardprof.report.measurement import Device, Windows
+from boardprof.stats.ranks import FEWEST_SAMPLES
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
 
 _NEVER_RAN = "it shared a hardware counter and never got a turn"
@@ -37,7 +38,8 @@ class Pass:
 
     def slots(self, collectors: Iterable[Programmable]) -> tuple[Slots, ...]:
         """Program the slots of this pass."""
-        chosen = [(c, self.events[c.collector.name]) for c in collectors if self._has(c)]
+        programmed = (c for c in collectors if c.collector.name in self.events)
+        chosen = [(c, self.events[c.collector.name]) for c in programmed]
         return tuple(c.by_itself() if names is None else c.select(names) for c, names in chosen)
 
     def selection(self, slots: Sequence[Slots]) -> Selection:
@@ -48,9 +50,6 @@ class Pass:
         return Selection(
             tuple(sorted(collectors, key=lambda c: c.index)), self.fixed.counters | {*events}
         )
-
-    def _has(self, collector: Programmable) -> bool:
-        return collector.collector.name in self.events
 
 
 def split_into_passes(
@@ -242,6 +241,4 @@ class Rounds:
             is_exact: the board is emulated, so one sample is as good as many; a second one shows
                 whether the function keeps state between calls.
         """
-        from boardprof.stats.warnings import FEWEST_SAMPLES
-
         return replace(self, warmup=1, repeat=2 if is_exact else FEWEST_SAMPLES)

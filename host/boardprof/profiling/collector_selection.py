@@ -11,8 +11,12 @@ from typing import TypeAlias
 from boardprof.board.board import Board
 from boardprof.errors import LinkError, UsageError
 from boardprof.firmware.firmware import Firmware
-from boardprof.profiling.host_collectors import Collecting, DeviceWrapper, MetricCollector
-from boardprof.profiling.papi import PAPIMetricCollector
+from boardprof.profiling.host_collectors import (
+    Collecting,
+    DeviceWrapper,
+    MetricCollector,
+    PAPIMetricCollector,
+)
 
 Collector: TypeAlias = str | MetricCollector
 """The name of a collector of the board, or one that runs on the host."""

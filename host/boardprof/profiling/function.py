@@ -33,9 +33,9 @@ from boardprof.profiling.observed_calls import (
 )
 from boardprof.profiling.timing import check_ms
 from boardprof.report.assemble import assemble
-from boardprof.report.calls import DURATION
+from boardprof.report.calls import DURATION, Row
 from boardprof.report.measurement import Measurement, Windows
-from boardprof.report.report import Report, Row
+from boardprof.report.report import Report
 from boardprof_protocol.codes import MeasureFlag
 
 _LIMIT_ZERO = 100

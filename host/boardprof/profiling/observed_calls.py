@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from boardprof.board.board import Board
-from boardprof.board.call_observers import (
+from boardprof.board.functions import (
     OBSERVERS,
     HostCall,
     observe,

@@ -23,8 +23,7 @@ from boardprof.arguments.dtypes import element_dtype
 from boardprof.arguments.passing import Passing
 from boardprof.arguments.signature import in_order
 from boardprof.board.board import Board
-from boardprof.board.call_observers import HostCall
-from boardprof.board.functions import RemoteFunction
+from boardprof.board.functions import HostCall, RemoteFunction
 from boardprof.cfunction import Pointer, Scalar, Struct
 from boardprof.errors import UsageError
 from boardprof.measure.counted_pass import PackedCall

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from boardprof.board.board import Board
-from boardprof.board.call_observers import HostCall
+from boardprof.board.functions import HostCall
 from boardprof.errors import UsageError
 from boardprof.measure.passes import check_range
 from boardprof.measure.placement import Placement

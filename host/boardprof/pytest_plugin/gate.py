@@ -13,8 +13,8 @@ from boardprof.comparison.compatibility import comparable_flags
 from boardprof.comparison.rule import parse_rule
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import digits
-from boardprof.report.calls import SHARES
-from boardprof.report.report import Report, Row
+from boardprof.report.calls import SHARES, Row
+from boardprof.report.report import Report
 from boardprof.stats.groups import GroupSummary, summaries
 
 if TYPE_CHECKING:

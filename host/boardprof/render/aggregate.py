@@ -196,7 +196,7 @@ def per_call_medians(calls: Calls, groups: Groups[Any], name: str) -> list[PerCa
 def _fewer(values: Any, numbers: Any) -> tuple[list[Any], list[int]]:
     """Return numpy's arrays as lists with the same median: only the middle two, if possible."""
     if len(values) >= _MANY and numbers.min() == numbers.max() and not (values != values).any():
-        import numpy as np
+        import numpy as np  # here: it takes a while, and few Reports are that long
 
         middle = [(len(values) - 1) // 2, len(values) // 2]
         values, numbers = np.partition(values, middle)[middle], numbers[[0, 0]]

@@ -6,7 +6,9 @@ Markdown, JUnit and the answer of a Report show the same cells and lines.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
@@ -20,11 +22,15 @@ from boardprof.comparison.comparison import (
     mean_ratios,
     place_of,
 )
+from boardprof.comparison.profile_difference import (
+    FunctionChange,
+    LineChange,
+    ProfileDifference,
+)
 from boardprof.comparison.rule import Rule, statistic
 from boardprof.metrics import Kind, Percent
 from boardprof.render.cells import number_text, plural
-from boardprof.render.layout import Page, plain, record_table
-from boardprof.render.profile_difference_rows import difference_page, title_of
+from boardprof.render.layout import Column, Page, Table, plain, record_table
 from boardprof.stats.summary import Summary, magnitude
 
 _NO_RULE = "no rule, so nothing is gated"
@@ -33,6 +39,10 @@ _VERDICTS: Final = (
     *("worse", "better", "noise", "within overhead", "too few samples", "other calls", "same"),
     *("added", "removed"),
 )
+_MOST = 5
+"""Functions, and lines, that are shown."""
+
+_LONGEST = 60
 
 
 def median_text(summary: Summary | None, kind: Kind) -> str:
@@ -98,10 +108,11 @@ def judged_text(row: Difference, rule: Rule) -> str:
 
 def what_of(row: Difference | Gap) -> str:
     """Name the row: function, label, arguments, flags, board and metric."""
-    return f"{_place(row)}: {row.metric}"
+    return f"{row_title(row)}: {row.metric}"
 
 
-def _place(row: Difference | Gap) -> str:
+def row_title(row: Difference | Gap) -> str:
+    """Name the function, label, arguments, flags and board of a row."""
     flags = f" {row.flags}" if row.flags else ""
     device = f" on {row.device}" if row.device else ""
     return f"{row.title}({row.shapes}){flags}{device}"
@@ -151,7 +162,7 @@ def unjudged_lines(comparison: Comparison) -> list[str]:
     """Return a line for each rule and reason, with the rows that it could not judge."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for each in comparison.unjudged:
-        what = f"{each.gap.metric} of {_place(each.gap)}" if each.gap.name else each.what
+        what = f"{each.gap.metric} of {row_title(each.gap)}" if each.gap.name else each.what
         found.setdefault((each.rule.text, each.why), {})[what] = None
     return [
         f"Not judged by {rule}: {first_of(names)}; {why}." for (rule, why), names in found.items()
@@ -248,3 +259,122 @@ def _only(facts: _Facts, others: _Facts) -> str:
     """Return the facts that only one side has, such as another build."""
     text = "; ".join(f"{name} {value}" for name, value in facts if (name, value) not in others)
     return f" ({text})" if text else ""
+
+
+# -- changes within a function -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """A function or a line that changed.
+
+    Attributes:
+        where: the function, or file and line.
+        before: cost.
+        after: likewise.
+        change: their difference, with sign.
+        what: what is known of it, such as ``new, 256 calls``.
+        source: text of the line, "" for a function.
+    """
+
+    where: str
+    before: str
+    after: str
+    change: str
+    what: str
+    source: str
+
+
+def change_rows(difference: ProfileDifference) -> list[ChangeRow]:
+    """Return the functions and the lines that changed most."""
+    functions = [
+        _row(each.name, each, _function_text(each), "") for each in difference.functions[:_MOST]
+    ]
+    lines = [
+        _row(_place(each), each, _line_text(each), _cut(each.text))
+        for each in difference.lines[:_MOST]
+    ]
+    return functions + lines
+
+
+def rest_text(difference: ProfileDifference) -> str:
+    """Return how much is not among `change_rows`; "" if nothing."""
+    rest = [
+        f"{len(found) - _MOST} more {name}{'s' * (len(found) - _MOST > 1)}"
+        for name, found in (("function", difference.functions), ("line", difference.lines))
+        if len(found) > _MOST
+    ]
+    return f"and {' and '.join(rest)} with smaller changes" if rest else ""
+
+
+def difference_page(title: str, difference: ProfileDifference) -> Page:
+    """Return it as a table under a title."""
+    rows = change_rows(difference)
+    columns = [
+        Column("Where", [row.where for row in rows]),
+        Column("Before", [row.before for row in rows]),
+        Column("After", [row.after for row in rows]),
+        Column("Change", [row.change for row in rows]),
+        Column("What", [row.what for row in rows], is_text=True),
+        Column("Source", [row.source for row in rows], is_text=True),
+    ]
+    rest = rest_text(difference)
+    table = Table([each for each in columns if any(each.cells)], spare=("Before", "After"))
+    return [f"Where {title} changed:", table, *([rest] if rest else []), ""]
+
+
+def _row(where: str, change: FunctionChange | LineChange, what: str, source: str) -> ChangeRow:
+    return ChangeRow(
+        where, f"{change.before:,}", f"{change.after:,}", f"{change.change:+,}", what, source
+    )
+
+
+def _function_text(change: FunctionChange) -> str:
+    calls = change.calls_before, change.calls_after
+    if change.inlined_after and not change.inlined_before and calls[0] > calls[1]:
+        return f"inlined now, {_times(calls[0])} before"
+    if change.inlined_before and not change.inlined_after and calls[1] > calls[0]:
+        return f"inlined before, {_times(calls[1])} now"
+    if not change.before and not calls[0]:
+        return f"new, {_times(calls[1])}" if calls[1] else "new"
+    if not change.after and not calls[1]:
+        return f"gone, {_times(calls[0])} before" if calls[0] else "gone"
+    if calls[0] != calls[1]:
+        return f"{calls[0]:,} to {_times(calls[1])}"
+    return ""
+
+
+def _times(calls: int) -> str:
+    return f"{calls:,} call{'s' * (calls != 1)}"
+
+
+def _line_text(change: LineChange) -> str:
+    if change.is_new:
+        return f"new, {_executed(change.times_after)}"
+    if change.is_gone:
+        return f"gone, {_executed(change.times_before)} before"
+    before, after = change.times_before, change.times_after
+    if before != after:
+        return f"{before:,} to {_executed(after)}"
+    if change.first == change.last and before and not change.before % before | change.after % after:
+        return f"{_executed(before)}, {change.before // before} to {change.after // after} each"
+    return _executed(before)
+
+
+def _executed(times: int) -> str:
+    return f"{times:,} time{'s' * (times != 1)}"
+
+
+def _place(change: LineChange) -> str:
+    lines = f"{change.first}" if change.first == change.last else f"{change.first}-{change.last}"
+    return f"{posixpath.basename(change.file)}:{lines}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+
+
+def title_of(place: tuple[str, ...]) -> str:
+    """Return what a row is called; ``place`` as of `place_of`."""
+    name, label, _, device, flags, metric = place
+    return " ".join(filter(None, [metric, "of", name, label, flags, f"on {device}"]))

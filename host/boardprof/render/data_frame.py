@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.errors import UsageError
 from boardprof.metrics import Count, Duration, Percent, Ratio, raw_of
+from boardprof.report.calls import Row
 from boardprof.report.columns import Column
-from boardprof.report.report import Report, Row
+from boardprof.report.report import Report
 
 if TYPE_CHECKING:
     import pandas

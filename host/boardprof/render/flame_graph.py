@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""A Report as stacks with weights: collapsed, for flame graphs, and for speedscope.
+r"""Stacks with weights, of Reports and profiles: collapsed, for flame graphs, and for speedscope.
 
 Collapsed stacks are a line a stack, outermost frame first::
 
@@ -34,17 +34,22 @@ from boardprof.render.cells import (
     KEY_COLUMNS,
     text_of,
 )
-from boardprof.render.profile_stacks import stack_sums, stacks_of
 from boardprof.report.calls import LABEL, LEVELS, Calls
 from boardprof.report.columns import Column, grouped
-from boardprof.report.profile import Frame
-from boardprof.report.profile_json import profiles_of
+from boardprof.report.profile import INTERRUPTS, OTHER_PATHS, Frame, Profile
+from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 
 _NO_WEIGHTS: Final = frozenset(["Count", LABEL, *LEVELS, *KEY_COLUMNS])
 
 Weight: TypeAlias = int | float
 """A Count, exact, or a Duration in us; never below zero, infinite or NaN."""
+
+INTERRUPTED = "(interrupts)"
+"""The frame above all handlers: they are not part of the call."""
+
+Stack = tuple[Frame, ...]
+"""Outermost first. A caller has the line at which its function begins, the innermost its own."""
 
 
 class Stacks:
@@ -147,18 +152,30 @@ def metric_of_all(stacks: Stacks, metric: str | None) -> str:
         if metric not in known:
             raise UnknownNameError("metric in the Report", metric, known)
         return metric
-    shared = [name for name in known if all(name in names for names in columns)]
+    pairs = zip(stacks.devices, columns, strict=True)
+    return min(_shared(list(pairs), "on all devices"), key=_place)
+
+
+def _shared(columns: Sequence[tuple[str, Sequence[str]]], where: str) -> list[str]:
+    """Return the metrics that all have.
+
+    Args:
+        columns: devices, and the metrics that each has.
+        where: for the message.
+
+    Raises:
+        UsageError: they have no metric in common.
+    """
+    known = dict.fromkeys(name for _, names in columns for name in names)
+    shared = [name for name in known if all(name in names for _, names in columns)]
     if not shared:
-        told = "; ".join(
-            f"{device}: {', '.join(names)}"
-            for device, names in zip(stacks.devices, columns, strict=True)
-        )
+        told = "; ".join(f"{device}: {', '.join(names)}" for device, names in columns)
         raise UsageError(
-            f"No metric is on all devices of the Report, and different ones do not add up: {told}.",
+            f"No metric is {where} of the Report, and different ones do not add up: {told}.",
             hint="name one: boardprof export collapsed REPORT --metric NAME, or "
             "render_collapsed(report, metric=NAME)",
         )
-    return min(shared, key=_place)
+    return shared
 
 
 _NS_PER_US = 1000
@@ -180,11 +197,12 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
         UsageError: the Report is empty, no metric is on all devices, or no sample has a weight
             that can be drawn; an empty file would look like a function that costs nothing.
     """
-    inside = stack_sums(report, metric)
-    if inside:
-        return "".join(
-            f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in inside.items()
-        )
+    sums = stack_sums(report, metric) or _row_sums(report, metric)
+    return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
+
+
+def _row_sums(report: Report, metric: str | None) -> dict[tuple[str, ...], int]:
+    """Return the sum of each stack of a Report's rows, boards outermost."""
     stacks = Stacks(report.calls)
     name = metric_of_all(stacks, metric)
     column = report.calls.column(name)
@@ -195,11 +213,7 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
             sums[frames] = sums.get(frames, 0) + total(weights)
     if not sums:
         raise UsageError(f"No value of {name} is 0 or more: there is nothing to draw.")
-    return _collapsed(sums)
-
-
-def _collapsed(sums: Mapping[tuple[str, ...], int]) -> str:
-    return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
+    return sums
 
 
 def _by_stack(stacks: Stacks, column: Column) -> dict[tuple[int, int], list[Any]]:
@@ -315,3 +329,73 @@ def _profiles(
                 "weights": shown,
             },
         )
+
+
+# -- profiles ----------------------------------------------------------------------------------
+
+
+def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int]:
+    """Return the cost of each stack, inlined functions as frames of their own.
+
+    The costs add up to that of the call; those of interrupts stand below `INTERRUPTED`, beside it.
+
+    Args:
+        profile: of a call.
+        metric: a column of it; see `Profile.metric`.
+    """
+    column = profile.column(metric)
+    found: defaultdict[Stack, int] = defaultdict(int)
+    for node, number, cost in profile.counts:
+        if cost[column]:
+            found[_stack(profile, node, number)] += cost[column]
+    return found
+
+
+def stack_sums(report: Report, metric: str | None = None) -> dict[tuple[str, ...], int]:
+    """Return the cost of each stack within the calls of a Report, boards outermost, by names.
+
+    Nothing, if the Report does not say where its functions spend what they cost.
+
+    Raises:
+        UsageError: the profiles have no metric in common.
+    """
+    sums: defaultdict[tuple[str, ...], int] = defaultdict(int)
+    profiles = list(profiles_of(report))
+    name = _metric_of_all(profiles) if metric is None else metric
+    for row in profiles:
+        if name in row.profile.columns:
+            for stack, cost in stacks_of(row.profile, name).items():
+                sums[row.device, *(frame.function for frame in stack)] += cost
+    return dict(sums)
+
+
+def _metric_of_all(rows: Sequence[ProfiledRow]) -> str | None:
+    """Return the metric that all profiles show, else the first that all have."""
+    if len(shown := {row.profile.metric for row in rows}) <= 1:
+        return next(iter(shown), None)
+    return _shared([(row.device, row.profile.columns) for row in rows], "in all profiles")[0]
+
+
+def _stack(profile: Profile, node: int, number: int) -> Stack:
+    instruction = profile.instructions[number]
+    own = profile.symbols[instruction.symbol]
+    # Of the symbol itself the caller's frame tells; its innermost frame has the line.
+    inner = instruction.frames[::-1] or (Frame(own.name, own.file, 0),)
+    leaf = [Frame(own.name, inner[0].file, inner[0].line), *inner[1:]]
+    return (*_callers(profile, node), *leaf)
+
+
+def _callers(profile: Profile, node: int) -> list[Frame]:
+    path: list[Frame] = []
+    if node == INTERRUPTS:
+        return [Frame(INTERRUPTED, "", 0)]
+    if profile.names(node) == (OTHER_PATHS,):
+        return [Frame(OTHER_PATHS, "", 0)]
+    above = profile.tree[node].parent
+    while above not in (-1, INTERRUPTS):
+        symbol = profile.symbols[profile.tree[above].symbol]
+        path.append(Frame(symbol.name, symbol.file, symbol.line))
+        above = profile.tree[above].parent
+    if above == INTERRUPTS:
+        path.append(Frame(INTERRUPTED, "", 0))
+    return path[::-1]

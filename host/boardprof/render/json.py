@@ -44,9 +44,11 @@ from boardprof.metrics import (
 )
 from boardprof.render.json_extra import check_extra
 from boardprof.render.json_reader import JsonReader, need_list, need_object, syntax_error
-from boardprof.report.calls import Calls, CallsBuilder, place_text
+from boardprof.report.calls import Calls, CallsBuilder, Row, place_text
 from boardprof.report.columns import Cells, Column
-from boardprof.report.report import SCHEMA_VERSION, Compat, Report, Row
+from boardprof.report.profile import Profile
+from boardprof.report.profile_json import profile_json
+from boardprof.report.report import SCHEMA_VERSION, Compat, Report
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
 
@@ -337,3 +339,9 @@ def _raws(kind: Kind, texts: tuple[str, ...]) -> Sequence[Any]:
     read: Callable[[str], Any] = int if kind is Count else float
     values = {text: read(text) for text in set(texts)}  # equal values are parsed once
     return list(map(values.__getitem__, texts))
+
+
+def render_profiles(profiles: Sequence[Profile]) -> str:
+    """Return a profile as a JSON object, several as an array of them."""
+    found = [profile_json(profile) for profile in profiles]
+    return json.dumps(found[0] if len(found) == 1 else found, indent=1) + "\n"

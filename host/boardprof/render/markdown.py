@@ -34,19 +34,22 @@ from boardprof.render.cells import (
 )
 from boardprof.render.comparison_table import (
     certainty,
+    change_rows,
     change_text,
     headline,
     judged_text,
     means_line,
     median_text,
+    rest_text,
+    row_title,
+    title_of,
     unjudged_at,
     unjudged_lines,
 )
 from boardprof.render.layout import Column
-from boardprof.render.profile_difference_rows import change_rows, rest_text, title_of
-from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls
+from boardprof.report.calls import LABEL, LEVELS, SHARE, Calls, Row
 from boardprof.report.columns import Groups
-from boardprof.report.report import Report, Row
+from boardprof.report.report import Report
 from boardprof.stats.groups import summaries
 from boardprof.stats.warnings import Warning_, warnings_by_hint
 
@@ -287,10 +290,8 @@ def _table(rows: Sequence[Difference], unjudged: Mapping[tuple[str, ...], list[U
 
 
 def _comparison_cells(row: Difference, unjudged: Sequence[Unjudged]) -> list[str]:
-    place = f" on {row.device}" if row.device else ""
-    flags = f" {row.flags}" if row.flags else ""
     return [
-        code(f"{row.title}({row.shapes}){flags}{place}"),
+        code(row_title(row)),
         code(row.metric),
         median_text(row.before, row.kind),
         median_text(row.after, row.kind),

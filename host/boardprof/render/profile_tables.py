@@ -36,7 +36,7 @@ def profiles_in(report: Report) -> list[Profile]:
 
 
 def functions_page(profile: Profile, metric: str | None = None, most: int | None = None) -> Page:
-    """Return the functions of a call, that which costs most by itself first.
+    """Return the functions of a call, the one that costs most by itself first.
 
     Args:
         profile: of the call.
@@ -82,7 +82,7 @@ def notes(profile: Profile, metric: str | None = None) -> list[str]:
 
 
 def _edges(profile: Profile, metric: str) -> list[str]:
-    """Say by how much the Report's count differs, where that is no fault: on a pipeline."""
+    """Say by how much the Report's count differs, where that is not a fault: on a pipeline."""
     checked = profile.checked
     if checked is None or metric not in profile.counted or metric == checked:
         return []

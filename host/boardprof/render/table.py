@@ -43,9 +43,9 @@ from boardprof.render.cells import (
     tvm_width,
 )
 from boardprof.render.layout import Column, Page, Table, plain, record_table
-from boardprof.report.calls import LEVELS, Calls
+from boardprof.report.calls import LEVELS, Calls, Row
 from boardprof.report.columns import Groups, grouped
-from boardprof.report.report import Compat, Report, Row
+from boardprof.report.report import Compat, Report
 from boardprof.stats.groups import GroupSummary, LeftOut, left_out, summaries
 from boardprof.stats.summary import PERCENTILES, Summary
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.decode.samples import Sample
 from boardprof.metrics import Count, Duration, Metric, Percent, Ratio, metric_to_json
-from boardprof.report.calls import DURATION, LABEL, PERTURBATION, SHARE, STACK
+from boardprof.report.calls import DURATION, LABEL, PERTURBATION, SHARE, STACK, Row
 from boardprof.report.configuration import configuration_of
 from boardprof.report.emulator_detection import mark_emulators
 from boardprof.report.interrupts import NOT_MASKED
@@ -29,7 +29,7 @@ from boardprof.report.measurement import (
     part_name,
 )
 from boardprof.report.profile_json import profile_record
-from boardprof.report.report import SCHEMA_VERSION, Report, Row, plain_json
+from boardprof.report.report import SCHEMA_VERSION, Report, plain_json
 
 if TYPE_CHECKING:
     import numpy.typing as npt

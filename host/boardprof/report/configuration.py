@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from boardprof import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.metrics import Count, Metric
+from boardprof.report.calls import Row
 from boardprof.report.interrupts import HOOKED, interrupts_in
 from boardprof.report.measurement import (
     Device,
@@ -18,7 +19,6 @@ from boardprof.report.measurement import (
     devices_of,
     metrics_of,
 )
-from boardprof.report.report import Row
 
 _NO_LIBC = (
     "none; memcpy and similar functions come from the agent and copy byte by byte, unless the "

@@ -18,6 +18,7 @@ _FEWEST = 1000
 
 _CHANCE = 1000
 """Counts that are all multiples by chance once in more than this are multiples by design."""
+
 _SAME = 0.01
 """Relative difference of cycles and instructions in a whole reply, if both are the host's time."""
 
@@ -82,7 +83,7 @@ def _every(windows: Windows) -> tuple[Sample, ...]:
 
 
 def _is_host_time(windows: Windows) -> bool:
-    """Return whether instructions are no count of code: a core counts equal code equally."""
+    """Return whether instructions do not count code: a core counts equal code equally."""
     counts = Counter(_value(s, _INSTRUCTIONS) for s in windows.calibration)
     [(_, alike)] = counts.most_common(1)
     return 3 * alike <= 2 * counts.total() and all(

@@ -22,7 +22,7 @@ from boardprof.report.profile import Profile
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from boardprof.report.report import Row
+    from boardprof.report.calls import Row
 
 
 def clock_of(readings: Mapping[str, Reading], clock_kind: str) -> str | None:

@@ -221,7 +221,7 @@ class Profile:
         return self.total[self.column(metric)]
 
     def functions(self, metric: str | None = None) -> list[FunctionCost]:
-        """Return the functions of the call, that which costs most by itself first."""
+        """Return the functions of the call, the one that costs most by itself first."""
         column = self.column(metric)
         total = self.total[column]
         own: defaultdict[int, int] = defaultdict(int)
@@ -266,7 +266,7 @@ class Profile:
         ]
 
     def paths(self, metric: str | None = None) -> list[PathCost]:
-        """Return the call paths, that which costs most by itself first."""
+        """Return the call paths, the one that costs most by itself first."""
         column = self.column(metric)
         own: defaultdict[int, int] = defaultdict(int)
         for node, _, cost in self._of_the_call:

@@ -22,7 +22,6 @@ from boardprof.report.calls import Calls, Row, checked_row, place_text
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["SCHEMA_VERSION", "Compat", "Report", "Row", "place_text", "plain_json"]
 
 SCHEMA_VERSION: Final = 1
 """Version of the layout of ``extra`` that this package writes and reads."""

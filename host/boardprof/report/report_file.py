@@ -32,8 +32,8 @@ from typing import Any, Final, TypeVar
 
 from boardprof.errors import ReportFileError, UsageError
 from boardprof.metrics import TAGS, Count, Duration, Percent, Ratio, metric_from_json
-from boardprof.report.calls import LABEL
-from boardprof.report.report import SCHEMA_VERSION, Report, Row
+from boardprof.report.calls import LABEL, Row
+from boardprof.report.report import SCHEMA_VERSION, Report
 from boardprof.writing import check_is_file, unwritable
 
 _OR_RUN = "`boardprof history` lists the runs that were kept"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from boardprof.errors import BoardprofError, ReportFileError, UsageError
 from boardprof.firmware.sources import find_sources, language
+from boardprof.history.database import may_exist
 from boardprof.history.project import git_output, has_branch, project_of, repository_path
 from boardprof.history.report_lookup import history_path, is_named, user_history
 from boardprof.history.run import GitState, HistoryError, RunId, check_name
@@ -92,7 +93,7 @@ def keep_run(
     try:
         state = git_state(measured, folder, sources)
         history = user_history(_home(measured, folder))
-        is_new = is_named() and not history.path.exists()
+        is_new = is_named() and not may_exist(history.path)
         given = None if has_failed else name
         kept = history.save(report, given, words, git=state, has_failed=has_failed)
     except BoardprofError as error:

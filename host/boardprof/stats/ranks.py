@@ -8,8 +8,12 @@ import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Final
 
 from boardprof.stats.summary import Number, magnitude
+
+FEWEST_SAMPLES: Final = 5
+"""With fewer per side, no rank test gives p < 0.01: two times four samples have 70 arrangements."""
 
 _EXACT_UP_TO = 400
 """Pairs of samples (20 per side) up to which all arrangements are counted, even with ties. Beyond,

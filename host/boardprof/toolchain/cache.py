@@ -32,8 +32,10 @@ from boardprof.writing import unwritable
 _DAY_S = 86400.0
 _LARGEST_BYTES = 1 << 30
 """How large the cache may be before anything is removed."""
+
 _OLDEST_S = 30 * _DAY_S
 """How long a file may stay unused in a cache that is larger."""
+
 _STAMP = "pruned"
 _TEMPORARY = "tmp"
 _LOCK = ".lock"

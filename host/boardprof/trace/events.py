@@ -124,7 +124,7 @@ class FunctionEvent(TimeTexts):
         count: the number of calls that it stands for. For a measurement these are the calls in its
             samples, which all sums cover; else 1.
         untimed: why `device_time` is not known; "" if it is known, for ranges, and if
-            `Results.diagnostics` gives the reason.
+            `profile.diagnostics` gives the reason.
         profile: where the call spent what it cost, with ``with_stack``; else None.
         cpu_parent: the innermost event around it. This is one of its own task, or one that was open
             where the task was made; outside of tasks, one of its thread. None if it is outermost.

@@ -14,11 +14,11 @@ from typing import Protocol
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, raw_of
 from boardprof.render.chrome_trace import OWN_KEYS, TraceEvent, Track, chrome_trace
-from boardprof.render.profile_stacks import INTERRUPTED, stacks_of
+from boardprof.render.flame_graph import INTERRUPTED, stacks_of
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.events import FunctionEvent
 from boardprof.trace.records import Record, Thread
-from boardprof.trace.schedule import ProfilerActivity
+from boardprof.trace.settings import ProfilerActivity
 from boardprof.trace.table import of_device
 from boardprof.trace.trace import Trace
 from boardprof.writing import unwritable
@@ -171,7 +171,8 @@ def stacks_text(trace: Trace, metric: str) -> str:
     lines = [f"{stack} {value}\n" for stack, own in sums.items() if (value := round(own)) > 0]
     if not lines:
         raise UsageError(
-            f"There are no stacks: none of {len(trace.events)} events has a {metric} of 1 or more.",
+            f"There are no stacks, because none of {len(trace.events)} events has a {metric} "
+            "of 1 or more.",
             hint="call a board, or put record_function around what takes time, in a recorded step",
         )
     return "".join(lines)
@@ -215,15 +216,13 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         UsageError, StorageError: it cannot be written.
     """
     content = text.encode()
-    try:
+    if os.fspath(path).endswith(".gz"):
         # Leave out the time of day, so that the same trace makes the same file.
-        Path(path).write_bytes(gzip.compress(content, mtime=0) if _is_gz(path) else content)
+        content = gzip.compress(content, mtime=0)
+    try:
+        Path(path).write_bytes(content)
     except OSError as error:
         raise unwritable(os.fspath(path), error) from error
-
-
-def _is_gz(path: str | os.PathLike[str]) -> bool:
-    return os.fspath(path).endswith(".gz")
 
 
 # -- TensorBoard -------------------------------------------------------------------------------

@@ -19,8 +19,13 @@ from boardprof.trace.flops import flops_of
 from boardprof.trace.recorder import Recorded, Recorder
 from boardprof.trace.records import Record, record_function
 from boardprof.trace.results import Results
-from boardprof.trace.schedule import ProfilerAction, ProfilerActivity, Schedule, always
-from boardprof.trace.settings import checked_settings
+from boardprof.trace.settings import (
+    ProfilerAction,
+    ProfilerActivity,
+    Schedule,
+    always,
+    checked_settings,
+)
 from boardprof.trace.trace import make_trace
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of the host's use of boards over a period of time."""
+"""Recording of the host's use of boards over a period of time, with profiles of its calls."""
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Mapping
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from boardprof.board.call_observers import OBSERVERS, HostCall, Observation
+from boardprof.board.functions import OBSERVERS, HostCall, Observation, unobserved
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.measure.available_metrics import lack_text
 from boardprof.measure.clock_probe import ClockProbe, clock_probe
 from boardprof.measure.selection import is_duration
+from boardprof.report.profile import Profile
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
 from boardprof.trace.records import (
@@ -29,15 +31,15 @@ from boardprof.trace.records import (
     now_ns,
     this_thread,
 )
-from boardprof.trace.schedule import ProfilerActivity
-from boardprof.trace.settings import Settings
+from boardprof.trace.settings import ProfilerActivity, Settings
 
 if TYPE_CHECKING:
+    from boardprof.arguments.arguments import Arguments
+    from boardprof.arguments.array_argument import ArrayArgument
     from boardprof.board.board import Board
     from boardprof.decode.clock import ClockFit
     from boardprof.measure.counted_pass import Value
     from boardprof.report.measurement import Measurement
-    from boardprof.trace.call_profiles import CallProfiles
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,7 @@ class Recorder:
         self._clocks: dict[Board, ClockProbe] = {}
         self._lacking: dict[tuple[str, str], str] = {}
         self._had: set[str] = set()
-        self.profiles: CallProfiles | None = None
-        if settings.with_stack:
-            from boardprof.trace.call_profiles import CallProfiles
-
-            self.profiles = CallProfiles()
+        self.profiles = CallProfiles() if settings.with_stack else None
         self._ports: dict[str, list[str]] = {}
         self._making = threading.Lock()
         self._begin_ns = self._unix_ns = 0
@@ -287,3 +285,58 @@ class _CallObservation:
         record.values = {
             name: msgpack.unpackb(part) for (name, _), part in parameters if isinstance(part, bytes)
         }
+
+
+# -- profiles of calls -------------------------------------------------------------------------
+
+
+class CallProfiles:
+    """Profiles of calls. Calls of one function with equal arguments are recorded once."""
+
+    def __init__(self) -> None:
+        """Record nothing yet."""
+        self._known: dict[tuple[object, ...], Profile | None] = {}
+        self.lacking: dict[str, str] = {}
+        """Name of a board -> why its calls cannot be recorded."""
+
+    def of(self, call: HostCall, board: str) -> Profile | None:
+        """Record a call that is about to be made; ``board`` names its board.
+
+        None if nothing can record it, or if it fails; the call itself then says why.
+        """
+        if board in self.lacking:
+            return None
+        bound = call.bound()
+        contents = tuple(map(_content, bound.parts))
+        key = (id(call.board), call.function.info.name, bound.text, contents)
+        if key not in self._known:
+            self._known[key] = self._record(call, bound, board)
+        return self._known[key]
+
+    def _record(self, call: HostCall, bound: Arguments, board: str) -> Profile | None:
+        try:
+            with unobserved():
+                return call.board.hotspots(call.function.info.name, named=_values(call, bound))
+        except UsageError as error:
+            self.lacking[board] = error.message
+        except BoardprofError:
+            pass
+        return None
+
+
+def _content(part: bytes | ArrayArgument) -> bytes | None:
+    if isinstance(part, bytes):
+        return part
+    return None if part.array is None else part.array.tobytes()
+
+
+def _values(call: HostCall, bound: Arguments) -> Mapping[str, object]:
+    """Return arguments by parameter, arrays as copies: the recorded call may write them."""
+    copies: dict[int, object] = {}  # one array given twice stays one
+    values: dict[str, object] = {}
+    for (name, _), part in zip(call.function.signature.parameters, bound.parts, strict=True):
+        if isinstance(part, bytes):
+            values[name] = msgpack.unpackb(part)
+        else:
+            values[name] = copies.setdefault(id(part.array), copy.copy(part.array))
+    return values

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.printable import bounded, display_width
-from boardprof.render.cells import (
-    plural,
-)
+from boardprof.render.cells import plural
+from boardprof.render.layout import Column, Table, plain
 from boardprof.trace.events import CALLS, UNITS, UNKNOWN, sum_if_known, time_text
 
 if TYPE_CHECKING:
@@ -57,8 +56,7 @@ def render_events_table(
     rows = _sorted(rows, sort_by)
     rows = rows if row_limit < 0 else rows[:row_limit]
     columns = _columns(averages, widths, time_unit, percentiles)
-    cells = [[title, *(text(row) for row in rows)] for title, text in columns]
-    lines = _lines(cells)
+    lines = _lines([Column(title, [text(row) for row in rows]) for title, text in columns])
     if header is not None:
         lines.insert(0, bounded(f"{header}"))
     return "\n".join([*lines, *_footer(averages, time_unit)]) + "\n"
@@ -202,20 +200,11 @@ def _cut(text: str, width: int | None) -> str:
     return shown[: width - len(_DOTS)] + _DOTS
 
 
-def _lines(columns: Sequence[Sequence[str]]) -> list[str]:
-    aligned: list[list[str]] = []
-    for number, column in enumerate(columns):
-        widths = [display_width(text) for text in column]
-        pad = [max(widths) - width for width in widths]
-        aligned.append(
-            [
-                text + " " * more if number == 0 else " " * more + text
-                for text, more in zip(column, pad, strict=True)
-            ]
-        )
-    lines = ["  ".join(line).rstrip() for line in zip(*aligned, strict=True)]
-    rule = "  ".join("-" * display_width(column[0]) for column in aligned)
-    return [rule, lines[0], rule, *lines[1:], rule]
+def _lines(columns: Sequence[Column]) -> list[str]:
+    head, *rows = plain([Table(columns)]).splitlines()
+    widths = (max(map(display_width, (c.header, *c.cells))) for c in columns)
+    rule = "  ".join("-" * width for width in widths)
+    return [rule, head, rule, *rows, rule]
 
 
 def _footer(rows: Sequence[FunctionEventAvg], unit: str | None) -> list[str]:

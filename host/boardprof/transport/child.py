@@ -22,9 +22,8 @@ from typing import IO
 
 from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
 from boardprof.transport.base import DescriptorTransport, Transport
-from boardprof.transport.emulator_lock import EmulatorLock
+from boardprof.transport.emulator import EmulatorLock, QemuClock
 from boardprof.transport.keyed import KEY_VARIABLE
-from boardprof.transport.qemu_clock import QemuClock
 from boardprof.transport.tcp import SCHEME, connect_socket, stream_of
 
 ANNOUNCEMENT = "listening on "
