@@ -12,6 +12,7 @@ from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import check_recordable
 from boardprof.connection import connect
 from boardprof.errors import (
     BoardprofError,
@@ -23,7 +24,6 @@ from boardprof.errors import (
     RpcError,
 )
 from boardprof.firmware.firmware import Firmware
-from boardprof.hotspots.recordable import check_recordable
 from boardprof.progress import waiting
 from boardprof.report.measurement import Measurement
 from boardprof.report.profile import Profile
