@@ -14,7 +14,7 @@ Names are loaded when they are first used, so that the command line starts fast.
 
 from __future__ import annotations
 
-from boardprof._version import __version__
+__version__ = "0.1.0"
 
 TYPE_CHECKING = False  # typing's own takes longer to import than all of this
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ __all__ = [
 ]
 
 _PARTS = ("itt", "profiling")
-"""Modules that users import by name."""
+"""Modules that users may import by name."""
 
 _MODULES = {
     "Board": "board.board",

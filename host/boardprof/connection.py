@@ -60,8 +60,8 @@ def connect(
             for another machine.
         BoardError: the port does not exist, access is denied, or another board is there.
         BusyError: another host has the board.
-        AuthenticationError: the agent asks for a key and none is given, or it has another key, or
-            no key.
+        AuthenticationError: the agent asks for a key and no key is given, or the keys differ, or
+            the agent has no key.
         BoardTimeoutError: the board does not answer.
         LinkError: the board has another protocol or other layouts.
         BuildError: the firmware or the board's simulator could not be built.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decode a Report's stored blobs again, with today's layouts or with others.
 
-The file is decoded twice: with the layouts that it was made with, as far as this boardprof has
-them, and with those that are wanted. Where the two agree the Report stays as it is, to the bit;
-only where they differ the new value takes the old one's place. So whatever stands in a Report that
-is not of its blobs, such as what a collector of the host measured, is left alone.
+The file is decoded twice: with the layouts that it was made with, if this boardprof has them, and
+with the requested ones. Where both agree, the Report stays as it is, to the bit. Only where they
+differ, the new value replaces the old one. So values that do not come from blobs, such as those of
+a collector on the host, never change.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def decode_again(report: Report, schemas: Sequence[Layout] = ()) -> Report:
     """Return the Report that the stored blobs give now.
 
     Args:
-        report: with blobs, as a measurement of a board has them.
-        schemas: layouts that replace those with the same schema id. They may name and mean
-            fields otherwise, as long as they are as large as the blobs.
+        report: of a measurement on a board, which has blobs.
+        schemas: layouts that replace those with the same schema id. They may give fields other
+            names and meanings if they are as large as the blobs.
 
     Raises:
         UsageError: the Report has no blobs, or no collector of it has the id of a schema.
-        LayoutMismatchError: this boardprof lays the blobs of a collector out otherwise.
+        LayoutMismatchError: this boardprof has another layout for the blobs of a collector.
         DecodeError: a blob does not fit its layout, or the other data is not from a Report.
     """
     extra = report.extra or {}
@@ -108,7 +108,7 @@ def _decoded(report: Report, extra: Mapping[str, Any], schemas: Sequence[Layout]
 def _sure_columns(meanings: Mapping[str, Meaning]) -> set[str]:
     """Return the columns that come from blobs alone.
 
-    Not those of programmed slots: what an event is, in which unit, the Report does not keep.
+    Programmed slots are left out, because the Report does not keep the meaning and unit of events.
     """
     names = {
         counter.name
@@ -135,7 +135,7 @@ def _formulas(device: str, extra: Mapping[str, Any]) -> dict[str, tuple[str, For
 
 @dataclass(frozen=True)
 class _Pieces:
-    """A Report that was put together, and whose rows are whose."""
+    """An assembled Report, and the measurement that each row belongs to."""
 
     report: Report
     keys: list[tuple[int, int, Metric]]
@@ -195,10 +195,11 @@ def _merged(report: Report, old: _Pieces, new: _Pieces, unsure: set[str], sure: 
 
 
 def _merged_row(row: Row, old: Row, new: Row, unsure: set[str], sure: set[str]) -> Row:
-    """Return the row with what differs between old and new, or, of ``sure`` columns, from the file.
+    """Return the row with the new value of each column that differs between old and new.
 
-    Where anything does, and nobody knows the formulas of the row's device, what may have been
-    computed of the old values is left out.
+    ``sure`` columns are also replaced if the row differs from the new one. If anything changed and
+    the formulas of the row's device are not known, values that may have been computed from the old
+    ones are left out.
     """
     changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
     changed |= {key for key in sure & row.keys() & new.keys() if row[key] != new[key]}
@@ -217,7 +218,7 @@ def _merged_row(row: Row, old: Row, new: Row, unsure: set[str], sure: set[str]) 
 def _new_extra(
     extra: Mapping[str, Any], assembled: Mapping[str, Any], meanings: Mapping[str, Meaning]
 ) -> dict[str, Any]:
-    """Return the raw data with the new readings; blobs and all else stay as they are."""
+    """Return the raw data with the new readings; blobs and everything else stay."""
     found = copy.deepcopy(dict(extra))
     for measurement, fresh in zip(found["measurements"], assembled["measurements"], strict=True):
         measurement |= {key: fresh[key] for key in ("calibration", "cold") if key in fresh}
@@ -242,12 +243,12 @@ def _new_extra(
 
 
 def load_schemas(file: str) -> tuple[Layout, ...]:
-    """Load the layouts of a Python file: ``LAYOUT``, one of them, or ``LAYOUTS``, several.
+    """Load the layouts of a Python file: ``LAYOUT`` (one) or ``LAYOUTS`` (several).
 
-    The file is run: it is code.
+    The file is executed.
 
     Raises:
-        UsageError: it cannot be read or run, or it defines neither of them.
+        UsageError: it cannot be read or executed, or defines neither name.
     """
     path = Path(file)
     if not path.is_file():
@@ -275,7 +276,7 @@ def load_schemas(file: str) -> tuple[Layout, ...]:
 
 
 def _known_layouts(device: str) -> dict[int, Layout]:
-    """Return the layouts that this boardprof has for a device; the board's own if it is known."""
+    """Return this boardprof's layouts for a device, with the board's own if it is known."""
     folder = find_boards().get(device)
     return layouts_for(Path(device) if folder is None else folder)
 
@@ -307,8 +308,8 @@ def _checked_layouts(
     """Return the layouts of a device's collectors; only a schema that was given may differ.
 
     Raises:
-        LayoutMismatchError: another one is not as the Report's collector had it, or is not known.
-        UsageError: the schema is of a collector whose slots are programmed.
+        LayoutMismatchError: any other layout differs from the Report's, or is not known.
+        UsageError: the schema is for a collector whose slots are programmed.
     """
     given = {schema.schema_id for schema in schemas}
     for info in infos:

@@ -3,14 +3,14 @@
 
 ::
 
-    BoardprofError              70  never raised itself; catch it to catch all
-    ├── UsageError               2  the caller asked for something that cannot be
+    BoardprofError              70  never raised itself; catch it to catch all others
+    ├── UsageError               2  the caller asked for something that cannot be done
     │   ├── ReportFileError         a file does not hold a Report
-    │   └── UnknownNameError        no function, counter, board ... of that name
+    │   └── UnknownNameError        no function, counter, board ... has that name
     ├── BoardError               3  the board cannot be reached
     │   ├── BusyError               another host has it
-    │   └── AuthenticationError     no key for an agent that asks, or another one
-    ├── LinkError                4  bytes came, but not the ones agreed on
+    │   └── AuthenticationError     the key is missing or wrong
+    ├── LinkError                4  the data on the line does not follow the protocol
     │   ├── ProtocolMismatchError   host and agent speak different versions
     │   ├── LayoutMismatchError     host and agent lay a blob out differently
     │   ├── BuildMismatchError      the board runs another image than the ELF
@@ -19,13 +19,15 @@
     ├── DecodeError              4  a blob does not fit its schema
     ├── BoardTimeoutError        5  the board did not answer in time
     ├── DeviceError              6  the called code failed on the board
-    │   ├── DeviceResetError        the board restarted under way
-    │   ├── DeviceEndedError        the program that is the board ended under way
+    │   ├── DeviceResetError        the board restarted during the call
+    │   ├── DeviceEndedError        the program that is the board ended during the call
     │   ├── DeviceFaultError        it trapped: bad address, division by zero, abort ...
-    │ ├── DeviceBoundsError it wrote before or behind an array of its arguments │ ├──
-    DeviceTimeoutError it did not end in time, and was stopped │ └── CheckFailedError a check on the
-    board did not hold ├── BuildError 7 firmware could not be built │ └── MissingToolError a program
-    needed for it is not installed └── StorageError 8 a file has no room: the disk is full, or fails
+    │   ├── DeviceBoundsError       it wrote before or after an array of its arguments
+    │   ├── DeviceTimeoutError      it did not end in time, and was stopped
+    │   └── CheckFailedError        a check on the board failed
+    ├── BuildError               7  firmware could not be built
+    │   └── MissingToolError        a program needed for it is not installed
+    └── StorageError             8  a file has no room: the disk is full, or fails
 
 Every message says what happened and to what; ``hint`` says what to try. The
 command line ends with ``exit_code``.

@@ -48,7 +48,7 @@ _OTHERS = {
     "comparison markdown": "markdown:comparison_markdown",
     "comparison table": "comparison_table:comparison_table",
 }
-"""The same for methods; ``--export`` does not offer these."""
+"""The same for methods of a Report or a Comparison; ``--export`` does not offer these."""
 
 _NO_FILE = {"pandas": "a DataFrame is not a file: use report.to_pandas()"}
 

@@ -1,20 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which processes have a file open or locked, or are at the other end of a line (proc(5)).
+"""Locks on files, and which processes have a file open or locked, or are behind a line (proc(5)).
 
-All as far as this user may see.
+Processes of other users may not be visible.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
 _PTY = r"/dev/pts/(\d+)"
 _LOOPBACK = ("localhost", "::1")
+
+_POLL_S = 0.02
+
+
+def lock_within(
+    descriptor: int, timeout_s: float, on_wait: Callable[[], None] = lambda: None
+) -> bool:
+    """Lock an open file; the kernel releases the lock when the file is closed or this process ends.
+
+    Args:
+        descriptor: of the file.
+        timeout_s: how long to wait for another process.
+        on_wait: called once if another process has the lock.
+
+    Returns:
+        False if another process still has it then.
+    """
+    deadline = time.monotonic() + timeout_s
+    has_waited = False
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+        if not has_waited:
+            on_wait()
+            has_waited = True
+        time.sleep(_POLL_S)
 
 
 def openers(device: str) -> list[int]:

@@ -12,12 +12,13 @@ The project's file is the nearest one, from the working folder up: a ``boardprof
     board = "netduinoplus2"
     port = "/dev/ttyACM0"
 
-The user's has ``trusted``, too: folders whose project's file is read whoever owns it.
+The user's file may also have ``trusted``: folders whose project file is read whoever owns it.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class SettingsFile:
 
     Attributes:
         file: its path.
-        path: the tables that the settings stand in: ``("tool", "boardprof")`` or none.
+        path: the tables that contain the settings: ``("tool", "boardprof")`` or ``()``.
         content: that table.
     """
 
@@ -60,10 +61,10 @@ class SettingsFile:
 
     @property
     def trusted(self) -> list[str]:
-        """Folders whose settings are read whoever owns them; only the user's own file has them.
+        """Folders whose settings are read whoever owns them; only the user's own file counts.
 
         Raises:
-            UsageError: it is not a list of texts.
+            UsageError: it is not a list of strings.
         """
         found = self.content.get(_TRUSTED, []) if self.file == user_file() else []
         if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
@@ -73,7 +74,7 @@ class SettingsFile:
         return found
 
     def values(self, profile: str | None) -> Iterator[Setting]:
-        """Yield the settings that stand outside of profiles, or those of one profile.
+        """Yield the settings outside of profiles, or those of one profile.
 
         Raises:
             UsageError: a profile is not a table.
@@ -111,20 +112,20 @@ class Setting:
     @property
     def place(self) -> str:
         """File and line."""
-        from boardprof.toml_table import line_of
+        from boardprof.toml_table import line_of  # later: only errors name a line
 
         line = line_of(self.file.read_text(encoding="utf-8"), *self.path, self.key)
         return f"{self.file}:{line}" if line else f"{self.file}"
 
 
 def user_file() -> Path:
-    """Return the path of the user's own settings, whether it is there or not."""
+    """Return the path of the user's own settings, which need not exist."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "boardprof" / "config.toml"
 
 
 def find_settings(folder: Path, tell: Callable[[str], None] = warnings.warn) -> list[SettingsFile]:
-    """Return the project's file for ``folder``, then the user's, as far as there are any.
+    """Return the project's file for ``folder`` and the user's, in this order, if they exist.
 
     Args:
         folder: where the user is.
@@ -144,7 +145,7 @@ def read_settings(file: Path) -> SettingsFile:
     Raises:
         UsageError: it cannot be read, is not TOML, or has no such table.
     """
-    import tomllib
+    import tomllib  # later: most runs have no settings
 
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -179,7 +180,7 @@ def settings_of(files: list[SettingsFile], profile: str | None) -> dict[str, Set
     """Return the effective settings by key: a profile overrides; the project overrides the user.
 
     Args:
-        files: of falling precedence.
+        files: highest precedence first.
         profile: its name. None for no profile.
 
     Raises:
@@ -231,7 +232,7 @@ def _if_there(file: Path) -> SettingsFile | None:
 
 
 def _is_there(file: Path) -> bool:
-    """Tell whether there is such a file with settings of ours; it may be somebody else's."""
+    """Tell whether the file exists and has settings of boardprof."""
     try:
         if file.name == _PYPROJECT and b"tool.boardprof" not in file.read_bytes():
             return False
@@ -249,11 +250,11 @@ _ANYWHERE = "*"
 def _foreign_owner(file: Path, trusted: Sequence[str]) -> str | None:
     """Return the owner of a file that must not be read. None if it may be read.
 
-    It may be if it belongs to the user or to root, if it is in a git repository that does, or in a
-    trusted folder.
+    It may be read if it belongs to the user or to root, or is in a git repository that does, or in
+    a trusted folder.
 
     Args:
-        file: that is there.
+        file: it exists.
         trusted: folders; ``*`` is all of them.
     """
     if _is_ours(file) or _is_trusted(file, trusted):
@@ -269,7 +270,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _owners(path: Path) -> list[int]:
-    """Return who owns a file and, if it is a link, who made it lead there."""
+    """Return the owner of a file and, if it is a link, the owner of the link."""
     return [path.lstat().st_uid, path.stat().st_uid]
 
 
@@ -285,8 +286,6 @@ def _is_trusted(file: Path, trusted: Sequence[str]) -> bool:
 
 
 def _name(uid: int) -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -14,10 +14,10 @@ _TOLD = rf"(?m)^.*: '?({'|'.join(map(os.strerror, _NO_ROOM))})'?$"
 
 
 def check_is_file(name: str) -> None:
-    """Check that a name is not that of a folder, whether it exists or not.
+    """Check that a name is not the name of a folder. The file need not exist.
 
     Raises:
-        UsageError: it is.
+        UsageError: it is the name of a folder.
     """
     if name.endswith(os.sep) or os.path.isdir(name):
         raise UsageError(
@@ -39,9 +39,9 @@ def unwritable(what: object, error: OSError, hint: str | None = None) -> Boardpr
 
 
 def no_room(words: str) -> str | None:
-    """Return the line of a program's output that says the disk is full, in the C library's words.
+    """Return the line of a program's output that says, like the C library, that the disk is full.
 
-    None if there is no such line; then something else failed.
+    None if there is no such line, because something else failed.
     """
     found = re.search(_TOLD, words)
     return None if found is None else found[0].strip()

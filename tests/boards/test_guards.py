@@ -17,7 +17,7 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.board.open_board import guard_calls
 from boardprof.boards.board_lookup import board_spec
-from boardprof.boards.build import CAUSES
+from boardprof.boards.build_and_guard import CAUSES
 from boardprof.connection import connect
 from boardprof.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from boardprof.firmware.build_options import BuildOptions

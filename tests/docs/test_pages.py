@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 
 from boardprof.cli.commands import cli
-from boardprof.cli.settings import commands_below
+from boardprof.cli.option_defaults import commands_below
 from tests.docs.page import (
     GENERATED,
     PAGES,

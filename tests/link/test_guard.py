@@ -13,7 +13,7 @@ from boardprof.board.info import board_info, info_text
 from boardprof.board.open_board import guard_calls
 from boardprof.boards.board_file import BoardSpec, ClockSpec
 from boardprof.boards.board_lookup import board_spec
-from boardprof.boards.build import GuardSpec
+from boardprof.boards.build_and_guard import GuardSpec
 from boardprof.connection import connect
 from boardprof.errors import DeviceTimeoutError, UsageError
 from boardprof.firmware.builder import build

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from boardprof import __version__
-from boardprof.boards.build import agent_options
+from boardprof.boards.build_and_guard import agent_options
 from tests.projects.firmware import command, shell
 from tests.support import AGENT, requires_compiler, requires_tool
 

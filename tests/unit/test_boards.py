@@ -11,7 +11,7 @@ import pytest
 
 from boardprof.boards.board_file import BoardSpec, ClockSpec, load_board
 from boardprof.boards.board_lookup import board_spec, default_board, find_boards
-from boardprof.boards.build import BuildSpec, agent_options
+from boardprof.boards.build_and_guard import BuildSpec, agent_options
 from boardprof.boards.launch import LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.firmware.sources import agent_units

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from boardprof.boards.board_file import load_board
-from boardprof.boards.build import CAUSES, GuardSpec
+from boardprof.boards.build_and_guard import CAUSES, GuardSpec
 from boardprof.errors import UsageError
 from tests.unit.test_boards import SMALLEST, folder_of
 

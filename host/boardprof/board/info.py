@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from boardprof.board.board import Board
-from boardprof.boards.build import GuardSpec
+from boardprof.boards.build_and_guard import GuardSpec
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.measure.available_metrics import Offer
 from boardprof.measure.programmable import Programmable

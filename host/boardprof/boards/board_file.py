@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from boardprof.boards.build import BuildSpec, GuardSpec, read_build, read_guard
+from boardprof.boards.build_and_guard import BuildSpec, GuardSpec, read_build, read_guard
 from boardprof.boards.events_and_formulas import (
     DerivedSpec,
     DoctorSpec,
@@ -58,7 +58,8 @@ class ClockSpec:
         time_scale: wall seconds that a second of the board's clock may take; the host's timeouts
             are longer by this factor.
         emulated: a cycle-accurate simulator plays the board: its clock is as good as the real one.
-        reason: why ``kind`` was chosen, if neither board.toml nor the user did.
+        reason: why ``kind`` was chosen, if neither board.toml nor the user chose it.
+        given: whether the user chose ``kind``.
     """
 
     kind: str

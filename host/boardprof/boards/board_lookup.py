@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from boardprof.boards.board_file import BOARD_FILE, BoardSpec, ClockSpec, load_board
-from boardprof.boards.build import BuildSpec
+from boardprof.boards.build_and_guard import BuildSpec
 from boardprof.boards.launch import DEFAULT_BAUD, LaunchSpec
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.packages import brought
@@ -116,6 +116,28 @@ def what_it_says(spec: BoardSpec, name: str) -> BoardSpec:
         return _board_called(name).at_port()  # never a path: the name comes over the wire
     except UnknownNameError:
         return replace(spec, name=name)
+
+
+def check_recordable(spec: BoardSpec) -> None:
+    """Check that calls on a board can be recorded.
+
+    Raises:
+        UsageError: they cannot.
+    """
+    if spec.launch.record or spec.launch.recorder:
+        return
+    if spec.launch.kind == "serial":
+        raise UsageError(
+            f"Every instruction of a call can be seen on an emulated board, and {spec.name} is a "
+            "real one.",
+            hint="take an emulated board of the same core: boardprof boards",
+        )
+    others = [name for name in find_boards() if board_spec(name).launch.recorder]
+    raise UsageError(
+        f"{spec.name} runs in this process, where nothing can record a call.",
+        hint=f"take {' or '.join(f'-b {name}' for name in others)}, or an emulated board: "
+        "boardprof boards",
+    )
 
 
 def _own_boards() -> dict[str, Path]:

@@ -133,8 +133,8 @@ class LaunchSpec:
         baud: bits per second; None unless the kind is "serial".
         simulator: how the emulator is built first; None if it is installed.
         record: options with which the emulator records a call: ``{plan}`` is the file that says
-            what, ``{recorder}`` boardprof's plugin for QEMU. Empty if it cannot.
-        recorder: "callgrind" if that records calls of a child that is not an emulator; else None.
+            what to record, ``{recorder}`` boardprof's plugin for QEMU. Empty if it cannot.
+        recorder: "callgrind" if it records the calls of a child that is not an emulator; else None.
     """
 
     kind: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``boardprof``: its beginning and its end, both quiet when Ctrl-C comes.
+"""The command ``boardprof``: how it starts and ends, without a traceback on Ctrl-C.
 
 SIGTERM and SIGHUP do what Ctrl-C does. The process then ends by that signal.
 
@@ -20,22 +20,22 @@ _OBJECTS_OF_A_RUN = 100_000
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit code.
 
-    0 ok, 1 regression, 2 usage or a file that is not one, 3 no, busy or denied board, 4 link,
-    protocol or decode, 5 the board does not answer, 6 the function faulted or hung, 7 build or
-    missing toolchain, 8 no room for a file, 70 an error in boardprof itself, 130 interrupted. With
+    0 ok, 1 regression, 2 usage or a wrong file, 3 board missing, busy or denied, 4 link, protocol
+    or decoding, 5 the board does not answer, 6 the function faulted or hung, 7 build or missing
+    toolchain, 8 no room for a file, 70 an error in boardprof itself, 130 interrupted. With
     ``--bisect`` it is 0, 1 or 125.
 
     Args:
-        arguments: None for the process's own; then it has no other purpose: while it starts and
-            ends, Ctrl-C ends it at once.
+        arguments: None for those of the process. The process then serves this command alone, and
+            Ctrl-C ends it at once while it starts and ends.
     """
     try:
         import gc
         import signal
 
         if arguments is None:
-            # The 50,000 objects of a run live as long as it. To search them for garbage again and
-            # again takes a twentieth of its time.
+            # The 50,000 objects of a run live as long as the run. Searching them for garbage again
+            # and again would take a twentieth of its time.
             gc.set_threshold(_OBJECTS_OF_A_RUN)
             _open_closed_streams()
         handler = signal.getsignal(signal.SIGINT)
@@ -124,8 +124,8 @@ def _interrupt_by(*numbers: int) -> None:
 def _lose_no_interrupt() -> None:
     """Deliver Ctrl-C again if it arrived within code that cannot raise.
 
-    Such as the callback by which Python lets go of a module's lock, once for each that is loaded:
-    CPython would print a traceback and go on.
+    An example is the callback with which Python releases the lock of a module that it has loaded.
+    CPython would print a traceback and continue.
     """
     import signal
     import sys
@@ -157,7 +157,7 @@ def _lose_no_interrupt() -> None:
 
 
 def _leave(*_: object) -> None:
-    """End without an exception: what is half loaded, or half gone, would show it as its own."""
+    """End without an exception, which half-loaded modules would report as their own."""
     try:
         os.write(_STDERR, _SAID)
     finally:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import click
 from boardprof.cli.build import build_options, taken_build_options
 from boardprof.cli.group import Commands
 from boardprof.cli.options import board_option, json_option, key_option
-from boardprof.cli.output import echo, echo_data
+from boardprof.cli.output import echo, echo_data, echo_json
 from boardprof.errors import UsageError
 
 
@@ -73,8 +72,10 @@ def path(as_json: bool) -> None:
     from boardprof.resources import runtime_dir
 
     folder = str(runtime_dir())
-    facts = {"schema_version": 1, "path": folder}
-    echo_data(json.dumps(facts, indent=2) if as_json else folder)
+    if as_json:
+        echo_json({"schema_version": 1, "path": folder})
+    else:
+        echo_data(folder)
 
 
 @click.command(short_help="Write the function table for firmware that is built elsewhere.")

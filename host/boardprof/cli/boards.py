@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,10 @@ from boardprof.cli.options import (
     image_option,
     json_option,
     port_options,
+    taken_port_options,
     width_option,
 )
-from boardprof.cli.output import echo_console, echo_data, echo_lines, echo_note, echo_page
+from boardprof.cli.output import echo_console, echo_json, echo_lines, echo_note, echo_page
 
 if TYPE_CHECKING:
     from boardprof.board.board import Board
@@ -39,7 +39,7 @@ def boards(as_json: bool) -> None:
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     rows = [{"name": spec.name, **board_facts(spec)} for spec in specs]
     if as_json:
-        echo_data(json.dumps({"schema_version": 1, "boards": rows}, indent=2))
+        echo_json({"schema_version": 1, "boards": rows})
         return
     width = max(len(spec.name) for spec in specs)
     for row in rows:
@@ -82,7 +82,7 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
 
     found = find_devices(ports or serial_ports(), baud)
     if as_json:
-        echo_data(json.dumps(devices_facts(found), indent=2))
+        echo_json(devices_facts(found))
     else:
         echo_page(devices_page(found))
 
@@ -101,7 +101,7 @@ def info(board: str | None, as_json: bool, **options: Any) -> None:
     with _connected(board, options) as connected:
         facts = board_info(connected)
     if as_json:
-        echo_data(json.dumps(facts, indent=2))
+        echo_json(facts)
     else:
         echo_lines(info_text(facts))
 
@@ -119,25 +119,19 @@ def metrics(board: str | None, as_json: bool, **options: Any) -> None:
     with _connected(board, options) as connected:
         found = board_metrics(connected)
         if as_json:
-            echo_data(json.dumps(metrics_json(connected, found), indent=2))
+            echo_json(metrics_json(connected, found))
         else:
             echo_lines(metrics_text(connected, found))
 
 
 def _connected(board: str | None, options: Mapping[str, Any]) -> Board:
-    """Return a board, connected as the options say."""
+    """Connect to a board with the given options."""
     from boardprof.connection import connect
 
     return connect(
         board,
-        options["port"],
         image=options["image"],
-        baud=options["baud"],
-        timeout_s=options["timeout"],
-        wall_timeout_s=options["wall_timeout"],
-        takeover=options["takeover"],
-        clock=options["clock"],
-        key_file=options["key_file"],
+        **taken_port_options(options),
         on_console=echo_console if options.get("console") else None,
         on_note=echo_note,
     )

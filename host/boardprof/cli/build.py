@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from boardprof.cli.options import board_option, json_option, output_option, port_options
-from boardprof.cli.output import echo, echo_command, echo_data
+from boardprof.cli.options import (
+    board_option,
+    json_option,
+    output_option,
+    port_options,
+    taken_port_options,
+)
+from boardprof.cli.output import echo, echo_command, echo_json
 from boardprof.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,28 +28,14 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-def build_options(command: Command) -> Command:
-    """Add the options; `taken_build_options` returns their values."""
+def compile_options(command: Command) -> Command:
+    """Add the options with which sources are compiled."""
     for option in (
-        click.option(
-            "--libc",
-            type=click.Choice(["board", "none"]),
-            default="board",
-            show_default=True,
-            help="Use the board's C library if the code needs it, or never. With none, memcpy and "
-            "the like come from the agent.",
-        ),
         click.option(
             "--keep",
             multiple=True,
             metavar="[FILE:]NAME",
             help="Make a static or inlined function callable by compiling it out of line.",
-        ),
-        click.option(
-            "--ldflags",
-            metavar="FLAGS",
-            default="",
-            help='Flags for the linker, e.g. "-L lib -lfoo".',
         ),
         click.option(
             "--cflags", metavar="FLAGS", default="", help="More compiler flags for the sources."
@@ -67,14 +58,6 @@ def build_options(command: Command) -> Command:
             help="Folder for #include.",
         ),
         click.option(
-            "--source",
-            "further",
-            multiple=True,
-            type=click.Path(),
-            metavar="PATH",
-            help="Another C, C++ or assembler file, folder, object (.o) or library (.a).",
-        ),
-        click.option(
             "-O",
             "--optimize",
             default="2",
@@ -87,20 +70,43 @@ def build_options(command: Command) -> Command:
     return command
 
 
+def build_options(command: Command) -> Command:
+    """Add the options of a build, those of `compile_options` included."""
+    for option in (
+        click.option(
+            "--libc",
+            type=click.Choice(["board", "none"]),
+            default="board",
+            show_default=True,
+            help="Use the board's C library if the code needs it, or never. With none, memcpy and "
+            "the like come from the agent.",
+        ),
+        click.option(
+            "--ldflags",
+            metavar="FLAGS",
+            default="",
+            help='Flags for the linker, e.g. "-L lib -lfoo".',
+        ),
+        click.option(
+            "--source",
+            "sources",
+            multiple=True,
+            type=click.Path(),
+            metavar="PATH",
+            help="Another C, C++ or assembler file, folder, object (.o) or library (.a).",
+        ),
+    ):
+        command = option(command)
+    return compile_options(command)
+
+
 def taken_build_options(options: Mapping[str, Any]) -> BuildOptions:
-    """Return what was given."""
+    """Return what was given by `build_options` or `compile_options`."""
     from boardprof.firmware.build_options import BuildOptions
 
-    return BuildOptions(
-        optimize=f"-O{options['optimize']}",
-        sources=options["further"],
-        includes=options["includes"],
-        defines=options["defines"],
-        cflags=options["cflags"],
-        ldflags=options["ldflags"],
-        keep=options["keep"],
-        libc=options["libc"],
-    )
+    names = ("sources", "includes", "defines", "cflags", "ldflags", "keep", "libc")
+    given = {name: options[name] for name in names if name in options}
+    return BuildOptions(optimize=f"-O{options['optimize']}", **given)
 
 
 @click.command(short_help="Build firmware with the functions of C files.")
@@ -145,7 +151,7 @@ def build(
                 for fn in firmware.functions
             ],
         }
-        echo_data(json.dumps(facts, indent=2))
+        echo_json(facts)
         return
     echo(f"{target}: firmware for {spec.name}, build {firmware.build_id.hex()}")
     if sizes is not None:
@@ -203,7 +209,7 @@ def flash(
             "build_id": None if build_id is None else build_id.hex(),
             "runs": None if runs is None else runs.hex(),
         }
-        echo_data(json.dumps(facts, indent=2))
+        echo_json(facts)
     elif runs is None:
         echo(f"{spec.name} was flashed. Without a port, boardprof could not check what it runs.")
     else:
@@ -233,17 +239,7 @@ def _checked(
     from boardprof.connection import connect
     from boardprof.errors import BuildMismatchError
 
-    with connect(
-        spec,
-        options["port"],
-        image=image,
-        baud=options["baud"],
-        timeout_s=options["timeout"],
-        wall_timeout_s=options["wall_timeout"],
-        takeover=options["takeover"],
-        clock=options["clock"],
-        key_file=options["key_file"],
-    ) as connected:
+    with connect(spec, image=image, **taken_port_options(options)) as connected:
         runs = connected.welcome.build_id
     if build_id is not None and runs != build_id:
         raise BuildMismatchError(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands, as one group. Thin: they read options, call the package, print.
+"""The commands as one group. They are thin: they read options, call the package and print.
 
-Only click is imported at once, and a command when it is asked for, so that ``--version`` and each
-command are fast; each imports what it needs.
+For a fast start, a command is imported when it is asked for, and imports the package in its
+functions. So ``--version`` and ``--help`` load click and little else.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from itertools import takewhile
 import click
 from click.core import ParameterSource
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.cli.exit_codes import INTERRUPTED, bisects, for_bisect
 from boardprof.cli.group import Commands
+from boardprof.cli.option_defaults import apply_settings, commands_below
 from boardprof.cli.output import echo_data, echo_error, forget_output, take_every_character
-from boardprof.cli.settings import apply_settings, commands_below
 from boardprof.errors import BoardprofError, StorageError, UsageError
 from boardprof.writing import unwritable
 
@@ -29,7 +29,7 @@ _NAMES = (
     *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
     *("new", "completion"),
 )
-"""As the help lists them."""
+"""In the order of the help."""
 
 _MODULES = {
     **dict.fromkeys(("devices", "info", "metrics"), "boards"),
@@ -41,10 +41,10 @@ _MODULES = {
 
 
 class _AllCommands(Commands):
-    """The commands, each imported when somebody asks for it."""
+    """The commands; each is imported when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all names; none is imported for that."""
+        """Return all names, without importing the commands."""
         return list(_NAMES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -126,7 +126,7 @@ def _exit_code(arguments: list[str] | None) -> int:
         return error.exit_code
     except OSError as error:
         forget_output()
-        # What has a name was opened by it; what else is written to is what we print to.
+        # Without a name it is the stream that we print to.
         told = unwritable(error.filename or "Standard output", error)
         if error.filename and not isinstance(told, StorageError):  # it may have been read
             told = UsageError(
@@ -138,7 +138,7 @@ def _exit_code(arguments: list[str] | None) -> int:
 
 
 def mistake_text(error: click.ClickException) -> str:
-    """Return an error from click in the form of our own errors; or the help that it shows."""
+    """Return an error from click in the form of our own errors, or the help that it shows."""
     if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # from 8.2 on
         return error.format_message()
     if isinstance(error, click.BadParameter):
@@ -163,7 +163,7 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def _place(option: str, context: click.Context) -> str | None:
-    """Return the index of an option on the wrong side of the command, or None."""
+    """Return an error if an option is on the wrong side of the command, or None."""
     root = context.find_root()
     if context is not root:
         if _has(root.command, option):
@@ -198,11 +198,11 @@ _OF_BUILDS = frozenset(
         *("FREESTANDING", "LIBRARY", "MTU", "OBJECTS", "RUNTIME", "SLOT_BYTES", "STACK"),
     )
 )
-"""What boardprof.mk and the other build files of the runtime know, and make puts there."""
+"""Variables of boardprof.mk and the other build files, which make puts into the environment."""
 
 
 def check_variables(environment: Mapping[str, str], group: click.Group, ctx: click.Context) -> None:
-    """Check for misspelt variables of ours; names that resemble none may belong to others.
+    """Check for misspelt variables. Names that resemble none of ours may belong to other programs.
 
     Raises:
         UsageError: one is.
@@ -227,7 +227,7 @@ def check_variables(environment: Mapping[str, str], group: click.Group, ctx: cli
 
 
 def _is_slip(written: str, meant: str) -> bool:
-    """Tell whether a letter is missing, too many or another one, or two are swapped."""
+    """Tell whether one letter is missing, added or wrong, or two are swapped."""
     for _ in range(2):  # cut the common prefix, then the common suffix
         pairs = zip(written, meant, strict=False)
         alike = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])

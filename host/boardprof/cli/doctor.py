@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import click
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.cli.boards import board_facts
 from boardprof.cli.options import (
     LONGEST_S,
@@ -22,7 +21,7 @@ from boardprof.cli.options import (
     key_option,
     width_option,
 )
-from boardprof.cli.output import echo_data, echo_lines, echo_note, progress_bar
+from boardprof.cli.output import echo_json, echo_lines, echo_note, progress_bar
 from boardprof.errors import BuildError, DeviceError, UsageError
 
 
@@ -89,7 +88,7 @@ def doctor(link: bool, as_json: bool, **options: Any) -> int:
     specs = [load_board(folder, with_counts=False) for folder in find_boards().values()]
     facts = _environment([{"name": spec.name, **board_facts(spec)} for spec in specs])
     if as_json:
-        echo_data(json.dumps(facts, indent=2))
+        echo_json(facts)
     else:
         echo_lines(_environment_text(facts))
     lacking = any(board["default"] and board["missing"] for board in facts["boards"])
@@ -176,7 +175,7 @@ def _doctor_board(as_json: bool, **options: Any) -> int:
             on_note=echo_note,
         )
     if as_json:
-        echo_data(json.dumps(proof_facts(findings), indent=2))
+        echo_json(proof_facts(findings))
     failed = any(found.verdict == FAILED for found in findings)
     return DeviceError.exit_code if failed else 0
 
@@ -197,7 +196,7 @@ def _doctor_link(as_json: bool, **options: Any) -> int:
         on_note=echo_note,
     )
     if as_json:
-        echo_data(json.dumps(links_facts(tests), indent=2))
+        echo_json(links_facts(tests))
     else:
         echo_lines(links_text(spec.name, tests))
     return exit_code(tests)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exit codes: after Ctrl-C, and as ``git bisect run`` understands them.
 
-Git takes 0 for good, 125 for "cannot be tested" and all else up to 127 for bad (git-bisect(1)). Our
-own codes of what failed would be bad commits to it. From 128 on it stops: Ctrl-C stays 130.
+For git, 0 is a good commit, 125 one that cannot be tested, and all others up to 127 are bad
+(git-bisect(1)). It would take our own codes of errors for bad commits. From 128 on git stops, so
+Ctrl-C stays 130.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ UNTESTABLE = 125
 def bisects(arguments: list[str] | None) -> bool:
     """Tell whether a command line has ``--bisect``.
 
-    The words are looked at themselves: a mistake in them, or in the settings that the commit has,
+    It looks at the words themselves, because a mistake in them, or in the settings of the commit,
     ends the command before its options are known.
 
     Args:
-        arguments: of the command. None for those of this process.
+        arguments: words of the command line. None for those of this process.
     """
     words = sys.argv[1:] if arguments is None else arguments
     return "--bisect" in words

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kind of group that all commands stand in."""
+"""The group that contains all commands: common options, suggestions, a closed output."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from boardprof.cli.exit_codes import DEBUG, show_tracebacks
+from boardprof.cli.option_defaults import environment_name
 from boardprof.cli.options import complete_file
 from boardprof.cli.output import forget_output, progress_bar, quieten
-from boardprof.cli.settings import environment_name
 from boardprof.errors import UnknownNameError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _MaybeFile(click.types.StringParamType):
-    """A text for which a shell completes files; without it, it would complete nothing."""
+    """A text for which a shell completes files; for click's own type it completes nothing."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -33,12 +33,12 @@ class SectionedCommand(click.Command):
     """A command whose many options are grouped into sections in its help."""
 
     def __init__(self, *args: Any, sections: Mapping[str, str], **options: Any) -> None:
-        """Make it.
+        """Create the command.
 
         Args:
-            *args: of click's own.
-            sections: title -> names of options, with blanks between; ``Help`` has others.
-            **options: of click's own.
+            *args: of `click.Command`.
+            sections: title -> names of options, separated by blanks; ``Help`` has all others.
+            **options: of `click.Command`.
         """
         super().__init__(*args, **options)
         self.sections = sections
@@ -89,7 +89,7 @@ class Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Read the options; some print. A closed output is not a failure."""
+        """Read the options, some of which print. A closed output is not a failure."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except BrokenPipeError:
@@ -97,14 +97,14 @@ class Commands(click.Group):
             raise click.exceptions.Exit(0) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Its exit code counts, also if nobody reads its output to the end."""
+        """Run the command. Its exit code counts even if its output is not read to the end."""
         result: Any = 0
         try:
             with progress_bar():
                 result = self._invoked(ctx)
             if sys.stdout is not None:  # it may have been closed before we began
-                sys.stdout.flush()  # here a full disk can still be told
-        except BrokenPipeError:  # of the flush, or of what click itself prints, such as help
+                sys.stdout.flush()  # here a full disk can still be reported
+        except BrokenPipeError:  # from the flush, or from what click prints, such as help
             forget_output()
         return result
 
@@ -122,7 +122,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or say which is the nearest."""
+        """Find the command, or suggest the nearest name."""
         name = args[0] if args else ""
         if name and self.get_command(ctx, name) is None and not name.startswith("-"):
             known = self.list_commands(ctx)

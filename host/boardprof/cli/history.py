@@ -16,6 +16,7 @@ from boardprof.cli.output import (
     echo,
     echo_data,
     echo_incomplete_rows,
+    echo_json,
     echo_note,
     echo_page,
     echo_report,
@@ -100,7 +101,7 @@ def remove(refs: Sequence[str]) -> None:
     from boardprof.history.report_lookup import user_history
 
     kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # all are looked up before any is gone: last moves
+    runs = [kept.run(ref) for ref in refs]  # look up all before one is removed: `last` moves
     for run in {run.id: run for run in runs}.values():
         kept.remove(f"#{run.id}")
         echo_note(f"run {run.label} was removed")
@@ -126,7 +127,7 @@ def unname(refs: Sequence[str]) -> None:
     from boardprof.history.report_lookup import user_history
 
     kept = user_history()
-    runs = [kept.run(ref) for ref in refs]  # all are looked up before any name is gone
+    runs = [kept.run(ref) for ref in refs]  # look up all before one loses its name
     for run in {run.id: run for run in runs}.values():
         kept.rename(f"#{run.id}", None)
         echo_note(f"run {run.label} no longer has a name")
@@ -205,7 +206,10 @@ def path(as_json: bool) -> None:
     from boardprof.history.report_lookup import user_history
 
     file = str(user_history().path)
-    echo_data(json.dumps({"schema_version": 1, "path": file}, indent=2) if as_json else file)
+    if as_json:
+        echo_json({"schema_version": 1, "path": file})
+    else:
+        echo_data(file)
 
 
 _HEADERS = (
@@ -216,9 +220,9 @@ _LONGEST = 40
 
 
 def _run_page(runs: Sequence[Run]) -> Page:
-    """Return a table, a line a run, in the order given.
+    """Return a table with a line for each run, in the order given.
 
-    Where they are of several projects, it names each.
+    It names the projects if there are several.
     """
     from boardprof.render.layout import text_table
 
@@ -241,7 +245,7 @@ def _run_page(runs: Sequence[Run]) -> Page:
 
 
 def _run_facts(run: Run) -> Page:
-    """Return what is known of a run, a fact a line."""
+    """Return the facts about a run, one in a line."""
     facts = {
         "Run": run.label,
         "Time (UTC)": run.time.removesuffix("Z").replace("T", " "),
@@ -271,7 +275,7 @@ def _cut(text: str) -> str:
 
 
 def _some_of(names: Sequence[str]) -> str:
-    """Return names with commas; of many, the first and how many more there are."""
+    """Return names separated by commas, shortened to the first ones and a count."""
     text = ", ".join(names)
     shown = len(names)
     while len(text) > _LONGEST and shown > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``boardprof hotspots``: where a call spends what it costs."""
+"""``boardprof hotspots``: where a call spends its cost."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from boardprof.report.profile import Profile
 
 _SECTIONS = {
-    "What to call": "board image warmup timeout wall_timeout",
-    "The build": "optimize further includes defines cflags ldflags keep libc",
+    "What to call": "board image warmup timeout_s wall_timeout_s",
+    "The build": "optimize sources includes defines cflags ldflags keep libc",
     "What is printed": "lines asm metric all_functions width console verbose quiet debug",
     "What is kept": "json_file",
 }
@@ -93,8 +93,8 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         boards=(board,) if board else (),
         image=options["image"],
         warmup=options["warmup"],
-        timeout_s=options["timeout"],
-        wall_timeout_s=options["wall_timeout"],
+        timeout_s=options["timeout_s"],
+        wall_timeout_s=options["wall_timeout_s"],
         code=taken_build_options(options),
     )
     shows_console = options["verbose"] or options["console"]

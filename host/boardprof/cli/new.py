@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from boardprof.cli.group import Commands
 from boardprof.cli.options import complete_board, json_option
-from boardprof.cli.output import echo, echo_data
+from boardprof.cli.output import echo, echo_json
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
@@ -42,7 +42,7 @@ def board(name: str, like: str, folder: Path, as_json: bool) -> None:
     target = new_board(name, like, folder)
     files = sorted(path for path in target.rglob("*") if path.is_file())
     if as_json:
-        echo_data(_facts(files, [f"boardprof build -b {_as_folder(target)}"]))
+        echo_json(_facts(files, [f"boardprof build -b {_as_folder(target)}"]))
         return
     for path in files:
         marks = path.read_text(errors="replace").count(MARK)
@@ -65,7 +65,7 @@ def collector(name: str, folder: Path, as_json: bool) -> None:
 
     made = new_collector(name, folder)
     if as_json:
-        echo_data(_facts(made.files, made.steps))
+        echo_json(_facts(made.files, made.steps))
         return
     for path in made.files:
         echo(path)
@@ -74,9 +74,8 @@ def collector(name: str, folder: Path, as_json: bool) -> None:
         echo(f"  {step}")
 
 
-def _facts(files: Sequence[Path], steps: Sequence[str]) -> str:
-    facts = {"schema_version": 1, "files": [str(file) for file in files], "steps": list(steps)}
-    return json.dumps(facts, indent=2)
+def _facts(files: Sequence[Path], steps: Sequence[str]) -> dict[str, Any]:
+    return {"schema_version": 1, "files": [str(file) for file in files], "steps": list(steps)}
 
 
 def _as_folder(path: Path) -> str:

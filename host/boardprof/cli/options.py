@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several commands have."""
+"""Options that several commands share, and their completion."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_S = 1_000_000
-"""The longest time that an option takes."""
+"""Largest value of an option for a time."""
 
 
 class Real(click.FloatRange):
@@ -79,6 +79,7 @@ def limit_options(command: Command) -> Command:
     for option in (
         click.option(
             "--wall-timeout",
+            "wall_timeout_s",
             type=Seconds(),
             metavar="TIME",
             help="Longest wall time of a call. [default: 30s on emulated boards, or more if "
@@ -86,6 +87,7 @@ def limit_options(command: Command) -> Command:
         ),
         click.option(
             "--timeout",
+            "timeout_s",
             type=Seconds(),
             metavar="TIME",
             help="Longest time of a call on the board's clock, such as 2s or 500ms. [default: "
@@ -126,6 +128,12 @@ def port_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
+
+
+def taken_port_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was given by `port_options`, named as `boardprof.connect` and a plan take it."""
+    names = ("port", "baud", "timeout_s", "wall_timeout_s", "takeover", "clock", "key_file")
+    return {name: options[name] for name in names}
 
 
 def image_option(command: Command) -> Command:
@@ -255,7 +263,7 @@ def file_option(form: str, what: str) -> Callable[[Command], Command]:
 
     Args:
         form: ``json``, ``markdown``, ...
-        what: of the help: what is written as what.
+        what: for the help: what is written, and in which form.
     """
     return click.option(
         f"--{form}",

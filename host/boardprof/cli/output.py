@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of commands other than their results: to stderr, or nowhere."""
+"""All output of commands: results, notes, warnings, progress; nothing that a terminal obeys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import io
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -17,7 +17,7 @@ from boardprof.printable import bounded, escaped
 from boardprof.progress import Show, shown_by
 
 if TYPE_CHECKING:
-    from boardprof.cli.progress import Bar
+    from boardprof.cli.progress_bar import Bar
     from boardprof.comparison.comparison import Comparison
     from boardprof.render.layout import Page
     from boardprof.report.profile import Profile
@@ -56,7 +56,7 @@ def take_every_character() -> None:
 
 
 def forget_output(*, err: bool = False) -> None:
-    """Let what is still buffered go nowhere, or it would fail again when Python ends."""
+    """Discard what is still buffered, which would fail again when Python ends."""
     stream = sys.stderr if err else sys.stdout
     if stream is None:
         return
@@ -68,7 +68,7 @@ def forget_output(*, err: bool = False) -> None:
 def _write(
     content: str | bytes, *, err: bool = False, nl: bool = True, color: bool | None = None
 ) -> None:
-    """Print, as long as somebody reads. The command goes on: its exit code may be a verdict."""
+    """Print. If nobody reads it, the command continues, because its exit code may be a verdict."""
     try:
         click.echo(content, err=err, nl=nl, color=color)
     except BrokenPipeError:
@@ -76,9 +76,9 @@ def _write(
 
 
 def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
-    """Print text for people, and nothing that a terminal would obey: part of it is of others.
+    """Print text for people, without characters that a terminal obeys: some of it is untrusted.
 
-    All that commands print comes through here or `echo_data`.
+    All that commands print goes through here or `echo_data`.
     """
     _write(_shown(str(text)), err=err, nl=nl)
 
@@ -88,7 +88,14 @@ def echo_data(content: str | bytes, *, nl: bool = True) -> None:
     if sys.stdout is not None and sys.stdout.isatty():
         text = content if isinstance(content, str) else content.decode(errors="backslashreplace")
         content = _shown(text)
-    _write(content, nl=nl, color=True)  # or it would take styles out
+    _write(content, nl=nl, color=True)  # or click would remove styles
+
+
+def echo_json(facts: Mapping[str, Any]) -> None:
+    """Print plain data as JSON."""
+    import json  # later: --version does without it
+
+    echo_data(json.dumps(facts, indent=2))
 
 
 def echo_command(command: str) -> None:
@@ -119,10 +126,9 @@ def echo_warning(text: str) -> None:
 
 
 def echo_page(page: Page) -> None:
-    """Print tables and lines: to a terminal as wide as it is, to a file or a program in full.
+    """Print tables and lines: fitted to the width of a terminal, to a file or a program in full.
 
-    There is style on terminals that have it, unless NO_COLOR says otherwise
-    (https://no-color.org).
+    Terminals that have styles get them, unless NO_COLOR is set (https://no-color.org).
     """
     from boardprof.render.layout import fitted
 
@@ -130,7 +136,7 @@ def echo_page(page: Page) -> None:
     terminal = os.environ.get("TERM", "")
     styled = is_terminal and not os.environ.get("NO_COLOR") and terminal not in ("", "dumb")
     text = fitted(page, _columns(sys.stdout), styled=styled)
-    _write(text, nl=False, color=True)  # whatever its name: styles are for terminals only
+    _write(text, nl=False, color=True)  # click must not decide again whether to keep the styles
 
 
 def echo_answer(report: Report, since: Comparison | None = None, **options: Any) -> None:
@@ -152,7 +158,7 @@ def echo_profile(
     asm: bool = False,
     most: int | None = _MOST_FUNCTIONS,
 ) -> None:
-    """Print where a call spends what it costs: by function, by line or by instruction."""
+    """Print where a call spends its cost: by function, by line or by instruction."""
     from boardprof.render import profile_tables as tables
 
     if asm:
@@ -204,7 +210,7 @@ def echo_report(report: Report, *, by_board: bool | None = None, aggregate: bool
 
 
 def echo_lines(text: str) -> None:
-    """Print text that is not a table, likewise."""
+    """Print text that is not a table, folded at the width of a terminal."""
     echo(_folded(text, _columns(sys.stdout)))
 
 
@@ -272,19 +278,20 @@ def _shown(text: str) -> str:
 
 @contextlib.contextmanager
 def progress_bar(*, measures: bool = False) -> Iterator[Show]:
-    """Show where long work is while the context lasts: a bar, or a line now and then in a log.
+    """Show the progress of long work while the context lasts: a bar, or lines in a log.
 
-    It shows what `boardprof.progress` has, and lends the function that does it.
+    It shows the activities of `boardprof.progress`, and yields the function that does so.
 
     Args:
-        measures: get ready at once: to load what draws would disturb what runs in this process.
+        measures: load the drawing library at once, since loading it later would disturb what is
+            measured in this process.
     """
     bar: Bar | None = None
     shown: Show | None = None
     if sys.stderr is not None and sys.stderr.isatty():
-        from boardprof.cli import progress
+        from boardprof.cli.progress_bar import Bar
 
-        bar = shown = progress.Bar()
+        bar = shown = Bar()
         if measures and not _quiet:
             bar.get_ready()
 
@@ -306,17 +313,17 @@ def progress_bar(*, measures: bool = False) -> Iterator[Show]:
 
 
 def _lines() -> Show:
-    from boardprof.cli.progress import ProgressLines
+    from boardprof.cli.progress_bar import ProgressLines
 
     return ProgressLines(lambda line: echo(line, err=True))
 
 
 @contextlib.contextmanager
 def stdout_of_boards(*, shown: bool) -> Iterator[None]:
-    """Keep what functions print that run in this very process out of our own output.
+    """Separate the output of measured functions that run in this process from our own.
 
     Args:
-        shown: it goes to stderr; else nowhere, as any board's console.
+        shown: it goes to stderr; otherwise it is discarded, like any board's console.
     """
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -327,9 +334,9 @@ def stdout_of_boards(*, shown: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        if "boardprof.transport.inprocess" in sys.modules:  # such a board was there
+        if "boardprof.transport.inprocess" in sys.modules:  # such a board was used
             import ctypes
 
-            ctypes.CDLL(None).fflush(None)  # or it would come to light when the process ends
+            ctypes.CDLL(None).fflush(None)  # or it would be printed when the process ends
         os.dup2(ours, _STDOUT)
         os.close(ours)

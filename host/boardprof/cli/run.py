@@ -27,6 +27,7 @@ from boardprof.cli.options import (
     image_option,
     port_options,
     table_option,
+    taken_port_options,
     warnings_option,
     width_option,
 )
@@ -66,8 +67,9 @@ _STDERR = 2
 
 _SECTIONS = {
     "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sweep",
-    "The board": "board_names port baud clock key_file takeover image flash timeout wall_timeout",
-    "The build": "optimize further includes defines cflags ldflags keep libc",
+    "The board": "board_names port baud clock key_file takeover image flash "
+    "timeout_s wall_timeout_s",
+    "The build": "optimize sources includes defines cflags ldflags keep libc",
     "The output of the function": "save_output expect tolerance",
     "What is printed": "table stats warnings width console verbose quiet debug",
     "What is kept": "json_file exports save baseline_file",
@@ -132,8 +134,8 @@ Examples:
 @click.option(
     "--hotspots",
     is_flag=True,
-    help="Also record one call on a second emulator: the Report then says where it spends what it "
-    "costs, and compare why it changed.",
+    help="Also record one call on a second emulator. The Report then shows where it spends its "
+    "cost, and compare shows why it changed.",
 )
 @build_options
 @click.option(
@@ -250,18 +252,16 @@ def _plan(
         raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
     metrics = options["metrics"]
     as_given = (
-        *("port", "baud", "takeover", "clock", "key_file", "image", "warmup", "repeat", "number"),
-        *("cold", "mask_interrupts", "hotspots", "sweep", "flash", "expect", "tolerance"),
-        "save_output",
+        *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sweep"),
+        *("flash", "expect", "tolerance", "save_output"),
     )
     return Plan(
         target=target,
         values=values,
         boards=tuple(names),
-        timeout_s=options["timeout"],
-        wall_timeout_s=options["wall_timeout"],
         metrics=tuple(m.strip() for m in metrics.split(",") if m.strip()) if metrics else None,
         code=taken_build_options(options),
+        **taken_port_options(options),
         **{name: options[name] for name in as_given},
     )
 
@@ -290,7 +290,7 @@ def _measured(
 def _write(
     report: Report, json_file: str | None, exports: Sequence[Export]
 ) -> Iterator[BoardprofError]:
-    """Write the files that were asked for; yield why one could not be."""
+    """Write the requested files; yield an error for each that cannot be written."""
     from boardprof.exporters import write_export
     from boardprof.report.report_file import write_report
 
@@ -312,7 +312,7 @@ def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[Boar
     Args:
         report: of the run.
         file: None if it was not asked for.
-        why: what keeps the run from being a baseline, such as ``failed``; "" if nothing does.
+        why: why the run cannot be a baseline, such as ``failed``; "" if it can.
     """
     if file is None:
         return
@@ -331,7 +331,7 @@ def _write_baseline(report: Report, file: str | None, why: str) -> Iterator[Boar
 def _keep(
     report: Report, name: str | None, plan: Plan, sources: Sequence[Path], why: str
 ) -> tuple[RunId | None, list[BoardprofError]]:
-    """Keep a run in the history; return its number, and why not where a name for it was given.
+    """Keep a run in the history; return its number, and errors if it should have got a name.
 
     An incomplete run gets no name and does not count for its branch, so it is never a baseline.
     """
@@ -356,7 +356,7 @@ def _keep(
 
 
 def _since(report: Report, options: Mapping[str, Any]) -> Comparison | None:
-    """Compare with the newest run that can be; not for a script, which compares on purpose."""
+    """Compare with the newest comparable run, except for scripts, which compare on purpose."""
     shows_other = any(options[name] for name in ("table", "against", "ab", "ab_rev"))
     if shows_other or is_quiet() or os.environ.get("CI"):
         return None
@@ -364,7 +364,7 @@ def _since(report: Report, options: Mapping[str, Any]) -> Comparison | None:
     from boardprof.comparison.comparison import ComparisonError
     from boardprof.history.report_lookup import like_runs
 
-    with contextlib.suppress(BoardprofError):  # of the history, keeping this run tells
+    with contextlib.suppress(BoardprofError):  # keeping this run reports errors of the history
         for found in like_runs(report):
             with contextlib.suppress(ComparisonError):  # such as another compiler
                 return compare(found.report, report, before_name=found.label)

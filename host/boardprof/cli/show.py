@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that read a stored Report: ``show``, ``export`` and ``decode``."""
+"""The commands for stored Reports: ``show``, ``export`` and ``decode``."""
 
 from __future__ import annotations
 
@@ -202,11 +202,11 @@ def _option_exporter(
     allow: Sequence[str],
     metric: str | None,
 ) -> Exporter:
-    """Return an exporter with what only one of them takes: an option, or earlier runs.
+    """Return an exporter with its own options: the HTML page also gets earlier runs.
 
     Args:
         name: of the exporter.
-        after: what is to be exported.
+        after: the Report to export.
         before: an older Report, for the page.
         allow: mismatches to ignore, see `compare`.
         metric: for collapsed stacks.
@@ -234,13 +234,13 @@ def _option_exporter(
 
 
 def _earlier(found: Found) -> list[tuple[str, Report]]:
-    """Return the runs like one of the history that are older, the oldest first."""
+    """Return the older runs that are like one of the history, the oldest first."""
     if found.run is None:
         return []
     from boardprof.history.report_lookup import like_runs
 
     runs: list[Found] = []
-    with contextlib.suppress(BoardprofError):  # if one is damaged, the page has the newer ones
+    with contextlib.suppress(BoardprofError):  # if a run is damaged, the page has the newer ones
         for run in like_runs(found.report, before=found.run):
             runs.append(run)
     return [(run.label, run.report) for run in reversed(runs)]

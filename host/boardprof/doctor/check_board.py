@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check a board against known work.
 
-Functions of known work (``device_runtime_c/proof``, and what the board brings for counters of its
-own) run with one, two and three times the rounds. What counts work must grow evenly with them; what
-is exact must not differ from run to run; what a register reads must fit its declared width; what
-counts things must count as many as there are; clocks must agree with each other, and with the
-host's, unless the board is simulated.
+Functions of known work run with one, two and three times the rounds. They are in
+``device_runtime_c/proof`` and, for a board's own counters, in its folder. Counters of work must
+grow evenly with the rounds. Exact counters must not differ from run to run. Registers must fit
+their declared width. Counters of events must give the known number. Clocks must agree with each
+other and, unless the board is simulated, with the host's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def proved(
     on_finding: Callable[[Finding], None] | None = None,
     on_note: Callable[[str], None] | None = None,
 ) -> list[Finding]:
-    """Start a board with functions of known work, or take the one at ``port``, and prove it.
+    """Start a board with functions of known work, or use the one at ``port``, and check it.
 
     Args:
         board: as for `connect`.
@@ -69,9 +69,9 @@ def proof_sources(spec: BoardSpec) -> list[str]:
 
 
 def prove(board: Board, on_finding: Callable[[Finding], None] | None = None) -> list[Finding]:
-    """Hold a board against known work.
+    """Check a board with known work.
 
-    That no counter works, or that the board ends a call at its limit, is a finding too.
+    It is also a finding if no counter works, or if the board ends a call at its time limit.
 
     Args:
         board: with the functions of `proof_sources`.
@@ -135,7 +135,7 @@ def _within_limit(findings: Iterator[Finding]) -> Iterator[Finding]:
 
 
 def _host_clock(board: Board) -> Iterator[Finding]:
-    """Hold the board's clock against the host's."""
+    """Compare the board's clock with the host's."""
     if board.device.emulated or board.device.clock_kind == "simulated":
         yield Finding("clock", SKIPPED, "simulated: it cannot be checked against the host's time")
         return
@@ -160,7 +160,7 @@ _FRAMES = (2, 3, 4)
 
 
 def _arena(board: Board) -> Finding:
-    """Take all of the arena, and see that its first and its last bytes are memory."""
+    """Allocate the whole arena, and check that its first and last bytes are memory."""
     size = board.memory.size
     if not size:
         return Finding("arena", SKIPPED, "the agent has no arena")
@@ -186,7 +186,7 @@ def _stack(board: Board, function: str) -> Iterator[Finding]:
 
     Args:
         board: with ``function``.
-        function: takes how many frames it shall make.
+        function: its argument is the number of stack frames to make.
     """
     counters = (counter.name for each in board.offer.fixed for counter in each.counters)
     one = next((name for name in counters if name not in board.device.unsupported), None)
@@ -213,8 +213,8 @@ def finding_text(found: Finding) -> str:
 def proof_facts(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the findings as JSON shows them.
 
-    ``unsupported`` is what board.toml's table of that name would have to say of the counters that
-    failed, if they cannot be made right.
+    ``unsupported`` has the counters that failed, as board.toml's table of that name would list
+    them if they cannot be corrected.
     """
     return {
         "schema_version": 1,

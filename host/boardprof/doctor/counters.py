@@ -37,27 +37,27 @@ _IN_A_ROW = 3
 _FIRST_ROUNDS = 500
 _MOST_ROUNDS = 1 << 24
 _ENOUGH_S = 0.00125
-"""Work is doubled until a call takes so long that the grain of no clock shows."""
+"""Work is doubled until a call takes this long, so that no clock's granularity matters."""
 
 _LONG_S = 1.0
-"""Nor is it doubled beyond this, of the host's time: a simulator may be slow."""
+"""Work is not doubled beyond this time on the host, because a simulator may be slow."""
 
 _LESS = 1.5
-"""Twice the work must take at least this many times as long, except for a few counts."""
+"""Twice the work must take at least 1.5 times as long, except for a few counts."""
 
 _FEW = 16
 
 _A_ROUND = {"instructions": (1, 24), "cycles": (0.2, 400)}
-"""What grows with any work, and how much of it is right in a round."""
+"""Counters that grow with any work, and the plausible range in a round."""
 
 _UNEVEN = 0.1
-"""Share by which a step may differ from the next, for caches and interrupts."""
+"""Share by which two steps may differ, for caches and interrupts."""
 
 _JUMP = 1_000_000
 """Two runs of the same work differ by less than this, in addition to the work itself."""
 
 _AGAIN = 5
-"""How often both are looked at again before a counter is said to have wrapped."""
+"""Samples that must confirm that a counter has wrapped."""
 
 _TRIES = 9
 """Retries for a clock on a busy machine before it counts as uneven."""
@@ -67,17 +67,17 @@ MOST_CLOCK_ERROR = 0.03
 """RC oscillators are off by a percent or two; a larger error means a wrong declaration."""
 
 _LONGER = 8
-"""Factor by which the work is larger for slow clocks."""
+"""Factor of the work for slow clocks."""
 
 
 def counts(board: Board, function: str) -> Iterator[Finding]:
-    """Judge all counters and events of a board, and its clocks against each other.
+    """Check all counters and events of a board, and compare its clocks with each other.
 
-    A counter whose readings cannot be decoded fails; the others are judged without it.
+    A counter whose readings cannot be decoded fails; the others are checked without it.
 
     Args:
         board: with ``function`` and the functions of known work.
-        function: takes how many rounds it shall do, and does nothing in each.
+        function: its argument is the number of rounds; a round does nothing.
     """
     told: set[str] = set()
     broken: set[str] = set()
@@ -90,7 +90,7 @@ def counts(board: Board, function: str) -> Iterator[Finding]:
             return
         except DecodeError as error:
             names = [c.name for c in _counters(board) if error.path.startswith(f"{c.name}.")]
-            if not names or names[0] in broken:  # what it stands in is read all the same
+            if not names or names[0] in broken:  # its blob is decoded even without it
                 yield Finding(
                     "counters", FAILED, f"the remaining checks were not possible: {error.message}"
                 )
@@ -136,7 +136,7 @@ def _counters(board: Board) -> Iterator[CounterInfo]:
 
 
 def _events(board: Board) -> Iterator[tuple[str, str | None]]:
-    """Yield the events that the board's file has codes of, and why one is refused."""
+    """Yield the events with codes in the board's file, and why an event is refused."""
     for collector in board.offer.programmable:
         for event in collector.codes or ():
             if collector.unsupported(event) is None:
@@ -144,12 +144,12 @@ def _events(board: Board) -> Iterator[tuple[str, str | None]]:
 
 
 class _Work:
-    """Rounds of a loop, and what the board counts of them.
+    """Rounds of a loop, and the board's counts of them.
 
     Attributes:
         rounds: enough that the granularity of every clock is negligible.
-        longest: those of the longest call that was tried.
-        steps: what grows with them, measured.
+        longest: rounds of the longest call that was tried.
+        steps: the measured counters.
     """
 
     def __init__(self, board: Board, function: str, names: Sequence[str]) -> None:
@@ -179,15 +179,16 @@ class _Work:
                 break
             steps = self._stepped(self.rounds, self._names)
             found = _judged(self._board, name, steps)
-            if verdict == FAILED or found[0] != FAILED:  # in some tries alone: not the counter
+            # A failure in only some of the tries is not the counter's.
+            if verdict == FAILED or found[0] != FAILED:
                 verdict, text = found
         return Finding(name, verdict, text, is_counter=True)
 
     def _doubled(self) -> int:
-        """Return how many rounds it takes for enough work several times in a row.
+        """Return the number of rounds that is enough work several times in a row.
 
-        Or for a second more than the fewest. Nor are there more once a counter has wrapped: it will
-        not get better.
+        Doubling also ends when a call takes a second longer than the first one, or when a counter
+        has wrapped, since more work does not help then.
         """
         rounds, fewest_s, enough = _FIRST_ROUNDS, None, 0
         self._before: tuple[int, Measurement] | None = None
@@ -196,7 +197,7 @@ class _Work:
             found = self._tried(rounds)
             took_s = time.monotonic() - began
             fewest_s = took_s if fewest_s is None else fewest_s
-            # A counter that wraps unseen looks like a long time, but not again and again.
+            # A wrap that is not noticed looks like a long time, but not several times in a row.
             enough = enough + 1 if _is_enough(found) else 0
             if self._wrapped or enough == _IN_A_ROW or took_s - fewest_s > _LONG_S:
                 break
@@ -209,10 +210,10 @@ class _Work:
             self._tried(3 * self.longest)
 
     def _tried(self, rounds: int) -> Measurement:
-        """Measure once, and hold it against the time before, of at most half the work."""
+        """Measure once, and compare with the measurement before, of at most half the work."""
         found = measured(self._board, self._function, rounds, self._names)
         if self._before is not None and self._shrunk(self._before[1], found):
-            # An interrupt may have made the shorter one longer, but not each time.
+            # An interrupt may have lengthened the shorter one, but not each time.
             self._wrapped = self._shrunk(self._again(self._before[0]), self._again(rounds))
         self._before = (rounds, found)
         return found
@@ -228,13 +229,13 @@ class _Work:
         )
 
     def _shrunk(self, before: Measurement, found: Measurement) -> dict[str, str]:
-        """Return counters that grew too little with twice the work or more: they have wrapped."""
+        """Return the counters that have wrapped: they grew too little with twice the work."""
         if self._board.device.clock_kind == "measured":
-            return {}  # other programs make it longer by as much as they like
+            return {}  # other programs may lengthen it by any amount
         wrapped = {}
         for name, reading in found.samples[0].readings.items():
             if _is_exact(self._board, units(reading.unit)):
-                continue  # these are held against themselves, which shows more
+                continue  # the steps of exact counters show more
             value = min(found.net(sample, name) for sample in found.samples)
             half = min(before.net(sample, name) for sample in before.samples)
             if value < _LESS * half - _FEW:
@@ -245,7 +246,7 @@ class _Work:
 
 
 def _is_enough(found: Measurement) -> bool:
-    """Whether one call took so long that a clock's grain does not show."""
+    """Whether one call took so long that a clock's granularity does not matter."""
     (sample,) = found.samples
     clocks = [r for n, r in sample.readings.items() if n in found.counters and r.hz]
     times = [found.net(sample, n) for n, r in sample.readings.items() if r.unit == "ns"]
@@ -268,7 +269,7 @@ def _judged(board: Board, name: str, steps: Steps) -> tuple[str, str]:
         return FAILED, wide
     unit = steps.unit(name)
     nets = steps.nets(name)
-    # Whatever else a system does only ever adds to a count.
+    # Other activity of a system only ever adds to a count.
     least = [min(values) for values in nets]
     is_beside_others = board.device.clock_kind == "measured"
     spread = max(max(values) - min(values) for values in nets)
@@ -313,7 +314,7 @@ def _calibration(steps: Steps, name: str) -> str:
 
 
 def _too_wide(board: Board, name: str, steps: Sequence[Measurement]) -> str | None:
-    """Report a reading that exceeds the register's declared width. None if there is none."""
+    """Describe a reading that exceeds the register's declared width. None if absent."""
     for found in steps:
         for sample in found.samples:
             for info, meaning, fields in _blob_fields(board, found, sample):
@@ -330,8 +331,8 @@ def _slow_clock(board: Board, function: str, rounds: int) -> Iterator[Finding]:
 
     Args:
         board: with ``function``.
-        function: takes how many rounds it shall do.
-        rounds: that take a fast clock long enough.
+        function: its argument is the number of rounds.
+        rounds: enough for the fast clocks.
     """
     fast = [
         counter.name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of known work: measured with more and more rounds, and what counters must make of them.
+"""Functions of known work: measured with more and more rounds, and compared with counters.
 
 What a round of the agent's functions has (``device_runtime_c/proof/work.c``) is in one table, by
 the counters' generic names; a board's own counters have theirs in board.toml, ``[doctor.work]``.
@@ -25,8 +25,8 @@ class Finding:
     """The result of one check.
 
     Attributes:
-        subject: a counter's name, or ``counters`` where none works, ``clock``, ``coarse clock``,
-            ``arena``, ``stack``, or ``time limit`` where the board has ended a call.
+        subject: a counter's name, or ``counters`` if no counter works, ``clock``, ``coarse clock``,
+            ``arena``, ``stack``, or ``time limit`` if the board has ended a call.
         verdict: `OK`, `FAILED`, `UNSUPPORTED` or `SKIPPED`.
         text: what was seen.
         is_counter: whether the subject is a counter's name.
@@ -57,10 +57,10 @@ def measured(
     repeat: int = 1,
     calibrations: int = 1,
 ) -> Measurement:
-    """Measure a function that takes how many rounds it shall do.
+    """Measure a function whose argument is its number of rounds.
 
-    As `Board.measure` does, but without the stack, which takes long to paint, without a result, and
-    with a calibration that is short, unless told otherwise: it cancels between two measurements.
+    Unlike `Board.measure`, it leaves out the stack, which takes long to paint, and the result. By
+    default the calibration is short, because it cancels between two measurements.
     """
     remote = board.functions[function]
     arguments = remote.bind((rounds,), {})
@@ -78,7 +78,7 @@ def measured(
 
 @dataclass(frozen=True)
 class Steps:
-    """Three measurements of evenly growing work.
+    """Three measurements, of one, two and three times the work.
 
     Attributes:
         rounds: of the first.
@@ -90,13 +90,13 @@ class Steps:
 
     @property
     def first(self) -> Measurement:
-        """The one of the least work."""
+        """The one with the least work."""
         return self.measurements[0]
 
     def nets(self, name: str) -> list[list[int]]:
-        """Return a counter's count in each sample of each measurement.
+        """Return a counter's net count in each sample of each measurement.
 
-        All are net of the same calibration, that of the first, so that it cancels between them.
+        All use the calibration of the first measurement, so that it cancels between them.
         """
         return [[self.first.net(s, name) for s in m.samples] for m in self.measurements]
 
@@ -112,10 +112,10 @@ def stepped(
 
     Args:
         board: with ``function``.
-        function: takes how many rounds it shall do.
+        function: its argument is the number of rounds.
         rounds: of the first.
         metrics: what is counted.
-        calibrations: of the first measurement, whose calibration is that of all.
+        calibrations: number of calibration samples of the first measurement, which all use.
     """
     found = [
         measured(
@@ -133,7 +133,7 @@ def stepped(
 
 
 def units(unit: str) -> str:
-    """Return what many of a reading's unit are called."""
+    """Return the plural of a reading's unit."""
     return _UNITS.get(unit, unit)
 
 
@@ -156,10 +156,10 @@ _UNEVEN = 0.1
 def better_half(nets: Sequence[Sequence[int]]) -> int:
     """Return the largest spread within the better half of the runs of the same work.
 
-    What other programs take only ever adds: it is in the other half, unless there are many of them.
+    Other programs only ever add time, so they are in the other half, unless there are many.
 
     Args:
-        nets: what each run counted, by amount of work.
+        nets: net count of each run, by amount of work.
     """
     halves = [sorted(values)[: (len(values) + 1) // 2] for values in nets]
     return max(half[-1] - half[0] for half in halves)
@@ -168,11 +168,12 @@ def better_half(nets: Sequence[Sequence[int]]) -> int:
 def doubt(nets: Sequence[Sequence[int]], unit: str) -> tuple[str, str] | None:
     """Return verdict and text if a counter is not proven to grow. None if it is.
 
-    It is not where runs of the same work are further apart than more work is, or steps uneven.
+    It is not proven if runs of the same work differ by more than a further step of work adds, or if
+    the steps are uneven.
 
     Args:
-        nets: what each run counted, with one, two and three times the work.
-        unit: of that.
+        nets: net count of each run, with one, two and three times the work.
+        unit: of the counts.
     """
     first, second, third = least = [min(values) for values in nets]
     seen = f"{listed(least, unit)} for 1, 2, 3 times the work"
@@ -198,10 +199,10 @@ _WORK: Mapping[str, KnownWork] = {
 }
 
 _EXACT_ROUNDS = 50
-"""Where nothing else is counted, a few are as good as many."""
+"""On emulators nothing else is counted, so a few rounds are enough."""
 
 _NOISE = (4, 0.1)
-"""Counts, and the share, by which a board on a desk may be off, for its interrupts."""
+"""Allowed error of a real board, for its interrupts: in counts, and as a share."""
 
 
 def known_counts(board: Board, names: Sequence[str], rounds: int) -> Iterator[Finding]:
@@ -225,7 +226,7 @@ def known_counts(board: Board, names: Sequence[str], rounds: int) -> Iterator[Fi
 
 
 def plain_name(board: Board, name: str) -> str:
-    """Return a counter's name without its collector's, which is there if another one has it."""
+    """Return a counter's name without its collector's, which is there if names clash."""
     for collector in board.device.collectors:
         name = name.removeprefix(f"{collector.name}.")
     return name

@@ -12,20 +12,20 @@ from boardprof_protocol.messages import DATA
 
 _REPLIES = frozenset({FrameKind.WELCOME, FrameKind.RESULT, FrameKind.ERROR, FrameKind.NO_SESSION})
 _HELD_BACK = 1 << 17
-"""Bytes without a delimiter that are kept, at most: no frame is as long."""
+"""Most bytes to keep without a delimiter; no frame is as long."""
 
 
 @dataclass
 class LineCounts:
-    """What passed since the session began.
+    """The traffic since the session began.
 
     Attributes:
-        sent, received: frames each way; received ones that were whole.
+        sent, received: frames each way; damaged ones are not counted as received.
         naks: frames to the board that it could not read.
         gaps_to_board: times that the board asked for bulk data again.
         unreadable: pieces from the board that were neither frames nor text.
         gaps_to_host: how often bulk data from the board continued after a gap.
-        unanswered: requests that were sent and whose answers never came, for either way's fault.
+        unanswered: requests whose answers never came, whichever direction lost a frame.
         again: requests that were sent once more.
         console_bytes: bytes of text beside the frames.
     """
@@ -121,8 +121,8 @@ class CountingTransport:
     def _data(self, key: tuple[int, int], body: bytes) -> None:
         """Note where the board's data continues; one gap counts once.
 
-        What was sent again needlessly, since one side was slow, ends where the host says that it
-        has more: from there to where the board goes on is not a hole.
+        If one side was slow, data is sent again needlessly, until the host acknowledges that it has
+        more. The jump from there to where the board continues is not a gap.
         """
         offset = int.from_bytes(body[: DATA.size], "little")
         end, whole = offset + len(body) - DATA.size, self._whole.get(key, 0)

@@ -55,10 +55,10 @@ class LinkReport:
     Attributes:
         port: the line.
         baud: of a serial line, bits per second; None for others.
-        counts: what passed.
+        counts: the traffic.
         round_trips_s: of calls that were sent once, ascending, seconds.
-        to_board, to_host: throughput; None where ``no_data`` tells why.
-        no_data: why no data were sent, "" where they were.
+        to_board, to_host: throughput; None if ``no_data`` gives a reason.
+        no_data: why no data was sent; "" if it was.
         injected: faults that the test itself made.
     """
 
@@ -126,7 +126,7 @@ class _Test:
             for way, took_s in (("write", written - began), ("read", done - written)):
                 before = best.get(way, (0, 0.0))
                 best[way] = max(before, (size, size / max(took_s, 1e-9)))
-            # A transfer of twice the size shall still end in time.
+            # A transfer of twice the size must still end in time.
             if done + 2 * (done - began) < deadline:
                 size = min(2 * size, most)
             elif done + (done - began) >= deadline:
@@ -156,15 +156,15 @@ def try_link(
     Args:
         spec: the board.
         port: as for `connect`; None starts the board.
-        baud: of a serial port; the board's own when None.
-        seconds: how long, about.
-        faults: made between host and line, so that one sees what the protocol stands.
+        baud: of a serial port; None for the board's own.
+        seconds: approximate duration.
+        faults: made between host and line, to show what the protocol withstands.
         key_file: as for `connect`.
         seed: of the random payloads.
         on_note: as for `connect`.
 
     Raises:
-        BoardprofError: no session can be had, or it ends; see `connect`.
+        BoardprofError: the session cannot begin, or ends early; see `connect`.
     """
     spec = spec if port is None else spec.at_port()
     hello_s = _START_S if port is None else _HELLO_S
@@ -199,7 +199,7 @@ def try_link(
 
 
 def _await_late(line: CountingTransport) -> None:
-    """Take what is still in flight: a late answer is not lost."""
+    """Read what is still under way, because a late answer is not lost."""
     deadline = time.monotonic() + _LATE_S
     while line.counts.lost and time.monotonic() < deadline:
         line.read(0.05)
@@ -218,24 +218,25 @@ def diagnose(
 ) -> Tests:
     """Test a line, at each of several rates if it is serial.
 
-    The host cannot change the board's rate: with several it finds out which one the board has.
+    The host cannot change the board's rate. With several rates it finds out which one is right.
 
     Args:
         spec: the board.
         port: as for `connect`; None starts the board.
-        bauds: the rates; none takes the board's own.
-        seconds: how long at each rate, about.
+        bauds: the rates; if empty, the board's own.
+        seconds: approximate duration at each rate.
         rate: fraction of the frames to damage on purpose. None to inject no faults.
         seed: of the faults and of the payloads.
         key_file: as for `connect`.
         on_note: as for `connect`.
 
     Returns:
-        For each rate what was found. With several rates, one at which no session can be had has
-        its error.
+        The result of each rate. With several rates, a rate at which the board does not answer has
+        the error.
 
     Raises:
-        BoardprofError: no session can be had; of several rates, for other reasons than the rate.
+        BoardprofError: the session cannot begin; with several rates, only for reasons other than
+            the rate.
     """
     tests: Tests = {}
     for baud in bauds or (None,):
@@ -288,7 +289,7 @@ def link_facts(report: LinkReport) -> dict[str, Any]:
 
 
 def _p99(times: Sequence[float]) -> float:
-    """Return the least time that 99 % of them do not exceed."""
+    """Return the 99th percentile of ascending times."""
     return times[-(-99 * len(times) // 100) - 1]
 
 
@@ -330,7 +331,7 @@ def links_facts(tests: Tests) -> dict[str, Any]:
 
 
 def links_text(name: str, tests: Tests) -> str:
-    """Return all tests of a line for people; the best rate last, if there were several."""
+    """Return all tests of a line as text; if there are several, the best rate comes last."""
     parts = [
         link_text(name, test) if isinstance(test, LinkReport) else f"{baud:,} baud: {test.message}"
         for baud, test in tests.items()
@@ -342,7 +343,7 @@ def links_text(name: str, tests: Tests) -> str:
 
 
 def link_text(name: str, report: LinkReport) -> str:
-    """Return one test of a line for people."""
+    """Return one test of a line as text."""
     counts, times = report.counts, report.round_trips_s
     total = counts.sent + counts.received
     rate = f", {report.baud:,} baud" if report.baud is not None else ""
@@ -370,7 +371,7 @@ def link_text(name: str, report: LinkReport) -> str:
 
 
 def verdict(report: LinkReport) -> str:
-    """Return in one line what the test says of the line."""
+    """Return the result of the test in one line."""
     if report.is_clean:
         return "The link is clean: nothing was damaged or lost."
     whole = "Every call still got the correct answer"

@@ -20,7 +20,7 @@ import elftools
 
 from boardprof import cfunction
 from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.build import agent_options
+from boardprof.boards.build_and_guard import agent_options
 from boardprof.cfunction import CFunction, HiddenFunction, function_from_json, function_to_json
 from boardprof.elf.object_file import global_functions, images, local_functions, read_image
 from boardprof.errors import BuildError, UnknownNameError, UsageError

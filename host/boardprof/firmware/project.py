@@ -15,7 +15,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-from boardprof.boards.build import agent_options
+from boardprof.boards.build_and_guard import agent_options
 from boardprof.cfunction import CFunction
 from boardprof.elf.functions import functions, hidden_functions
 from boardprof.elf.object_file import images, read_image, symbols

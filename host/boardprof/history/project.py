@@ -40,15 +40,7 @@ def git_output(folder: str | Path, *words: str) -> str | None:
         HistoryError: it has not ended after ten seconds.
     """
     try:
-        done = subprocess.run(
-            ["git", *words],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            env=git_environment(),
-            check=False,
-        )
+        done = run_git(folder, *words)
     except subprocess.TimeoutExpired as error:
         raise HistoryError(
             f"git did not answer in {folder} within {_TIMEOUT_S:g} s, so the project is not known.",
@@ -59,10 +51,25 @@ def git_output(folder: str | Path, *words: str) -> str | None:
     return os.fsdecode(done.stdout) if done.returncode == 0 else None  # names need not be UTF-8
 
 
-def git_environment() -> dict[str, str]:
-    """Return the environment for git: it uses the folder's repository and never prompts."""
+def run_git(
+    folder: str | Path, *words: str, timeout_s: float = _TIMEOUT_S
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git on a folder's repository, whatever the environment says; it never prompts.
+
+    Raises:
+        OSError: it is not installed.
+        subprocess.TimeoutExpired: it has not ended in time.
+    """
     inherited = {name: value for name, value in os.environ.items() if name not in _FOLDERS}
-    return {**inherited, **_QUIETLY}
+    return subprocess.run(
+        ["git", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=timeout_s,
+        env={**inherited, **_QUIETLY},
+        check=False,
+    )
 
 
 def repository_path(folder: str | Path) -> str | None:

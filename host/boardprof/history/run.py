@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in the history: what is known of it; with its Report, as a row and as a line of JSON."""
+"""A run in the history: its facts; with its Report, also as a row and as a line of JSON."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Run:
         time: when it was saved, ISO 8601 in UTC, e.g. ``2026-11-21T09:14:00Z``.
         name: given by ``--save``, or None.
         boards: that were measured.
-        functions: likewise.
+        functions: that were measured.
         build_ids: of their firmware.
         flags: of the compiler.
         command: the command line; "" if not known.
@@ -210,8 +210,8 @@ class Record:
         command: the command line.
         project: of the run; "" if it has none.
         commit: None if it is not from a repository.
-        branch: None likewise.
-        dirty: None likewise.
+        branch: of the commit; None if it is not from a repository.
+        dirty: as `GitState.is_dirty`; None if it is not from a repository.
         version: of boardprof.
         failed: as `Run.has_failed`.
         report: as one line of JSON.

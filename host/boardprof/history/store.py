@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.history.database import reading, writing
 from boardprof.history.lookup import (

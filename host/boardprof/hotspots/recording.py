@@ -17,14 +17,13 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import check_recordable
 from boardprof.boards.launch import SimulatorSpec, filled
 from boardprof.elf.binutils import disassembly, objdump_of
 from boardprof.elf.symbol_table import SymbolTable, symbol_table
 from boardprof.errors import BoardprofError, DecodeError, MissingToolError
 from boardprof.hotspots.callgrind import callgrind_command, read_dump
-from boardprof.hotspots.plan import plan_text
-from boardprof.hotspots.record import Record, read_record
-from boardprof.hotspots.recordable import check_recordable
+from boardprof.hotspots.record import Record, plan_text, read_record
 from boardprof.hotspots.symbolizer import profile_of
 from boardprof.report.measurement import Measurement
 from boardprof.report.profile import Profile

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgpack
 
-from boardprof.boards.build import cause_name
+from boardprof.boards.build_and_guard import cause_name
 from boardprof.elf.binutils import Location
 from boardprof.errors import (
     CheckFailedError,

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgpack
 
-from boardprof.boards.build import cause_name
+from boardprof.boards.build_and_guard import cause_name
 from boardprof.elf.stack_need import ImageStack, StackNeed, image_stack
 from boardprof.errors import (
     BoardprofError,

@@ -26,7 +26,7 @@ class Verdict:
     """The result of checking a Report against a gate.
 
     Attributes:
-        failures: what is over its limit, or broke a rule, each as a text with the numbers.
+        failures: a text with the numbers for each broken limit or rule.
         notes: what could not be compared, and why.
         is_compared: with the baseline. None if there is no baseline.
         is_ruled: there are rules, so a change can be a failure.
@@ -63,11 +63,12 @@ class Gate:
 
         Args:
             report: of one call.
-            other: what was measured in turns with it and replaces the baseline. None if absent.
+            other: the other side of measurements in turns, which replaces the baseline. None if
+                absent.
 
         Raises:
             UnknownNameError: a limit's metric was not counted.
-            UsageError: a rule does not parse, or the runs are not to be compared.
+            UsageError: a rule does not parse, or the runs cannot be compared.
         """
         groups = summaries(report)
         uncounted = [*self._uncounted(groups)]
@@ -154,7 +155,7 @@ def _unjudged_text(each: Unjudged) -> str:
 
 
 def _untold(found: Comparison) -> Iterator[str]:
-    """Yield what rules could not check for a reason that no note gives."""
+    """Yield what could not be checked, if no note gives the reason."""
     for each in found.unjudged:
         if not any(each.why in note for note in found.notes):
             yield _unjudged_text(each)
@@ -206,12 +207,12 @@ def check_counted(rules: Sequence[str], name: str, baseline: Report) -> None:
     """Check before the first measurement that a baseline has the metrics of the rules.
 
     Args:
-        rules: of all tests that have none of their own.
+        rules: for all tests without rules of their own.
         name: of the baseline.
         baseline: the earlier run.
 
     Raises:
-        UnknownNameError: it has nothing of a rule's metric.
+        UnknownNameError: the metric of a rule is missing.
     """
     for _, error in _without_metric(rules, summaries(baseline), name):
         raise error
@@ -235,14 +236,15 @@ _STORED = ("name", "arguments", "label")
 def part_about(earlier: Report, report: Report, *, any_board: bool) -> Report | None:
     """Return the matching part of an earlier run. None if there is none.
 
-    Rows are about the same by name, arguments, label (the test) and board. Those of a run in which
-    tests have built with several flags name them: then these must be the same as well, and are left
-    out, as the test's own rows have none. A run of no tests has no labels: it is about each test.
+    Rows match if name, arguments, label (the test) and board are equal. If tests of the earlier run
+    were built with several flags, its rows have a column of flags. These must match too, and are
+    left out of the result, because the test's own rows do not have them. A run outside of pytest
+    has no labels, and matches every test.
 
     Args:
-        earlier: all tests' rows.
-        report: one measurement's.
-        any_board: it may be of another board.
+        earlier: rows of all tests.
+        report: of one measurement.
+        any_board: the board may differ.
     """
     if _LABEL not in earlier.calls.names:
         earlier = _labelled(earlier, report)

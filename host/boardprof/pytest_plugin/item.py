@@ -12,7 +12,7 @@ import pytest
 from boardprof.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from boardprof.pytest_plugin.boards import Wanted
+    from boardprof.pytest_plugin.worker_boards import Wanted
 
 
 MARKERS = (
@@ -35,7 +35,7 @@ def named_board(node: pytest.Item) -> str | None:
 def wanted_board(node: pytest.Item, name: str | None) -> Wanted:
     """Return the board of a name, with the sources that the marker adds."""
     from boardprof.firmware.build_options import BuildOptions
-    from boardprof.pytest_plugin.boards import Wanted
+    from boardprof.pytest_plugin.worker_boards import Wanted
 
     marker = node.get_closest_marker("board")
     if marker is None:
@@ -64,7 +64,7 @@ def is_ruled(node: pytest.Item, rules: Sequence[str]) -> bool:
 
     Args:
         node: the test.
-        rules: of tests whose marker has none.
+        rules: for tests whose marker has no rules.
     """
     if "boardprof" not in getattr(node, "fixturenames", ()):
         return False
@@ -99,5 +99,5 @@ def unnumbered(label: str) -> str:
 
 
 def unlabelled(text: str, label: str) -> str:
-    """Return a text on one test's measurements without the test's label; the numbers stay."""
+    """Return a text about one test without the test's label; numbers of measurements stay."""
     return text.replace(f" [{label}]", "").replace(f" [{label} #", " [#")

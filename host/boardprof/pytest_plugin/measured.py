@@ -20,8 +20,8 @@ class Measured(Mapping[str, Summary]):
 
     Attributes:
         report: with every sample.
-        result: what the function returned; None of void.
-        outputs: by parameter name, what one call wrote.
+        result: the return value; None for void.
+        outputs: arrays that one call wrote, by parameter name.
     """
 
     def __init__(self, *measurements: Measurement) -> None:
@@ -37,14 +37,14 @@ class Measured(Mapping[str, Summary]):
         """Return a metric's statistics.
 
         Raises:
-            UnknownNameError: the board has not counted it.
+            UnknownNameError: the board did not measure it.
         """
         if metric not in self._found:
             raise UnknownNameError("metric", metric, self, owner=self._board)
         return self._found[metric]
 
     def __contains__(self, metric: object) -> bool:
-        """Tell whether the board has counted it."""
+        """Tell whether the board has measured it."""
         return metric in self._found
 
     def __iter__(self) -> Iterator[str]:

@@ -19,7 +19,7 @@ N = TypeVar("N", int, float)
 
 _WAIT_S = 600.0
 _LONGEST_S = 1e6
-"""The longest time-out that a board takes."""
+"""Largest timeout of a board."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,16 @@ class Options:
         new_baseline: the baseline file to write. None if absent.
         ab_flags: two settings of compiler flags to measure in turns. None if absent.
         ab_revision: the commit to measure in turns with the working tree. None if absent.
-        rules: what a change must not break, where a test's marker has none.
-        allow: mismatches to compare in spite of.
-        json_file: where the Report of all tests is written.
-        save: name under which the history keeps it.
+        rules: a change must not break them; for tests whose marker has no rules.
+        allow: mismatches to ignore.
+        json_file: file for the Report of all tests.
+        save: its name in the history.
         timeout_s: longest time of a call, in seconds of the board's clock. None for the default.
         wall_timeout_s: the same in wall time.
-        hotspots: record where each call spends what it costs.
+        hotspots: record where each call spends its cost.
         wait_s: how long to wait for a board that another worker has.
-        is_required: a board that cannot be had fails the test instead of skipping it.
-        is_baseline_required: what could not be compared or judged is a failure.
+        is_required: a missing board fails the test instead of skipping it.
+        is_baseline_required: it is a failure if something could not be compared or checked.
     """
 
     boards: tuple[str, ...]
@@ -106,8 +106,8 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--bp-hotspots",
         action="store_true",
-        help="Record where each call spends what it costs, on emulated boards: what a comparison "
-        "fails for then names functions and lines.",
+        help="Record where each call spends its cost, on emulated boards. A failing comparison "
+        "then names functions and lines.",
     )
     add("--bp-json", metavar="FILE", help="Write a Report of all measurements.")
     add("--bp-save", metavar="NAME", help="Store that Report in the history as NAME.")
@@ -251,12 +251,12 @@ _WORD: Final = r"(?<![\w-])--(metrics|number|repeat|warmup)(?![\w-])(?: (?=\d))?
 
 
 def in_pytest(text: str) -> str:
-    """Return a text with our command's options as pytest has them; whole commands stay."""
+    """Return a text with the names of options in pytest; whole commands stay as they are."""
     text = re.sub(f"{_COMMAND}|{_OPTION}", lambda m: f"--bp-{m[1]}" if m[1] else m[0], text)
     return re.sub(f"{_COMMAND}|{_WORD}", lambda m: f"{m[1]}=" if m[1] else m[0], text)
 
 
 def renamed(error: BoardprofError) -> BoardprofError:
-    """Return an error whose hint names the options that pytest has."""
+    """Return an error whose hint has the names of options in pytest."""
     error.hint = None if error.hint is None else in_pytest(error.hint)
     return error

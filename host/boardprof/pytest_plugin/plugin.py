@@ -10,8 +10,8 @@ For that, imports inside functions of this module, `session` and `item` wait for
         fir = boardprof("fir.c:fir", x, h, y, 256, repeat=20)
         assert fir["Stack (bytes)"].maximum <= 128
 
-``pytest --bp-board qemu-rv32 --bp-compare main`` runs it there and holds it against the last run on
-the branch main.
+``pytest --bp-board qemu-rv32 --bp-compare main`` runs it on that board, and compares it with the
+last run of the branch main.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send what a worker has measured to the controller, or write it."""
+    """Send a worker's measurements to the controller, or write them."""
     ours = session.config.stash.get(_SESSION, None)
     if ours is None:
         return
@@ -214,7 +214,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
-    """Take over a pytest-xdist worker's measurements; a worker that died has none."""
+    """Take over the measurements of a pytest-xdist worker, unless it has died."""
     output = getattr(node, "workeroutput", {})
     sent = output.get(_SENT)
     if sent:
@@ -225,7 +225,7 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show what was measured."""
+    """Show the measurements."""
     ours = terminalreporter.config.stash[_SESSION]
     if not ours.measurements and not ours.notes and not ours.errors:
         return
@@ -284,9 +284,9 @@ def is_within(config: pytest.Config, label: str) -> bool:
 
 @contextlib.contextmanager
 def _failing_without_traceback() -> Iterator[None]:
-    """Turn our errors in a fixture into a failure without a traceback: no line of it is a user's.
+    """Turn our errors in a fixture into failures without a traceback, which has no line of a user.
 
-    What `Session.skipping` waits for passes through.
+    Errors that `Session.skipping` handles pass through.
     """
     try:
         yield
@@ -299,10 +299,10 @@ def _failing_without_traceback() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _shortened(is_whole: bool) -> Iterator[None]:
-    """Cut our own frames off our errors: the last that pytest shows is of the test.
+    """Remove our own frames from our errors, so that pytest shows the line of the test last.
 
     Args:
-        is_whole: leave them, as ``--full-trace`` wants them.
+        is_whole: keep them, for ``--full-trace``.
     """
     try:
         yield
@@ -317,9 +317,9 @@ def _shortened(is_whole: bool) -> Iterator[None]:
 
 
 def _cut(error: BaseException) -> None:
-    """End the traceback where the test calls us, and forget what caused the error.
+    """End the traceback where the test calls us, and remove the cause of the error.
 
-    Above the test's frames are those of pytest, and above these are ours again.
+    The test's frames are called by pytest, which is called by frames of ours.
     """
     last: TracebackType | None = None
     entry = error.__traceback__

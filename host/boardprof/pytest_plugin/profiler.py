@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixture ``boardprof``: measures functions for one test and checks them against its gate.
 
-With ``--bp-ab`` and ``--bp-ab-rev`` it measures in turns with the same of other code.
+With ``--bp-ab`` and ``--bp-ab-rev`` it measures two versions of the code in turns.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.errors import BoardTimeoutError, DeviceError
-from boardprof.pytest_plugin.boards import Boards, Wanted
 from boardprof.pytest_plugin.gate import Gate, Verdict
 from boardprof.pytest_plugin.item import numbered
 from boardprof.pytest_plugin.measured import Measured
+from boardprof.pytest_plugin.worker_boards import Boards, Wanted
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
@@ -70,8 +70,8 @@ class Turns:
         """Measure both sides; return the other one, and the test's own sessions.
 
         Args:
-            wanted: what the test asks for.
-            folder: that the test is in.
+            wanted: the test's board and sources.
+            folder: of the test's file.
             measure: measures on a board.
         """
         name, *sides = self._sides(wanted, folder)
@@ -108,8 +108,8 @@ class Profiler:
 
     Attributes:
         measurements: all that the test has measured.
-        sources: files and folders that they are of, each once.
-        compiled: the files that these were compiled of, headers among them, each once.
+        sources: the measured files and folders, each once.
+        compiled: the files that they were compiled from, including headers, each once.
         verdicts: the result of checking each against the gate.
     """
 
@@ -128,14 +128,14 @@ class Profiler:
         """Measure nothing yet.
 
         Args:
-            boards: the worker's.
+            boards: of this worker.
             wanted: the board of this test.
-            folder: what relative paths begin at: the test file's.
-            label: of the rows: the test's.
+            folder: of the test's file, where relative paths start.
+            label: of the test, for its rows.
             gate: limits and rules.
             defaults: of ``warmup``, ``repeat``, ``number`` and ``metrics``, from the marker.
             turns: measures in turns with other code. None if absent.
-            hotspots: also record where each call spends what it costs.
+            hotspots: also record where each call spends its cost.
         """
         self._boards = boards
         self._wanted = wanted

@@ -16,30 +16,30 @@ from boardprof.pytest_plugin.item import unnumbered
 from boardprof.pytest_plugin.options import Options, read_options, renamed
 
 if TYPE_CHECKING:
-    from boardprof.pytest_plugin.boards import Boards
     from boardprof.pytest_plugin.gate import Verdict
     from boardprof.pytest_plugin.profiler import Turns
+    from boardprof.pytest_plugin.worker_boards import Boards
     from boardprof.report.measurement import Measurement
     from boardprof.report.report import Report
 
 
 class Session:
-    """Boards and baseline, each had when the first test needs it; and what tests have measured.
+    """Boards and baseline, loaded when the first test needs them, and the tests' measurements.
 
     Attributes:
         options: of this run.
         measurements: in the order of the tests.
-        sources: files and folders that they are of, each once.
-        compiled: the files that these were compiled of, headers among them, each once.
-        notes: what people should know of it.
+        sources: the measured files and folders, each once.
+        compiled: the files that they were compiled from, including headers, each once.
+        notes: for people.
         lost: workers of pytest-xdist that died.
-        errors: what fails the session: it could not be written, or not be compared.
+        errors: they fail the session: something could not be written or compared.
         verdicts: the result of checking each measurement against its test's gate.
         is_narrowed: tests were deselected.
-        is_ruled: there are rules: for all tests, or of a test that was chosen, run or skipped.
-        is_broken_off: by a user, or by a test that calls `pytest.exit`, with whatever exit code.
-        skipped: why, by the tests' labels.
-        changes: what became better or worse without a rule.
+        is_ruled: there are rules, for all tests or for a chosen test, even if it was skipped.
+        is_broken_off: a user, or a test that called `pytest.exit`, ended the session.
+        skipped: label of each skipped test -> the reason.
+        changes: table of what became better or worse without a rule.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -67,7 +67,7 @@ class Session:
     def boards(self) -> Boards:
         """The worker's boards."""
         if self._boards is None:
-            from boardprof.pytest_plugin.boards import Boards
+            from boardprof.pytest_plugin.worker_boards import Boards
 
             self._boards = Boards(self.options)
         return self._boards
@@ -95,12 +95,12 @@ class Session:
         return self._baseline
 
     def check(self) -> None:
-        """Check before any test that what the options name exists or can be written.
+        """Check before any test that boards and files of the options exist or can be written.
 
-        What no option asks for is not even imported.
+        Modules that no option needs are not imported.
 
         Raises:
-            pytest.UsageError: something is not, or a rule does not parse.
+            pytest.UsageError: a check fails, or a rule does not parse.
         """
         options = self.options
         try:
@@ -135,7 +135,7 @@ class Session:
 
     @contextlib.contextmanager
     def skipping(self) -> Iterator[None]:
-        """Skip a test whose board, or a tool for it, cannot be had, unless boards are required."""
+        """Skip a test whose board or tools are not available, unless boards are required."""
         try:
             yield
         except (BoardError, MissingToolError) as error:
@@ -144,19 +144,19 @@ class Session:
             pytest.skip(f"{error.message} (--bp-require-board makes this a failure)")
 
     def report(self) -> Report:
-        """Return the Report of all that was measured; there must be something."""
+        """Return the Report of all measurements; there must be at least one."""
         from boardprof.report.assemble import assemble
 
         return assemble(self.measurements)
 
     def packed(self) -> bytes:
-        """Return what a worker sends to the controller."""
+        """Return a worker's results for the controller."""
         measured = (self.measurements, self.sources, self.compiled, self.notes, self.verdicts)
         told = (self.is_narrowed, self.is_ruled, self.is_broken_off, self.skipped)
         return pickle.dumps((*measured, *told))
 
     def take(self, packed: bytes) -> None:
-        """Take over what a worker has sent."""
+        """Take over the results of a worker."""
         measurements, sources, compiled, notes, verdicts, *told = pickle.loads(packed)
         is_narrowed, is_ruled, is_broken_off, skipped = told
         self.measurements += measurements
@@ -199,9 +199,9 @@ class Session:
         """Write the Report, and keep it in the history; see `errors`.
 
         Args:
-            has_failed: a test has, or the session. Then, and where it was broken off or there are
-                errors, the run gets no name, and is not its branch's or commit's: it would be the
-                baseline of the next session.
+            has_failed: a test or the session has failed. Then, or if it was broken off or there
+                are errors, the run gets no name and is not found by branch or commit, because it
+                would become the baseline of the next session.
         """
         if not self.measurements:
             return

@@ -22,7 +22,7 @@ class Conclusion:
 
     Attributes:
         errors: why the session fails although no test may have.
-        notes: what people should know of it.
+        notes: for people.
         changes: what became better or worse without a rule; "" if there is nothing to report.
     """
 
@@ -59,18 +59,19 @@ def conclude(
 ) -> Conclusion:
     """Judge a session as a whole.
 
-    Nothing at all in common with the baseline is an error where there is a rule: then no change
-    could break it. So is that nothing was measured of tests that this session was to run.
+    If there is a rule, it is an error to have nothing in common with the baseline, because then no
+    change could break the rule. It is also an error if nothing was measured although this session
+    was meant to run tests of the baseline.
 
     Args:
         baseline: name and Report.
         report: of all that was measured. None if nothing was.
         verdicts: of each measurement.
         any_board: measurements may be compared with those of another board.
-        is_ruled: there are rules, also where no measurement was held against one.
-        is_required: the lack of a test that was asked for is an error.
-        is_asked_for: tells whether the session was to run a test, by its label.
-        skipped: why tests were skipped, by their labels.
+        is_ruled: there are rules, even if no measurement was checked against one.
+        is_required: it is an error if a requested test is missing.
+        is_asked_for: tells by its label whether the session was meant to run a test.
+        skipped: label of each skipped test -> the reason.
     """
     name, earlier = baseline
     before, now = _places(earlier), [] if report is None else _places(report)

@@ -25,7 +25,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, raw_of
 from boardprof.render.cells import KEY_COLUMNS

@@ -25,7 +25,7 @@ from itertools import chain
 from math import inf
 from typing import Any, Final, TypeAlias
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.printable import bounded, escaped

@@ -25,7 +25,7 @@ from importlib import resources
 from string import Template
 from typing import Any, Final
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.comparison.compare import compare
 from boardprof.comparison.profile_difference import AlignedLine, aligned_lines, plain_name
 from boardprof.errors import ReportFileError

@@ -17,7 +17,7 @@ import gzip
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.errors import UsageError
 from boardprof.render.flame_graph import stacks_of
 from boardprof.render.profile_tables import profiles_in

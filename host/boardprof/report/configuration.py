@@ -6,7 +6,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Sequence
 
-from boardprof._version import __version__
+from boardprof import __version__
 from boardprof.decode.clock import ClockFit
 from boardprof.metrics import Count, Metric
 from boardprof.report.calls import Row

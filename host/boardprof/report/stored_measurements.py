@@ -105,7 +105,7 @@ class Meaning:
             at: its path in the Report.
 
         Raises:
-            DecodeError: no collector ran, or one that the device has not.
+            DecodeError: no collector ran, or the device does not have it.
         """
         ran = stored["collectors"]
         if not isinstance(ran, list) or not ran:
@@ -167,10 +167,10 @@ class StoredPass:
 def _paired(collector: CollectorInfo, layout: Layout) -> list[tuple[CounterInfo, Counter]]:
     """Return pairs of the board's and the layout's description of each counter.
 
-    By name; where a name is new, by place, if there are as many of both.
+    Pairs go by name; a counter with a new name goes by place, if the numbers of both are equal.
 
     Raises:
-        UsageError: a counter of the layout cannot be any of the board's.
+        UsageError: a counter of the layout cannot be assigned.
     """
     by_name = {info.name.removeprefix(f"{collector.name}."): info for info in collector.counters}
     if len(layout.counters) == len(collector.counters):
@@ -188,7 +188,7 @@ def _paired(collector: CollectorInfo, layout: Layout) -> list[tuple[CounterInfo,
 
 
 def _renamed(collector: CollectorInfo, info: CounterInfo, meaning: Counter) -> CounterInfo:
-    """Return a counter with the layout's name; where its collector's stood before it, it stays."""
+    """Return a counter with the layout's name; a prefix with its collector's name stays."""
     prefix = f"{collector.name}."
     is_prefixed = info.name.startswith(prefix) and not meaning.name.startswith(prefix)
     return replace(info, name=f"{prefix}{meaning.name}" if is_prefixed else meaning.name)
@@ -206,7 +206,7 @@ def stored_measurements(
 
     Raises:
         DecodeError: a blob does not fit its layout, or its source is unknown.
-        UsageError: a layout cannot be one of the Report's blobs.
+        UsageError: a layout does not fit the Report's blobs.
     """
     return [
         _measurement(stored, place, extra["devices"], meanings[stored["device"]], formulas)
@@ -272,9 +272,9 @@ def _interrupts(stored: Mapping[str, Any]) -> Interrupts:
 
 
 def _cold(stored: Mapping[str, Any], run: StoredPass) -> Cold:
-    """Decode the first call of all.
+    """Decode the very first call.
 
-    The calibration has no blobs, so it only holds for counters that are read as before.
+    The calibration has no blobs, so it is only valid for counters whose reading has not changed.
     """
     sample = _sample(stored, run)
     overhead = {run.names.get(name, name): value for name, value in stored["calibration"].items()}
@@ -300,10 +300,11 @@ def _windows(stored: Mapping[str, Any], run: StoredPass) -> Windows:
 
 
 def _sample(stored: Mapping[str, Any], run: StoredPass) -> Sample:
-    """Decode a window; of its readings those that the Report has.
+    """Decode a window, and return those of its readings that the Report has.
 
-    They are as ambiguous as they were: how long the window took by the host, no blob says. Which
-    slot an event was in, none says either: what programmed slots counted is taken as it was read.
+    Whether a reading is ambiguous is taken from the Report, because a blob does not say how long
+    the window took on the host. Counts of programmed slots are taken as well, because a blob does
+    not say which event a slot counted.
     """
     (sample,) = decode_samples(bytes.fromhex(stored["blobs"]), run.collectors, run.layouts)
     doubtful = frozenset(stored.get("ambiguous", ()))

@@ -17,14 +17,14 @@ from pathlib import Path
 from boardprof.boards.board_file import BoardSpec
 from boardprof.errors import BoardprofError, UsageError
 from boardprof.firmware.build_options import BuildOptions, effective_flags
-from boardprof.history.project import git_environment, git_output
+from boardprof.history.project import git_output, run_git
 from boardprof.report.report import Report
 from boardprof.run.measure_plan import Listener
 from boardprof.run.plan import Plan, boards_of, with_each_setting
 from boardprof.run.runner import Outcome, once, run_plan
 
 SESSIONS = 10
-"""Sessions per side if samples vary. Ten pairs that all go one way have p = 0.002."""
+"""Sessions per side if samples vary. If all ten pairs differ in one direction, p = 0.002."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def sides_of_flags(plan: Plan, flags: str) -> tuple[Side, Side]:
     """Return a plan with each of two settings of compiler flags, which may be the same.
 
     Raises:
-        UsageError: there are not two, or nothing that could be compiled with them.
+        UsageError: there are not two settings, or there is nothing to compile.
     """
     with_each_setting(replace(plan, sweep="-g"))  # the same requirements as a sweep
     before, after = (
@@ -90,11 +90,11 @@ def two_settings(code: BuildOptions, flags: str) -> list[tuple[str, BuildOptions
 def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
     """Measure two plans in alternating sessions; each session starts the board again.
 
-    Which side begins changes from pair to pair, so that a drift is on both. On emulators one
-    session each is enough: the next one would be the same.
+    The side that begins changes from pair to pair, so that a drift affects both. On emulators one
+    session per side is enough, because the next one would be the same.
 
     Raises:
-        UsageError: a plan makes no sense.
+        UsageError: a plan contradicts itself or lacks something.
     """
     specs = boards_of(after.plan)
     sessions = sessions_on(specs, after.plan.port)
@@ -110,13 +110,13 @@ def run_in_turns(before: Side, after: Side, listener: Listener) -> Alternated:
 
 
 def turns(sessions: int) -> Iterator[int]:
-    """Yield whose turn it is, 0 or 1: pair by pair, and each pair begins with the other one."""
+    """Yield the side to measure, 0 or 1: pairs of both, which begin with alternating sides."""
     for number in range(sessions):
         yield from (0, 1) if number % 2 == 0 else (1, 0)
 
 
 def sessions_on(specs: Iterable[BoardSpec], port: str | None) -> int:
-    """Return how many sessions of each side it takes; ``port`` is where the board is, if it is."""
+    """Return the number of sessions per side; ``port`` is None for boards that are started."""
     are_emulators = all(spec.clock.kind == "simulated" or spec.clock.emulated for spec in specs)
     return 1 if port is None and are_emulators else SESSIONS
 
@@ -198,11 +198,11 @@ def _with_whole_path(value: str) -> str:
 
 @contextlib.contextmanager
 def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
-    """Lend a worktree of a commit, which is gone afterwards.
+    """Lend a worktree of a commit, which is removed afterwards.
 
     Args:
         folder: in the repository.
-        revision: a commit, a branch or whatever else git knows.
+        revision: a commit, a branch or any other name that git knows.
 
     Raises:
         UsageError: there is no repository, the commit is unknown, or git cannot check it out.
@@ -225,7 +225,7 @@ def worktree_of(folder: Path, revision: str) -> Iterator[Worktree]:
         try:
             yield Worktree(Path(top.removesuffix("\n")).resolve(), place, told.strip())
         finally:
-            with contextlib.suppress(UsageError):  # git forgets it by itself when it is gone
+            with contextlib.suppress(UsageError):  # git forgets a missing worktree by itself
                 _git(folder, "worktree", "remove", "--force", str(place))
 
 
@@ -236,19 +236,9 @@ def _git(folder: Path, *words: str) -> None:
         UsageError: it fails.
     """
     try:
-        done = subprocess.run(
-            ["git", *words],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_CHECKOUT_TIMEOUT_S,
-            env=git_environment(),
-            check=False,
-        )
+        done = run_git(folder, *words, timeout_s=_CHECKOUT_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"git {words[0]} {words[1]} failed: {error}.", hint=_TRY) from error
     if done.returncode != 0:
-        said = done.stderr.strip()
+        said = done.stderr.decode(errors="replace").strip()
         raise UsageError(f"git {words[0]} {words[1]} failed: {said}", hint=_TRY)

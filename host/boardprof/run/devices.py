@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from boardprof.connection import connect
 from boardprof.errors import BoardprofError, BoardTimeoutError, BusyError
@@ -16,11 +16,14 @@ from boardprof.processes import described, lock_holders, openers
 from boardprof.progress import activity
 from boardprof.render.layout import Page, text_table
 
+if TYPE_CHECKING:
+    from serial.tools.list_ports_common import ListPortInfo
+
 _ANSWER_S = 2.0
-"""How long an agent has to answer: it does so at once unless a call is under way."""
+"""How long to wait for an agent, which answers at once unless a call is in progress."""
 
 _SHOWN = 40
-"""Characters of a line that another firmware prints."""
+"""Characters shown of a line that other firmware prints."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,13 @@ class Port:
 
     Attributes:
         port: device path or ``socket://HOST:PORT``.
-        usb: vendor and product id, ``0483:374b``; "" where it is not a USB device.
-        serial: its serial number; "" where it has none.
-        description: what the device says of itself.
-        board: the board whose agent has answered; "" where none has.
+        usb: vendor and product id, ``0483:374b``; "" if it is not a USB device.
+        serial: its serial number; "" if absent.
+        description: the device's own description.
+        board: the board whose agent has answered; "" if no agent has.
         agent: version of that agent.
         build_id: of its firmware, 16 hexadecimal digits.
-        state: ``free``, ``busy: ...``, ``silent: ...``, or what else is wrong; one line.
+        state: ``free``, ``busy: ...``, ``silent: ...`` or another problem; one line.
     """
 
     port: str
@@ -50,25 +53,30 @@ class Port:
 
 def serial_ports() -> list[str]:
     """Return the device paths of this machine's serial ports, as pyserial finds them."""
-    from serial.tools import list_ports
+    return sorted(port.device for port in _serial_ports())
 
-    return sorted(port.device for port in list_ports.comports())
+
+def _serial_ports() -> Sequence[ListPortInfo]:
+    from serial.tools import list_ports  # later: only a search for ports needs it
+
+    return list_ports.comports()
 
 
 def find_devices(ports: Sequence[str], baud: int | None = None) -> list[Port]:
-    """Ask at all ports at once who is there, so that silent ones share one time-out.
+    """Ask at all ports at once which board is there, so that silent ones share one timeout.
 
     A port that another program has open is not touched: opening it could reset the board.
 
     Args:
         ports: device paths or ``socket://HOST:PORT``.
-        baud: of serial ports; the usual rate when None.
+        baud: of serial ports; None for the usual rate.
     """
     if not ports:
         return []
     workers = min(32, len(ports))
     with activity("asking ports", len(ports)) as step, ThreadPoolExecutor(workers) as pool:
-        asked = [pool.submit(_found, port, baud) for port in ports]
+        known = {port.device: port for port in _serial_ports()}
+        asked = [pool.submit(_found, port, known.get(port), baud) for port in ports]
         for done, _ in enumerate(as_completed(asked), 1):
             step(done)
         return [each.result() for each in asked]
@@ -92,30 +100,23 @@ def devices_facts(found: Sequence[Port]) -> dict[str, Any]:
     return {"schema_version": 1, "devices": [asdict(each) for each in found]}
 
 
-def _found(port: str, baud: int | None) -> Port:
-    usb, serial, description = _identity(port)
-    board, agent, build_id, state = _answer(port, baud)
-    return Port(port, usb, serial, description, board, agent, build_id, state)
-
-
-def _identity(port: str) -> tuple[str, str, str]:
-    from serial.tools import list_ports
-
-    for known in list_ports.comports():
-        if known.device == port:
-            usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
-            description = "" if known.description == "n/a" else known.description
-            return usb, known.serial_number or "", description
-    return "", "", ""
+def _found(port: str, known: ListPortInfo | None, baud: int | None) -> Port:
+    usb = serial = description = ""
+    if known is not None:
+        usb = "" if known.vid is None else f"{known.vid:04x}:{known.pid:04x}"
+        serial = known.serial_number or ""
+        description = "" if known.description == "n/a" else known.description
+    return Port(port, usb, serial, description, *_answer(port, baud))
 
 
 def _holders(port: str) -> list[int]:
-    """Return who has a port; the other end of a pseudo-terminal has it open as well."""
+    """Return the processes that have a port; a pseudo-terminal is also open at its other end."""
     is_pty = os.path.realpath(port).startswith("/dev/pts/")
     return lock_holders(port) if is_pty else openers(port)
 
 
 def _answer(port: str, baud: int | None) -> tuple[str, str, str, str]:
+    """Return the board that answers, its agent's version, its build id, and the port's state."""
     holders = _holders(port) if Path(port).exists() else []
     if holders:
         return "", "", "", f"busy: held by {described(holders)}"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the outputs of a function with expected values from files."""
+"""Compare the outputs of a function with expected values from files.
+
+Functions import numpy themselves: a run whose outputs nobody asks for does without it.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from boardprof.arguments.argument_text import load_array
+from boardprof.cfunction import Scalar
 from boardprof.errors import CheckFailedError, UnknownNameError, UsageError
 from boardprof.report.measurement import Measurement
 from boardprof.writing import unwritable
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -73,13 +75,13 @@ def check_outputs(
 
     Args:
         measurement: with the outputs of one call.
-        expectations: what some or all of them must be; those of other boards are passed over.
-        tolerance: how far floats may be from what is expected, as a share of it; 0: not a bit.
+        expectations: of some or all of them; those for other boards are ignored.
+        tolerance: largest relative difference of floats; with 0 every bit must be the same.
 
     Raises:
         UnknownNameError: there is no output with that name.
-        UsageError: which output is meant is not said, or it has another shape or element type.
-        CheckFailedError: an output is something else.
+        UsageError: it is unclear which output is meant, or the shape or element type differs.
+        CheckFailedError: an output differs.
     """
     own = [each for each in expectations if each.board in (None, measurement.device.name)]
     outputs = outputs_of(measurement) if own else {}
@@ -191,7 +193,6 @@ def outputs_of(measurement: Measurement) -> dict[str, npt.NDArray[Any]]:
     import numpy as np
 
     from boardprof.arguments.dtypes import element_dtype
-    from boardprof.cfunction import Scalar
 
     kind = measurement.result_type
     size = 1 if kind == "bool" else int(kind[1:]) // 8
@@ -224,9 +225,7 @@ def save_outputs(measurement: Measurement, folder: str | Path) -> list[Path]:
         path = Path(folder) / f"{name}.npy"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            content = (
-                io.BytesIO()
-            )  # opened here, because numpy does not report why it cannot write to a path
+            content = io.BytesIO()  # numpy does not report why it cannot write to a path
             np.save(content, array, allow_pickle=False)
             path.write_bytes(content.getbuffer())
         except OSError as error:

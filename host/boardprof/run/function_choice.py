@@ -21,7 +21,7 @@ def check_early(functions: Sequence[CFunction], plan: Plan) -> None:
     """Check the arguments against the function before its firmware is built.
 
     Raises:
-        UsageError, UnknownNameError: one has no value, or there is none of that name.
+        UsageError, UnknownNameError: a parameter has no value, or does not exist.
     """
     for function in functions:
         if function.name == plan.function and function.reason is None:
@@ -34,13 +34,13 @@ def chosen_functions(
     """Return the functions to measure, in the board's order.
 
     Args:
-        board: that they are on.
-        plan: names one, or all.
-        firmware: that was built for it; None where the board has its own.
-        on_note: gets what is left out of all, and why.
+        board: with the functions.
+        plan: names one function, or all.
+        firmware: built for the plan; None if the board has its own.
+        on_note: gets the functions that are left out, with reasons.
 
     Raises:
-        UsageError, UnknownNameError, BuildError: there is none that could be measured.
+        UsageError, UnknownNameError, BuildError: no function can be measured.
     """
     chosen = _chosen(board, plan, firmware, on_note)
     _note_hooks(chosen, firmware, on_note)
@@ -95,9 +95,9 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
 
 
 def _check_mangled(function: str, reasons: Mapping[str, str]) -> None:
-    """Check that a function is not a C++ or Rust one, whose names in the object are longer."""
+    """Check that a function is not from C++ or Rust, where names in the object are longer."""
     for symbol, reason in reasons.items():
-        # Itanium C++ ABI, 5.1.2: <source-name> is its length and the name; so it is in Rust.
+        # Itanium C++ ABI, 5.1.2: <source-name> is the length and the name; the same in Rust.
         if symbol.startswith(("_Z", "_R")) and f"{len(function)}{function}" in symbol:
             raise UsageError(f"{function} cannot be called over the wire: {reason}.")
 
@@ -106,15 +106,14 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
     """Check that a function is not main and can be called from outside its file."""
     if firmware is None:
         return
-    # Here, because only this error needs it.
-    from boardprof.firmware.functions import unoffered
+    from boardprof.firmware.functions import unoffered  # later: only errors need it
 
     found = unoffered(firmware.board, plan.files[:1], plan.code, plan.function)
     name, sources = plan.function, [source for _, source, _ in found.static]
     if sources or name in firmware.hidden:
         kept = name if len(sources) == 1 else f"{sources[0]}:{name}" if sources else None
         sources = sources or [firmware.hidden[name]]
-        # Of C++, always inlined or compiled elsewhere: then nothing keeps it.
+        # In C++, or if it is always inlined or compiled elsewhere, --keep cannot help.
         own = f"call {name} in {sources[0]} from a function of your own there"
         raise UsageError(
             f"{name} in {' and in '.join(sources)} is static or inlined, so nothing outside its "
@@ -129,8 +128,8 @@ def _check_hidden(plan: Plan, firmware: Firmware | None) -> None:
 
 
 def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | None]:
-    """Return the static functions of sources that offer none; why, if known; and what to try."""
-    from boardprof.firmware.functions import unoffered
+    """Explain why sources offer no function: their static ones, the reason if known, a hint."""
+    from boardprof.firmware.functions import unoffered  # later: only errors need it
 
     found = unoffered(firmware.board, plan.files[:1], plan.code)
     static = sorted({*firmware.hidden, *(name for name, _, _ in found.static)})
@@ -138,7 +137,7 @@ def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | 
         more = f" and {len(static) - _MOST_LISTED} more" if len(static) > _MOST_LISTED else ""
         verb = "is" if len(static) == 1 else "are"
         why = f": {', '.join(static[:_MOST_LISTED])}{more} {verb} static or inlined"
-        # Of others, such as those of C++, it is not sure that they can be kept.
+        # Others, such as those of C++, may not be possible to keep.
         hint = f"--keep {found.static[0][0]} compiles it out of line" if found.static else None
         return static, why, hint
     if found.mains:
@@ -148,7 +147,7 @@ def _why_nothing(plan: Plan, firmware: Firmware) -> tuple[list[str], str, str | 
 
 
 def _note_hooks(names: Sequence[str], firmware: Firmware | None, on_note: Note) -> None:
-    """Tell of functions that have the name of a set-up or a check, but not its type."""
+    """Note functions that have the name of a set-up or a check, but another type."""
     others = {f.name for f in firmware.functions} if firmware else set()
     for name in names:
         for hook, form in (("setup", "void {}(void)"), ("check", "int {}(void)")):
@@ -162,14 +161,14 @@ def _where(board: Board, plan: Plan) -> str:
 
 
 _LENGTH = 64
-"""Of the arrays, and the number in their examples, so that the examples fit each other."""
+"""Length of arrays and value of numbers in examples, so that they fit together."""
 
 
 def check_arguments(function: str, signature: str, given: AbstractSet[str]) -> None:
     """Check that each parameter has an argument; the error shows examples for missing ones.
 
     Raises:
-        UsageError: one has none.
+        UsageError: a parameter has no argument.
         UnknownNameError: the parameter does not exist.
     """
     parsed = parse_signature(signature)

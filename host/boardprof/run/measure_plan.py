@@ -12,6 +12,7 @@ from typing import Any
 
 from boardprof.board.board import Board
 from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import check_recordable
 from boardprof.connection import connect
 from boardprof.errors import (
     BoardprofError,
@@ -23,7 +24,6 @@ from boardprof.errors import (
     RpcError,
 )
 from boardprof.firmware.firmware import Firmware
-from boardprof.hotspots.recordable import check_recordable
 from boardprof.progress import waiting
 from boardprof.report.measurement import Measurement
 from boardprof.report.profile import Profile
@@ -32,12 +32,11 @@ from boardprof.run.plan import (
     Plan,
     WantedMetrics,
     boards_of,
-    read_plan_data,
     with_each_setting,
 )
 
 _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
-"""Behind these a board does nothing more, or knows nothing of the host."""
+"""After these errors a board does nothing more, or has forgotten the host."""
 
 Note = Callable[[str], None]
 Progress = Callable[[str, int, int], None]
@@ -52,9 +51,9 @@ class Listener:
         on_command: gets each compiler command.
         on_progress: called with (function on board, calls done, calls in all).
         on_console: gets each line that a board prints.
-        on_sources: gets the files that firmware was compiled of, the user's headers among them.
-        flash_output: the file descriptor that a tool which flashes writes to; None keeps what it
-            writes for the error.
+        on_sources: gets the files that firmware was compiled from, including the user's headers.
+        flash_output: file descriptor for the output of a tool that flashes; None keeps the output
+            for the error message.
     """
 
     on_note: Note
@@ -70,8 +69,8 @@ def results(
 ) -> Generator[Measurement | BoardprofError, None, None]:
     """Yield the result of each function as it arrives.
 
-    A board that has ended, or was ended in a call that hangs, is started again for what is left if
-    it was started here.
+    If a board that was started here ends, or is ended in a call that hangs, it is started again
+    for the remaining functions.
 
     Raises:
         BoardprofError: nothing more can be measured on the board.
@@ -127,7 +126,7 @@ def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener:
 
 
 def _flash(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> None:
-    from boardprof.firmware.flash import flash
+    from boardprof.firmware.flash import flash  # later: few runs flash
 
     image = firmware.image if firmware else Path(plan.image or "")
     flash(spec, image, plan.port, output=listener.flash_output, on_command=listener.on_command)
@@ -226,10 +225,10 @@ def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], Non
 
 
 def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
-    """Yield a profile of each function on each board, with each setting of a sweep.
+    """Yield a profile of one call of each function, on each board with each setting of a sweep.
 
     Args:
-        plan: what to call; its number of samples counts for nothing.
+        plan: what to call; its number of samples is ignored.
         listener: gets notes.
 
     Raises:
@@ -239,7 +238,7 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
     specs = boards_of(plan)
     for spec in specs:
         check_recordable(spec)
-    data = read_plan_data(plan.arguments)
+    data = plan.read_data()
     settings = with_each_setting(replace(plan, data=data))
     for spec, setting in itertools.product(specs, settings):
         firmware = _built(spec, setting, listener)

@@ -40,7 +40,7 @@ class PlanData:
     Attributes:
         arguments: by parameter name.
         expectations: what outputs must be.
-        tolerance: of floats, as a share of what is expected.
+        tolerance: largest relative difference of floats.
         folder: where outputs are written. None to write none.
     """
 
@@ -50,16 +50,16 @@ class PlanData:
     folder: Path | None = None
 
     def values(self, signature: Signature) -> dict[str, object]:
-        """Return the arguments for a function, arrays as copies of their own.
+        """Return the arguments for a function; each call returns new copies of the arrays.
 
-        Names that it does not know stay in, to be refused with the others.
+        Unknown names stay in, so that the call refuses them with the right ones.
 
         Raises:
             UsageError: an array for a scalar, or the other way round.
         """
         known = {name for name, _ in signature.parameters}
         return {
-            # Of a parameter that is not there nothing can be said; the call tells the right name.
+            # For an unknown parameter the type is not known either; the call refuses it.
             name: text.value(signature.pointers.get(name)) if name in known else text.text
             for name, text in self.arguments.items()
         }
@@ -69,11 +69,11 @@ class PlanData:
 
         Args:
             measurement: with the outputs of one call.
-            below: folders within the one for outputs, where there are several boards, say.
+            below: folders within the one for outputs, for example one for each board.
 
         Raises:
             UsageError: a file cannot be written, or an expectation does not fit.
-            CheckFailedError: an output is not what is expected.
+            CheckFailedError: an output differs from what is expected.
         """
         if self.folder is not None:
             parts = [part.replace("/", "_").replace(" ", "_") for part in below]
@@ -81,41 +81,13 @@ class PlanData:
         check_outputs(measurement, self.expectations, self.tolerance)
 
 
-def read_plan_data(
-    arguments: Mapping[str, str],
-    expect: Sequence[str] = (),
-    tolerance: float = 0.0,
-    folder: str | None = None,
-    boards: Sequence[str] = (),
-) -> PlanData:
-    """Read what the command line says, and the files that it names.
-
-    Args:
-        arguments: texts by parameter name; see `read_argument`.
-        expect: texts; see `read_expectations`.
-        tolerance: see `check_outputs`.
-        folder: where outputs go; it is made if need be.
-        boards: the names of those that are measured.
-
-    Raises:
-        UsageError: a text has no form that is known, or a file or folder cannot be had.
-    """
-    expectations = [each for text in expect for each in read_expectations(text, boards)]
-    if tolerance and not expectations:
-        raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
-    texts = {name: read_argument(name, text) for name, text in arguments.items()}
-    if folder is not None:
-        check_folder(folder)
-    return PlanData(texts, expectations, tolerance, None if folder is None else Path(folder))
-
-
 @dataclass(frozen=True)
 class Plan:
-    """What ``boardprof run`` was asked for; the command's help says what each option means.
+    """The request of ``boardprof run``; the command's help says what each option means.
 
     Without ``warmup`` and ``repeat``, a function that takes long is called less often.
-    ``data`` is what `run_plan` has read of ``values``, ``expect`` and the files that they name, and
-    ``wanted`` what it finds of ``metrics``.
+    `run_plan` sets ``data`` to what `read_data` returns, and ``wanted`` to what it makes of
+    ``metrics``.
     """
 
     target: str
@@ -147,7 +119,7 @@ class Plan:
 
     @property
     def path(self) -> Path | None:
-        """The part of the target before the last colon; None when there is none."""
+        """The part of the target before the last colon; None if absent."""
         path, colon, _ = self.target.rpartition(":")
         return Path(path) if colon and path else None
 
@@ -180,6 +152,25 @@ class Plan:
             arguments[name] = value
         return arguments
 
+    def read_data(self, boards: Sequence[str] = ()) -> PlanData:
+        """Read the arguments and expectations, and the files that they name.
+
+        Args:
+            boards: names of the boards that are measured, for ``{board}`` in ``expect``.
+
+        Raises:
+            UsageError: a text has an unknown form, or a file or folder cannot be used.
+        """
+        expectations = [each for text in self.expect for each in read_expectations(text, boards)]
+        if self.tolerance and not expectations:
+            raise UsageError("--tolerance needs --expect.", hint="--expect @y.npy")
+        texts = {name: read_argument(name, text) for name, text in self.arguments.items()}
+        folder = self.save_output
+        if folder is not None:
+            check_folder(folder)
+        place = None if folder is None else Path(folder)
+        return PlanData(texts, expectations, self.tolerance, place)
+
     def output_folders(self, board: str, function: str) -> list[str]:
         """Return the folders for one function's outputs, so that no two write the same files."""
         return [
@@ -193,7 +184,7 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
     """Return the boards that a plan is for.
 
     Raises:
-        UsageError: the plan itself makes no sense.
+        UsageError: the plan contradicts itself or lacks something.
         UnknownNameError: a board does not exist.
     """
     if not plan.target.strip():
@@ -237,7 +228,7 @@ def _check_image(plan: Plan, specs: Sequence[BoardSpec]) -> None:
 
 
 def _check_flash(plan: Plan, specs: Sequence[BoardSpec]) -> None:
-    from boardprof.firmware.flash import check_flashable
+    from boardprof.firmware.flash import check_flashable  # later: few runs flash
 
     for spec in specs:
         check_flashable(spec, plan.port)
@@ -292,7 +283,7 @@ class WantedMetrics:
         """Return those that a board has, or None for the fixed counters.
 
         Raises:
-            UsageError: it has none of them; or it lacks one and is the only board.
+            UsageError: it has none of them, or it lacks one and is the only board.
         """
         if self._names is None or not self._may_lack:
             return None if self._names is None else list(self._names)

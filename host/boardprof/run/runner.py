@@ -13,7 +13,7 @@ from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Measurement
 from boardprof.report.report import Report
 from boardprof.run.measure_plan import Listener, Note, results
-from boardprof.run.plan import Plan, WantedMetrics, boards_of, read_plan_data, with_each_setting
+from boardprof.run.plan import Plan, WantedMetrics, boards_of, with_each_setting
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Outcome:
     """The result of a plan.
 
     Attributes:
-        report: of all that could be measured; None when nothing could.
-        failures: what could not be measured, and why, in the order in which it was found.
-        interrupted: by Ctrl-C; the report has what was measured until then.
+        report: of all that could be measured; None if nothing could be.
+        failures: what could not be measured, and why, in the order of the attempts.
+        interrupted: by Ctrl-C; the report has what was measured before.
     """
 
     report: Report | None
@@ -34,20 +34,19 @@ class Outcome:
 def run_plan(plan: Plan, listener: Listener) -> Outcome:
     """Build, start and measure on one board after the other, and one setting after the other.
 
-    A function that fails on a board, a board that fails or lacks what is asked for, and a setting
-    that does not compile do not take the others' numbers with them, whatever the order.
+    If a function, a board or a setting fails, the numbers of all others are kept, in any order.
 
     Args:
         plan: what to do.
         listener: gets progress and notes; equal notes only once.
 
     Raises:
-        UsageError: the plan itself makes no sense; nothing was built.
+        UsageError: the plan contradicts itself or lacks something; nothing was built.
     """
     specs = boards_of(plan)
     # Report a mistake in these before anything is built.
     names = [spec.name for spec in specs]
-    data = read_plan_data(plan.arguments, plan.expect, plan.tolerance, plan.save_output, names)
+    data = plan.read_data(names)
     wanted = WantedMetrics(plan.metrics, len(specs))
     settings = with_each_setting(replace(plan, data=data, wanted=wanted))
     listener = replace(listener, on_note=once(listener.on_note))
@@ -88,7 +87,7 @@ def once(on_note: Note) -> Note:
 
 @dataclass(frozen=True)
 class _Failure:
-    """An error, the boards that it came of, and the setting of a sweep."""
+    """An error, the boards on which it occurred, and the setting of a sweep."""
 
     error: BoardprofError
     boards: list[str]
@@ -97,7 +96,7 @@ class _Failure:
     def name_places(self, boards: Sequence[str]) -> None:
         """Add to the error where it happened, if that is ambiguous.
 
-        A mistake of the plan itself, which is one on all boards, names none.
+        A mistake in the plan itself is one on all boards, so it names no board.
         """
         wrong = list(dict.fromkeys(self.boards))
         is_told = any(name in self.error.message for name in wrong)
@@ -113,10 +112,10 @@ class _Failure:
 
 
 class Findings:
-    """What has come of a plan so far: it stays, whatever comes later."""
+    """The results of a plan so far, which later failures do not remove."""
 
     def __init__(self, boards: Sequence[str]) -> None:
-        """Nothing yet; ``boards`` are the names of all that the run is for."""
+        """Start without results; ``boards`` are the names of all boards of the run."""
         self.measurements: list[Measurement] = []
         self._failures: list[_Failure] = []
         self._boards = boards
@@ -125,7 +124,7 @@ class Findings:
 
     @property
     def failures(self) -> list[BoardprofError]:
-        """The errors, in the order in which they came."""
+        """The errors, in the order in which they occurred."""
         return [failure.error for failure in self._failures]
 
     def name_places(self) -> None:
@@ -135,7 +134,7 @@ class Findings:
 
     @contextlib.contextmanager
     def failing(self, board: str, flags: str | None) -> Iterator[None]:
-        """Take the errors of one board and setting, so that the next ones have their turn.
+        """Keep the errors of one board and setting, so that the next ones are still measured.
 
         Args:
             board: its name.
@@ -158,7 +157,7 @@ class Findings:
                 self._told.setdefault(str(each), failure)
 
     def take(self, results: Iterable[Measurement | BoardprofError]) -> None:
-        """Take results as they come."""
+        """Keep results as they arrive."""
         for result in results:
             if isinstance(result, Measurement):
                 self.measurements.append(result)

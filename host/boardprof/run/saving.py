@@ -50,7 +50,7 @@ def check_is_no_branch(name: str, folder: str | Path = ".") -> None:
     Raises:
         UsageError: it does.
     """
-    with contextlib.suppress(HistoryError):  # without git a run is kept all the same
+    with contextlib.suppress(HistoryError):  # a run is kept even without git
         if has_branch(folder, name):
             raise UsageError(
                 f"{name!r} is a branch here: a run saved as {name} would hide the runs of that "
@@ -74,18 +74,18 @@ def keep_run(
 
     Args:
         report: what was measured.
-        name: given by ``--save``; what has failed does not get it.
+        name: given by ``--save``; a failed run does not get it.
         command: the command line; None takes that of this process.
-        measured: files and folders that it is of, the first of them first; see `git_state`.
-        sources: that they were compiled of, headers among them; see `git_state`.
-        folder: where it was started: the run is of this folder's project, or where there is none,
-            of that of the first file.
+        measured: files and folders that were measured; see `git_state`.
+        sources: files that they were compiled from, including headers; see `git_state`.
+        folder: where it was started. The run belongs to this folder's project; if there is none,
+            to the project of the first measured file.
         has_failed: it failed or was interrupted, so it must not become a baseline unnoticed.
-        on_note: gets a sentence where it could not be saved, and where a file that the user has
-            named was not there before: the name may be a mistake.
+        on_note: gets a sentence if the run could not be saved, or if a file that the user has named
+            did not exist: the name may be a mistake.
 
     Returns:
-        The run's number, or None where nothing was saved.
+        The run's number; None if nothing was saved.
     """
     if history_path() is None:
         return None
@@ -112,13 +112,13 @@ def git_state(
     None outside a repository, without git, or if git does not answer within ten seconds.
 
     Args:
-        measured: files and folders: sources, objects or firmware. Their repository is that of the
-            first. A source in it that git does not track is a change, as one in a file that it
-            tracks; objects and firmware need not be tracked.
+        measured: files and folders: sources, objects or firmware. The first one's repository
+            counts. A source in it that git does not track counts as a change; objects and firmware
+            need not be tracked.
         folder: where it was started. Its repository is used if no files are known. For files in
             another repository there is no branch, because that is not this project's.
-        sources: further ones that they were compiled of, such as headers; those in another
-            repository, or in none, do not count.
+        sources: further files that they were compiled from, such as headers; files outside of that
+            repository are ignored.
     """
     files = [file for path in measured for file in _files(Path(path))]
     place = files[0].parent if files else folder
@@ -145,7 +145,7 @@ def git_state(
 
 
 def _home(measured: Sequence[str | Path], folder: str | Path) -> str | Path:
-    """Return the folder whose project a run is of."""
+    """Return the folder whose project a run belongs to."""
     with contextlib.suppress(HistoryError):
         files = [file for path in measured for file in _files(Path(path))]
         is_elsewhere = bool(files) and not _are_together(files[0].parent, folder)
@@ -161,14 +161,14 @@ def _are_together(folder: str | Path, other: str | Path) -> bool:
 
 
 def _files(path: Path) -> Sequence[Path]:
-    """Return a file, or the sources in a folder; as git has them, without links in the path."""
+    """Return a file, or the sources in a folder; like git, without links in the path."""
     return find_sources([path]).files if path.is_dir() else [path.parent.resolve() / path.name]
 
 
 def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | None:
     """Tell whether git does not track a source in the work tree of the first file.
 
-    None: git does not tell what it tracks. Of thousands of headers it is asked once.
+    None if git does not answer. Git is asked once, even for thousands of headers.
     """
     tree = _work_tree(files[0].parent) if files else None
     if tree is None:
@@ -176,7 +176,7 @@ def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | Non
 
     @cache  # thousands of headers are in a few folders
     def place(folder: str) -> str | None:
-        """Return where in the work tree a folder is; None where it is in none or another."""
+        """Return a folder's path in the work tree; None if it is outside."""
         real = Path(folder).resolve()
         return os.path.relpath(real, tree) if _work_tree(real) == tree else None
 
@@ -192,7 +192,7 @@ def _has_untracked(files: Sequence[Path], sources: Sequence[Path]) -> bool | Non
 
 
 def _work_tree(folder: Path) -> Path | None:
-    """Return the work tree that a folder is in; another one in it, as a submodule, is its own."""
+    """Return the work tree that a folder is in; a submodule is a work tree of its own."""
     return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
 
 
@@ -204,7 +204,7 @@ def write_baseline(
     Args:
         report: what was measured.
         file: to be written; another kind of file is replaced.
-        keeps: tells by its label whether a measurement in the file stays that was not made now.
+        keeps: tells by its label whether to keep a measurement of the file that was not repeated.
 
     Raises:
         ReportFileError: the file is a damaged baseline.

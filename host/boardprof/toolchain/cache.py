@@ -134,11 +134,11 @@ class Cache:
         with self.scratch() as scratch:
             file = scratch / "text"
             file.write_bytes(_head(content) + content)
-            return self.keep(file, *_checked(place))
+            return self.keep(file, *place)
 
     def read(self, *place: str) -> str | None:
         """Return the text at ``place``, None if it is not there whole."""
-        path = self.root.joinpath(*_checked(place))
+        path = self.root.joinpath(*place)
         text = read_text(path)
         if text is not None:
             self.use(path)
@@ -166,11 +166,6 @@ def read_text(path: Path) -> str | None:
     except OSError:
         return None
     return content.decode("utf-8", "surrogateescape") if head + end == _head(content) else None
-
-
-def _checked(place: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the place of a text with a digest; older versions wrote texts without one."""
-    return (*place[:-1], f"{place[-1]}.checked")
 
 
 def _head(content: bytes) -> bytes:

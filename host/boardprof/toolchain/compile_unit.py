@@ -37,8 +37,8 @@ class Unit:
         flags: the compiler's, without paths.
         includes: folders for ``-I``, each below one of ``roots`` or ``folder``.
         roots: (label, folder) of files outside ``folder``.
-        last: folders that are searched after the system's own, likewise.
-        quoted, system: folders for ``-iquote`` and ``-isystem``, likewise.
+        last: such folders that are searched after the system's own.
+        quoted, system: such folders for ``-iquote`` and ``-isystem``.
         tracked: whether the compiler lists every file that the object depends on.
         watched: whether a new header that hides another one invalidates the object. Not needed
             for the agent and boards, whose headers do not have names of the system.

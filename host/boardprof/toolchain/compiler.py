@@ -39,8 +39,8 @@ class Object:
     Attributes:
         path: of the file.
         sha256: of its content, in hex.
-        sources: the source and its headers, including the system's, except those below
-            the compiler's own folder; () of the agent, and where another has compiled it.
+        sources: the source and its headers, including the system's, except those below the
+            compiler's own folder; empty for the agent, and for objects that others have compiled.
     """
 
     path: Path
@@ -49,7 +49,7 @@ class Object:
 
     @classmethod
     def of(cls, path: Path) -> Object:
-        """Take a file that another has compiled, or an object or library in the cache."""
+        """Return the object for a file that others have compiled, or that is in the cache."""
         return cls(path, FileHashes().of(path) or "")
 
 
@@ -121,7 +121,7 @@ class Compiler(Driver):
             image: its file name.
             objects: in the order of the link.
             before: arguments before the objects, without paths of the machine.
-            after: arguments after the objects, likewise.
+            after: arguments after the objects, without paths of the machine.
             folder: where the linker runs.
             key: digest of all else that the image depends on, such as link scripts.
             scripts: linker scripts besides the board's own.
@@ -222,7 +222,7 @@ class Compiler(Driver):
         self._tools.run(self.program(name), arguments, Path("/"), failure)
 
     def _records(self, key: str) -> Iterator[tuple[Path, Record]]:
-        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json.checked")):
+        for file in sorted(self._cache.root.joinpath("units", key).glob("*.json")):
             text = read_text(file)
             if text is not None:  # else damaged, or just deleted
                 yield file, Record.from_json(text)
@@ -230,9 +230,9 @@ class Compiler(Driver):
     def _sources(self, unit: Unit, record: Record) -> tuple[Path, ...]:
         """Return the files that an object was made of, without the compiler's own.
 
-        A file below no root may be the user's all the same, by ``-include`` for one.
-        It may be installed in a folder of the user's work tree that git ignores. A folder that has
-        the unit, too, such as /usr, is not the compiler's own.
+        A file below no root may still be the user's, for example by ``-include``. The compiler may
+        be installed in a folder of the user's work tree that git ignores. A folder that also
+        contains the unit, such as /usr, is not the compiler's own.
         """
         if not unit.watched:
             return ()
@@ -251,7 +251,7 @@ class Compiler(Driver):
         return {program.parent.parent for program in programs}
 
     def _is_valid(self, unit: Unit, record: Record) -> bool:
-        """Return whether no file that the object was made of has changed, and none has come."""
+        """Return whether all files of the object are unchanged, and absent ones still absent."""
         return all(
             self._hashes.of(unit.path(*at)) == sha for at, sha in record.files.items()
         ) and not any(os.path.exists(unit.path(*at)) for at in record.absent)

@@ -7,13 +7,11 @@ If two processes need it at the same time, the second waits for the first.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -22,6 +20,7 @@ from pathlib import Path
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.launch import SimulatorSpec, filled, simulator_sources
 from boardprof.errors import BuildError, MissingToolError
+from boardprof.processes import lock_within
 from boardprof.progress import activity
 from boardprof.resources import runtime_dir
 from boardprof.toolchain.cache import Cache, FileHashes, digest, unwritable_cache
@@ -31,7 +30,6 @@ from boardprof.transport.keyed import KEY_VARIABLE
 _FORMAT = 1
 _BUILD_S = 900.0
 _VERSION_S = 30.0
-_POLL_S = 0.1
 _SHOWN_LINES = 60
 _TRIES = 2
 _PROGRAM = "simulator"
@@ -164,27 +162,13 @@ def _alone(path: Path, what: str, note: Callable[[str], None], timeout_s: float)
     except OSError as error:
         raise unwritable_cache(path.parent, error) from error
     with file:
-        deadline = time.monotonic() + timeout_s
-        told = False
-        while not _locked(file.fileno()):
-            if time.monotonic() >= deadline:
-                raise BuildError(
-                    f"Another process has been building {what} for {timeout_s:g} s.",
-                    hint=f"find it with: fuser -v {path}",
-                )
-            if not told:
-                note(f"waiting for another process that builds {what}")
-                told = True
-            time.sleep(_POLL_S)
+        told = f"waiting for another process that builds {what}"
+        if not lock_within(file.fileno(), timeout_s, lambda: note(told)):
+            raise BuildError(
+                f"Another process has been building {what} for {timeout_s:g} s.",
+                hint=f"find it with: fuser -v {path}",
+            )
         yield  # the lock ends with the file, also when we are killed
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _build(work: _Work, key: str, place: tuple[str, ...]) -> Path | None:

@@ -192,7 +192,7 @@ def ended(
 def later_interrupts() -> Iterator[None]:
     """Hold Ctrl-C and the like back until the end of the block, which starts a program.
 
-    Within `subprocess.Popen` it would leave a program behind that nobody knows.
+    Within `subprocess.Popen` it would leave a program running that nobody ends.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of files and of the environment as defaults of options.
+"""Settings from files and the environment as defaults of options.
 
 Precedence: flag, ``BOARDPROF_*``, the project's file, the user's file:
 click's own order of flag, environment variable and default map.
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 _NOT_A_SETTING = {"help", "version", "json", "bisect"}
-"""Options that speak of one call of the command alone."""
+"""Options that only make sense for one call of a command."""
 
 _BESIDE_OPTIONS = {"project"}
-"""Settings that no option has."""
+"""Settings without an option."""
 
 
 def apply_settings(ctx: click.Context, config: str | None, profile: str | None) -> None:
@@ -31,7 +31,7 @@ def apply_settings(ctx: click.Context, config: str | None, profile: str | None) 
 
     Args:
         ctx: of the group.
-        config: a file to be read in place of the project's and the user's.
+        config: a file to read instead of the project's and the user's.
         profile: name of a profile in them.
 
     Raises:
@@ -153,7 +153,7 @@ def _values(
 
 
 def _as_text(value: Any) -> Any:
-    """Return fractions as the text that a flag would have: click cuts numbers to whole ones."""
+    """Return fractions as text, as a flag has them: click truncates numbers to whole ones."""
     if isinstance(value, list):
         return [_as_text(part) for part in value]
     return repr(value) if isinstance(value, float) else value

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 _SHORT_S = 0.5
-"""What ends sooner needs no bar."""
+"""Shorter work gets no bar."""
 
 _BESIDE = 28
-"""Columns of the shortest bar, the remaining time and what parts them from the counts."""
+"""Columns of the shortest bar, of the remaining time and of the gaps."""
 
 
 class Bar:
@@ -51,7 +51,7 @@ class Bar:
         task = self._tasks[is_known]
         if what != self._what.get(is_known):
             self._what[is_known] = what
-            bar.reset(task)  # how fast the last one went says nothing of this one
+            bar.reset(task)  # the speed of the last activity says nothing about this one
         seconds, what = "" if is_known else f", {done} s", escaped(what)
         room = bar.console.width - _BESIDE - 2 * len(str(total)) - len(seconds)
         shown = what if len(what) <= room else what[: max(0, room - 3)] + "..."
@@ -59,12 +59,12 @@ class Bar:
         bar.refresh()
 
     def get_ready(self) -> None:
-        """Load the drawing library: it takes a while."""
+        """Load the drawing library, which takes a while."""
         import rich.console
         import rich.progress  # noqa: F401
 
     def end(self) -> None:
-        """Take it away, for whatever is printed next."""
+        """Remove the bar, so that other output can be printed."""
         if self._bar is not None:
             self._bar.stop()
         self._bar = self._began_s = None
@@ -99,10 +99,10 @@ class Bar:
 
 
 _LOOK_S = 1.0
-"""So long is looked at how fast it goes."""
+"""Time in which the speed is measured."""
 
 _LONG_S = 10.0
-"""What ends sooner needs no word."""
+"""Shorter work gets no line."""
 
 _EVERY_S = 30.0
 
@@ -139,7 +139,7 @@ class ProgressLines:
         Without ``total``, ``done`` is the seconds since it began; the rest is unknown.
         """
         if not what:
-            return  # nothing is under way
+            return  # no activity
         if total is None:
             self._take_seconds(what, done)
             return

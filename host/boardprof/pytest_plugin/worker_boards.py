@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The boards of one worker: built, started and connected when a test asks, and one at a time."""
+"""The boards of one worker: built, started and connected when a test needs them."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +17,18 @@ from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.connection import connect
 from boardprof.errors import BusyError
 from boardprof.firmware.build_options import BuildOptions
+from boardprof.processes import lock_within
 from boardprof.pytest_plugin.options import Options
 from boardprof.toolchain.cache import cache_root
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A board that a test asks for, and what runs on it.
+    """A board that a test needs, and what runs on it.
 
     Attributes:
-        name: of the board; None takes the default one, or what is at the port.
-        sources: files and folders to build; none: what the firmware at the port has.
+        name: of the board; None takes the default one, or the board at the port.
+        sources: files and folders to build; empty to use the firmware at the port.
         options: how they are built.
     """
 
@@ -39,10 +38,10 @@ class Wanted:
 
 
 class Boards:
-    """Lends connected boards; what it has started lives until `close`.
+    """Lends connected boards; boards that it has started run until `close`.
 
     Attributes:
-        compiled: by what was built, the files that it is compiled of, headers among them.
+        compiled: for each build, the files that it was compiled from, including headers.
     """
 
     def __init__(self, options: Options) -> None:
@@ -55,8 +54,8 @@ class Boards:
     def board(self, wanted: Wanted) -> Iterator[Board]:
         """Lend a board to one test.
 
-        A board at a port and this machine are leased for that time: no other worker measures there.
-        An emulator with its own clock belongs to this worker and stays started.
+        A board at a port and this machine are leased for that time, so that no other worker
+        measures there. An emulator with its own clock belongs to this worker and keeps running.
 
         Raises:
             BoardprofError: it cannot be built, started or reached.
@@ -102,14 +101,11 @@ class Boards:
         }
         if not wanted.sources:
             return connect(spec, port, **how)
-        from boardprof.firmware.builder import build
+        from boardprof.firmware.builder import build  # later: it knows all compilers
 
         firmware = build(spec or default_board(), wanted.sources, wanted.options)
         self.compiled[wanted] = firmware.sources
         return firmware.open(port, **how)
-
-
-_LOOK_S = 0.02
 
 
 @contextlib.contextmanager
@@ -117,7 +113,7 @@ def leased(folder: Path, what: str, timeout_s: float) -> Iterator[None]:
     """Hold the lease of ``what``; the kernel releases it if this process dies.
 
     Args:
-        folder: where leases are, for all workers of this user; made if need be.
+        folder: for the leases of all workers of this user; created if missing.
         what: a port or a board's name.
         timeout_s: how long to wait for another worker.
 
@@ -128,26 +124,15 @@ def leased(folder: Path, what: str, timeout_s: float) -> Iterator[None]:
     file = folder / hashlib.sha256(what.encode()).hexdigest()[:16]
     handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + timeout_s
-        while not _locked(handle):
-            if time.monotonic() > deadline:
-                holder = os.pread(handle, 64, 0).decode(errors="replace") or "another process"
-                raise BusyError(
-                    f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
-                    owner=holder,
-                    hint="wait longer with --bp-wait SECONDS",
-                )
-            time.sleep(_LOOK_S)
+        if not lock_within(handle, timeout_s):
+            holder = os.pread(handle, 64, 0).decode(errors="replace") or "another process"
+            raise BusyError(
+                f"{what} has been in use by {holder} for more than {timeout_s:g} s.",
+                owner=holder,
+                hint="wait longer with --bp-wait SECONDS",
+            )
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"process {os.getpid()}".encode(), 0)
         yield
     finally:
         os.close(handle)  # gives the lock back
-
-
-def _locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
