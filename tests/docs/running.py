@@ -27,7 +27,7 @@ _SHOWN_WITH = "12.2.0"
 
 _ANY = "..."
 
-_NOT_SHOWN = re.compile(r"note: building the |.+: [\d,]+ of [\d,]+, (about .+ left|.+ so far)$")
+_NOT_SHOWN = re.compile(r"note: building the |.+: ([\d,]+ of [\d,]+, about .+ left|.+ so far)$")
 """Lines that only the first run on a machine prints, or a slow one, so that no page shows them."""
 
 
