@@ -89,7 +89,7 @@ class Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Read the options, some of which print. A closed output is not a failure."""
+        """Read the options; some of them print. A closed output is not a failure."""
         try:
             return super().make_context(info_name, args, parent, **extra)
         except BrokenPipeError:
