@@ -84,10 +84,10 @@ def test_up_to_64_bytes_at_the_end_of_the_paint_may_be_unwritten(image: Path) ->
 def test_what_was_read_of_an_image_is_kept(image: Path, tmp_path: Path) -> None:
     check(image, is_of_this_host=False).require("deep")
     (kept,) = (tmp_path / "boardprof" / "functions").iterdir()
-    text = Cache().read("functions", kept.stem)
+    text = Cache().read("functions", kept.name)
     assert text is not None
-    Cache().write(json.dumps({**json.loads(text), "room": 4096}), "functions", kept.stem)
+    Cache().write(json.dumps({**json.loads(text), "room": 4096}), "functions", kept.name)
     with pytest.raises(DeviceFaultError, match=r"bytes of stack, and m0 has 4,096 \("):
         check(image, is_of_this_host=False).require("deep")
-    Cache().write("{}", "functions", kept.stem)  # as of another version
+    Cache().write("{}", "functions", kept.name)  # as of another version
     check(image, is_of_this_host=False).require("deep")
