@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -167,6 +168,44 @@ def test_a_host_that_is_killed_takes_what_it_started_with_it(board: str, number:
         wait_until(lambda: all(ended(pid) for pid in started), "the agent has ended", 5.0)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_host_that_is_ended_while_it_compiles_leaves_no_file_and_no_compiler(
+    number: int, tmp_path: Path
+) -> None:
+    (tmp_path / "endless.c").write_text('#include "endless.h"\n')
+    os.mkfifo(tmp_path / "endless.h")  # no compiler comes to its end
+    for folder in ("cache", "tmp"):
+        (tmp_path / folder).mkdir()
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment["TMPDIR"] = str(tmp_path / "tmp")
+    listening = ["env", "--default-signal=INT,TERM,HUP"]
+    with subprocess.Popen(
+        [*listening, *BOARDPROF, "run", "-q", "-b", "native", "endless.c:f"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            wait_until(lambda: bool(compilers(process.pid)), "a compiler reads it", 30.0)
+            started = offspring(process.pid)
+            process.send_signal(number)
+            _, err = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    code = 130 if number == signal.SIGINT else -number
+    assert (process.returncode, err.strip()) == (code, "interrupted")
+    wait_until(lambda: all(ended(pid) for pid in started), "the compilers have ended", 5.0)
+    assert [*(tmp_path / "tmp").iterdir()] == []
+    assert [*(tmp_path / "cache" / "boardprof" / "tmp").iterdir()] == []
+
+
+def compilers(host: int) -> list[int]:
+    """Return the compilers below a process that read a file of the test's."""
+    return [p for p in offspring(host) if any("cc1" in word for word in command_line(p)[:1])]
+
+
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_ctrl_c_while_modules_are_loaded_ends_with_130_and_no_traceback(
@@ -225,8 +264,22 @@ sys.exit(main())
 """
 
 
-def test_ctrl_c_that_comes_where_nothing_can_be_raised_comes_again() -> None:
+BUSY = """
+import threading
+started = threading.Thread.start
+
+def start(thread):
+    started(thread)
+    thread.join(0.1)  # longer than the timer takes
+
+threading.Thread.start = start
+"""
+"""A new thread is at its end before the one that began it goes on, as on a busy machine."""
+
+
+@pytest.mark.parametrize("machine", ["", BUSY], ids=["quiet", "busy"])
+def test_ctrl_c_that_comes_where_nothing_can_be_raised_comes_again(machine: str) -> None:
     """As where Python lets go of the lock of a module that it has loaded."""
-    command = ["env", "--default-signal=INT", sys.executable, "-c", UNRAISABLE]
+    command = ["env", "--default-signal=INT", sys.executable, "-c", machine + UNRAISABLE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")

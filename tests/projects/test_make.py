@@ -17,7 +17,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.connection import connect
-from boardprof.errors import BoardError
+from boardprof.errors import BoardError, UsageError
 from boardprof.processes import commands_behind
 from tests.cli.command import boardprof, rows
 from tests.projects.firmware import EXAMPLE, command, requires_board, shell
@@ -142,6 +142,21 @@ def test_the_clock_of_a_board_that_an_emulator_plays_is_simulated_and_there_is_n
             "Duration: qemu-system-riscv32 runs at its port"
         )
         assert "no cycle model" in str(found.configuration["my-board unsupported"])
+
+
+def test_an_emulated_board_at_a_port_has_only_the_counts_of_that_emulator(project: Path) -> None:
+    """It may run with other options than boardprof's own."""
+    image = project / "thermostat.elf"
+    with running(image, "-icount", "shift=3,sleep=off") as port, connected(port) as board:
+        found = board.profile("isqrt", 1000000, repeat=2)
+        assert "instructions" not in found.calls[0]
+        assert "QEMU counts 8 for each" in str(found.configuration["qemu-rv32 unsupported"])
+    with (
+        running(image) as port,
+        connected(port) as board,
+        pytest.raises(UsageError, match=r"instructions .without -icount, QEMU's counters show"),
+    ):
+        board.profile("isqrt", 1000000, repeat=2)
 
 
 @contextmanager

@@ -117,7 +117,7 @@ class Host:
         offered: Any = SimpleNamespace(functions=functions)
         self._channels = Channels(self.session, welcome, offered)
         # Looking for the compiled codec takes longer than a schedule; it has tests of its own.
-        self._channels._codec = "python"
+        self._channels._has_codec = True
 
     def do(self, operation: Operation) -> None:
         """Do one of `KINDS`.

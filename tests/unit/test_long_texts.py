@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -46,6 +47,20 @@ def test_each_form_shows_its_beginning_and_how_long_it_is(form: str) -> None:
     assert SHOWN.search(text)
     assert "x" * 9_975 not in text
     assert len(text) < 300_000
+
+
+def test_a_page_never_has_the_whole_report_beside_it_in_memory() -> None:
+    """It contains the Report, compressed: ten cells of one text are 30 MB of JSON."""
+    rows: list[dict[str, Metric]] = [{"Name": LONG, "Device": "m0", "Count": Count(1)}] * 10
+    large = Report(rows, {"m0": {"Count": Count(10)}}, {})
+    render = find_exporter("html")
+    tracemalloc.start()
+    try:
+        render(large)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 20_000_000
 
 
 def test_a_text_that_is_not_longer_is_whole() -> None:

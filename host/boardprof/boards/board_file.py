@@ -145,19 +145,20 @@ class BoardSpec:
     def played_by(self, commands: Iterable[Sequence[str]]) -> BoardSpec:
         """Return the board as emulated, if an emulator is at the other end of its line.
 
+        An emulated board may run in an emulator with other options than its own.
+
         Args:
-            commands: the command lines of the programs at the other end of the real board's line.
+            commands: the command lines of the programs at the other end of the board's line.
         """
         found = next(((name, each) for each in commands if (name := emulator_name(each))), None)
-        if found is None or self.clock.is_emulated:
+        if found is None:
             return self
         emulator, command = found
-        cycles = {"cycles": f"{emulator} has no cycle model"}
-        return replace(
-            self,
-            clock=ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port"),
-            unsupported={**self.unsupported, **cycles, **_without_meaning(command)},
-        )
+        clock, cycles = self.clock, {"cycles": f"{emulator} has no cycle model"}
+        if clock.kind != "simulated":
+            clock = ClockSpec("simulated", _TIME_SCALE, reason=f"{emulator} runs at its port")
+        unsupported = {**cycles, **self.unsupported, **_without_meaning(command)}
+        return replace(self, clock=clock, unsupported=unsupported)
 
 
 def is_board_name(name: str) -> bool:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command ``boardprof``: how it starts and ends, without a traceback on Ctrl-C.
 
+SIGTERM and SIGHUP do what Ctrl-C does. The process then ends by that signal.
+
 `boardprof.cli.commands` has the rest, which takes a while to load.
 """
 
@@ -47,10 +49,15 @@ def main(arguments: list[str] | None = None) -> int:
             if is_ours:
                 signal.signal(signal.SIGINT, handler)
                 _lose_no_interrupt()
+            if arguments is None:
+                _interrupt_by(signal.SIGTERM, signal.SIGHUP)
             return run_command(arguments)
         finally:
             if is_ours:
                 signal.signal(signal.SIGINT, _leave)
+            for number in _received:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
     except KeyboardInterrupt:
         os.write(_STDERR, _SAID)
         return INTERRUPTED
@@ -97,6 +104,23 @@ def _failed(error: Exception, arguments: list[str] | None) -> int:
     return for_bisect(BoardprofError.exit_code) if bisects(arguments) else BoardprofError.exit_code
 
 
+_received: list[int] = []
+"""Signals other than Ctrl-C that interrupted the command."""
+
+
+def _interrupt_by(*numbers: int) -> None:
+    """Let other signals interrupt the command too, so that it leaves no file or process behind."""
+    import signal
+
+    def interrupt(number: int, _: object) -> None:
+        _received.append(number)
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, interrupt)
+
+
 def _lose_no_interrupt() -> None:
     """Deliver Ctrl-C again if it arrived within code that cannot raise.
 
@@ -116,12 +140,18 @@ def _lose_no_interrupt() -> None:
         signal.pthread_kill(main_thread, signal.SIGINT)
 
     def tell(unraisable: sys.UnraisableHookArgs) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            timer = threading.Timer(0.01, again)
-            timer.daemon = True
-            timer.start()
-        else:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
             before(unraisable)
+            return
+        delay_s = 0.01
+        while True:
+            timer = threading.Timer(delay_s, again)
+            timer.daemon = True
+            try:
+                timer.start()
+                return
+            except KeyboardInterrupt:
+                delay_s *= 2  # on a busy machine it may come while we are still here
 
     sys.unraisablehook = tell
 

@@ -419,6 +419,9 @@ def _in_pool(
 
         try:
             yield wait
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
+        except BaseException as error:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if isinstance(error, KeyboardInterrupt):  # a compiler may take minutes
+                for cc, _ in units:
+                    cc.stop()
             raise

@@ -82,16 +82,11 @@ class Channels:
         self._mtu_rx = welcome.mtu_rx
         self._ids = {f.name: f.id for f in dictionary.functions if f.name.startswith("bp.")}
         self._open: int | None = None  # the number of a channel that the board may hold open
-        self._codec: str | None = None
+        self._has_codec = False
 
     def offers(self, opener: str) -> bool:
         """Whether the agent has the function ``opener`` and no stream is open."""
         return opener in self._ids and "bp.finish" in self._ids and self._session.channel is None
-
-    @property
-    def codec(self) -> str:
-        """Name of the codec for bulk data; "" before the first use."""
-        return self._codec or ""
 
     def download(
         self, handle: int, offset: int, length: int, on_progress: Progress | None = None
@@ -172,8 +167,9 @@ class Channels:
         """Close a channel that an interruption or error left open; return the next one's number."""
         if self._session.channel is not None:
             raise UsageError("A stream of the board is already open.", hint="close it first")
-        if self._codec is None:
-            self._session.client.decoder.cobs, self._codec = load_codec()
+        if not self._has_codec:
+            self._session.client.decoder.cobs, _ = load_codec()
+            self._has_codec = True
         if self._open is not None:
             try:
                 self.finish()

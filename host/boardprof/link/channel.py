@@ -165,7 +165,7 @@ class Receiver:
         if 2 * self._used >= self._told or self.position == self.length:
             self._ack_due = True
 
-    def damaged(self, now_s: float) -> None:
+    def damaged(self) -> None:
         """Acknowledge again: the board may have missed it."""
         self._ack_due = True
 
@@ -297,7 +297,7 @@ class Upload:
         self._ghosts = 0  # they came before the frame that was now acknowledged
         self._timer.progressed()
 
-    def damaged(self, now_s: float) -> None:
+    def damaged(self) -> None:
         """Send again what is not acknowledged: one of these frames it was, most likely."""
         if self._flight:
             self._go_back()

@@ -44,7 +44,7 @@ class Channel(Protocol):
     def receive(self, frame: Frame, now_s: float) -> None:
         """Take a DATA or ACK of this channel."""
 
-    def damaged(self, now_s: float) -> None:
+    def damaged(self) -> None:
         """Take note that the board received a damaged frame."""
 
     def outgoing(self, now_s: float, *, timed: bool = True) -> bytes:
@@ -281,7 +281,7 @@ class RpcClient:
             soon_s = now_s + OVERHEAD * self.byte_time_s
             self._request.resend_at_s = min(self._request.resend_at_s, soon_s)
         if self.channel is not None:
-            self.channel.damaged(now_s)
+            self.channel.damaged()
 
     @property
     def waits(self) -> bool:

@@ -213,11 +213,6 @@ class Session:
         boot_id = None if self.welcome is None else self.welcome.boot_id
         return lost_session(self.transport.name, name, boot_id, answer)
 
-    @property
-    def limit_s(self) -> float | None:
-        """Seconds on its clock after which the board itself ends a call. None if it does not."""
-        return self._line.limit_s
-
     def limit(
         self, timeout_s: float, *, limit_s: float | None, surely_s: float, wall_s: float | None
     ) -> None:

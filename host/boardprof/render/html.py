@@ -14,10 +14,12 @@ import base64
 import gzip
 import hashlib
 import html
+import io
+import itertools
 import json
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import resources
 from string import Template
@@ -40,6 +42,7 @@ from boardprof.render.html_facts import (
     warning_list,
 )
 from boardprof.render.html_view import page_view
+from boardprof.render.json import json_pieces
 from boardprof.render.profile_tables import notes
 from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
@@ -146,11 +149,23 @@ def _hash(content: str) -> str:
 
 
 def _embedded(name: str, report: Report) -> str:
-    text = report.json()
-    if len(text) < _PACKED_FROM:
-        return f'<script type="application/json" id="{name}">{_inert(text)}</script>'
-    packed = base64.b64encode(gzip.compress(text.encode("ascii"), 6, mtime=0)).decode("ascii")
-    return f'<script type="application/gzip;base64" id="{name}">{packed}</script>'
+    pieces = json_pieces(report)
+    text = ""
+    for piece in pieces:
+        text += piece
+        if len(text) >= _PACKED_FROM:
+            packed = _packed(itertools.chain([text], pieces))
+            return f'<script type="application/gzip;base64" id="{name}">{packed}</script>'
+    return f'<script type="application/json" id="{name}">{_inert(text)}</script>'
+
+
+def _packed(pieces: Iterable[str]) -> str:
+    """Return text in gzip and base64, without ever having it at once."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6, mtime=0) as file:
+        for piece in pieces:
+            file.write(piece.encode("ascii"))
+    return base64.b64encode(packed.getbuffer()).decode("ascii")
 
 
 def _inert(text: str) -> str:

@@ -26,6 +26,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
 from json.encoder import encode_basestring_ascii as quoted
@@ -66,8 +67,40 @@ def render_json(report: Report, *, compat: Compat = None) -> str:
     """
     if compat not in (None, "tvm"):
         raise UnknownNameError("compat mode", compat, ["tvm"])
+    if compat is None:
+        return "".join(json_pieces(report))  # in one step: each step copies many megabytes
+    with _told_digits():
+        return tvm_json(report)
+
+
+def json_pieces(report: Report) -> Iterator[str]:
+    """Yield the text of `render_json` in pieces, for those who need not have it at once.
+
+    Raises:
+        UsageError: a count has more digits than readers accept.
+    """
+    with _told_digits():
+        yield '{"calls":['
+        separator = ""
+        for row in _rows(report.calls):
+            yield separator + row
+            separator = ","
+        yield '],"device_metrics":'
+        totals = report.device_metrics.items()
+        yield _dumped({device: _row_to_json(row) for device, row in totals})
+        yield ',"configuration":'
+        yield _dumped(_row_to_json(report.configuration))
+        if report.extra is not None:
+            yield ',"boardprof":'
+            yield _dumped(report.extra)
+        yield "}"
+
+
+@contextmanager
+def _told_digits() -> Iterator[None]:
+    """Say in plain words that a count is too long for Python's readers."""
     try:
-        return _rendered(report) if compat is None else tvm_json(report)
+        yield
     except ValueError as error:
         if "digits" not in str(error):
             raise
@@ -75,16 +108,6 @@ def render_json(report: Report, *, compat: Compat = None) -> str:
         raise UsageError(
             f"The Report cannot be written as JSON: a count has more than {most:,} digits."
         ) from None
-
-
-def _rendered(report: Report) -> str:
-    device_metrics = {device: _row_to_json(row) for device, row in report.device_metrics.items()}
-    parts = ['{"calls":[', ",".join(_rows(report.calls)), '],"device_metrics":']
-    parts += [_dumped(device_metrics), ',"configuration":']
-    parts.append(_dumped(_row_to_json(report.configuration)))
-    if report.extra is not None:
-        parts += [',"boardprof":', _dumped(report.extra)]
-    return "".join([*parts, "}"])  # in one step, because each copies many megabytes
 
 
 def parse_json(text: str | bytes) -> Report:

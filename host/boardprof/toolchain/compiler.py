@@ -81,6 +81,10 @@ class Compiler(Driver):
         """
         return self.find(unit) or self._compile(unit)
 
+    def stop(self) -> None:
+        """End what other threads compile."""
+        self._tools.stop()
+
     def find(self, unit: Unit) -> Object | None:
         """Return the object of ``unit`` from the cache; None if it is not there."""
         for file, record in self._records(self._key(unit)) if unit.tracked else ():

@@ -55,6 +55,23 @@ class Tools:
         self._report = report
         self._lock = threading.Lock()
         self.commands: list[tuple[str, ...]] = []
+        self._started: list[subprocess.Popen[str]] = []
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End the programs that other threads run, and those that they start from now on."""
+        with self._lock:
+            self._is_stopped = True
+            running = [process for process in self._started if process.poll() is None]
+        for process in running:
+            end_with_children(process)
+
+    def _on_start(self, process: subprocess.Popen[str]) -> None:
+        with self._lock:
+            self._started.append(process)
+            is_stopped = self._is_stopped
+        if is_stopped:
+            end_with_children(process)
 
     def run(
         self,
@@ -86,7 +103,8 @@ class Tools:
         # GCC takes its folder's name from PWD; __DATE__ would change the image every day.
         environment = {"PWD": str(folder), "SOURCE_DATE_EPOCH": "0", **variables}
         try:
-            done = ended(command, folder, {**os.environ, **environment}, _TIMEOUT_S)
+            variables = {**os.environ, **environment}
+            done = ended(command, folder, variables, _TIMEOUT_S, self._on_start)
         except subprocess.TimeoutExpired as error:
             raise BuildError(
                 f"{failure}: it did not end within {_TIMEOUT_S:.0f} s.", hint=_SHOW
@@ -124,9 +142,20 @@ def check_room(failure: str, words: str) -> None:
 
 
 def ended(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], timeout_s: float
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout_s: float,
+    on_start: Callable[[subprocess.Popen[str]], None] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; on a timeout end it with all that it has started.
+
+    Args:
+        command: its words.
+        folder: where it runs.
+        environment: all its variables.
+        timeout_s: how long it may take.
+        on_start: gets the program, which another thread may end.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than ``timeout_s``.
@@ -146,6 +175,8 @@ def ended(
                 errors="replace",
                 start_new_session=True,
             )
+        if on_start is not None:
+            on_start(process)
         stdout, stderr = process.communicate(timeout=timeout_s)
     finally:
         if process is not None:  # also when we are interrupted
@@ -159,22 +190,26 @@ def ended(
 
 @contextlib.contextmanager
 def later_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back until the end of the block, which starts a program.
+    """Hold Ctrl-C and the like back until the end of the block, which starts a program.
 
     Within `subprocess.Popen` it would leave a program running that nobody ends.
     """
-    is_ours = signal.getsignal(signal.SIGINT) is not None  # else it is not Python's
-    if not is_ours or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     came: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if callable(signal.getsignal(number))  # others raise nothing
+    }
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
         if came:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(came[0])
 
 
 def end_with_children(process: subprocess.Popen[Any]) -> None:

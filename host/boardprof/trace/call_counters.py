@@ -14,7 +14,7 @@ from boardprof.measure.window import Window
 from boardprof.metrics import Metric
 from boardprof.report.interrupts import interrupts_in
 from boardprof.report.measurement import Measurement, clock_of, computed, metrics_of
-from boardprof.trace.device_spans import RawSpan, sample_spans, tick_counter, window_span
+from boardprof.trace.device_spans import DeviceSpan, sample_spans, tick_counter, window_span
 from boardprof.trace.records import Record
 from boardprof.trace.settings import NotSupportedByAgentError
 from boardprof_protocol.codes import ErrorCode, MeasureFlag
@@ -219,7 +219,7 @@ class CallCounters:
 
     def _spans(
         self, name: str, windows: Sequence[Window], readings: Mapping[str, Reading]
-    ) -> Iterator[RawSpan]:
+    ) -> Iterator[DeviceSpan]:
         board = self._board
         counter = tick_counter(readings, board.device)
         for window, collector in zip(windows, self._collectors, strict=True):

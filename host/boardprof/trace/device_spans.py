@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from boardprof.decode.clock import ClockFit
@@ -18,55 +18,24 @@ What = Literal["sample", "window"]
 
 
 @dataclass(frozen=True)
-class RawSpan:
-    """A time span by the board's clock.
-
-    Attributes:
-        name: of the function that ran.
-        what: ``sample``: measured on the board, around the calls alone; ``window``: opened and
-            closed by the host, so that it includes the link's exchange and the agent's work.
-        begin: the counter's raw reading, not unwrapped.
-        ticks: length.
-        net_ticks: length without the measurement overhead; None for a window.
-        hz: the counter's rate.
-        bits: its width.
-        device: the board.
-        fit: its clock relative to the host's; None if not known yet.
-    """
-
-    name: str
-    what: What
-    begin: int
-    ticks: int
-    net_ticks: int | None
-    hz: int
-    bits: int
-    device: Device
-    fit: ClockFit | None = None
-
-    @property
-    def is_on_host_time(self) -> bool:
-        """Whether the board's clock follows the same time as the host's."""
-        return self.device.clock_kind != "simulated" and not self.device.emulated
-
-
-@dataclass(frozen=True)
 class DeviceSpan:
     """A time span by the board's clock, and its place on the host's clock.
 
     Attributes:
         name: of the function that ran.
-        what: see `RawSpan`.
+        what: ``sample``: measured on the board, around the calls alone; ``window``: opened and
+            closed by the host, so that it includes the link's exchange and the agent's work.
         board: its name.
-        begin: the board's counter at its start.
+        begin: the board's counter at its start, not unwrapped.
         ticks: length by that counter.
         hz: the counter's rate, 1/s.
         bits: its width.
-        duration_us: the function's own time, us. None for a window, which contains more, and for a
-            simulated clock, whose ticks are not time.
-        start_ns: the host's clock at its start; None if it cannot be placed there.
+        duration_us: the function's own time, us, without the measurement overhead. None for a
+            window, which contains more, and for a simulated clock, whose ticks are not time.
+        start_ns: the host's clock at its start; None before `placed`, and if it has no place there.
         error_ns: largest error of ``start_ns``; None likewise.
         why_not: why it cannot be placed there; "" if it can.
+        fit: the board's clock relative to the host's; None if not known yet.
     """
 
     name: str
@@ -77,9 +46,10 @@ class DeviceSpan:
     hz: int
     bits: int
     duration_us: float | None
-    start_ns: int | None
-    error_ns: int | None
-    why_not: str
+    start_ns: int | None = None
+    error_ns: int | None = None
+    why_not: str = ""
+    fit: ClockFit | None = None
 
     def ticks_since(self, other: DeviceSpan) -> int:
         """Return how many ticks it began after another span of its board; negative if before.
@@ -111,16 +81,19 @@ def window_span(
     counter: str,
     layouts: Mapping[int, Layout],
     device: Device,
-) -> RawSpan | None:
+) -> DeviceSpan | None:
     """Return the span of a window of the host; None if the blob does not have it."""
     found = _begin(blob, [collector], counter, layouts)
     if found is None:
         return None
     begin, info = found
-    return RawSpan(name, "window", begin, reading.value, None, info.hz, info.bits, device)
+    ticks, why_not = reading.value, _why_not(device)
+    return DeviceSpan(
+        name, "window", device.name, begin, ticks, info.hz, info.bits, None, why_not=why_not
+    )
 
 
-def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Iterator[RawSpan]:
+def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Iterator[DeviceSpan]:
     """Yield the span of each sample of a measurement, if a clock was read."""
     device = measurement.device
     counter = tick_counter(measurement.samples[0].readings, device)
@@ -133,16 +106,18 @@ def sample_spans(measurement: Measurement, layouts: Mapping[int, Layout]) -> Ite
         if found is None:
             return
         begin, info = found
-        yield RawSpan(
+        net_us = measurement.net(sample, counter) * 1e6 / info.hz
+        yield DeviceSpan(
             measurement.function,
             "sample",
+            device.name,
             begin,
             sample.readings[counter].value,
-            measurement.net(sample, counter),
             info.hz,
             info.bits,
-            device,
-            measurement.clock_fit,
+            None if device.clock_kind == "simulated" else net_us,
+            why_not=_why_not(device),
+            fit=measurement.clock_fit,
         )
 
 
@@ -161,7 +136,14 @@ def _begin(
     return None
 
 
-def place(span: RawSpan, begin_ns: int, end_ns: int, fit: ClockFit | None = None) -> DeviceSpan:
+def _why_not(device: Device) -> str:
+    """Return why a board's clock does not follow the same time as the host's; "" if it does."""
+    if device.clock_kind == "simulated":
+        return "its clock is simulated, and runs by the emulator's own time"
+    return "it is emulated, and runs by the emulator's own time" if device.emulated else ""
+
+
+def placed(span: DeviceSpan, begin_ns: int, end_ns: int, fit: ClockFit | None) -> DeviceSpan:
     """Place a span of the board's clock on the host's clock.
 
     Args:
@@ -170,39 +152,16 @@ def place(span: RawSpan, begin_ns: int, end_ns: int, fit: ClockFit | None = None
         end_ns: likewise after its end.
         fit: the board's clock relative to the host's, if the span has none itself.
     """
+    if span.why_not:
+        return span
     fit = span.fit or fit
-    is_time = span.device.clock_kind != "simulated"
-    start_ns, error_ns, why_not = _start(span, begin_ns, end_ns, fit)
-    return DeviceSpan(
-        span.name,
-        span.what,
-        span.device.name,
-        span.begin,
-        span.ticks,
-        span.hz,
-        span.bits,
-        span.net_ticks * 1e6 / span.hz if is_time and span.net_ticks is not None else None,
-        start_ns,
-        error_ns,
-        why_not,
-    )
-
-
-def _start(
-    span: RawSpan, begin_ns: int, end_ns: int, fit: ClockFit | None
-) -> tuple[int | None, int | None, str]:
-    if not span.is_on_host_time:
-        what = (
-            "its clock is simulated" if span.device.clock_kind == "simulated" else "it is emulated"
-        )
-        return None, None, f"{what}, and runs by the emulator's own time"
     if fit is None:
-        return None, None, "its clock could not be followed to the end of the trace"
+        return replace(span, why_not="its clock could not be followed to the end of the trace")
     # Readings after the fit's first one are less than one wrap later, or there would be no fit.
     ticks = fit.reference + (span.begin - fit.reference) % (1 << span.bits)
     start_ns = round(fit.to_host_s(ticks) * 1e9)
     error_ns = max(1, round(fit.error_s * 1e9))
     length_ns = round(span.ticks * fit.tick_s * 1e9)
     if start_ns < begin_ns - error_ns or start_ns + length_ns > end_ns + error_ns:
-        return None, None, "its counter is not the clock that the agent reports"
-    return start_ns, error_ns, ""
+        return replace(span, why_not="its counter is not the clock that the agent reports")
+    return replace(span, start_ns=start_ns, error_ns=error_ns)

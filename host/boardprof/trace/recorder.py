@@ -19,7 +19,7 @@ from boardprof.measure.clock_probe import ClockProbe, clock_probe
 from boardprof.measure.selection import is_duration
 from boardprof.report.profile import Profile
 from boardprof.trace.call_counters import CallCounters
-from boardprof.trace.device_spans import DeviceSpan, place, sample_spans
+from boardprof.trace.device_spans import DeviceSpan, placed, sample_spans
 from boardprof.trace.records import (
     RECORDINGS,
     Kind,
@@ -48,7 +48,6 @@ class Recorded:
 
     Attributes:
         records: in the order in which they began.
-        spans: of records that ran on a board whose clock was read.
         unfinished: records that had not ended; their own end, if any, is after the trace's end.
         begin_ns: the host's clock when it began.
         end_ns: likewise when it ended.
@@ -59,7 +58,6 @@ class Recorded:
     """
 
     records: tuple[Record, ...]
-    spans: Mapping[Record, tuple[DeviceSpan, ...]]
     unfinished: frozenset[Record]
     begin_ns: int
     end_ns: int
@@ -113,12 +111,12 @@ class Recorder:
         self.drop()
         records = tuple(record for record in self._records if not record.is_refused)
         unfinished = frozenset(r for r in records if r.end_ns is None)
-        fits = {id(board.device): _last_fit(clock) for board, clock in self._clocks.items()}
-        spans = {r: _placed(r, fits) for r in records if r.spans}
+        fits = {self.name_of(board): _last_fit(clock) for board, clock in self._clocks.items()}
+        for record in records:
+            record.spans = _placed(record, fits.get(record.board))
         unknown = dict.fromkeys(name for _, name in self._lacking if name not in self._had)
         return Recorded(
             records,
-            spans,
             unfinished,
             self._begin_ns,
             end_ns,
@@ -181,11 +179,11 @@ class Recorder:
             self._records.append(record)
 
 
-def _placed(record: Record, fits: Mapping[int, ClockFit | None]) -> tuple[DeviceSpan, ...]:
-    """Place spans of boards on the host's time; ``fits`` is keyed by the device's identity."""
+def _placed(record: Record, fit: ClockFit | None) -> tuple[DeviceSpan, ...]:
+    """Place the spans of a record on the host's time; ``fit`` is of its board's clock."""
     begin_ns, end_ns = record.start_ns, record.end_ns or record.start_ns
-    placed = (place(s, begin_ns, end_ns, fits.get(id(s.device))) for s in record.spans)
-    return tuple(replace(span, board=record.board) for span in placed)
+    found = (placed(span, begin_ns, end_ns, fit) for span in record.spans)
+    return tuple(replace(span, board=record.board) for span in found)
 
 
 def _last_fit(clock: ClockProbe) -> ClockFit | None:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, ParamSpec, Self, TypeVar
 from boardprof.errors import UsageError
 from boardprof.metrics import Metric
 from boardprof.report.profile import Profile
-from boardprof.trace.device_spans import RawSpan
+from boardprof.trace.device_spans import DeviceSpan
 
 Kind = Literal["range", "step", "mark", "call", "measurement", "function"]
 
@@ -74,7 +74,7 @@ class Record:
     calls: int = 1
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     is_raw: bool = False
-    spans: tuple[RawSpan, ...] = ()
+    spans: tuple[DeviceSpan, ...] = ()
     untimed: str = ""
     error: str = ""
     profile: Profile | None = None

@@ -87,7 +87,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
         record.shapes,
         None if one is None else one * record.calls,
         _metrics(record),
-        recorded.spans.get(record, ()),
+        record.spans,
         record.is_raw,
         record.args,
         is_unfinished,
