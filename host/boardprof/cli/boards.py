@@ -78,7 +78,7 @@ def devices(ports: tuple[str, ...], baud: int | None, as_json: bool) -> None:
     With PORT, a device path or socket://HOST:PORT, only that port is asked. Ports that another
     program has open are left alone. Opening a serial port resets some boards.
     """
-    from boardprof.run.devices import devices_facts, devices_page, find_devices, serial_ports
+    from boardprof.devices import devices_facts, devices_page, find_devices, serial_ports
 
     found = find_devices(ports or serial_ports(), baud)
     if as_json:

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from boardprof.report.report import Report
 
 
+_SENT = (
+    *("measurements", "sources", "compiled", "notes", "verdicts"),
+    *("is_narrowed", "is_ruled", "is_broken_off", "skipped"),
+)
+"""What a worker sends to the controller."""
+
+
 class Session:
     """Boards and baseline, loaded when the first test needs them, and the tests' measurements.
 
@@ -151,23 +158,13 @@ class Session:
 
     def packed(self) -> bytes:
         """Return a worker's results for the controller."""
-        measured = (self.measurements, self.sources, self.compiled, self.notes, self.verdicts)
-        told = (self.is_narrowed, self.is_ruled, self.is_broken_off, self.skipped)
-        return pickle.dumps((*measured, *told))
+        return pickle.dumps([getattr(self, name) for name in _SENT])
 
     def take(self, packed: bytes) -> None:
         """Take over the results of a worker."""
-        measurements, sources, compiled, notes, verdicts, *told = pickle.loads(packed)
-        is_narrowed, is_ruled, is_broken_off, skipped = told
-        self.measurements += measurements
-        self.sources |= sources
-        self.compiled |= compiled
-        self.notes += notes
-        self.verdicts += verdicts
-        self.is_narrowed |= is_narrowed
-        self.is_ruled |= is_ruled
-        self.is_broken_off |= is_broken_off
-        self.skipped |= skipped
+        for name, found in zip(_SENT, pickle.loads(packed), strict=True):
+            own = getattr(self, name)
+            setattr(self, name, own + found if isinstance(own, list) else own | found)
 
     def conclude(self, is_asked_for: Callable[[str], bool]) -> None:
         """Compare all measurements with the baseline; see `errors`, `notes` and `changes`.
