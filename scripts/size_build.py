@@ -85,6 +85,7 @@ _CLOCK = {"clock": 1}
 _GUARD = {"guard": 1}
 _STACK = {"stack": 4096}
 _INTERRUPTS = {"interrupts": 1}
+_SAMPLING = {**_ARENA, **_GUARD, "sampling": 1}
 
 OPTIONS = (
     Option("smallest"),
@@ -97,6 +98,7 @@ OPTIONS = (
     Option("+guard", _GUARD),
     Option("+stack", _STACK),
     Option("+interrupts", _INTERRUPTS),
+    Option("+sampling", _SAMPLING),
     Option("+second collector", pair=True),
     Option(
         "all",
@@ -108,6 +110,7 @@ OPTIONS = (
             **_GUARD,
             **_STACK,
             **_INTERRUPTS,
+            **_SAMPLING,
             "stream": 1024,
         },
         pair=True,

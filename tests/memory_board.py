@@ -63,7 +63,7 @@ COLLECTORS += ("ticks",)
 registers that this machine lacks, or have a register block of their own in their tests."""
 
 _MESSAGES: tuple[str, ...] = ("hello", "claim", "welcome", "busy", "data", "ack", "span")
-_MESSAGES += ("span_copy", "blob_header")
+_MESSAGES += ("span_copy", "sample32", "sample64", "blob_header")
 
 _CDEF = """
 typedef union { uint64_t u; int64_t i; double f; } test_value_t;
@@ -97,6 +97,7 @@ extern uint8_t *test_stack_limit;
 extern char test_trap_at;
 extern uint8_t test_trap_cause;
 extern uint32_t test_trap_after, test_guard_ms;
+extern uint32_t test_call_ticks, test_timer;
 extern bool test_strays, test_switches_within, test_schedules;
 void bp_task_switched(const void *task);
 extern uint64_t test_trap_pc, test_trap_address;

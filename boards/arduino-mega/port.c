@@ -9,9 +9,10 @@
 #define BP_BAUD_DIVISOR 16
 #endif
 
-/* DS40002211, table 14-1, whose numbers begin at 1: TIMER1 OVF and USART RX. */
+/* DS40002211, table 14-1, whose numbers begin at 1: TIMER1 OVF, USART RX, TIMER1 COMPA. */
 BP_AVR_OVERFLOW(__vector_20)
 BP_AVR_RECEIVE(__vector_25)
+BP_AVR_COMPARE(__vector_17)
 
 void bp_port_init(void) {
     bp_avr_init(BP_BAUD_DIVISOR);

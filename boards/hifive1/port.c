@@ -14,6 +14,8 @@
 #define BP_MTIMECMP 0x02004000u
 #define BP_MTIME_OF(ms) ((uint64_t)(ms)*bp_mtime_in_1024_ms >> 10)
 #define BP_STACK_GUARD_BYTES 1024u
+#define BP_SAMPLE_USUAL 18u
+#define BP_SAMPLE_DITHER 488u
 #define BP_NULL_BYTES 4096u /* the debugger's area; the debugger is not affected */
 
 static uint32_t bp_mtime_in_1024_ms = 33554; /* of the 32,768 Hz crystal, until measured */

@@ -106,6 +106,15 @@ uint32_t bp_port_coarse(void) {
     return 0;
 }
 
+#if BP_CFG_SAMPLING
+const bp_port_sampling_t bp_port_sampling BP_ROM = {
+    .source = bp_clock_source,
+    .least = 64, /* the end of the trap handler */
+    .most = UINT32_MAX,
+    .usual = 700,
+};
+#endif
+
 #if BP_CFG_INTERRUPTS
 const bp_port_interrupts_t bp_port_interrupts BP_ROM = {.masks_guard = false};
 #endif

@@ -3,6 +3,8 @@
  * hw/arm/virt.c. */
 
 #define BP_TICKS_HZ 62500000u
+#define BP_SAMPLE_USUAL 110u
+#define BP_SAMPLE_DITHER 16u /* with -icount shift=0 */
 
 #include "bp_arch_gic.h"
 #include "bp_arch_port.h"

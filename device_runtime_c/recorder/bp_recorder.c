@@ -588,8 +588,8 @@ static bool explains(const bp_recorder_t *r, const bp_insn_t *insn, uint64_t to)
         return to == after(insn);
     case BP_FLOW_BRANCH:
         return to == after(insn) || to == insn->target;
-    case BP_FLOW_CALL:
-        return insn->target != 0 ? to == insn->target : !is_vector(r, to);
+    case BP_FLOW_CALL: /* in an IT block of Thumb, perhaps to the next one */
+        return insn->target != 0 ? to == insn->target || to == after(insn) : !is_vector(r, to);
     default:
         return !is_vector(r, to);
     }

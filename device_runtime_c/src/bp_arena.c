@@ -121,6 +121,13 @@ int bp_arena_free(bp_call_t *call) {
     return call->err;
 }
 
+#if BP_CFG_SAMPLING
+uint32_t bp_arena_size(bp_call_t *call, uint32_t handle) {
+    const bp_block_t *block = bp_block(call, handle);
+    return block != NULL ? block->length : 0;
+}
+#endif
+
 uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length) {
     bp_block_t *block = bp_block(call, handle);
     if (block == NULL) {

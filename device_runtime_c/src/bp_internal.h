@@ -201,6 +201,12 @@ bp_packed_t bp_measure;
 /* Send PROGRESS, to show that a long call is alive. Never call it inside a measured window. */
 void bp_progress(uint32_t done, uint32_t total);
 
+#if BP_CFG_SAMPLING
+/* The same at most eight times per second of the board's clock. `last` is 0 before the first one.
+ */
+void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t total);
+#endif
+
 /// Guarded calls ///
 
 #if BP_CFG_GUARD
@@ -230,6 +236,10 @@ bp_packed_t bp_arena_read;
 bp_packed_t bp_arena_write;
 /* Free all blocks: a new session begins. */
 void bp_arena_reset(void);
+#if BP_CFG_SAMPLING
+/* Bytes of a block; 0 if there is no such block: then the call has failed. */
+uint32_t bp_arena_size(bp_call_t *call, uint32_t handle);
+#endif
 /* The bytes at `offset` of a block. NULL if they are not all in it; then the call has failed. */
 uint8_t *bp_arena_span(bp_call_t *call, uint32_t handle, uint32_t offset, uint32_t length);
 
@@ -253,6 +263,11 @@ bp_packed_t bp_clock;
 
 #if BP_CFG_INTERRUPTS
 bp_packed_t bp_interrupts;
+#endif
+
+#if BP_CFG_SAMPLING
+bp_packed_t bp_sampling;
+bp_packed_t bp_sample;
 #endif
 
 #if BP_CFG_BULK

@@ -105,8 +105,14 @@ __attribute__((noinline)) static void bp_window(const bp_active_t *active, bp_st
     bp_watch_end(before);
 }
 
+#if BP_CFG_SAMPLING
+#define BP_PROGRESS /* with bp_sample.c */
+#else
+#define BP_PROGRESS static
+#endif
+
 /* Send PROGRESS at most eight times per second of the board's clock. */
-static void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t total) {
+BP_PROGRESS void bp_progress_at_times(uint32_t *last, uint32_t done, uint32_t total) {
     uint32_t hz = BP_ROM_GET(bp_port_clock.ticks_hz);
     uint8_t bits = BP_ROM_GET(bp_port_clock.ticks_bits);
     uint32_t mask = bits < 32 ? ((uint32_t)1 << bits) - 1u : UINT32_MAX;

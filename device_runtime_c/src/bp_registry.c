@@ -35,6 +35,10 @@ static const char bp_name_stack[] BP_ROM = "bp.stack";
 #if BP_CFG_INTERRUPTS
 static const char bp_name_interrupts[] BP_ROM = "bp.interrupts";
 #endif
+#if BP_CFG_SAMPLING
+static const char bp_name_sampling[] BP_ROM = "bp.sampling";
+static const char bp_name_sample[] BP_ROM = "bp.sample";
+#endif
 
 /* The first two in the order of enum BuiltIn in protocol/. */
 static const bp_function_t bp_builtins[] BP_ROM = {
@@ -65,6 +69,10 @@ static const bp_function_t bp_builtins[] BP_ROM = {
 #endif
 #if BP_CFG_INTERRUPTS
     {bp_name_interrupts, bp_rom_empty, bp_interrupts, NULL},
+#endif
+#if BP_CFG_SAMPLING
+    {bp_name_sampling, bp_rom_empty, bp_sampling, NULL},
+    {bp_name_sample, bp_rom_empty, bp_sample, NULL},
 #endif
 };
 

@@ -18,6 +18,7 @@ from boardprof_protocol.blob import BLOB_HEADER
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Field, Layout
 from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
+from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
 
 __all__ = ["c_header", "layout_section", "main", "own_header", "own_main"]
 
@@ -46,7 +47,7 @@ _HEAD = """\
 def c_header(layouts: Iterable[Layout]) -> str:
     """Return the whole header for the given collectors' layouts."""
     parts = [_HEAD, *_constants()]
-    messages = (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY)
+    messages = (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64)
     for message in (*messages, BLOB_HEADER):
         parts += ["\n", layout_section(message)]
     for layout in layouts:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.comparison.profile_difference import profile_difference
-from boardprof.errors import DeviceError, UsageError
+from boardprof.errors import BoardError, DeviceError, MissingToolError, UsageError
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.report.profile import Profile
@@ -188,6 +190,45 @@ def test_a_call_that_never_began_has_no_profile(tmp_path: Path) -> None:
             board.functions.f(None)
 
 
+def test_a_conditional_call_that_is_not_made_is_no_interrupt(tmp_path: Path) -> None:
+    source = tmp_path / "conditional.c"
+    source.write_text(
+        "__attribute__((naked)) unsigned conditional(unsigned x) {\n"
+        '    __asm__("push {r4, lr}\\n cmp r0, #0\\n it eq\\n bleq 1f\\n"\n'
+        '            "adds r0, #1\\n adds r0, #1\\n pop {r4, pc}\\n 1: bx lr\\n");\n'
+        "}\n"
+    )
+    with build(available("qemu-cortex-m4"), [source]).open() as board:
+        for x, executed in ((1, 7), (0, 8)):
+            profile = board.hotspots("conditional", x)
+            check_sums(profile)
+            assert (profile.sum(), profile.interrupts()) == (executed, 0)
+
+
+def test_the_recorded_call_finds_arrays_as_they_were_given(tmp_path: Path) -> None:
+    """After the warm-up, which sorts, a second call would have nothing to move."""
+    source = tmp_path / "sort.c"
+    source.write_text(
+        "#include <stdint.h>\n"
+        "void sort(int16_t *x, int n) {\n"
+        "    for (int i = 1; i < n; i++)\n"
+        "        for (int k = i; k > 0 && x[k - 1] > x[k]; k--) {\n"
+        "            int16_t last = x[k]; x[k] = x[k - 1]; x[k - 1] = last;\n"
+        "        }\n"
+        "}\n"
+    )
+    with build(available("qemu-rv32"), [source]).open() as board:
+        falling = np.arange(50, 0, -1, dtype=np.int16)
+        given = falling.copy()
+        profile = board.hotspots("sort", given, 50)
+        check_sums(profile)
+        assert (given == falling).all()
+        moves = [each.executions for each in profile.lines() if each.line == 5]
+        assert moves == [1225]  # 50 * 49 / 2
+        report = board.profile("sort", given, 50, repeat=1)
+        assert report.calls[0]["instructions"].value == profile.sum()
+
+
 # -- sums -------------------------------------------------------------------------------------
 
 
@@ -232,6 +273,58 @@ def test_the_profile_of_each_signature_adds_up_to_the_boards_count() -> None:
             profile = board.hotspots(function.name, *given)
             check_sums(profile)
             assert profile.counted, function.name
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_for_the_plugin_its_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "f.c"
+    source.write_text("int f(int x) { return x + 1; }\n")
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for folder in os.environ["PATH"].split(os.pathsep):
+        for tool in Path(folder).glob("*"):
+            if tool.name not in ("gcc", "cc") and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    with build(available("qemu-rv32"), [source]).open() as board:
+        monkeypatch.setenv("PATH", str(tools))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # which has no plugin
+        with pytest.raises(MissingToolError, match="gcc was not found on PATH") as caught:
+            board.hotspots("f", 1)
+        assert caught.value.hint is not None
+        assert "apt install gcc" in caught.value.hint
+
+
+def test_a_qemu_that_refuses_the_plugin_is_told_with_the_version_that_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its words are those of plugins/loader.c of QEMU 9, where an old plugin meets a new QEMU."""
+    source = tmp_path / "f.c"
+    source.write_text("int f(int x) { return x + 1; }\n")
+    real = shutil.which("qemu-system-riscv32")
+    newer = tmp_path / "bin" / "qemu-system-riscv32"
+    newer.parent.mkdir()
+    newer.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in\n'
+        '*--version*) echo "QEMU emulator version 99.0.0";;\n'
+        "*-plugin*) echo 'qemu-system-riscv32: Could not load plugin x.so: plugin requires API "
+        "version 2, but this QEMU supports only a minimum version of 5' >&2; exit 1;;\n"
+        f'*) exec {real} "$@";;\n'
+        "esac\n"
+    )
+    newer.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{newer.parent}{os.pathsep}{os.environ['PATH']}")
+    with build(available("qemu-rv32"), [source]).open() as board:
+        with pytest.raises(BoardError, match="does not load the recorder") as caught:
+            board.hotspots("f", 1)
+        assert "only a minimum version of 5" in caught.value.message
+        assert caught.value.hint is not None
+        assert "QEMU 7.2" in caught.value.hint
+        assert board.functions.f(1) == 2
 
 
 # -- interrupts -------------------------------------------------------------------------------

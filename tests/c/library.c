@@ -92,6 +92,8 @@ TEST_PUT(data)
 TEST_PUT(ack)
 TEST_PUT(span)
 TEST_PUT(span_copy)
+TEST_PUT(sample32)
+TEST_PUT(sample64)
 TEST_PUT(blob_header)
 TEST_LAYOUTS(TEST_PUT)
 

@@ -63,10 +63,28 @@ static bool test_guarded;
 static jmp_buf test_way_back;
 #endif
 
+#if BP_CFG_SAMPLING
+uint32_t test_call_ticks;
+uint32_t test_timer;
+
+static void test_pass_time(void) {
+    uint32_t now = 0;
+    while (test_timer != 0 && test_timer <= test_call_ticks - now) {
+        now += test_timer;
+        test_timer = bp_sample_take(now, 0);
+    }
+}
+#endif
+
 void test_note(char what) {
     if (test_logged < sizeof test_log - 1) {
         test_log[test_logged++] = what;
     }
+#if BP_CFG_SAMPLING
+    if (what == 'f') {
+        test_pass_time();
+    }
+#endif
     if (test_later.length != 0 && what == test_later.at && --test_later.after == 0) {
         test_feed(test_later.bytes, test_later.length);
         test_later.length = 0;
@@ -137,6 +155,9 @@ void test_port_reset(void) {
     test_trap_at = 0;
     test_guard_ms = 0;
 #endif
+#if BP_CFG_SAMPLING
+    test_call_ticks = test_timer = 0;
+#endif
 }
 
 /// bp_port.h ///
@@ -205,6 +226,28 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     test_guarded = false;
     test_note(')');
 }
+#endif
+
+#if BP_CFG_SAMPLING
+
+enum { TEST_LEAST = 10 };
+
+static const char test_timer_source[] BP_ROM = "test_timer";
+
+const bp_port_sampling_t bp_port_sampling BP_ROM = {
+    .source = test_timer_source, .least = TEST_LEAST, .most = 1000000, .usual = 100};
+
+/* The agent begins the call when the shortest delay is over. */
+void bp_port_sample_start(uint32_t ticks) {
+    test_timer = ticks - TEST_LEAST + 1;
+    test_note('T');
+}
+
+void bp_port_sample_stop(void) {
+    test_timer = 0;
+    test_note('t');
+}
+
 #endif
 
 #if BP_CFG_INTERRUPTS

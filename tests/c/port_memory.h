@@ -43,6 +43,14 @@ void test_note(char what);
 
 /* `<` and `>` in the log: interrupts are masked, and not any more; `x`: one within another. */
 
+#if BP_CFG_SAMPLING
+/* How long the functions that note `f` run, in ticks of the timer that samples. A sample's pc is
+ * the number of ticks since the call, its sp 0. `T` and `t` in the log: the timer is started,
+ * stopped. */
+extern uint32_t test_call_ticks;
+extern uint32_t test_timer; /* ticks until the next sample; 0: the timer is off */
+#endif
+
 #if BP_CFG_STACK
 extern uint8_t *test_stack_limit; /* what bp_port_stack_limit returns */
 #endif

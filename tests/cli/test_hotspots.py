@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -160,7 +161,106 @@ def test_without_debug_information_functions_have_their_symbols(slow: Path, tmp_
     assert "total checked" in done.out
 
 
-def test_a_port_is_not_taken_since_nothing_can_record_there(slow: Path) -> None:
+def test_a_port_is_for_samples_since_nothing_can_record_there(slow: Path) -> None:
     done = boardprof("hotspots", "-p", "/dev/ttyUSB0", "halve")
-    assert done.code == 2
-    assert "-p" in done.err
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "error: Nothing can record the calls of a board at a port (-p).\n"
+        "Try: add --sampled, or leave out -p: then an emulator is started\n"
+    )
+    done = boardprof("hotspots", "-p", "/dev/ttyUSB0", "halve", "--sampled")
+    assert (done.code, done.out) == (2, "")
+    assert "have no names without the firmware's ELF file" in done.err
+    assert "--image ELF" in done.err
+
+
+# -- samples ----------------------------------------------------------------------------------
+
+
+def test_samples_are_printed_with_intervals_and_called_samples(slow: Path) -> None:
+    done = boardprof(
+        "hotspots", "-b", "qemu-rv32", f"{slow}:halve", "--sampled", "--samples", "300"
+    )
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert re.fullmatch(r"halve on qemu-rv32: 3\d\d samples in \d+ calls", lines[0])
+    assert lines[2].split("  ")[0] == "Function"
+    assert "95 % interval" in lines[2]
+    assert "Calls" not in lines[2]
+    assert {"__muldf3", "halve"} <= {line.split()[0] for line in lines[3:] if line}
+    assert lines[-1].startswith("sampled by mtime, not counted: ")
+
+
+def test_json_of_samples_is_not_exact_and_has_intervals_around_the_exact_shares(slow: Path) -> None:
+    exact = json.loads(boardprof("hotspots", "-b", "qemu-rv32", f"{slow}:halve", "--json", "-").out)
+    done = boardprof(
+        *("hotspots", "-b", "qemu-rv32", f"{slow}:halve", "--json", "-"),
+        *("--sampled", "--samples", "500", "--seed", "11"),
+    )
+    found = json.loads(done.out)
+    assert (found["metric"], found["exact"]) == ("samples", False)
+    assert found["record"]["sampled"]["seed"] == 11
+    shares = {each["name"]: each["self"] / exact["total"] for each in exact["functions"]}
+    for each in found["functions"]:
+        low, high = each["interval"]
+        assert low <= each["share"] <= high
+        assert abs(each["share"] - shares[each["name"]]) < 2.2 * (high - low) / 2
+
+
+def test_a_sampled_profile_is_kept_compared_and_marked(slow: Path, tmp_path: Path) -> None:
+    quick = tmp_path / "halve.c"
+    quick.write_text(SLOW.replace("x * 0.5", "x / 2"))
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    for source, report in ((slow, before), (quick, after)):
+        done = boardprof(
+            *("run", "-b", "qemu-rv32", f"{source}:halve", "--hotspots", "--sampled"),
+            *("--repeat", "2", "--json", report),
+        )
+        assert done.code == 0, done.err
+        assert "sampled by mtime" in done.out
+    assert "sampled by mtime" in boardprof("show", before, "--lines").out
+    compared = boardprof("compare", before, after).out
+    assert "Where instructions of halve on qemu-rv32 changed:" in compared
+    (helper,) = [line for line in compared.splitlines() if line.startswith("__muldf3 ")]
+    assert helper.split()[2] == "~0"
+    assert helper.endswith("gone")
+    assert "Sampled: estimates." in compared
+    assert "Sampled: estimates." in boardprof("compare", before, after, "--markdown", "-").out
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "what"),
+    [
+        ("hotspots", ["--samples", "5"], "--samples is about samples."),
+        ("hotspots", ["--seed", "5"], "--seed is about samples."),
+        ("run", ["--sampled"], "--sampled is about where the time is."),
+    ],
+)
+def test_options_of_samples_need_samples(
+    slow: Path, command: str, options: list[str], what: str
+) -> None:
+    done = boardprof(command, "-b", "qemu-rv32", f"{slow}:halve", *options)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"error: {what}\nTry: add --")
+
+
+def test_a_board_that_takes_no_samples_names_those_that_do(slow: Path) -> None:
+    done = boardprof("hotspots", "-b", "native", f"{slow}:halve", "--sampled")
+    assert (done.code, done.out) == (2, "")
+    assert "native cannot sample its calls: its agent has no bp.sample." in done.err
+    assert "linux" in done.err
+
+
+def test_show_says_that_the_source_has_changed_since(
+    slow: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = slow.with_name("slow.json")
+    Path("halve.c").write_text(SLOW)
+    assert boardprof("show", report, "--lines").err == ""
+    Path("halve.c").write_text(SLOW + "\n")
+    done = boardprof("show", report, "--lines")
+    assert done.err == (
+        "note: halve.c has changed since it was measured; the lines are those of then\n"
+    )
+    assert "x * 0.5" in done.out

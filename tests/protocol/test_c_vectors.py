@@ -100,7 +100,9 @@ def test_the_agent_answers_nak_to_what_is_no_frame(boards: Boards, vector: dict[
 ### Messages ###
 
 
-@pytest.mark.parametrize("vector", [*cases("handshake"), *cases("channel"), *cases("span")])
+@pytest.mark.parametrize(
+    "vector", [*cases("handshake"), *cases("channel"), *cases("span"), *cases("sample")]
+)
 def test_a_message(codec: Codec, vector: dict[str, Any]) -> None:
     ffi, lib = codec
     name = vector["message"]

@@ -12,6 +12,7 @@ from boardprof_protocol.codes import CounterStatus, ErrorCode, FaultCause, Frame
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
+from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
 from tests.support import ROOT, vectors
 
 SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")
@@ -52,7 +53,7 @@ def table_of(layout: Layout) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     "layout",
-    [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, BLOB_HEADER],
+    [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64, BLOB_HEADER],
     ids=lambda found: found.name,
 )
 def test_a_messages_table_is_its_layout(layout: Layout) -> None:

@@ -29,6 +29,7 @@ from boardprof_protocol.frame import (
 )
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
+from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
 from tests.support import ROOT, unhex, vectors
 
 KNOWN = {layout.schema_id for layout in collector_layouts()}
@@ -40,7 +41,8 @@ LAYOUTS |= {
     if layout.schema_id not in KNOWN  # a board may say more of these, but not of their bytes
 }
 MESSAGES = {
-    layout.name: layout for layout in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY)
+    layout.name: layout
+    for layout in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64)
 }
 
 
@@ -99,7 +101,11 @@ def test_what_is_no_frame_is_console_text(vector: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "vector",
-    [case for file in ("handshake", "channel", "span") for case in cases(file, good=True)],
+    [
+        case
+        for file in ("handshake", "channel", "span", "sample")
+        for case in cases(file, good=True)
+    ],
 )
 def test_a_message(vector: dict[str, Any]) -> None:
     message = MESSAGES[vector["message"]]

@@ -5,11 +5,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from boardprof.report.profile import Frame, Instruction, Node, Profile, Site, Symbol
+from boardprof.report.profile import (
+    Frame,
+    Instruction,
+    Node,
+    Profile,
+    SampledCalls,
+    Site,
+    Symbol,
+)
 from boardprof.report.profile_json import profile_record
 from boardprof.report.report import Report
 
-__all__ = ["SOURCE", "profile_report", "small_profile", "straight_profile"]
+__all__ = ["SOURCE", "profile_report", "sampled_profile", "small_profile", "straight_profile"]
 
 SOURCE = """\
 int twice(int x) {
@@ -42,7 +50,6 @@ def straight_profile(
         function=function,
         board="desk",
         columns=("instructions",),
-        exact=True,
         state="complete",
         total=(total,),
         counted={"instructions": total},
@@ -84,7 +91,6 @@ def small_profile(
         function="f",
         board="desk",
         columns=tuple(columns),
-        exact=True,
         state="complete",
         total=cost(25),
         counted={},
@@ -106,3 +112,28 @@ def profile_report(*profiles: Profile) -> Report:
         {"name": p.function, "device": p.board, "hotspots": profile_record(p)} for p in profiles
     ]
     return Report(rows, {}, {}, {"schema_version": 1, "measurements": measurements})
+
+
+def sampled_profile(hits: Sequence[int] = (81, 15, 4), calls: int = 20) -> Profile:
+    """f, and twice and __mul below it; ``hits`` are their samples."""
+    counts = [(node, at, (n,)) for node, at, n in zip((0, 3, 4), (0, 1, 2), hits, strict=True)]
+    return Profile(
+        function="f",
+        board="desk",
+        columns=("samples",),
+        state="complete",
+        total=(sum(hits),),
+        counted={},
+        symbols=(Symbol("f", "f.c", 5), Symbol("twice", "f.c", 1), Symbol("__mul", "", 0)),
+        totals=((sum(hits),), (0,), (0,)),
+        tree=(Node(-1, 0, 0), Node(-1, 0, 0), Node(-1, 0, 0), Node(0, 1, 0), Node(0, 2, 0)),
+        sites=(),
+        instructions=(
+            Instruction(0x100, 0, (Frame("f", "f.c", 7),), "addi a0,a0,1"),
+            Instruction(0x180, 1, (Frame("twice", "f.c", 2),), "slli a0,a0,1"),
+            Instruction(0x200, 2, (), "mul a0,a0,a1"),
+        ),
+        counts=tuple(each for each in counts if each[2] != (0,)),
+        sources={"f.c": SOURCE},
+        sampled=SampledCalls(calls=calls, timer="mtime", wanted=100, seed=1, outside=3),
+    )

@@ -274,6 +274,7 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "clock": 0,
         "stack": 0,
         "interrupts": 0,
+        "sampling": 0,
         "crc_table": 0,
     }
 

@@ -13,6 +13,8 @@
 
 #include <stdbool.h>
 
+#define BP_SAMPLE_STACK 2048 /* bytes; bp_arch_guard_enter.S has the same number */
+
 /* What a guarded call needs to return. bp_arch_guard_enter.S uses the offsets of its members. */
 typedef struct {
     uint64_t saved[14]; /* x19..x30, sp, and padding */
@@ -88,11 +90,70 @@ static void bp_explain(const bp_arch_guard_t *board, const bp_frame_t *trap, bp_
     fault->address = touched ? trap->far : 0;
 }
 
+/// Sampling ///
+
+#if BP_CFG_SAMPLING
+
+static uint64_t bp_limit_at;                        /* UINT64_MAX: no limit */
+static volatile uint64_t bp_sample_at = UINT64_MAX; /* when the next sample is due; that: never */
+
+/* Called by the trap handler. Its stack is this one, since the function's own may be full. */
+bool bp_arch_sample(uintptr_t pc, uintptr_t sp);
+extern uint8_t bp_sample_stack[BP_SAMPLE_STACK];
+_Alignas(16) uint8_t bp_sample_stack[BP_SAMPLE_STACK];
+
+/* Arm the timer, which has only one comparator: for the sample or for the limit, whichever comes
+ * first. */
+static void bp_arm(uint64_t sample_at) {
+    bp_sample_at = sample_at;
+    BP_ARCH_WRITE(cntv_cval_el0, sample_at < bp_limit_at ? sample_at : bp_limit_at);
+}
+
+/* The timer's interrupt in a guarded call. Returns whether the limit is over. An interrupt may also
+ * come when nothing is due any more: it was on its way. */
+bool bp_arch_sample(uintptr_t pc, uintptr_t sp) {
+    uint64_t now = bp_arch_ticks(), sample_at = bp_sample_at;
+    if (now >= bp_limit_at) {
+        return true;
+    }
+    if (now >= sample_at) {
+        uint32_t delay = bp_sample_take(pc, sp);
+        sample_at = bp_arch_ticks() + delay;
+    }
+    bp_arm(sample_at);
+    bp_sample_dither();
+    return false;
+}
+
+void bp_port_sample_start(uint32_t ticks) {
+    bp_arm(bp_arch_ticks() + ticks);
+    BP_ARCH_WRITE(cntv_ctl_el0, 1); /* ENABLE */
+}
+
+void bp_port_sample_stop(void) {
+    bp_arm(UINT64_MAX);
+}
+
+static void bp_sampling_begin(uint64_t limit) {
+    bp_limit_at = limit != 0 ? bp_arch_ticks() + limit : UINT64_MAX;
+}
+
+#else
+
+static void bp_sampling_begin(uint64_t limit) {
+    (void)limit;
+}
+
+#endif
+
+/// The call ///
+
 void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
                    uint64_t limit, bp_fault_t *fault) {
     bp_frame_t frame;
     uint64_t daif = BP_ARCH_READ(daif);
     __asm__ volatile("msr daifset, #15" : : : "memory");
+    bp_sampling_begin(limit);
     if (limit != 0) {
         BP_ARCH_WRITE(cntv_cval_el0, bp_arch_ticks() + limit);
         BP_ARCH_WRITE(cntv_ctl_el0, 1); /* ENABLE */

@@ -23,6 +23,38 @@
     \op     d14, d15, [x0, #208]
     .endm
 
+#if BP_CFG_SAMPLING
+#define BP_SAMPLE_STACK 2048 /* bytes; bp_arch_guard.c has the same number */
+#define BP_SAMPLE_FRAME 688  /* what bp_caller_saved takes, and sp */
+
+/* The registers that a function may change, except x9, to or from the frame at x9. x0 and x1 are
+ * the last ones. */
+    .macro bp_caller_saved op
+    \op     q0, q1, [x9, #176]
+    \op     q2, q3, [x9, #208]
+    \op     q4, q5, [x9, #240]
+    \op     q6, q7, [x9, #272]
+    \op     q16, q17, [x9, #304]
+    \op     q18, q19, [x9, #336]
+    \op     q20, q21, [x9, #368]
+    \op     q22, q23, [x9, #400]
+    \op     q24, q25, [x9, #432]
+    \op     q26, q27, [x9, #464]
+    \op     q28, q29, [x9, #496]
+    \op     q30, q31, [x9, #528]
+    \op     x2, x3, [x9, #16]
+    \op     x4, x5, [x9, #32]
+    \op     x6, x7, [x9, #48]
+    \op     x8, x10, [x9, #64]
+    \op     x11, x12, [x9, #80]
+    \op     x13, x14, [x9, #96]
+    \op     x15, x16, [x9, #112]
+    \op     x17, x18, [x9, #128]
+    \op     x29, x30, [x9, #144]
+    \op     x0, x1, [x9, #0]
+    .endm
+#endif
+
     .text
 
 /* bool bp_arch_guard_enter(bp_frame_t *frame, void (*body)(void *context), void *context): call
@@ -49,6 +81,32 @@ bp_arch_guard_enter:
  * bp_arch_guard_enter restores DAIF. x9 is the kind of exception. */
     .globl bp_trap
 bp_trap:
+#if BP_CFG_SAMPLING
+    /* In a guarded call, IRQ is the timer's: for a sample, or the limit. The function's stack and
+     * registers stay as they are. */
+    cmp     x9, #1
+    b.ne    2f
+    mrs     x9, tpidr_el1
+    cbz     x9, 1f
+    adrp    x9, bp_sample_stack + BP_SAMPLE_STACK - BP_SAMPLE_FRAME
+    add     x9, x9, :lo12:bp_sample_stack + BP_SAMPLE_STACK - BP_SAMPLE_FRAME
+    bp_caller_saved stp
+    mov     x1, sp
+    str     x1, [x9, #160]
+    mov     sp, x9
+    mrs     x0, elr_el1
+    bl      bp_arch_sample
+    mov     x9, sp
+    cmp     w0, #0                      /* the loads leave the flags alone */
+    ldr     x0, [x9, #160]
+    mov     sp, x0
+    bp_caller_saved ldp
+    b.ne    1f
+    mrs     x9, tpidrro_el0
+    eret
+1:  mov     x9, #1
+2:
+#endif
     mrs     x0, tpidr_el1
     cbnz    x0, 2f
 1:  b       1b                          /* not guarded */

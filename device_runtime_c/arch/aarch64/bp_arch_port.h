@@ -3,6 +3,7 @@
  * and before that defines:
  *
  *   BP_TICKS_HZ    the rate of the generic timer, as in CNTFRQ_EL0
+ *   BP_SAMPLE_USUAL, BP_SAMPLE_DITHER    `usual` and `dither` of bp_port_sampling
  *
  * link.ld places .noinit where start-up code does not clear it, and defines bp_text_start,
  * bp_text_end (both at multiples of 4 KiB), bp_stack_guard_start, bp_stack_guard_end and
@@ -69,6 +70,16 @@ void bp_port_idle(void) {
 }
 
 static const char bp_clock_source[] BP_ROM = "CNTVCT_EL0";
+
+#if BP_CFG_SAMPLING
+const bp_port_sampling_t bp_port_sampling BP_ROM = {
+    .source = bp_clock_source,
+    .least = 16, /* the end of the handler, and dither */
+    .most = UINT32_MAX,
+    .usual = BP_SAMPLE_USUAL,
+    .dither = BP_SAMPLE_DITHER,
+};
+#endif
 
 const bp_port_clock_t bp_port_clock BP_ROM = {
     .source = bp_clock_source,

@@ -46,7 +46,7 @@ bp_park:
 
 /* Every exception stops here; ESR_EL1, ELR_EL1 and FAR_EL1 still say what happened. Weak, so that a
  * program can define a handler of its own. x9 is 0 for a synchronous exception, 1 for IRQ, 2 for
- * FIQ, 3 for SError. */
+ * FIQ, 3 for SError; what it was is in TPIDRRO_EL0. */
     .weak   bp_trap
 bp_trap:
     b       bp_park
@@ -56,6 +56,7 @@ bp_vectors:
     .rept   4
     .irp    kind, 0, 1, 2, 3
     .balign 128
+    msr     tpidrro_el0, x9
     mov     x9, #\kind
     b       bp_trap
     .endr

@@ -7,10 +7,11 @@
  *
  *     BP_AVR_OVERFLOW(__vector_13)
  *     BP_AVR_RECEIVE(__vector_18)
+ *     BP_AVR_COMPARE(__vector_11)
  *
- * These are the only two interrupts. The receiver's is off within guarded calls. So the only
- * interrupt in a measured window is TIMER1's, every 65,536 cycles, and the cycles that it takes are
- * known (bp_arch.h). */
+ * Except while a function is sampled, the first two are the only interrupts. The receiver's is off
+ * within guarded calls. So the only interrupt in a measured window is TIMER1's, every 65,536
+ * cycles, and the cycles that it takes are known (bp_arch.h). */
 
 #ifndef BP_AVR_H
 #define BP_AVR_H
@@ -51,6 +52,18 @@
     void vector(void) {                              \
         bp_avr_receive();                            \
     }
+
+/* The same for TIMER1's compare match A, which interrupts a function that is sampled. */
+#if BP_CFG_SAMPLING
+#define BP_AVR_COMPARE(vector)                       \
+    void vector(void) __attribute__((naked, used));  \
+    void vector(void) {                              \
+        __asm__ volatile("%~jmp bp_avr_compare" ::); \
+    }
+void bp_avr_compare(void); /* not a function to call */
+#else
+#define BP_AVR_COMPARE(vector)
+#endif
 
 /* The handler of TIMER1's overflow; not a function to call. */
 void bp_avr_overflow(void);

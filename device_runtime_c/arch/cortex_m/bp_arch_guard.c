@@ -224,19 +224,95 @@ static uint32_t bp_go_back(void *top, uint32_t exc_return) {
     return exc_return | BP_BASIC_FRAME;
 }
 
+/// Sampling ///
+
+#if BP_CFG_SAMPLING
+
+#define BP_ICSR (*(volatile uint32_t *)0xe000ed04u)
+#define BP_ICSR_PENDSTSET (1u << 26)
+
+volatile bool bp_guard_is_sampled;
+
+/* The limit was over while a sample was being taken: NMI had interrupted that. */
+static volatile bool bp_guard_is_late;
+
+/* Where the body's stack pointer was before the core stored a frame: xPSR bit 9 says that it left
+ * out a word to align it, EXC_RETURN how long the frame is (B1.5.7). */
+static uintptr_t bp_body_stack(const bp_stacked_t *stacked, uint32_t exc_return) {
+    uint32_t bytes = (exc_return & BP_BASIC_FRAME) != 0 ? 32 : 104;
+    return (uintptr_t)stacked + bytes + ((stacked->xpsr & 1u << 9) != 0 ? 4 : 0);
+}
+
+/* Take a sample of the body. Returns whether its limit has been over meanwhile. */
+static bool bp_guard_sample(const bp_stacked_t *stacked, uint32_t exc_return) {
+    if (bp_guard_is_sampled && !bp_guard_is_late) {
+        bp_port_sample_stop();
+        bp_port_sample_start(bp_sample_take(stacked->pc, bp_body_stack(stacked, exc_return)));
+    }
+    return bp_guard_is_late;
+}
+
+/* Nobody can return from two handlers at once: end the call in the one of the sample. SysTick's
+ * exception is pending until that has returned, so that it comes again if it is just returning. */
+static void bp_guard_end_later(void) {
+    if (bp_guard_is_sampled) {
+        bp_guard_is_late = true;
+        BP_ICSR = BP_ICSR_PENDSTSET;
+    }
+}
+
+static void bp_guard_sampling_begin(void) {
+    bp_guard_is_late = false;
+}
+
+#else
+
+static bool bp_guard_sample(const bp_stacked_t *stacked, uint32_t exc_return) {
+    (void)stacked, (void)exc_return;
+    return false;
+}
+
+static void bp_guard_end_later(void) {
+}
+
+static void bp_guard_sampling_begin(void) {
+}
+
+#endif
+
+/* Whether the timer's exception ends the call. If not, the body continues. */
+static bool bp_guard_is_over(const bp_arch_guard_t *board, bool from_body,
+                             const bp_stacked_t *stacked, uint32_t exc_return) {
+    bool over = board->is_over();
+    if (!from_body) {
+        if (over) {
+            bp_guard_end_later();
+        }
+        return false;
+    }
+    return over || bp_guard_sample(stacked, exc_return);
+}
+
 __attribute__((used)) uint32_t bp_guard_exception(const bp_stacked_t *stacked, uint32_t exc_return,
                                                   char *main_stack, bool timer) {
     const bp_arch_guard_t *board = bp_guard_board;
     bp_fault_t *fault = bp_guard_fault;
     bool from_body = fault != NULL && (exc_return & BP_FROM_BODY) == BP_FROM_BODY;
-    if (board != NULL && board->is_systick && bp_get_ipsr() == BP_SYSTICK) {
-        timer = true;
-    }
-    if (board == NULL || (!from_body && !timer)) {
+    bool tick =
+        (BP_CFG_SAMPLING || (board != NULL && board->is_systick)) && bp_get_ipsr() == BP_SYSTICK;
+    if (board == NULL || (!from_body && !timer && !tick)) {
         bp_guard_park();
     }
-    if (timer && (!board->is_over() || !from_body)) {
-        return exc_return;
+    if (tick && !board->is_systick) {
+        timer = from_body && bp_guard_sample(stacked, exc_return);
+        if (!timer) {
+            return exc_return;
+        }
+    } else if (timer || tick) {
+        timer = bp_guard_is_over(board, from_body, stacked, exc_return);
+        if (!timer) {
+            return exc_return;
+        }
     }
     char *top = main_stack - BP_HANDLER_STACK;
     bool stored = (const char *)stacked >= board->stack_guard_end && (const char *)stacked < top;
@@ -267,6 +343,7 @@ static void bp_call_guarded(const bp_arch_guard_t *board, void (*body)(void *con
     *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
     bp_guard_board = board;
     bp_guard_fault = fault;
+    bp_guard_sampling_begin();
     __asm__ volatile("dsb\n isb" ::: "memory");
     bp_guard_enter(body, context);
     bp_guard_fault = NULL;

@@ -47,6 +47,13 @@ typedef struct {
 void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
                    bp_fault_t *fault);
 
+#if BP_CFG_SAMPLING
+/* Samples are being taken. bp_port_sample_start and bp_port_sample_stop set it. A timer that only
+ * samples raises SysTick's exception. One that also ends calls raises the same as for that, and
+ * `is_over` then returns false. */
+extern volatile bool bp_guard_is_sampled;
+#endif
+
 /* The handler for the timer's interrupt if that is not NMI. */
 void bp_guard_timer_handler(void);
 

@@ -13,6 +13,8 @@
  * of a firmware (those with hooks) need more than the agent's own. */
 #if BP_CFG_INTERRUPTS > 1
 #define BP_HANDLER_STACK 1024
+#elif BP_CFG_SAMPLING
+#define BP_HANDLER_STACK 504 /* NMI may interrupt the handler of a sample */
 #else
 #define BP_HANDLER_STACK 248
 #endif

@@ -8,6 +8,7 @@
 
 #include "bp_arch_mpu.h"
 #include "bp_arch_port.h"
+#include "bp_arch_sample_systick.h"
 
 /* Addresses from application notes AN385 (DAI 0385), AN386 and AN500. Everything runs at 25 MHz. */
 #ifndef BP_MPS2_HZ

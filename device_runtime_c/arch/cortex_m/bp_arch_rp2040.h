@@ -13,6 +13,7 @@
 #include "bp_arch_mpu.h"
 #include "bp_arch_nvic.h"
 #include "bp_arch_port.h"
+#include "bp_arch_sample_systick.h"
 
 #define BP_RP_REG(address) (*(volatile uint32_t *)(address))
 #define BP_RP_CLEAR(address, bits) (BP_RP_REG((address) + 0x3000u) = (bits)) /* 2.1.2 */

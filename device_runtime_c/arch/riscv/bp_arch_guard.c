@@ -16,6 +16,8 @@
 #define BP_MIE_MTIE 0x80u /* 3.1.9 */
 #define BP_MCAUSE_INTERRUPT ((uintptr_t)1 << (__riscv_xlen - 1))
 
+#define BP_SAMPLE_STACK 512 /* bytes; bp_arch_guard_enter.S has the same number */
+
 /* What a guarded call needs to return. bp_arch_guard_enter.S uses the offsets of its members. */
 typedef struct {
     uintptr_t saved[14]; /* ra, sp, s0..s11 */
@@ -106,6 +108,69 @@ static void bp_set_mtimecmp(uintptr_t address, uint64_t value) {
 #endif
 }
 
+/// Sampling ///
+
+#if BP_CFG_SAMPLING
+
+/* The guarded call's, for the timer's handler. */
+static const bp_arch_guard_t *bp_board;
+static uint64_t bp_limit_at;                        /* UINT64_MAX: no limit */
+static volatile uint64_t bp_sample_at = UINT64_MAX; /* when the next sample is due; that: never */
+
+/* Called by the trap handler. Its stack is this one, since the function's own may be full. */
+bool bp_arch_sample(uintptr_t pc, uintptr_t sp);
+extern uint8_t bp_sample_stack[BP_SAMPLE_STACK];
+_Alignas(16) uint8_t bp_sample_stack[BP_SAMPLE_STACK];
+
+/* Arm the timer, which has only one comparator: for the sample or for the limit, whichever comes
+ * first. */
+static void bp_arm(uint64_t sample_at) {
+    bp_sample_at = sample_at;
+    bp_set_mtimecmp(bp_board->mtimecmp, sample_at < bp_limit_at ? sample_at : bp_limit_at);
+}
+
+/* The timer's interrupt in a guarded call. Returns whether the limit is over. The timer is off
+ * meanwhile, since thinning the samples may take a while. An interrupt may also come when nothing
+ * is due any more: it was on its way. */
+bool bp_arch_sample(uintptr_t pc, uintptr_t sp) {
+    uint64_t now = bp_arch_counter_at(bp_board->mtime), sample_at = bp_sample_at;
+    if (now >= bp_limit_at) {
+        return true;
+    }
+    bp_set_mtimecmp(bp_board->mtimecmp, UINT64_MAX);
+    if (now >= sample_at) {
+        uint32_t delay = bp_sample_take(pc, sp);
+        sample_at = bp_arch_counter_at(bp_board->mtime) + delay;
+    }
+    bp_arm(sample_at);
+    bp_sample_dither();
+    return false;
+}
+
+void bp_port_sample_start(uint32_t ticks) {
+    bp_arm(bp_arch_counter_at(bp_board->mtime) + ticks);
+    __asm__ volatile("csrs mie, %0" : : "r"(BP_MIE_MTIE) : "memory");
+}
+
+void bp_port_sample_stop(void) {
+    bp_arm(UINT64_MAX);
+}
+
+static void bp_sampling_begin(const bp_arch_guard_t *board, uint64_t limit) {
+    bp_board = board;
+    bp_limit_at = limit != 0 ? bp_arch_counter_at(board->mtime) + limit : UINT64_MAX;
+}
+
+#else
+
+static void bp_sampling_begin(const bp_arch_guard_t *board, uint64_t limit) {
+    (void)board, (void)limit;
+}
+
+#endif
+
+/// The call ///
+
 void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
                    uint64_t limit, bp_fault_t *fault) {
     bp_frame_t frame;
@@ -115,6 +180,7 @@ void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), vo
                      : "=&r"(mstatus), "=r"(mie)
                      : "r"(limit != 0 ? BP_MIE_MTIE : 0u)
                      : "memory");
+    bp_sampling_begin(board, limit);
     if (limit != 0) {
         bp_set_mtimecmp(board->mtimecmp, bp_arch_counter_at(board->mtime) + limit);
     }

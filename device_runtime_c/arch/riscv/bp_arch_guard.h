@@ -39,6 +39,10 @@ typedef struct {
 void bp_arch_guard(const bp_arch_guard_t *board, void (*body)(void *context), void *context,
                    uint64_t limit, bp_fault_t *fault);
 
+/* With BP_CFG_SAMPLING, bp_arch_guard.c defines bp_port_sample_start and bp_port_sample_stop. The
+ * timer is shared: it interrupts for the next sample or when the limit is over. The samples are
+ * collected on a stack of their own. */
+
 /* A region in the format of physical memory protection, NAPOT (RISC-V privileged manual, version
  * 20211203, 3.7.1): `size` is a power of 2, 8 or more, and `base` a multiple of it. */
 static inline uintptr_t bp_arch_region(uintptr_t base, uintptr_t size) {

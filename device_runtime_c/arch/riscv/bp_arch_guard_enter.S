@@ -52,6 +52,29 @@
 #endif
     .endm
 
+#if BP_CFG_SAMPLING
+#define BP_SAMPLE_STACK 512 /* bytes; bp_arch_guard.c has the same number */
+
+/* The registers that a function may change, except t0, to or from the stack. */
+    .macro bp_caller_saved op
+    \op     ra, 0 * BP_WORD(sp)
+    \op     t1, 1 * BP_WORD(sp)
+    \op     t2, 2 * BP_WORD(sp)
+    \op     t3, 3 * BP_WORD(sp)
+    \op     t4, 4 * BP_WORD(sp)
+    \op     t5, 5 * BP_WORD(sp)
+    \op     t6, 6 * BP_WORD(sp)
+    \op     a0, 7 * BP_WORD(sp)
+    \op     a1, 8 * BP_WORD(sp)
+    \op     a2, 9 * BP_WORD(sp)
+    \op     a3, 10 * BP_WORD(sp)
+    \op     a4, 11 * BP_WORD(sp)
+    \op     a5, 12 * BP_WORD(sp)
+    \op     a6, 13 * BP_WORD(sp)
+    \op     a7, 14 * BP_WORD(sp)
+    .endm
+#endif
+
     .text
 
 /* bool bp_arch_guard_enter(bp_frame_t *frame, void (*body)(void *context), void *context): call
@@ -77,7 +100,30 @@ bp_trap:
     csrrw   a0, mscratch, a0
     bnez    a0, 2f
 1:  j       1b                  /* not guarded; the original a0 is in mscratch */
-2:  csrr    t0, mcause
+2:
+#if BP_CFG_SAMPLING
+    /* An interrupt is the timer's: for a sample, or the limit. The words of the frame for the trap
+     * are free until then. The registers that a C function may change go to a stack of their own. */
+    BP_STORE t0, 14 * BP_WORD(a0)
+    csrr    t0, mcause
+    bgez    t0, 3f
+    la      t0, bp_sample_stack + BP_SAMPLE_STACK - 16 * BP_WORD
+    BP_STORE sp, 15 * BP_WORD(t0)
+    mv      sp, t0
+    bp_caller_saved BP_STORE
+    BP_LOAD a1, 15 * BP_WORD(sp)
+    csrr    a0, mepc
+    call    bp_arch_sample
+    mv      t0, a0
+    bp_caller_saved BP_LOAD
+    BP_LOAD sp, 15 * BP_WORD(sp)
+    bnez    t0, 3f
+    BP_LOAD t0, 14 * BP_WORD(a0)
+    csrrw   a0, mscratch, a0
+    mret
+3:
+#endif
+    csrr    t0, mcause
     csrr    t1, mepc
     csrr    t2, mtval
     BP_STORE t0, 14 * BP_WORD(a0)

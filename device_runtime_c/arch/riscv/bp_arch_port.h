@@ -6,6 +6,8 @@
  *   BP_MTIME_OF(ms)         `ms` milliseconds in ticks of mtime, a uint64_t
  *   BP_STACK_GUARD_BYTES    denied below the stack; a power of 2, as in link.ld
  *   BP_NULL_BYTES           denied from address 0, where nothing is; a power of 2
+ *   BP_SAMPLE_USUAL         a third of the usual time between samples, in ticks of mtime
+ *   BP_SAMPLE_DITHER        instructions in a tick of mtime
  *
  * link.ld places .noinit where start-up code does not clear it, and defines bp_text_start,
  * bp_text_end, bp_stack_guard_start and bp_stack_guard_end. */
@@ -61,6 +63,18 @@ static void bp_arch_port_init(void) {
     bp_boots++;
 }
 
+#endif
+
+#if BP_CFG_SAMPLING
+static const char bp_sampling_source[] BP_ROM = "mtime";
+
+const bp_port_sampling_t bp_port_sampling BP_ROM = {
+    .source = bp_sampling_source,
+    .least = 4, /* the end of the handler, and dither */
+    .most = UINT32_MAX,
+    .usual = BP_SAMPLE_USUAL,
+    .dither = BP_SAMPLE_DITHER,
+};
 #endif
 
 #if BP_CFG_INTERRUPTS

@@ -13,6 +13,8 @@
 #define BP_MTIME_OF(ms) ((uint64_t)(ms) * (BP_MTIME_HZ / 1000u))
 #define BP_STACK_GUARD_BYTES 65536u
 #define BP_NULL_BYTES 4096u
+#define BP_SAMPLE_USUAL 18u
+#define BP_SAMPLE_DITHER 100u /* with -icount shift=0 */
 
 #include "bp_arch_16550.h"
 #include "bp_arch_port.h"

@@ -91,6 +91,18 @@
 #define BP_CFG_INTERRUPTS 0
 #endif
 
+/* 1: the host may sample where a call spends its time. The port must then define
+ * bp_port_sampling, bp_port_sample_start and bp_port_sample_stop. It is off without an arena, where
+ * the samples are collected, and without the guard, whose interrupt entry the timer's uses.
+ * 0: off. */
+#ifndef BP_CFG_SAMPLING
+#define BP_CFG_SAMPLING 0
+#endif
+#if BP_CFG_SAMPLING == 1 && (BP_CFG_ARENA == 0 || BP_CFG_GUARD == 0)
+#undef BP_CFG_SAMPLING
+#define BP_CFG_SAMPLING 0
+#endif
+
 /* How CRC-32 is computed. 0: bit by bit. 1: with a table of 64 bytes, about six times as fast.
  * 8: eight bytes at once, with tables of 8 KiB in RAM. */
 #ifndef BP_CFG_CRC_TABLE
@@ -144,6 +156,9 @@
 #endif
 #if BP_CFG_INTERRUPTS < 0 || BP_CFG_INTERRUPTS > 2
 #error "BP_CFG_INTERRUPTS is out of range (0..2)"
+#endif
+#if BP_CFG_SAMPLING != 0 && BP_CFG_SAMPLING != 1
+#error "BP_CFG_SAMPLING is out of range (0, 1)"
 #endif
 #if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"

@@ -167,4 +167,49 @@ void bp_port_interrupt(void);
 
 #endif
 
+/// Sampling ///
+
+#if BP_CFG_SAMPLING
+
+/* Describes the timer that interrupts a function whose time is sampled. */
+typedef struct {
+    const char *source; /* in BP_ROM; its name, for people */
+    uint32_t least;     /* shortest delay, ticks, 1 or more: then the function runs again */
+    uint32_t most;      /* longest one */
+    uint32_t usual;     /* a third of the usual delay, ticks: much longer than the handler */
+    uint16_t dither;    /* instructions in a tick, at least; 0 if a tick is not longer than one */
+} bp_port_sampling_t;
+
+extern const bp_port_sampling_t bp_port_sampling; /* declare it BP_ROM */
+
+/* Raise an interrupt in `ticks` of the timer. Its handler calls bp_sample_take, and does the same
+ * again with what that returns, until bp_port_sample_stop. The guard's limit still ends the call.
+ * Required: with BP_CFG_SAMPLING.  Context: guarded calls, right before the function.
+ * Example: `SYST_RVR = ticks; SYST_CVR = 0; SYST_CSR = 7;` and a handler that does this again. */
+void bp_port_sample_start(uint32_t ticks);
+
+/* Stop the timer. Does nothing if it is off.
+ * Required: with BP_CFG_SAMPLING.  Context: right after the function, or after its guarded call. */
+void bp_port_sample_stop(void);
+
+/* An address of code: on AVR it may have more bits than a pointer. */
+#if UINTPTR_MAX > 0xffffffffu
+typedef uint64_t bp_code_t;
+#else
+typedef uint32_t bp_code_t;
+#endif
+
+/* Keep a sample: the program counter and the stack pointer that the interrupt found. Returns in how
+ * many ticks the next one is due, counted from the end of the handler. Uses about 64 bytes of stack
+ * (128 with 64-bit pointers), and no floating-point register.
+ * Context: the timer's interrupt. */
+uint32_t bp_sample_take(bp_code_t pc, uintptr_t sp);
+
+/* Spend a random time of up to about a tick. Where a tick has many instructions, samples would
+ * otherwise always hit the same places of a loop whose length divides a tick's.
+ * Context: the timer's interrupt, once the next one is armed, if `dither` is not 0. */
+void bp_sample_dither(void);
+
+#endif
+
 #endif

@@ -271,6 +271,38 @@ static inline uint8_t *bp_span_copy_put(uint8_t *out, const bp_span_copy_t *in) 
     return out;
 }
 
+/// sample32, version 1 ///
+
+#define BP_SAMPLE32_LEN 8u
+
+typedef struct {
+    uint32_t pc;
+    uint32_t sp;
+} bp_sample32_t;
+
+/* Writes the struct's fields in wire order; exactly BP_SAMPLE32_LEN bytes. */
+static inline uint8_t *bp_sample32_put(uint8_t *out, const bp_sample32_t *in) {
+    out = bp_put_u32(out, in->pc);
+    out = bp_put_u32(out, in->sp);
+    return out;
+}
+
+/// sample64, version 1 ///
+
+#define BP_SAMPLE64_LEN 16u
+
+typedef struct {
+    uint64_t pc;
+    uint64_t sp;
+} bp_sample64_t;
+
+/* Writes the struct's fields in wire order; exactly BP_SAMPLE64_LEN bytes. */
+static inline uint8_t *bp_sample64_put(uint8_t *out, const bp_sample64_t *in) {
+    out = bp_put_u64(out, in->pc);
+    out = bp_put_u64(out, in->sp);
+    return out;
+}
+
 /// blob_header, version 1 ///
 
 #define BP_BLOB_HEADER_LEN 6u

@@ -34,7 +34,7 @@ from boardprof.measure.board_link import BoardInterrupts, BoardLink
 from boardprof.measure.clock_probe import clock_probe
 from boardprof.measure.measure_function import OnNote, Progress, Sampling, measure_function
 from boardprof.measure.passes import Rounds, check_range
-from boardprof.measure.placement import OnTransfer
+from boardprof.measure.placement import OnTransfer, Placement
 from boardprof.measure.selection import metric_names
 from boardprof.measure.stack_check import StackCheck
 from boardprof.measure.window import Collectors, Window
@@ -44,6 +44,7 @@ from boardprof.report.report import Report
 from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
+    from boardprof.arguments.arguments import Arguments
     from boardprof.hotspots.recording import Recording
     from boardprof.report.profile import Profile
 
@@ -293,27 +294,77 @@ class Board:
         *args: object,
         named: Mapping[str, object] | None = None,
         warmup: int = 1,
+        sampled: bool = False,
+        samples: int = 1000,
+        seed: int = 1,
+        on_samples: Progress | None = None,
     ) -> Profile:
         """Record which functions and lines a call spends its cost in.
 
         The same image is started once more, on an emulator with a recorder. This board is not
         disturbed, and state that functions keep between calls starts anew.
 
+        With ``sampled``, this board itself repeats the call while a timer interrupts it at random
+        times. That is possible on real boards, too. The figures are numbers of samples, and each
+        share has a 95 % confidence interval.
+
         Args:
             function: its name.
-            args: arguments, as for `profile`.
+            args: arguments, as for `profile`. Arrays are not changed.
             named: arguments by parameter name.
             warmup: calls before the one that is recorded, >= 0.
+            sampled: take samples on this board.
+            samples: number of samples, >= 1. The last call may add some.
+            seed: of the random times between samples.
+            on_samples: called with (samples so far, samples wanted).
 
         Raises:
-            UsageError: nothing can record calls on this board.
+            UsageError: nothing can record calls on this board, or it cannot take samples.
             DecodeError: the recording contradicts the board's own count.
+            DeviceError: a call is too short for samples.
             BoardprofError: as `profile`.
         """
-        self.measurable(function)
+        remote = self.measurable(function)
+        if sampled:
+            arguments = remote.bind(args, named or {})
+            check_range("samples", samples, 1, 2**31 - 1)
+            rounds = Rounds(warmup, samples, 1)
+            return self._sampled(remote, arguments, rounds, seed, on_samples)
         if self._recording is None:
             self._recording = self._record()
         return self._recording.profile(function, *args, named=named, warmup=warmup)
+
+    def _sampled(
+        self,
+        remote: RemoteFunction,
+        arguments: Arguments,
+        rounds: Rounds,
+        seed: int,
+        on_samples: Progress | None,
+    ) -> Profile:
+        from boardprof.hotspots import sampling  # later: most runs sample nothing
+
+        check_range("seed", seed, 0, 2**32 - 1)
+        board = sampling.sampled_board(
+            self.spec.name, self.session, self.memory, self.dictionary, self.welcome.pointer_size
+        )
+        if self.image is None:
+            raise UsageError(
+                f"boardprof does not know what {self.spec.name} at {self.device.port} runs, so "
+                "samples cannot be given names.",
+                hint="name the firmware's ELF file: image=, or --image on the command line",
+            )
+        name = remote.info.name
+        image = sampling.sampled_image(self.image, name, self.spec.build.cc, self.files)
+        self.stack_check.require(name)
+        with Placement(self.memory, arguments, put_back=True) as placement:
+            for _ in range(rounds.warmup):
+                placement.send_again()
+                placement.call(remote.info).execute(self.session.value)
+            found = sampling.take_samples(
+                board, placement, remote.info, image.table, rounds.repeat, seed, on_samples
+            )
+        return sampling.sampled_profile(found, board, name, image, rounds.repeat, seed)
 
     def _record(self) -> Recording:
         from boardprof.hotspots.recording import Recording  # later: most runs record nothing

@@ -130,7 +130,8 @@ def check_recordable(spec: BoardSpec) -> None:
         raise UsageError(
             f"Every instruction of a call can be seen on an emulated board, and {spec.name} is a "
             "real one.",
-            hint="take an emulated board of the same core: boardprof boards",
+            hint="sample it instead (--sampled, or sampled=True), or take an emulated board of the "
+            "same core: boardprof boards",
         )
     others = [name for name in find_boards() if board_spec(name).launch.recorder]
     raise UsageError(

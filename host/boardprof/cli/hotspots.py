@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +18,8 @@ from boardprof.cli.options import (
     complete_value,
     file_option,
     image_option,
-    limit_options,
+    port_options,
+    taken_port_options,
     width_option,
 )
 from boardprof.cli.output import (
@@ -31,17 +32,20 @@ from boardprof.cli.output import (
     progress_bar,
     stdout_of_boards,
 )
-from boardprof.errors import DeviceError
+from boardprof.errors import DeviceError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.report.profile import Profile
 
 _SECTIONS = {
-    "What to call": "board image warmup timeout_s wall_timeout_s",
+    "What to call": "warmup sampled samples seed",
+    "The board": "board port baud clock key_file takeover image flash timeout_s wall_timeout_s",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
     "What is printed": "lines asm metric all_functions width console verbose quiet debug",
     "What is kept": "json_file",
 }
+
+_STDERR = 2
 
 _EXAMPLES = """
 \b
@@ -49,6 +53,7 @@ Examples:
   boardprof hotspots -b BOARD fir.c:fir n=256           functions
   boardprof hotspots -b BOARD fir.c:fir n=256 --lines   source with a count at each line
   boardprof hotspots -b BOARD fir.c:fir --json fir.json     all of it
+  boardprof hotspots -b BOARD -p PORT --flash fir.c:fir --sampled   on a real board
 """
 
 
@@ -65,7 +70,17 @@ Examples:
     show_default=True,
     help="Calls before the one that is recorded.",
 )
-@limit_options
+@click.option(
+    "--sampled",
+    is_flag=True,
+    help="Interrupt repeated calls at random times, on the board itself, instead of recording one.",
+)
+@click.option("--samples", metavar="N", type=Whole(min=1), help="Samples to take. [default: 1000]")
+@click.option(
+    "--seed", metavar="N", type=Whole(min=0), help="Seed of the random times. [default: 1]"
+)
+@click.option("--flash", is_flag=True, help="Write the firmware to the board at the port first.")
+@port_options
 @build_options
 @click.option("--lines", is_flag=True, help="Print the source with a count at each line.")
 @click.option("--asm", is_flag=True, help="Print the instructions under the lines they belong to.")
@@ -82,27 +97,31 @@ Examples:
 def hotspots(target: str, values: tuple[str, ...], board: str | None, **options: Any) -> int:
     """Record one call on an emulated board and print where it spends its instructions.
 
-    Every instruction is counted, none is sampled. TARGET and NAME=VALUE are as for `boardprof run`.
+    Every instruction is counted. With --sampled, the board's own timer samples the call instead, on
+    real boards, too; each share then has a 95 % confidence interval. TARGET and NAME=VALUE are as
+    for `boardprof run`.
     """
     from boardprof.run.measure_plan import Listener, record_plan
     from boardprof.run.plan import Plan
 
+    _check_sampling(options)
     plan = Plan(
         target=target,
         values=values,
         boards=(board,) if board else (),
-        image=options["image"],
-        warmup=options["warmup"],
-        timeout_s=options["timeout_s"],
-        wall_timeout_s=options["wall_timeout_s"],
         code=taken_build_options(options),
+        **taken_port_options(options),
+        **{name: options[name] for name in ("image", "flash", "warmup", "sampled")},
+        **{name: options[name] for name in ("samples", "seed") if options[name] is not None},
     )
     shows_console = options["verbose"] or options["console"]
-    with progress_bar(), stdout_of_boards(shown=shows_console):
+    with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
         listener = Listener(
             on_note=echo_note,
             on_command=echo_command if options["verbose"] else None,
             on_console=echo_console if shows_console else None,
+            on_progress=on_progress if options["sampled"] else None,
+            flash_output=_STDERR,
         )
         profiles = list(record_plan(plan, listener))
     _write(profiles, options["json_file"])
@@ -117,6 +136,19 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
             )
     is_complete = all(profile.is_complete for profile in profiles)
     return 0 if is_complete else DeviceError.exit_code
+
+
+def _check_sampling(options: Mapping[str, Any]) -> None:
+    if options["sampled"]:
+        return
+    for name in ("samples", "seed"):
+        if options[name] is not None:
+            raise UsageError(f"--{name} is about samples.", hint="add --sampled")
+    if options["port"] is not None:
+        raise UsageError(
+            "Nothing can record the calls of a board at a port (-p).",
+            hint="add --sampled, or leave out -p: then an emulator is started",
+        )
 
 
 def _write(profiles: Sequence[Profile], file: str | None) -> None:

@@ -178,10 +178,33 @@ def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> 
     """
     from boardprof.render.profile_tables import profiles_in
 
+    changed: dict[str, None] = {}
     for number, profile in enumerate(profiles_in(report)):
         if number:
             echo("")
         echo_profile(profile, lines=lines, asm=asm)
+        changed |= dict.fromkeys(changed_sources(profile))
+    for name in changed:
+        echo_note(f"{name} has changed since it was measured; the lines are those of then")
+
+
+def changed_sources(profile: Profile) -> list[str]:
+    """Return the sources that have changed since a profile was made.
+
+    A profile has their names as the compiler was given them, so those below another folder are not
+    found. Its lines are those of its own text in any case.
+    """
+    return [name for name, text in profile.sources.items() if _differs(name, text)]
+
+
+def _differs(name: str, text: str) -> bool:
+    if not os.path.isfile(name):  # a pipe or a device of that name would never end
+        return False
+    try:
+        with open(name, encoding="utf-8", errors="replace") as file:
+            return file.read() != text
+    except OSError:
+        return False
 
 
 def echo_configuration(report: Report) -> None:

@@ -66,7 +66,7 @@ _STDERR = 2
 
 
 _SECTIONS = {
-    "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sweep",
+    "What to measure": "metrics warmup repeat number cold mask_interrupts hotspots sampled sweep",
     "The board": "board_names port baud clock key_file takeover image flash "
     "timeout_s wall_timeout_s",
     "The build": "optimize sources includes defines cflags ldflags keep libc",
@@ -136,6 +136,9 @@ Examples:
     is_flag=True,
     help="Also record one call on a second emulator. The Report then shows where it spends its "
     "cost, and compare shows why it changed.",
+)
+@click.option(
+    "--sampled", is_flag=True, help="With --hotspots: sample more calls on the board itself."
 )
 @build_options
 @click.option(
@@ -250,10 +253,12 @@ def _plan(
     names = [name for part in board_names for name in part.split(",") if name]
     if board_names and not names:
         raise UsageError("-b needs the name of a board.", hint="`boardprof boards` lists them")
+    if options["sampled"] and not options["hotspots"]:
+        raise UsageError("--sampled is about where the time is.", hint="add --hotspots")
     metrics = options["metrics"]
     as_given = (
-        *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sweep"),
-        *("flash", "expect", "tolerance", "save_output"),
+        *("image", "warmup", "repeat", "number", "cold", "mask_interrupts", "hotspots", "sampled"),
+        *("sweep", "flash", "expect", "tolerance", "save_output"),
     )
     return Plan(
         target=target,

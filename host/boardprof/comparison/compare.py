@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 
@@ -32,16 +35,29 @@ from boardprof.comparison.compatibility import (
     why_not,
 )
 from boardprof.comparison.judgement import difference
-from boardprof.comparison.profile_difference import ProfileDifference, profile_difference
+from boardprof.comparison.profile_difference import (
+    FunctionChange,
+    LineChange,
+    ProfileDifference,
+    profile_difference,
+)
 from boardprof.comparison.rule import Rule, parse_rules
 from boardprof.comparison.rule_check import apply_rules
 from boardprof.errors import UsageError
 from boardprof.report.calls import SHARE, SHARES
+from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 from boardprof.stats.groups import GroupKey, summaries
 
 __all__ = ["compare"]
+
+_DURATION = "Duration (us)"
+
+_PROPORTIONAL = ("cycles", _DURATION, "instructions", "ticks")
+"""Metrics that grow with the time that samples see, the best first."""
+
+_Z = 1.96
 
 
 def compare(
@@ -226,13 +242,21 @@ def _reasons(
         for side, is_old in ((old, True), (new, False))
     )
     found: dict[tuple[str, ...], ProfileDifference] = {}
+    sampled: defaultdict[GroupKey, list[Difference]] = defaultdict(list)
     for row in rows if before and after else ():
         key = _key(row)
         one, other = before.get(key), after.get(key)
         if one is None or other is None or not row.change:
             continue
-        if row.metric in one.columns and row.metric in other.columns:
+        if not one.exact and not other.exact:
+            if row.verdict in ("better", "worse"):
+                sampled[key].append(row)
+        elif row.metric in one.columns and row.metric in other.columns:
             found[place_of(row)] = profile_difference(one, other, row.metric)
+    for key, changed in sampled.items():
+        estimate = _sampled_difference(before[key], after[key], changed)
+        if estimate is not None:
+            found[place_of(estimate[0])] = estimate[1]
     return found
 
 
@@ -293,3 +317,66 @@ def _names(rows: Iterable[Difference], *, with_device: bool = False) -> str:
     return first_of(
         dict.fromkeys(f"{row.what}{f' on {row.device}' if with_device else ''}" for row in rows)
     )
+
+
+# -- samples ----------------------------------------------------------------------------------
+
+
+def _sampled_difference(
+    before: Profile, after: Profile, rows: Iterable[Difference]
+) -> tuple[Difference, ProfileDifference] | None:
+    """Estimate in which functions and lines a call's cost changed.
+
+    Args:
+        before: the older profile, sampled.
+        after: the newer one, sampled.
+        rows: of the call that changed, one for each metric.
+
+    Returns:
+        The row that is explained, and the changes of functions and lines that are larger than
+        their uncertainty. None if no row has a metric that samples are in proportion to.
+    """
+    by_metric = {row.metric: row for row in rows}
+    row = next((by_metric[name] for name in _PROPORTIONAL if name in by_metric), None)
+    if row is None or row.before is None or row.after is None:
+        return None
+    scale = 1000 if row.metric == _DURATION else 1
+    old, new = (round(float(side.median) * scale) for side in (row.before, row.after))
+    found = profile_difference(
+        _estimated(before, row.metric, old), _estimated(after, row.metric, new), row.metric
+    )
+    sizes = (old, before.sum()), (new, after.sum())
+    return row, replace(
+        found,
+        functions=tuple(each for each in found.functions if _is_certain(each, *sizes)),
+        lines=tuple(each for each in found.lines if _is_certain(each, *sizes)),
+        is_sampled=True,
+        scale=scale,
+    )
+
+
+def _estimated(profile: Profile, metric: str, cost: int) -> Profile:
+    """Return a profile whose samples are the cost that they stand for."""
+    total = profile.sum()
+    counts = tuple((node, at, (round(n * cost / total),)) for node, at, (n,) in profile.counts)
+    totals = tuple((round(n * cost / total),) for (n,) in profile.totals)
+    return replace(profile, columns=(metric,), total=(cost,), totals=totals, counts=counts)
+
+
+def _is_certain(
+    change: FunctionChange | LineChange, old: tuple[int, int], new: tuple[int, int]
+) -> bool:
+    """Tell whether a change is beyond the 95 % interval of a difference of two estimates."""
+    variance = _variance(change.before, *old) + _variance(change.after, *new)
+    return abs(change.change) > _Z * math.sqrt(variance)
+
+
+def _variance(part: int, cost: int, samples: int) -> float:
+    """Return the variance of an estimated cost.
+
+    Source: A. Agresti, B. A. Coull, "Approximate is better than exact", The American Statistician
+    52 (1998): two hits and two misses more make it hold for rare places, too.
+    """
+    hits = samples * part / cost if cost else 0.0
+    share = (hits + 2) / (samples + 4)
+    return cost * cost * share * (1 - share) / (samples + 4)

@@ -97,6 +97,8 @@ class ProfileDifference:
         after: likewise.
         functions: those whose cost or number of calls changed, the largest change first.
         lines: likewise, of sources that are known.
+        is_sampled: the costs are estimates.
+        scale: the costs are in so small a part of the metric's unit.
     """
 
     metric: str
@@ -104,6 +106,8 @@ class ProfileDifference:
     after: int
     functions: tuple[FunctionChange, ...]
     lines: tuple[LineChange, ...]
+    is_sampled: bool = False
+    scale: int = 1
 
 
 def profile_difference(

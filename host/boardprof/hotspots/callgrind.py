@@ -16,6 +16,7 @@ from boardprof.elf.symbol_table import CodeRange, SymbolTable
 from boardprof.errors import DecodeError
 from boardprof.hotspots.record import (
     CALL,
+    ELSEWHERE,
     INTERRUPTS,
     OTHER,
     Cost,
@@ -31,9 +32,6 @@ _CALLERS = 1000
 
 Beyond, it does not count calls anew in each dump, so that their number is not known.
 """
-
-_ELSEWHERE = 1 << 60
-"""Where the functions of shared libraries are said to be: they have addresses of their own."""
 
 _Path = tuple[str, ...]
 """Functions, outermost first, each once: recursion leads back to the first."""
@@ -178,7 +176,7 @@ class _Dump:
             self._entries.setdefault(name, address if code is None else code.low)
             return address
         if name not in self._entries:
-            low = _ELSEWHERE + len(self._libraries)
+            low = ELSEWHERE + len(self._libraries)
             self._entries[name] = low
             self._libraries[low] = CodeRange(low, low + 1, name)
         return self._entries[name]

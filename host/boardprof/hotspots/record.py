@@ -17,6 +17,9 @@ from boardprof.errors import DecodeError, UsageError
 CALL, INTERRUPTS, OTHER = 0, 1, 2
 """Paths of the call itself, of all handlers, and of what is beyond the limit of paths."""
 
+ELSEWHERE = 1 << 60
+"""From here on are addresses that stand for functions, where code has none in the image."""
+
 _HALF_WORD = 2
 _FIRST = "boardprof-record 1"
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from boardprof.arguments.copies import copied_arguments
 from boardprof.boards.board_file import BoardSpec
 from boardprof.boards.board_lookup import check_recordable
 from boardprof.boards.launch import SimulatorSpec, filled
 from boardprof.elf.binutils import disassembly, objdump_of
 from boardprof.elf.symbol_table import SymbolTable, symbol_table
-from boardprof.errors import BoardprofError, DecodeError, MissingToolError
+from boardprof.errors import BoardError, BoardprofError, DecodeError, MissingToolError
 from boardprof.hotspots.callgrind import callgrind_command, read_dump
 from boardprof.hotspots.record import Record, plan_text, read_record
 from boardprof.hotspots.symbolizer import profile_of
@@ -60,6 +61,19 @@ def _major(qemu: str) -> int:
         return 0  # starting the board tells what is wrong
     found = re.search(r"version (\d+)", done.stdout)
     return int(found[1]) if found else 0
+
+
+_REFUSED = "Could not load plugin"
+"""What QEMU says if it has no plugins, or an interface that the recorder does not know."""
+
+
+def _refused(spec: BoardSpec, error: BoardError) -> BoardError:
+    qemu = spec.launch.command[0]
+    return BoardError(
+        f"{qemu} does not load the recorder. {error.message}",
+        hint=f"install another version of {qemu}: QEMU 7.2 of Debian 12 is known to load it; or "
+        "sample the call instead (--sampled, or sampled=True)",
+    )
 
 
 _REMOVED_S = 3.0
@@ -237,8 +251,10 @@ class Recording:
             )
             self._spec = self._recorder.watched(spec)
             self._board = start(self._spec)
-        except BaseException:
+        except BaseException as error:
             self._folder.close()
+            if isinstance(error, BoardError) and _REFUSED in error.message:
+                raise _refused(spec, error) from error
             raise
 
     def profile(
@@ -252,7 +268,7 @@ class Recording:
 
         Args:
             function: its name.
-            args: its arguments.
+            args: its arguments. Arrays are not changed.
             named: arguments by parameter name.
             warmup: calls before it.
 
@@ -271,8 +287,9 @@ class Recording:
         # The warm-up is recorded, too: should it not return, there is no other call.
         for before in (*rounds, 0):
             self._recorder.arm()
+            ours, by_name = copied_arguments(args, named)
             try:
-                found = self._board.measure(function, *args, warmup=before, repeat=1, named=named)
+                found = self._board.measure(function, *ours, warmup=before, repeat=1, named=by_name)
             except BoardprofError as error:
                 failure = error.message
                 kept = self._recorder.record(function) or self._ended(function)

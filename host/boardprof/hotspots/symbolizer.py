@@ -3,15 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from boardprof.elf.binutils import demangled, frames_at
 from boardprof.elf.symbol_table import SymbolTable
 from boardprof.errors import DecodeError
-from boardprof.hotspots.record import Record
-from boardprof.report.profile import Frame, Instruction, Node, Profile, Site, Symbol
+from boardprof.hotspots.record import ELSEWHERE, Record
+from boardprof.report.profile import (
+    Frame,
+    Instruction,
+    Node,
+    Profile,
+    SampledCalls,
+    Site,
+    Symbol,
+)
 
 _LONGEST_SOURCE = 1_000_000
 """Bytes of a file whose text is kept."""
@@ -26,6 +35,7 @@ def profile_of(
     counted: Mapping[str, int],
     texts: Mapping[int, str],
     sources: Iterable[Path] = (),
+    sampled: SampledCalls | None = None,
 ) -> Profile:
     """Return the profile of a call.
 
@@ -38,6 +48,7 @@ def profile_of(
         counted: the Report's net counts of the same call, by column.
         texts: of its instructions, by address.
         sources: files that the image was made of.
+        sampled: how the samples were taken, if the record has samples.
 
     Raises:
         DecodeError: the record and the Report differ.
@@ -45,7 +56,7 @@ def profile_of(
     """
     addresses = sorted({address for _, address in record.counts} | {c.site for c in record.calls})
     entries = dict.fromkeys(path.entry for path in record.paths if path.entry)
-    frames = frames_at(image, [*addresses, *entries])
+    frames = frames_at(image, [at for at in (*addresses, *entries) if at < ELSEWHERE])
     mangled = {frame.function for each in frames.values() for frame in each}
     symbols_of = [code.name for code in table.functions]
     names = demangled([*mangled, *symbols_of, *(name.partition(".")[0] for name in symbols_of)])
@@ -65,14 +76,16 @@ def profile_of(
     numbers = {address: number for number, address in enumerate(addresses)}
     tree = tuple(Node(p.parent, symbol_of(p.entry), p.calls) for p in record.paths)
     instructions = tuple(
-        Instruction(a, symbol_of(a), frames[a], texts.get(a, "")) for a in addresses
+        Instruction(a, symbol_of(a), frames.get(a, ()), texts.get(a, "")) for a in addresses
     )
     nothing = (0,) * len(record.columns)
+    known = tuple(sources)
+    found = _source_texts({f.file for each in frames.values() for f in each if f.file}, known)
+    built_s = math.inf if known else image.stat().st_mtime  # boardprof builds what it has read
     profile = Profile(
         function=function,
         board=board,
         columns=record.columns,
-        exact=True,
         state=record.state,
         total=record.total,
         counted={n: counted[n] for n in record.columns if n in counted and record.is_complete},
@@ -88,9 +101,9 @@ def profile_of(
             for (path, address), cost in sorted(record.counts.items())
             if any(cost)
         ),
-        sources=_source_texts(
-            {f.file for each in frames.values() for f in each if f.file}, sources
-        ),
+        sources={name: text for name, (text, _) in found.items()},
+        newer=tuple(name for name, (_, time_s) in found.items() if time_s > built_s),
+        sampled=sampled,
     )
     if profile.is_complete:
         _check(profile)
@@ -124,13 +137,12 @@ def _symbol(
     return Symbol(names[code.name], outermost.file, outermost.line)
 
 
-def _source_texts(files: Iterable[str], sources: Iterable[Path]) -> dict[str, str]:
-    """Return the text of each file that can be read, by the name in the debug information.
+def _source_texts(files: Iterable[str], known: Sequence[Path]) -> dict[str, tuple[str, float]]:
+    """Return text and time of each file that can be read, by the name in the debug information.
 
     That name is not always a path of this machine: builds leave folders out.
     """
-    known = list(sources)
-    texts: dict[str, str] = {}
+    texts: dict[str, tuple[str, float]] = {}
     for name in sorted(files):
         parts = PurePosixPath(name).parts
         ours = [each for each in known if each.parts[-len(parts) :] == parts]
@@ -138,8 +150,10 @@ def _source_texts(files: Iterable[str], sources: Iterable[Path]) -> dict[str, st
         if not path.is_absolute():
             continue
         try:
-            if path.stat().st_size <= _LONGEST_SOURCE:
-                texts[name] = path.read_text(encoding="utf-8", errors="replace")
+            status = path.stat()
+            if status.st_size <= _LONGEST_SOURCE:
+                text = path.read_text(encoding="utf-8", errors="replace")
+                texts[name] = text, status.st_mtime
         except OSError:
             continue
     return texts

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from boardprof.arguments.copies import copied_arguments
 from boardprof.boards.board_lookup import board_spec, default_board
 from boardprof.errors import BoardTimeoutError, DeviceError
 from boardprof.pytest_plugin.gate import Gate, Verdict
@@ -188,11 +189,11 @@ class Profiler:
         def measure(wanted: Wanted) -> Measurement:
             with self._boards.board(wanted) as board:
                 try:
+                    again, named = copied_arguments(args, options.get("named"))
                     found = board.measure(function, *args, **{**self._defaults, **options})
                     if not self._hotspots:
                         return found
-                    named, warmup = options.get("named"), found.warmup
-                    profile = board.hotspots(function, *args, named=named, warmup=warmup)
+                    profile = board.hotspots(function, *again, named=named, warmup=found.warmup)
                     return replace(found, profile=profile)
                 except (BoardTimeoutError, DeviceError):
                     self._boards.forget(wanted)

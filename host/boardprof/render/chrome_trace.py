@@ -10,7 +10,7 @@ A Report has a track for each device, with its samples end to end in run order. 
 the order are real, because a Report does not say when a sample began. If a device has no time, the
 length of its samples is their instructions or ticks, each drawn as 1 us. The device's name, and
 ``boardprof_time_base`` in the metadata, say so. Its entries are written as text, column by column,
-because Reports may have many rows.
+because Reports may have many rows. Each profile in it has a track of its own.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from boardprof import __version__
 from boardprof.errors import UsageError
 from boardprof.metrics import Duration, raw_of
 from boardprof.render.cells import KEY_COLUMNS
-from boardprof.render.flame_graph import Stacks, weights_of
+from boardprof.render.flame_graph import Stacks, stacks_of, weights_of
 from boardprof.report.calls import Calls
 from boardprof.report.columns import Column
+from boardprof.report.profile import Profile
+from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 
 OWN_KEYS = ("schemaVersion", "displayTimeUnit", "traceEvents")
@@ -42,6 +44,10 @@ _MOST = (1 << 63) - 1
 """Largest integer that all readers accept."""
 
 _ORDER = "samples in run order, end to end; when each began was not recorded"
+_PROFILE_ORDER = "a call path once, as long as all calls on it together; not in the order of time"
+_DRAWN_NS = 1000
+"""What a count of one in a profile is drawn as, in ns."""
+
 _TEXTS = ("Argument Shapes", "Flags")
 _MOST_NS = (1 << 53) - 1
 """Largest time in ns that is exact as a float, as which readers parse it."""
@@ -269,14 +275,19 @@ def render_chrome(report: Report) -> str:
     samples = list(tracks.samples())
     if not samples:
         raise UsageError("The Report has no Counts and no Durations: there is nothing to draw.")
+    profiles = _ProfileTracks(report, len(tracks.bases) + 1)
+    samples += profiles.slices()
     samples.sort(key=itemgetter(0, 1))
     metadata = {
         "boardprof": __version__,
-        "boardprof_time_base": tracks.bases,
+        "boardprof_time_base": {**tracks.bases, **profiles.bases},
         "boardprof_order": _ORDER,
         "boardprof_configuration": {k: raw_of(v) for k, v in report.configuration.items()},
     }
-    return trace_text(chain(tracks.names(), map(itemgetter(2), samples)), metadata=metadata)
+    if profiles.bases:
+        metadata["boardprof_profiles"] = _PROFILE_ORDER
+    names = chain(tracks.names(), profiles.names())
+    return trace_text(chain(names, map(itemgetter(2), samples)), metadata=metadata)
 
 
 class _Tracks:
@@ -373,3 +384,83 @@ def _texts(column: Column) -> Iterator[str]:
         return map(repr, given)
     text = cache(json_text) if column.kind is str else json_text
     return map(text, given if column.kind is not None else map(raw_of, given))
+
+
+# -- the profiles of a Report ------------------------------------------------------------------
+# A profile does not say in which order things happened. So each function stands once on a call
+# path, and is as long as all of its calls together, the longest first.
+
+
+@dataclass
+class _Path:
+    """A function on a call path."""
+
+    name: str
+    file: str = ""
+    own: int = 0
+    total: int = 0
+    children: dict[str, _Path] = field(default_factory=dict)
+
+
+class _ProfileTracks:
+    """The profiles of a Report as tracks of a trace."""
+
+    def __init__(self, report: Report, first: int) -> None:
+        """Read the profiles; ``first`` is the number of their first track."""
+        self._rows = dict(enumerate(profiles_of(report), first))
+
+    @property
+    def bases(self) -> Mapping[str, str]:
+        """The meaning of lengths on each track."""
+        return {
+            _profile_title(row): f"{_counted(row.profile)}, not time: one is drawn as 1 us"
+            for row in self._rows.values()
+        }
+
+    def names(self) -> Iterator[str]:
+        """Yield the entries that name the tracks."""
+        for number, row in self._rows.items():
+            title = f"{_profile_title(row)} ({_counted(row.profile)}, not time)"
+            yield from track_names(number, title, {number: "call paths"})
+
+    def slices(self) -> Iterator[tuple[int, int, str]]:
+        """Yield begin and negated end in ns, and the entry; parents first."""
+        for number, row in self._rows.items():
+            root = _Path("")
+            for stack, cost in stacks_of(row.profile).items():
+                place = root
+                for frame in stack:
+                    name = frame.function
+                    place = place.children.setdefault(name, _Path(name, frame.file))
+                    place.total += cost
+                place.own += cost
+            yield from _path_slices(root, number, row.profile.metric)
+
+
+def _path_slices(root: _Path, number: int, metric: str) -> Iterator[tuple[int, int, str]]:
+    left = [(root, 0)]  # no recursion: paths may be deeper than Python's stack
+    while left:
+        path, at = left.pop()
+        end = at + path.total * _DRAWN_NS
+        if path is not root:
+            args = {metric: path.total, f"{metric} of its own": path.own, "file": path.file}
+            yield (
+                at,
+                -end,
+                f'{{"ph": "X", "name": {json_text(path.name)}, "pid": {number}, "tid": {number}, '
+                f'"ts": {microseconds(at)}, "dur": {microseconds(end - at)}, "cat": "profile", '
+                f'"args": {json_text(args)}}}',
+            )
+        for child in sorted(path.children.values(), key=lambda each: (-each.total, each.name)):
+            left.append((child, at))
+            at += child.total * _DRAWN_NS
+
+
+def _profile_title(row: ProfiledRow) -> str:
+    where = ", ".join(filter(None, (row.label, row.shapes, row.flags)))
+    return f"{row.name} {where}".strip() + f" on {row.device}"
+
+
+def _counted(profile: Profile) -> str:
+    how = profile.sampled
+    return f"{profile.metric} of one call" if how is None else f"samples of {how.calls:,} calls"

@@ -44,6 +44,11 @@ _MOST = 5
 
 _LONGEST = 60
 
+_ALL_WHOLE = 100
+"""From here on, three digits have no fraction."""
+
+_SAMPLED = "Sampled: estimates. Changes smaller than their uncertainty are left out."
+
 
 def median_text(summary: Summary | None, kind: Kind) -> str:
     """Return the median; empty if the side is missing."""
@@ -288,17 +293,20 @@ class ChangeRow:
 def change_rows(difference: ProfileDifference) -> list[ChangeRow]:
     """Return the functions and the lines that changed most."""
     functions = [
-        _row(each.name, each, _function_text(each), "") for each in difference.functions[:_MOST]
+        _row(difference, each.name, each, _function_text(each), "")
+        for each in difference.functions[:_MOST]
     ]
     lines = [
-        _row(_place(each), each, _line_text(each), _cut(each.text))
+        _row(difference, _place(each), each, _line_text(each), _cut(each.text))
         for each in difference.lines[:_MOST]
     ]
     return functions + lines
 
 
 def rest_text(difference: ProfileDifference) -> str:
-    """Return how much is not among `change_rows`; "" if nothing."""
+    """Return what is not among `change_rows`; "" if nothing."""
+    if difference.is_sampled:
+        return _SAMPLED if difference.functions else f"Samples do not show where. {_SAMPLED}"
     rest = [
         f"{len(found) - _MOST} more {name}{'s' * (len(found) - _MOST > 1)}"
         for name, found in (("function", difference.functions), ("line", difference.lines))
@@ -323,10 +331,27 @@ def difference_page(title: str, difference: ProfileDifference) -> Page:
     return [f"Where {title} changed:", table, *([rest] if rest else []), ""]
 
 
-def _row(where: str, change: FunctionChange | LineChange, what: str, source: str) -> ChangeRow:
-    return ChangeRow(
-        where, f"{change.before:,}", f"{change.after:,}", f"{change.change:+,}", what, source
-    )
+def _row(
+    difference: ProfileDifference,
+    where: str,
+    change: FunctionChange | LineChange,
+    what: str,
+    source: str,
+) -> ChangeRow:
+    if not difference.is_sampled:
+        before, after, gain = f"{change.before:,}", f"{change.after:,}", f"{change.change:+,}"
+    else:
+        before, after, gain = (
+            f"~{_rounded(each / difference.scale, sign)}"
+            for each, sign in ((change.before, ""), (change.after, ""), (change.change, "+"))
+        )
+    return ChangeRow(where, before, after, gain, what, source)
+
+
+def _rounded(estimate: float, sign: str) -> str:
+    """Return an estimate with three digits; more would look exact."""
+    kept = float(f"{estimate:.3g}")
+    return f"{kept:{sign},.0f}" if abs(kept) >= _ALL_WHOLE else f"{kept:{sign}g}"
 
 
 def _function_text(change: FunctionChange) -> str:
@@ -350,9 +375,11 @@ def _times(calls: int) -> str:
 
 def _line_text(change: LineChange) -> str:
     if change.is_new:
-        return f"new, {_executed(change.times_after)}"
+        return f"new, {_executed(change.times_after)}" if change.times_after else "new"
     if change.is_gone:
-        return f"gone, {_executed(change.times_before)} before"
+        return f"gone, {_executed(change.times_before)} before" if change.times_before else "gone"
+    if not change.times_before and not change.times_after:
+        return ""
     before, after = change.times_before, change.times_after
     if before != after:
         return f"{before:,} to {_executed(after)}"

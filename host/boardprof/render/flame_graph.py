@@ -289,7 +289,7 @@ def _inside(report: Report, frames: dict[Frame, int]) -> Iterator[_Profile]:
             stacks = stacks_of(row.profile, metric)
             yield {
                 "type": "sampled",
-                "name": f"{row.name} on {row.device}: {metric} of one call",
+                "name": f"{row.name} on {row.device}: {metric} of {_calls(row.profile)}",
                 "unit": "none",
                 "startValue": 0,
                 "endValue": sum(stacks.values()),
@@ -298,6 +298,11 @@ def _inside(report: Report, frames: dict[Frame, int]) -> Iterator[_Profile]:
                 ],
                 "weights": list(stacks.values()),
             }
+
+
+def _calls(profile: Profile) -> str:
+    how = profile.sampled
+    return "one call" if how is None else f"{how.calls:,} call{'s' * (how.calls != 1)}"
 
 
 def _profiles(

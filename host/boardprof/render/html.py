@@ -43,7 +43,7 @@ from boardprof.render.html_facts import (
 )
 from boardprof.render.html_view import page_view
 from boardprof.render.json import json_pieces
-from boardprof.render.profile_tables import notes
+from boardprof.render.profile_tables import interval_text, notes
 from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
@@ -197,14 +197,16 @@ def _place(row: ProfiledRow) -> tuple[str, ...]:
 def _view(row: ProfiledRow, before: Profile | None) -> dict[str, Any]:
     after = row.profile
     sides = [after]
-    if before is not None and set(after.columns) <= set(before.columns):
-        sides.append(before)
+    # The numbers of samples of two runs cannot be compared.
+    if before is not None and before.exact and after.exact:
+        sides += [before] if set(after.columns) <= set(before.columns) else []
     where = ", ".join(filter(None, (row.label, row.shapes, row.flags)))
     return {
         "name": bounded(f"{row.name} {where}".strip()),
         "device": bounded(row.device),
         "metrics": [bounded(name) for name in after.columns],
         "first": after.column(),
+        "sampled": not after.exact,
         "notes": [[bounded(note) for note in notes(after, name)] for name in after.columns],
         "totals": [[side.sum(name) for name in after.columns] for side in sides],
         "nodes": _nodes(sides, after.columns),
@@ -251,10 +253,11 @@ def _functions(sides: Sequence[Profile], metrics: Sequence[str]) -> list[dict[st
                     "self": [[0] * len(metrics) for _ in sides],
                     "total": [[0] * len(metrics) for _ in sides],
                     "calls": [0] * len(sides),
+                    "interval": interval_text(each.interval),
                 }
                 row = rows.setdefault(plain_name(each.name), nothing)
                 row["self"][number][column] += each.self
-                row["total"][number][column] += each.total
+                row["total"][number][column] += each.total or 0
                 row["calls"][number] = each.calls
     return list(rows.values())
 

@@ -100,6 +100,8 @@ _HOTSPOTS: Final = {
     "instructions": [[(str, int)]],
     "counts": [[int]],
     "sources": {str: str},
+    "newer": [str],
+    "sampled": OrNull({"calls": int, "timer": str, "wanted": int, "seed": int, "outside": int}),
 }
 _MEASUREMENT: Final = {
     **_PASS,

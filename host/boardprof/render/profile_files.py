@@ -51,7 +51,7 @@ def callgrind(profile: Profile) -> str:
         "version: 1",
         f"creator: boardprof {__version__}",
         f"cmd: {_name(profile.function)} on {_name(profile.board)}",
-        f"desc: Trigger: {_name(profile.state)}",
+        f"desc: Trigger: {_name(profile.state)}{'' if profile.exact else ', sampled'}",
         "positions: line",
         f"events: {' '.join('-'.join(name.split()) for name in profile.columns)}",
         f"summary: {sum_line}",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from boardprof.errors import UsageError
 from boardprof.render.layout import Column, Page, Table
-from boardprof.report.profile import LineCost, Profile
+from boardprof.report.profile import Interval, LineCost, Profile
 from boardprof.report.profile_json import profiles_of
 from boardprof.report.report import Report
 
@@ -18,6 +18,8 @@ _CONTEXT = 2
 
 _LEAST_SHARE = 0.0005
 """Less than this rounds to 0.0 %."""
+
+_INTERVAL = "95 % interval"
 
 
 def profiles_in(report: Report) -> list[Profile]:
@@ -46,14 +48,22 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
     found = profile.functions(metric)
     shown = found if most is None else found[:most]
     total = profile.sum(metric)
+    totals = [each.total for each in shown]
     columns = [
         Column("Function", [each.name for each in shown]),
-        Column("Self", [f"{each.self:,}" for each in shown]),
+        Column("Self" if profile.exact else "Samples", [f"{each.self:,}" for each in shown]),
         Column("Self %", [_percent(each.self, total) for each in shown]),
-        Column("Total", [f"{each.total:,}" for each in shown]),
-        Column("Total %", [_percent(each.total, total) for each in shown]),
+        Column(_INTERVAL, [interval_text(each.interval) for each in shown]),
+        Column("Total", ["" if cost is None else f"{cost:,}" for cost in totals]),
+        Column("Total %", ["" if cost is None else _percent(cost, total) for cost in totals]),
         Column("Calls", [f"{each.calls:,}" if each.calls else "" for each in shown]),
         Column("Where", [_place(each.file, each.line) for each in shown], is_text=True),
+    ]
+    unknown = () if profile.exact else ("Total", "Total %", "Calls")
+    columns = [
+        each
+        for each in columns
+        if each.header not in unknown and (each.header != _INTERVAL or any(each.cells))
     ]
     rest = len(found) - len(shown)
     left = [f"{rest} more function{'s' * (rest > 1)}: --all"] if rest else []
@@ -63,7 +73,8 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
 def heading(profile: Profile, metric: str | None = None) -> str:
     """Return what was recorded, in a line."""
     name = profile.metric if metric is None else metric
-    kind = "" if profile.exact else ", sampled"
+    how = profile.sampled
+    kind = "" if how is None else f" in {how.calls:,} call{'s' * (how.calls != 1)}"
     return f"{profile.function} on {profile.board}: {profile.sum(metric):,} {name}{kind}"
 
 
@@ -76,6 +87,16 @@ def notes(profile: Profile, metric: str | None = None) -> list[str]:
     handlers = profile.interrupts(name)
     if handlers and profile.is_complete:
         told.append(f"interrupts took {handlers:,} {name} more; they are not in the total")
+    if profile.newer:
+        names = ", ".join(map(posixpath.basename, profile.newer))
+        told.append(f"newer than the image, so lines may be others: {names}")
+    if profile.sampled is not None and profile.sum() < profile.sampled.wanted:
+        told.append(
+            f"{profile.sampled.wanted:,} samples were wanted; a call is so short that it is hardly "
+            "ever hit"
+        )
+    if profile.sampled is not None and profile.sampled.outside:
+        told.append(f"{profile.sampled.outside:,} more hit the agent or another stack")
     told += _edges(profile, name)
     told.append(_check(profile))
     return told
@@ -98,8 +119,11 @@ def _edges(profile: Profile, metric: str) -> list[str]:
 
 
 def _check(profile: Profile) -> str:
-    if not profile.exact:
-        return "sampled: the figures are estimates"
+    if profile.sampled is not None:
+        return (
+            f"sampled by {profile.sampled.timer}, not counted: a function's true share is within "
+            "its interval in 95 of 100 such profiles; lines are less certain (docs/hotspots.md)"
+        )
     if not profile.is_complete:
         return "total not checked: the call did not return"
     name = profile.checked
@@ -146,10 +170,15 @@ def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> 
         "..." if number < 0 else source[number - 1].expandtabs(4) if number <= len(source) else ""
         for number in rows
     ]
+    ranges = [
+        " | ".join(filter(None, (interval_text(each.interval) for each in lines.get(number, ()))))
+        for number in rows
+    ]
     columns = [
         Column("Line", [str(number) if number > 0 else "" for number in rows]),
-        Column("Self", [f"{cost:,}" if cost else "" for cost in own]),
+        Column("Samples" if any(ranges) else "Self", [f"{cost:,}" if cost else "" for cost in own]),
         Column("Self %", [_percent(cost, total) if cost else "" for cost in own]),
+        Column(_INTERVAL, ranges),
         Column("Calls' cost", [f"{cost:,}" if cost else "" for cost in below]),
         Column("Times", [f"{count:,}" if count else "" for count in times]),
         Column("Source", words, is_text=True),
@@ -213,14 +242,23 @@ def _instruction_table(
         share = _percent(cost, total)
         text = "    " + instruction.text.replace("\t", " ")
         rows.append((f"{instruction.address:x}", f"{times:,}", f"{cost:,}", share, text))
-    headers = ("Address", "Times", "Self", "Self %", "Instruction")
+    first = "Times" if profile.exact else "Samples"
+    headers = ("Address", first, "Self", "Self %", "Instruction")
     columns = [
         Column(header, cells, is_text=header == "Instruction")
         for header, cells in zip(headers, zip(*rows, strict=True), strict=True)
     ]
-    if profile.columns == ("instructions",):  # each time costs one
+    if len(profile.columns) == 1:  # each time costs one
         del columns[2]
     return Table(columns)
+
+
+def interval_text(interval: Interval | None) -> str:
+    """Return an interval in percent; "" if there is none."""
+    if interval is None:
+        return ""
+    low, high = interval
+    return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 def _place(file: str, line: int) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ Cost = tuple[int, ...]
 """A figure for each column of a profile."""
 
 OTHER_PATHS = "(other paths)"
+
+_Z = 1.959964
+"""95 % of a normal distribution are within this number of standard deviations."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,30 @@ class Instruction:
 
 
 @dataclass(frozen=True)
+class SampledCalls:
+    """How a sampled profile was made.
+
+    Attributes:
+        calls: of the function, while samples were taken.
+        timer: that has interrupted it.
+        wanted: samples that were asked for. There are fewer if a call is so short that it is
+            hardly ever hit.
+        seed: of the random times between samples.
+        outside: samples that did not hit the call, but the agent; they are left out.
+    """
+
+    calls: int
+    timer: str
+    wanted: int
+    seed: int
+    outside: int
+
+
+Interval = tuple[float, float]
+"""The lowest and the highest share, 0 to 1, that 95 % of such profiles contain."""
+
+
+@dataclass(frozen=True)
 class FunctionCost:
     """What a function costs.
 
@@ -88,18 +116,21 @@ class FunctionCost:
         file: where it is, "" if not known.
         line: where it begins, 0 if not known.
         self: cost of its own instructions.
-        total: the same with all that it called; recursion counts once.
+        total: the same with all that it called; recursion counts once. None if not known: samples
+            do not say who has called a function.
         calls: how often it was called; 0 if not known.
         share: of ``self`` in the call's cost, 0 to 1.
+        interval: of the share, if it is sampled; None if it is exact.
     """
 
     name: str
     file: str
     line: int
     self: int
-    total: int
+    total: int | None
     calls: int
     share: float
+    interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +146,9 @@ class LineCost:
         self: cost of its instructions.
         calls: cost of the calls that they make.
         executions: how often it ran: at each place where it is inlined, as often as that of its
-            instructions which ran most.
+            instructions which ran most. 0 if not known.
+        share: of ``self`` in the call's cost, 0 to 1.
+        interval: of the share, if it is sampled; None if it is exact.
     """
 
     file: str
@@ -124,6 +157,8 @@ class LineCost:
     self: int
     calls: int
     executions: int
+    share: float = 0.0
+    interval: Interval | None = None
 
 
 class _Times:
@@ -156,8 +191,7 @@ class Profile:
     Attributes:
         function: that was called.
         board: where.
-        columns: what was counted, such as ``("instructions",)``.
-        exact: every instruction was seen; else the figures are of samples.
+        columns: what was counted, such as ``("instructions",)``; ``("samples",)`` if it is sampled.
         state: ``complete``, or ``incomplete`` and why: then it holds what was seen until then.
         total: of the call without the interrupts in it.
         counted: the Report's net counts of the same call, by column; a column that the board
@@ -171,12 +205,14 @@ class Profile:
         sources: text of the source files that could be read, by the file's name.
         failure: what has ended an incomplete call, "" if it is complete.
         recorder: what has executed the call, if that is not the board itself: ``callgrind``.
+        newer: the sources that have changed since an image was made that was not built here.
+        sampled: how the samples were taken; None if every instruction was seen. A sampled profile
+            has all functions directly below the called one: who has called them is not known.
     """
 
     function: str
     board: str
     columns: tuple[str, ...]
-    exact: bool
     state: str
     total: Cost
     counted: Mapping[str, int]
@@ -189,6 +225,13 @@ class Profile:
     sources: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
     recorder: str = ""
+    newer: tuple[str, ...] = ()
+    sampled: SampledCalls | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether every instruction was seen. If not, the figures are of samples."""
+        return self.sampled is None
 
     @property
     def is_complete(self) -> bool:
@@ -237,14 +280,22 @@ class Profile:
                 symbol.file,
                 symbol.line,
                 own[index],
-                self.totals[index][column],
+                self._total(index, column),
                 calls[index],
                 own[index] / total if total else 0.0,
+                self._interval(own[index], total),
             )
             for index, symbol in enumerate(self.symbols)
-            if own[index] or calls[index]
+            if own[index] or calls[index] or index == self.tree[CALL].symbol
         ]
-        return sorted(found, key=lambda each: (-each.self, -each.total, each.name))
+        return sorted(found, key=lambda each: (-each.self, -(each.total or 0), each.name))
+
+    def _total(self, symbol: int, column: int) -> int | None:
+        is_known = self.exact or symbol == self.tree[CALL].symbol
+        return self.totals[symbol][column] if is_known else None
+
+    def _interval(self, cost: int, total: int) -> Interval | None:
+        return None if self.exact or not total else share_interval(cost, total)
 
     def lines(self, metric: str | None = None) -> list[LineCost]:
         """Return the lines of the call's sources, by file and number."""
@@ -255,13 +306,22 @@ class Profile:
         for _, number, cost in self._of_the_call:
             key = self._line(number)
             own[key] += cost[column]
-            times[key].add(self.instructions[number], cost[0])
+            if self.exact:
+                times[key].add(self.instructions[number], cost[0])
         for site in self.sites:
             is_recursion = site.callee in self._path(site.caller)
             if site.caller not in self.in_interrupts and not is_recursion:
                 below[self._line(site.instruction)] += site.cost[column]
+        total = self.total[column]
         return [
-            LineCost(*key, self=own[key], calls=below[key], executions=times[key].most())
+            LineCost(
+                *key,
+                self=own[key],
+                calls=below[key],
+                executions=times[key].most(),
+                share=own[key] / total if total else 0.0,
+                interval=self._interval(own[key], total),
+            )
             for key in sorted(own)
         ]
 
@@ -316,3 +376,32 @@ class Profile:
     @property
     def _of_the_call(self) -> Iterator[tuple[int, int, Cost]]:
         return (each for each in self.counts if each[0] not in self.in_interrupts)
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a share, by Wilson's score with continuity correction.
+
+    It holds for independent samples. Those of bp.sample are spread more evenly, which makes it
+    wider than needed. With samples at even distances it would not hold: a loop of the same length
+    would be hit at the same place again and again.
+
+    Args:
+        count: samples that hit.
+        total: all samples, 1 or more.
+
+    Returns:
+        The lowest and the highest share, 0 to 1.
+
+    Source: R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics
+    in Medicine 17 (1998), method 4.
+    """
+    share, z2 = count / total, _Z * _Z
+    centre = 2 * count + z2
+    low = z2 - 2 - 1 / total + 4 * share * (total - count + 1)
+    high = z2 + 2 - 1 / total + 4 * share * (total - count - 1)
+    below = (centre - 1 - _Z * math.sqrt(max(low, 0.0))) / (2 * (total + z2))
+    above = (centre + 1 + _Z * math.sqrt(max(high, 0.0))) / (2 * (total + z2))
+    return (
+        0.0 if count == 0 else max(below, 0.0),
+        1.0 if count == total else min(above, 1.0),
+    )

@@ -4,11 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from boardprof.errors import DecodeError
-from boardprof.report.profile import Frame, Instruction, Node, Profile, Site, Symbol
+from boardprof.report.profile import (
+    Frame,
+    FunctionCost,
+    Instruction,
+    LineCost,
+    Node,
+    Profile,
+    SampledCalls,
+    Site,
+    Symbol,
+)
 from boardprof.report.report import Report
 
 
@@ -48,6 +58,7 @@ def profile_json(profile: Profile) -> dict[str, Any]:
     """Return a profile as JSON values, for readers that want the result.
 
     ``total``, ``functions`` and ``lines`` are of ``metric``; ``record`` has all that was recorded.
+    Sampled figures have a share with a 95 % interval, and null where samples tell nothing.
     """
     return {
         "function": profile.function,
@@ -64,15 +75,21 @@ def profile_json(profile: Profile) -> dict[str, Any]:
                 "line": each.line,
                 "self": each.self,
                 "total": each.total,
-                "calls": each.calls,
+                "calls": each.calls if profile.exact else None,
+                **_estimate(each),
             }
             for each in profile.functions()
         ],
         "lines": [
-            {"file": each.file, "line": each.line, "self": each.self} for each in profile.lines()
+            {"file": each.file, "line": each.line, "self": each.self, **_estimate(each)}
+            for each in profile.lines()
         ],
         "record": profile_record(profile),
     }
+
+
+def _estimate(cost: FunctionCost | LineCost) -> dict[str, Any]:
+    return {} if cost.interval is None else {"share": cost.share, "interval": [*cost.interval]}
 
 
 def profile_record(profile: Profile) -> dict[str, Any]:
@@ -108,6 +125,8 @@ def profile_record(profile: Profile) -> dict[str, Any]:
         "instructions": instructions,
         "counts": [[path, number, *cost] for path, number, cost in profile.counts],
         "sources": dict(profile.sources),
+        **({"newer": list(profile.newer)} if profile.newer else {}),
+        **({} if profile.sampled is None else {"sampled": asdict(profile.sampled)}),
     }
 
 
@@ -119,11 +138,11 @@ def read_profile(found: Mapping[str, Any]) -> Profile:
     """
     try:
         frames = [Frame(*each) for each in found["frames"]]
+        sampled = found.get("sampled")
         return Profile(
             function=found["function"],
             board=found["board"],
             columns=tuple(found["columns"]),
-            exact=found["exact"],
             state=found["state"],
             failure=found["failure"],
             recorder=found["recorder"],
@@ -142,6 +161,8 @@ def read_profile(found: Mapping[str, Any]) -> Profile:
             ),
             counts=tuple((path, number, tuple(cost)) for path, number, *cost in found["counts"]),
             sources=found["sources"],
+            newer=tuple(found.get("newer", ())),
+            sampled=SampledCalls(**sampled) if sampled else None,
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DecodeError(f"The profile is damaged: {type(error).__name__}: {error}.") from error

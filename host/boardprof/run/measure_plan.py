@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,7 +75,7 @@ def results(
     Raises:
         BoardprofError: nothing more can be measured on the board.
     """
-    if plan.hotspots:
+    if plan.hotspots and not plan.sampled:
         check_recordable(spec)
     firmware = _built(spec, plan, listener)
     if plan.flash:
@@ -205,16 +205,31 @@ def _measure(board: Board, name: str, plan: Plan, listener: Listener, at: str) -
             on_note=listener.on_note,
         )
         if plan.hotspots:
-            measurement = _profiled(board, measurement, plan)
+            named = plan.data.values(board.functions[name].signature)
+            again = replace(plan, warmup=1 if plan.sampled else measurement.warmup)
+            profile = _profile(board, name, named, again, listener)
+            measurement = replace(measurement, profile=profile)
         return wanted.with_missing(measurement, board)
 
 
-def _profiled(board: Board, measurement: Measurement, plan: Plan) -> Measurement:
-    """Return a measurement with the profile of one more call, on a board that records it."""
-    name = measurement.function
-    named = plan.data.values(board.functions[name].signature)
-    profile = board.hotspots(name, named=named, warmup=measurement.warmup)
-    return replace(measurement, profile=profile)
+def _profile(
+    board: Board, name: str, named: Mapping[str, object], plan: Plan, listener: Listener
+) -> Profile:
+    """Return the profile of a function as a plan asks for it: recorded or sampled."""
+
+    def show(done: int, total: int) -> None:
+        if listener.on_progress is not None:
+            listener.on_progress(f"{name} on {board.spec.name}, samples", done, total)
+
+    return board.hotspots(
+        name,
+        named=named,
+        warmup=1 if plan.warmup is None else plan.warmup,
+        sampled=plan.sampled,
+        samples=plan.samples,
+        seed=plan.seed,
+        on_samples=show,
+    )
 
 
 def _waiting(board: Board, what: str) -> AbstractContextManager[Callable[[], None]]:
@@ -237,13 +252,15 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
     """
     specs = boards_of(plan)
     for spec in specs:
-        check_recordable(spec)
+        if not plan.sampled:
+            check_recordable(spec)
     data = plan.read_data()
     settings = with_each_setting(replace(plan, data=data))
     for spec, setting in itertools.product(specs, settings):
         firmware = _built(spec, setting, listener)
+        if plan.flash:
+            _flash(spec, setting, firmware, listener)
         with _connected(spec, setting, firmware, listener) as board:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
                 named = data.values(board.functions[name].signature)
-                warmup = 1 if plan.warmup is None else plan.warmup
-                yield board.hotspots(name, named=named, warmup=warmup)
+                yield _profile(board, name, named, plan, listener)

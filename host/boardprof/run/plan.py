@@ -109,6 +109,9 @@ class Plan:
     cold: bool = False
     mask_interrupts: bool = False
     hotspots: bool = False
+    sampled: bool = False
+    samples: int = 1000
+    seed: int = 1
     sweep: str | None = None
     flash: bool = False
     expect: tuple[str, ...] = ()
@@ -204,6 +207,11 @@ def boards_of(plan: Plan) -> list[BoardSpec]:
         )
     if plan.image is not None:
         _check_image(plan, specs)
+    if plan.sampled and plan.port is not None and plan.path is None and plan.image is None:
+        raise UsageError(
+            "The samples of a board at a port have no names without the firmware's ELF file.",
+            hint="name it: --image ELF",
+        )
     if plan.flash:
         _check_flash(plan, specs)
     return specs

@@ -163,17 +163,21 @@
   function functions() {
     const rows = call.functions.map((each) => ({
       name: each.name, place: each.place, calls: each.calls[0],
-      self: each.self[0][metric], total: each.total[0][metric],
+      self: each.self[0][metric], total: each.total[0][metric], interval: each.interval,
       change: hasBefore() ? each.self[0][metric] - each.self[1][metric] : null,
     })).filter((each) => each.self || each.calls || each.change);
     const number = (title, key) => ({ title, numeric: true, value: (row) => row[key], cell: (row) => count(row[key]) });
+    const counted = [
+      number("Total", "total"),
+      { title: "Calls", numeric: true, value: (row) => row.calls, cell: (row) => (row.calls ? count(row.calls) : "") },
+    ];
+    const sampled = [{ title: "95 % interval", numeric: true, value: (row) => row.self, cell: (row) => row.interval }];
     const columns = [
       { title: "Function", value: (row) => row.name, cell: (row) => finder(row.name) },
       number("Self", "self"),
       { title: "Self %", numeric: true, value: (row) => row.self, cell: (row) => percent(row.self) },
       ...(hasBefore() ? [{ title: "Change", numeric: true, value: (row) => Math.abs(row.change), cell: (row) => changed(row.change) }] : []),
-      number("Total", "total"),
-      { title: "Calls", numeric: true, value: (row) => row.calls, cell: (row) => (row.calls ? count(row.calls) : "") },
+      ...(call.sampled ? sampled : counted),
       { title: "Where", className: "key", value: (row) => row.place, cell: (row) => isolated(row.place) },
     ];
     const by = columns.findIndex((each) => each.title === (hasBefore() ? "Change" : "Self"));
