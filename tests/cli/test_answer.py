@@ -24,10 +24,12 @@ def history(tmp_path: Path) -> dict[str, str]:
     return {"BOARDPROF_HISTORY": str(tmp_path / "history.sqlite"), "BOARDPROF_TABLE": "", "CI": ""}
 
 
-def run(history: dict[str, str], *words: str, step: int = 1) -> Outcome:
+def run(
+    history: dict[str, str], *words: str, step: int = 1, target: str = "count.c:count"
+) -> Outcome:
     folder = Path(history["BOARDPROF_HISTORY"]).parent
     return boardprof(
-        *("run", "count.c:count", "n=100", f"-DSTEP={step}", *words),
+        *("run", target, "n=100", f"-DSTEP={step}", *words),
         environment=history,
         folder=folder,
     )
@@ -57,6 +59,17 @@ def test_a_run_of_other_flags_arguments_or_board_is_not_compared_with(
     run(history)
     assert " since " not in run(history, "--cflags=-Os").out
     assert " since " not in run(history, "-b", "linux").out
+    assert " since #1" in run(history).out
+
+
+def test_a_function_of_that_name_in_another_file_is_not_compared_with(
+    history: dict[str, str], tmp_path: Path
+) -> None:
+    run(history)
+    (tmp_path / "other.c").write_text(SOURCE)
+    first = run(history, target="other.c:count").out
+    assert " since " not in first
+    assert " since #2" in run(history, target="other.c:count").out
     assert " since #1" in run(history).out
 
 

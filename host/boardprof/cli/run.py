@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -229,7 +230,7 @@ def run(target: str, values: tuple[str, ...], board_names: tuple[str, ...], **op
         failures += _write(outcome.report, options["json_file"], exports)
         failures += _write_baseline(outcome.report, options["baseline_file"], why)
         as_json = options["json_file"] == STDOUT
-        since = None if as_json else _since(outcome.report, options)
+        since = None if as_json else _since(outcome.report, target, options)
         kept, errors = _keep(outcome.report, options["save"], plan, sources, why)
         failures += errors
         _echo_report(outcome.report, options, since, kept)
@@ -360,8 +361,11 @@ def _keep(
     return kept, []
 
 
-def _since(report: Report, options: Mapping[str, Any]) -> Comparison | None:
-    """Compare with the newest comparable run, except for scripts, which compare on purpose."""
+def _since(report: Report, target: str, options: Mapping[str, Any]) -> Comparison | None:
+    """Compare with the newest comparable run, except for scripts, which compare on purpose.
+
+    Another file may have an unrelated function of the same name, so the run has the target's file.
+    """
     shows_other = any(options[name] for name in ("table", "against", "ab", "ab_rev"))
     if shows_other or is_quiet() or os.environ.get("CI"):
         return None
@@ -371,9 +375,24 @@ def _since(report: Report, options: Mapping[str, Any]) -> Comparison | None:
 
     with contextlib.suppress(BoardprofError):  # keeping this run reports errors of the history
         for found in like_runs(report):
+            if found.run is None or not _is_of_same_file(found.run.command, target):
+                continue
             with contextlib.suppress(ComparisonError):  # such as another compiler
                 return compare(found.report, report, before_name=found.label)
     return None
+
+
+def _is_of_same_file(command: str, target: str) -> bool:
+    """Whether a run's command names a file like the target's, in whatever folder it was."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # its end is missing
+        return False
+    path, _, _ = target.rpartition(":")
+    if not path:
+        return target in words  # a function of the firmware
+    names = (os.path.basename(word.rpartition(":")[0]) for word in words)
+    return os.path.basename(path) in names
 
 
 def _echo_report(
