@@ -180,9 +180,9 @@ def check_name(name: str) -> None:
     elif not name.isprintable():
         why = "it has characters that cannot be shown"
     elif name == LAST or name.isdigit() or name.startswith(("#", "-")) or "~" in name:
-        why = "it means something else: last, -OPTION, #NUMBER and NAME~1 do"
+        why = "last, #NUMBER, NAME~1 and words that begin with - are reserved"
     elif name.partition(":")[0] in KINDS and ":" in name:
-        why = "it means something else: name:NAME, branch:BRANCH and commit:COMMIT do"
+        why = "name:NAME, branch:BRANCH and commit:COMMIT are reserved"
     elif name.endswith(".json"):
         why = "it looks like a file name"
     if why:

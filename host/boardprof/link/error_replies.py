@@ -120,7 +120,7 @@ def refusal(name: str, body: bytes, locate: Locate | None = None) -> RpcError | 
             f"{name} ran, but its check function says that the result is wrong (it returned "
             f"{detail}).",
             code=detail,
-            hint=f"no number is reported for a wrong result; debug {name}",
+            hint=f"no number is reported for a wrong result; look for the fault in {name}",
         )
     if code in _STOPS:
         pc, address = fields[2:4] if len(fields) >= 4 else (0, 0)
@@ -171,8 +171,8 @@ class _Stop:
             pc=self.pc or None,
             address=self.address if touches else None,
             location=self.location,
-            hint=f"debug {self.name}. The board keeps running, but anything {self.name} has "
-            f"already changed stays changed{self._how_to_locate()}",
+            hint=f"look for the fault in {self.name}. The board keeps running, but anything "
+            f"{self.name} has already changed stays changed{self._how_to_locate()}",
         )
 
     def time_out(self) -> DeviceTimeoutError:

@@ -304,7 +304,8 @@ def _origin(report: Report, rows: Sequence[_Row], name: str, others: str) -> str
     what = "Median" if len(rows) == 1 else "Medians per call"
     samples = plural(max(row.judged.summary.n for row in rows), "sample")
     warmup = configuration.get("Warm-up")
-    calls = f" after {cell(warmup, '', ',')} warm-up calls" if warmup is not None else ""
+    times = "" if warmup is None else cell(warmup, "", ",")
+    calls = f" after {times} warm-up call{'s' * (times != '1')}" if times else ""
     hidden = {name for row in rows for name in {*row.all} - {*row.metrics} - _BESIDE - {"ticks"}}
     more = f"; {plural(len(hidden), 'more metric')} {others}" if hidden else ""
     kept = f"; kept as {name}" if name else ""

@@ -220,7 +220,7 @@ def _stand_apart(group: GroupSummary) -> _Doubts:
         f"{n} of {group.summary.n} samples {'is' if n == 1 else 'are'} {abs(difference):,.4g} "
         f"{unit} {'longer' if difference > 0 else 'shorter'} than the others, {apart.most:,.4g}: "
         "interrupts?",
-        "Try --mask-interrupts. docs/interrupts.md lists other causes.",
+        "Try --mask-interrupts if the board can mask them. docs/interrupts.md lists other causes.",
     )
 
 
@@ -284,7 +284,7 @@ def _outlying(group: GroupSummary) -> _Doubts:
         f"{'is an outlier' if len(found) == 1 else 'are outliers'} ({shown}{more}; the median is "
         f"{median:,.4g}).",
         "Compare medians, not means. Other programs or interrupts may have disturbed the "
-        "samples: try --mask-interrupts.",
+        "samples: try --mask-interrupts if the board can mask them.",
     )
 
 
