@@ -396,6 +396,44 @@ def test_variables_that_leave_too_little_for_the_stack_do_not_link(
     build(avr_spec, [ram])
 
 
+# -- a heap ---------------------------------------------------------------------------------------
+
+HEAP = """\
+#include <stdlib.h>
+#include <string.h>
+int once(unsigned n) {
+    unsigned char *block = malloc(n);
+    if (block == NULL) return -1;
+    memset(block, 7, n);
+    int last = block[n - 1];
+    free(block);
+    return last;
+}
+int kept(unsigned n) { static unsigned char *all; return (all = malloc(n)) != NULL; }
+"""
+
+
+def test_blocks_of_malloc_are_neither_stack_nor_its_overflow(
+    avr_spec: BoardSpec, deep: Path
+) -> None:
+    """`libc_heap` is 256 bytes and 1,536, of which each block has a header of two."""
+    heap = {"arduino-uno": 256, "arduino-mega": 1536}[avr_spec.name]
+    (deep.parent / "heap.c").write_text(HEAP)
+    with connect(avr_spec, image=build(avr_spec, [deep.parent]).image) as connected:
+        assert connected.functions.once(8) == 7
+        assert connected.functions.once(heap - 2) == 7
+        assert connected.functions.once(heap - 1) == -1
+        small, large = (connected.profile("once", n, repeat=2).calls[0] for n in (8, heap - 2))
+        assert small["Stack (bytes)"] == large["Stack (bytes)"]
+        assert 6 <= small["Stack (bytes)"].value <= 16  # registers and return addresses
+        assert connected.functions.kept(100) == 1
+        assert connected.functions.once(heap - 104) == 7
+        assert connected.functions.once(heap - 103) == -1
+        assert connected.functions.chain(5) == 15
+        with pytest.raises(DeviceFaultError, match=r"chain trapped .*: stack overflow"):
+            connected.functions.chain(OVER[avr_spec.name])
+
+
 # -- the simulator ----------------------------------------------------------------------------
 
 

@@ -103,7 +103,7 @@ def test_the_agent_compiles_without_a_warning_and_needs_no_library(name: str, co
     symbols = [line.split()[-2:] for line in run([nm, "-g", *objects]).splitlines() if " " in line]
     defined = {name for kind, name in symbols if kind != "U"}
     missing = {name for kind, name in symbols if kind == "U"} - defined
-    linked = "bp_(port_|firmware$|stack|data|bss)|__heap_start$"  # the last: of avr's own script
+    linked = "bp_(port_|firmware$|stack|data|bss)"
     from_board = {name for name in missing if re.match(linked, name)}
     assert {name for name in missing - from_board if not ARITHMETIC.fullmatch(name)} == set()
     assert defined >= MEMORY

@@ -140,7 +140,7 @@ def test_code_that_is_larger_than_the_flash_is_told_where_the_linker_gives_an_ad
     assert "is not within region" in rest
 
 
-@pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m3"])
+@pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m3", "arduino-uno"])
 def test_malloc_without_a_heap_does_not_link(tmp_path: Path, name: str) -> None:
     text = "#include <stdlib.h>\nvoid *f(int n) { return malloc(n); } int g(void) { return !f(3); }"
     folder_of(tmp_path, {"f.c": text})

@@ -110,18 +110,9 @@ __attribute__((weak)) const bp_port_interrupts_t bp_port_interrupts BP_ROM = {
 
 #endif
 
-uint8_t *bp_avr_bottom(void) {
-    extern uint8_t __heap_start[];
-    extern uint8_t *__brkval __attribute__((weak)); /* of malloc, if it is in the image */
-    if (&__brkval != NULL && __brkval != NULL) {
-        return __brkval;
-    }
-    return __heap_start;
-}
-
 #if BP_CFG_STACK
 uint8_t *bp_port_stack_limit(void) {
-    return bp_avr_bottom() + BP_AVR_CANARY;
+    return bp_stack_guard_start + BP_AVR_CANARY;
 }
 
 /* Sleeping is exact to the cycle: a core wakes up in a fixed time (data sheet, 7.7 "Interrupt
@@ -137,7 +128,7 @@ void bp_port_stack_quiet(void) {
 }
 #endif
 
-/* The least stack that bp_stack.ld leaves, if a board links with it. */
+/* The least stack that bp_stack.ld leaves. */
 #define BP_TEXT(number) #number
 #define BP_SYMBOL(name, number) __asm__(".global " name "\n" name " = " BP_TEXT(number))
 BP_SYMBOL("bp_stack_least", BP_CFG_STACK);

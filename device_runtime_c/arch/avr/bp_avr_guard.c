@@ -123,25 +123,20 @@ static void bp_guard_limit(uint32_t timeout_ms) {
 /// The stack's lowest bytes ///
 
 #define BP_CANARY 0x8bu
-#define BP_STACK_POINTER BP_AVR_WORD(0x5d)
 
-/* Returns NULL if the stack is already too close: a heap has taken the room. */
-static volatile uint8_t *bp_canary_paint(void) {
-    volatile uint8_t *bottom = bp_avr_bottom();
-    if ((uintptr_t)bottom + 4u * BP_AVR_CANARY > BP_STACK_POINTER) {
-        return NULL;
-    }
+static void bp_canary_paint(void) {
+    volatile uint8_t *canary = bp_stack_guard_start;
     for (uint8_t i = 0; i < BP_AVR_CANARY; i++) {
-        bottom[i] = BP_CANARY;
+        canary[i] = BP_CANARY;
     }
-    return bottom;
 }
 
-/* Whether the call's stack has grown through `bottom`. Not known if the heap's end has moved. */
-static bool bp_canary_is_gone(const volatile uint8_t *bottom) {
+/* Whether the call's stack has grown through the canary. */
+static bool bp_canary_is_gone(void) {
+    const volatile uint8_t *canary = bp_stack_guard_start;
     bool gone = false;
-    for (uint8_t i = 0; bottom == bp_avr_bottom() && i < BP_AVR_CANARY; i++) {
-        gone |= bottom[i] != BP_CANARY;
+    for (uint8_t i = 0; i < BP_AVR_CANARY; i++) {
+        gone |= canary[i] != BP_CANARY;
     }
     return gone;
 }
@@ -151,8 +146,8 @@ static bool bp_canary_is_gone(const volatile uint8_t *bottom) {
 /* Catches BP_FAULT_TIME_OUT and BP_FAULT_ABORT only: the core has no traps. The limit is checked
  * when TIMER1 wraps, so a call ends up to two wraps after it. A call that turns interrupts off
  * never ends. The receiver's interrupt is off meanwhile. BP_FAULT_STACK_OVERFLOW is reported when
- * the call is over, however it ended, if the agent has survived it: the arena is the first variable
- * that such a stack hits. */
+ * the call is over, however it ended, if the agent has survived it: the heap and the arena are
+ * the first that such a stack hits. */
 void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_ms,
                    bp_fault_t *fault) {
     *fault = (bp_fault_t){.cause = BP_FAULT_NONE};
@@ -160,7 +155,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
     BP_AVR_UCSR0B = receiver & (uint8_t)~BP_AVR_RXCIE0;
     bp_guard_limit(timeout_ms);
     bp_guard_over = BP_FAULT_NONE;
-    volatile uint8_t *canary = bp_canary_paint();
+    bp_canary_paint();
     bp_guard_on = 1;
     bp_guard_enter(body, context);
     bp_guard_limit(0);
@@ -171,7 +166,7 @@ void bp_port_guard(void (*body)(void *context), void *context, uint32_t timeout_
          * itself. */
         fault->pc = (words | bp_guard_pc[2]) * 2u - (fault->cause == BP_FAULT_ABORT ? 2u : 0u);
     }
-    if (canary != NULL && bp_canary_is_gone(canary)) {
+    if (bp_canary_is_gone()) {
         fault->cause = BP_FAULT_STACK_OVERFLOW;
     }
     BP_AVR_UCSR0B = receiver;

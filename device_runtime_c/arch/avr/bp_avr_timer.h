@@ -12,7 +12,7 @@
 void bp_avr_timer_init(void);
 
 /* The lowest address that the stack may grow to, above all variables and the heap of malloc. The
- * canary is there. */
-uint8_t *bp_avr_bottom(void);
+ * canary is there. From bp_stack.ld. */
+extern uint8_t bp_stack_guard_start[];
 
 #endif

@@ -25,6 +25,7 @@ _MEMBER = r"(?m)(?:^|ld: )(\S*\.a)\(\S+?\)[:,]"
 _LIBRARY = r"cannot find (-l[^\s:]+)"
 _STACK = r"ld: (too little is left for the stack)"
 _HEAP = {"_sbrk", "sbrk", "__heap_start", "__heap_end"}
+_NO_HEAP = "ld: malloc needs a heap"
 
 # The headers of C17 that belong to a library and not to the compiler, in GCC's error message.
 _MISSING = (
@@ -121,7 +122,7 @@ def _sizes(output: str, spec: BoardSpec) -> Iterator[str]:
 
 def _undefined(output: str, spec: BoardSpec, keepers: Sequence[str]) -> Iterator[str]:
     found = undefined_symbols(output)
-    if found.keys() & _HEAP:
+    if found.keys() & _HEAP or _NO_HEAP in output:
         yield (
             f"malloc needs a heap, and {spec.name} has none: set libc_heap in its board.toml, "
             "or give the function its memory as an argument."

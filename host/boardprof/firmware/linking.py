@@ -131,6 +131,8 @@ class Linker:
         before += ["-nostdlib"] if board.freestanding else []
         if board.link_script is not None:
             before += ["-T", board.link_script, "-Wl,--print-memory-usage"]
+        if not board.freestanding and board.libc_heap:  # its C library is not tied to the agent
+            before += [f"-Wl,--defsym=bp_heap_bytes={board.libc_heap}"]
         if libc is not None:
             assert board.libc is not None
             before += libc.before
