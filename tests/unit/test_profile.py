@@ -16,7 +16,7 @@ from boardprof.errors import DecodeError, UnknownNameError, UsageError
 from boardprof.hotspots.record import read_record
 from boardprof.metrics import Count
 from boardprof.render.flame_graph import render_collapsed, render_speedscope, stacks_of
-from boardprof.render.layout import plain
+from boardprof.render.layout import fitted, plain
 from boardprof.render.profile_files import callgrind, pprof, render_callgrind
 from boardprof.render.profile_tables import (
     functions_page,
@@ -44,6 +44,24 @@ def test_lines_have_their_instructions_and_the_calls_that_these_make() -> None:
     assert sorted(lines) == [("", 0), ("f.c", 2), ("f.c", 7), ("f.c", 8)]
     assert (lines["f.c", 2].function, lines["f.c", 2].self) == ("twice", 4)
     assert (lines["f.c", 8].self, lines["f.c", 8].calls, lines["f.c", 8].executions) == (4, 12, 4)
+
+
+def test_long_source_is_cut_beside_its_counts_and_keeps_its_indentation() -> None:
+    small = small_profile()
+    source = small.sources["f.c"].replace("return x + x;", "return x + x; /* it is twice x */")
+    page = lines_page(dataclasses.replace(small, sources={"f.c": source}))
+    lines = fitted(page, 40, styled=False).splitlines()
+    begin = lines.index("Line  Self  Self %  Source")
+    assert lines[begin + 1 : begin + 9] == [
+        "1                   int twice(int x) {",
+        "2        4    16.0      return x + x;...",
+        "3                   }",
+        "4",
+        "5                   int f(int n) {",
+        "6                       int sum = 0;",
+        "7        5    20.0      for (int i = ...",
+        "8        4    16.0          sum += tw...",
+    ]
 
 
 def test_interrupts_are_beside_the_call() -> None:

@@ -184,7 +184,7 @@ def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> 
         Column("Source", words, is_text=True),
     ]
     kept = [each for each in columns if any(each.cells)]
-    return Table(kept, spare=("Calls' cost", "Times"))
+    return Table(kept, spare=("Calls' cost", "Times"), cuts_last=True)
 
 
 def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
@@ -250,7 +250,7 @@ def _instruction_table(
     ]
     if len(profile.columns) == 1:  # each time costs one
         del columns[2]
-    return Table(columns)
+    return Table(columns, cuts_last=True)
 
 
 def interval_text(interval: Interval | None) -> str:
