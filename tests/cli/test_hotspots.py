@@ -81,6 +81,25 @@ def test_a_stored_report_shows_lines_and_instructions_without_the_board(slow: Pa
     assert refused.code == 2
 
 
+def test_profiles_of_one_function_have_their_flags_in_their_titles(tmp_path: Path) -> None:
+    source, report = tmp_path / "sum.c", tmp_path / "sum.json"
+    source.write_text("int sum(int n) { int s = 0; while (n) s += n-- * s; return s; }\n")
+    done = boardprof(
+        *("run", "-b", "qemu-rv32", f"{source}:sum", "n=64", "--sweep", "-O0|-O2"),
+        *("--hotspots", "--repeat", "2", "--json", report),
+    )
+    assert done.code == 0, done.err
+    shown = boardprof("show", report, "--hotspots").out
+    for text in (done.out, shown):
+        heads = [line.partition(":")[0] for line in text.splitlines() if line.startswith("sum n=")]
+        assert heads == ["sum n=64, -O0 on qemu-rv32", "sum n=64, -O2 on qemu-rv32"]
+    speedscope = json.loads(boardprof("export", "speedscope", report).out)
+    assert [each["name"] for each in speedscope["profiles"]][:2] == [
+        "sum n=64, -O0 on qemu-rv32: instructions of one call",
+        "sum n=64, -O2 on qemu-rv32: instructions of one call",
+    ]
+
+
 def test_a_report_without_hotspots_says_how_to_get_them(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_text(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}).json())

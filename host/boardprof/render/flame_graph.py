@@ -289,7 +289,7 @@ def _inside(report: Report, frames: dict[Frame, int]) -> Iterator[_Profile]:
             stacks = stacks_of(row.profile, metric)
             yield {
                 "type": "sampled",
-                "name": f"{row.name} on {row.device}: {metric} of {_calls(row.profile)}",
+                "name": f"{row.title} on {row.device}: {metric} of {_calls(row.profile)}",
                 "unit": "none",
                 "startValue": 0,
                 "endValue": sum(stacks.values()),

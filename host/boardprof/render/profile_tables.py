@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import posixpath
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from boardprof.errors import UsageError
 from boardprof.render.layout import Column, Page, Table
 from boardprof.report.profile import Interval, LineCost, Profile
-from boardprof.report.profile_json import profiles_of
+from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 
 _CONTEXT = 2
@@ -22,13 +22,13 @@ _LEAST_SHARE = 0.0005
 _INTERVAL = "95 % interval"
 
 
-def profiles_in(report: Report) -> list[Profile]:
+def profiles_in(report: Report) -> list[ProfiledRow]:
     """Return the profiles in a Report.
 
     Raises:
         UsageError: it has none.
     """
-    found = [row.profile for row in profiles_of(report)]
+    found = list(profiles_of(report))
     if not found:
         raise UsageError(
             "The Report does not say where its functions spend what they cost.",
@@ -70,12 +70,19 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
     return [Table(columns, spare=("Total %", "Where")), *left]
 
 
-def heading(profile: Profile, metric: str | None = None) -> str:
-    """Return what was recorded, in a line."""
+def titles(rows: Sequence[ProfiledRow]) -> list[str]:
+    """Return what each profile is of: the function, and more where that is not enough."""
+    several = Counter((row.name, row.device) for row in rows)
+    return [row.title if several[row.name, row.device] > 1 else row.name for row in rows]
+
+
+def heading(profile: Profile, metric: str | None = None, title: str | None = None) -> str:
+    """Return what was recorded, in a line; its title is the function's name unless given."""
     name = profile.metric if metric is None else metric
     how = profile.sampled
     kind = "" if how is None else f" in {how.calls:,} call{'s' * (how.calls != 1)}"
-    return f"{profile.function} on {profile.board}: {profile.sum(metric):,} {name}{kind}"
+    what = profile.function if title is None else title
+    return f"{what} on {profile.board}: {profile.sum(metric):,} {name}{kind}"
 
 
 def notes(profile: Profile, metric: str | None = None) -> list[str]:
