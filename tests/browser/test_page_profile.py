@@ -119,6 +119,18 @@ def test_it_fits_the_screen(page: Page, scheme: str, pixels: int) -> None:
     assert page.script("return document.documentElement.scrollWidth") <= pixels
 
 
+def test_a_list_of_long_calls_fits_a_narrow_screen(page: Page) -> None:
+    page.width(390)
+    one = small_profile()
+    report = profile_report(one, dataclasses.replace(one, board="desk-with-a-long-name"))
+    for row in (report.extra or {})["measurements"]:
+        row["arguments"] = "input=[256]:random(7), output=[256]:zeros, coefficients=[64]:random(9)"
+    page.open(report)
+    assert len(page.all("#call option")) == 2
+    assert page.all("#call")[0].size["width"] <= 390
+    assert page.script("return document.documentElement.scrollWidth") <= 390
+
+
 def test_hostile_names_and_sources_are_shown_and_do_not_run(page: Page) -> None:
     small = small_profile()
     hostile = dataclasses.replace(
