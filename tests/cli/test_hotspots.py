@@ -58,6 +58,14 @@ def test_functions_are_printed_and_the_last_line_says_that_the_sum_was_checked(s
     assert {"__muldf3", "__floatunsidf", "__fixunsdfsi", "halve"} <= {*names}
 
 
+def test_a_blank_line_is_between_functions_and_one_before_a_file(tmp_path: Path) -> None:
+    source = tmp_path / "two.c"
+    source.write_text("int one(int n) { return n; }\nint two(int n) { return one(n) + 1; }\n")
+    text = boardprof("hotspots", "-b", "qemu-rv32", f"{source}:all", "n=1", "--lines").out
+    assert "\n\ntwo on qemu-rv32: " in text
+    assert "\n\n\n" not in text
+
+
 def test_json_has_functions_lines_and_their_sum(slow: Path) -> None:
     done = boardprof("hotspots", "-b", "qemu-rv32", f"{slow}:halve", "--json", "-")
     found = json.loads(done.out)
@@ -106,8 +114,7 @@ def test_a_report_without_hotspots_says_how_to_get_them(tmp_path: Path) -> None:
     done = boardprof("show", file, "--hotspots")
     assert done.code == 2
     assert done.err == (
-        "error: The Report does not say where its functions spend what they cost.\n"
-        "Try: measure with: boardprof run --hotspots\n"
+        "error: The Report has no profile.\nTry: measure with: boardprof run --hotspots\n"
     )
 
 

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from boardprof.errors import UsageError
+from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Page, Table
 from boardprof.report.profile import Interval, LineCost, Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
@@ -21,6 +22,8 @@ _LEAST_SHARE = 0.0005
 
 _INTERVAL = "95 % interval"
 
+_SINGULAR = {"cycles": "cycle", "instructions": "instruction", "samples": "sample"}
+
 
 def profiles_in(report: Report) -> list[ProfiledRow]:
     """Return the profiles in a Report.
@@ -31,7 +34,7 @@ def profiles_in(report: Report) -> list[ProfiledRow]:
     found = list(profiles_of(report))
     if not found:
         raise UsageError(
-            "The Report does not say where its functions spend what they cost.",
+            "The Report has no profile.",
             hint="measure with: boardprof run --hotspots",
         )
     return found
@@ -82,7 +85,7 @@ def heading(profile: Profile, metric: str | None = None, title: str | None = Non
     how = profile.sampled
     kind = "" if how is None else f" in {how.calls:,} call{'s' * (how.calls != 1)}"
     what = profile.function if title is None else title
-    return f"{what} on {profile.board}: {profile.sum(metric):,} {name}{kind}"
+    return f"{what} on {profile.board}: {_count(profile.sum(metric), name)}{kind}"
 
 
 def notes(profile: Profile, metric: str | None = None) -> list[str]:
@@ -93,7 +96,8 @@ def notes(profile: Profile, metric: str | None = None) -> list[str]:
     name = profile.metric if metric is None else metric
     handlers = profile.interrupts(name)
     if handlers and profile.is_complete:
-        told.append(f"interrupts took {handlers:,} {name} more; they are not in the total")
+        verb = "is" if handlers == 1 else "are"
+        told.append(f"interrupts took {_count(handlers, name)}, which {verb} not in the total")
     if profile.newer:
         names = ", ".join(map(posixpath.basename, profile.newer))
         told.append(f"newer than the image, so lines may be others: {names}")
@@ -135,10 +139,10 @@ def _check(profile: Profile) -> str:
         return "total not checked: the call did not return"
     name = profile.checked
     if profile.recorder:
-        return f"total not checked: {profile.recorder} has executed the call on a CPU of its own"
+        return f"total not checked: {profile.recorder} simulates its own CPU"
     if name is None:
         return "total not checked: this board has no instruction counter"
-    return f"total checked: the board has counted the same {profile.sum(name):,} {name}"
+    return f"total checked: the board has counted the same {_count(profile.sum(name), name)}"
 
 
 def lines_page(profile: Profile, metric: str | None = None) -> Page:
@@ -155,11 +159,13 @@ def lines_page(profile: Profile, metric: str | None = None) -> Page:
     for file in sorted(by_file, key=lambda f: (f not in profile.sources, -costs[f], f)):
         told = f"{costs[file]:,} ({_percent(costs[file], total)} %)"
         text = profile.sources.get(file)
+        if page and (text is not None or isinstance(page[-1], Table)):
+            page.append("")
         if text is None:
             names = dict.fromkeys(e.function for found in by_file[file].values() for e in found)
             page.append(f"{posixpath.basename(file) or 'no file'}: {told}, {', '.join(names)}")
         else:
-            page += ["", f"{file}: {told}", _listing(by_file[file], text, total), ""]
+            page += [f"{file}: {told}", _listing(by_file[file], text, total)]
     return page
 
 
@@ -266,6 +272,12 @@ def interval_text(interval: Interval | None) -> str:
         return ""
     low, high = interval
     return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def _count(number: int, metric: str) -> str:
+    """Return a cost: ``1 cycle``, ``1,200 cycles``; the names of other metrics stay as they are."""
+    one = _SINGULAR.get(metric)
+    return f"{number:,} {metric}" if one is None else plural(number, one)
 
 
 def _place(file: str, line: int) -> str:
