@@ -112,7 +112,7 @@ def test_a_call_that_traps_is_incomplete_and_the_next_one_is_recorded(board: Boa
 def test_its_counts_are_held_against_nothing_and_the_notes_say_so(board: Board) -> None:
     profile = board.hotspots("fib", 5)
     assert (profile.exact, profile.counted) == (True, {})
-    told = "total not checked: callgrind has executed the call on a CPU of its own"
+    told = "total not checked: callgrind simulates its own CPU"
     assert notes(profile) == [told]
 
 

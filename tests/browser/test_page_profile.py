@@ -35,7 +35,9 @@ def test_a_frame_has_the_cost_of_what_it_calls_and_the_notes_stand_below(page: P
         "__mul: 12 (48.0\u2009%), itself 12",
         "twice: 4 (16.0\u2009%), itself 4; f.c",
     ]
-    assert "interrupts took 7 instructions more" in page.texts("#call-note")[0]
+    assert (
+        "interrupts took 7 instructions, which are not in the total" in page.texts("#call-note")[0]
+    )
     assert page.column("functions-table", "Function") == ["f", "__mul"]
     assert page.column("functions-table", "Self") == ["13", "12"]
     widths = [e.size["width"] for e in page.all("#flame rect")]
@@ -117,6 +119,18 @@ def test_it_fits_the_screen(page: Page, scheme: str, pixels: int) -> None:
     page.scheme(scheme)
     page.open(profile_report(grown()), before=profile_report(small_profile()))
     assert page.script("return document.documentElement.scrollWidth") <= pixels
+
+
+def test_a_list_of_long_calls_fits_a_narrow_screen(page: Page) -> None:
+    page.width(390)
+    one = small_profile()
+    report = profile_report(one, dataclasses.replace(one, board="desk-with-a-long-name"))
+    for row in (report.extra or {})["measurements"]:
+        row["arguments"] = "input=[256]:random(7), output=[256]:zeros, coefficients=[64]:random(9)"
+    page.open(report)
+    assert len(page.all("#call option")) == 2
+    assert page.all("#call")[0].size["width"] <= 390
+    assert page.script("return document.documentElement.scrollWidth") <= 390
 
 
 def test_hostile_names_and_sources_are_shown_and_do_not_run(page: Page) -> None:

@@ -58,6 +58,14 @@ def test_functions_are_printed_and_the_last_line_says_that_the_sum_was_checked(s
     assert {"__muldf3", "__floatunsidf", "__fixunsdfsi", "halve"} <= {*names}
 
 
+def test_a_blank_line_is_between_functions_and_one_before_a_file(tmp_path: Path) -> None:
+    source = tmp_path / "two.c"
+    source.write_text("int one(int n) { return n; }\nint two(int n) { return one(n) + 1; }\n")
+    text = boardprof("hotspots", "-b", "qemu-rv32", f"{source}:all", "n=1", "--lines").out
+    assert "\n\ntwo on qemu-rv32: " in text
+    assert "\n\n\n" not in text
+
+
 def test_json_has_functions_lines_and_their_sum(slow: Path) -> None:
     done = boardprof("hotspots", "-b", "qemu-rv32", f"{slow}:halve", "--json", "-")
     found = json.loads(done.out)
@@ -81,14 +89,32 @@ def test_a_stored_report_shows_lines_and_instructions_without_the_board(slow: Pa
     assert refused.code == 2
 
 
+def test_profiles_of_one_function_have_their_flags_in_their_titles(tmp_path: Path) -> None:
+    source, report = tmp_path / "sum.c", tmp_path / "sum.json"
+    source.write_text("int sum(int n) { int s = 0; while (n) s += n-- * s; return s; }\n")
+    done = boardprof(
+        *("run", "-b", "qemu-rv32", f"{source}:sum", "n=64", "--sweep", "-O0|-O2"),
+        *("--hotspots", "--repeat", "2", "--json", report),
+    )
+    assert done.code == 0, done.err
+    shown = boardprof("show", report, "--hotspots").out
+    for text in (done.out, shown):
+        heads = [line.partition(":")[0] for line in text.splitlines() if line.startswith("sum n=")]
+        assert heads == ["sum n=64, -O0 on qemu-rv32", "sum n=64, -O2 on qemu-rv32"]
+    speedscope = json.loads(boardprof("export", "speedscope", report).out)
+    assert [each["name"] for each in speedscope["profiles"]][:2] == [
+        "sum n=64, -O0 on qemu-rv32: instructions of one call",
+        "sum n=64, -O2 on qemu-rv32: instructions of one call",
+    ]
+
+
 def test_a_report_without_hotspots_says_how_to_get_them(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     file.write_text(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}).json())
     done = boardprof("show", file, "--hotspots")
     assert done.code == 2
     assert done.err == (
-        "error: The Report does not say where its functions spend what they cost.\n"
-        "Try: measure with: boardprof run --hotspots\n"
+        "error: The Report has no profile.\nTry: measure with: boardprof run --hotspots\n"
     )
 
 
@@ -108,6 +134,27 @@ def test_compare_says_which_function_and_line_changed(slow: Path, tmp_path: Path
     assert "halve.c:4 " in done.out  # in the newer source, one line lower
     markdown = boardprof("compare", slow.with_name("slow.json"), report, "--markdown", "-").out
     assert "| `__muldf3` | gone, 64 calls before |" in markdown
+
+
+def test_ticks_are_explained_by_instructions_where_the_board_counts_none(
+    slow: Path, tmp_path: Path
+) -> None:
+    requires_tool("qemu-system-arm", "qemu-system-arm")
+    requires_tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")
+    quick = tmp_path / "halve.c"
+    quick.write_text(SLOW.replace("x * 0.5", "x / 2"))
+    before, after = tmp_path / "before.json", tmp_path / "after.json"
+    for source, report in ((slow, before), (quick, after)):
+        done = boardprof(
+            *("run", "-b", "qemu-cortex-m4", f"{source}:halve", "--hotspots", "--repeat", "2"),
+            *("--json", report),
+        )
+        assert done.code == 0, done.err
+    compared = boardprof("compare", before, after)
+    assert compared.code == 0, compared.err
+    assert "of halve on qemu-cortex-m4 changed, in instructions:\n" in compared.out
+    assert compared.out.count("Where ") == 2  # the title, and a column's header
+    assert "gone, 64 calls before" in compared.out
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from boardprof.errors import DecodeError, UnknownNameError, UsageError
 from boardprof.hotspots.record import read_record
 from boardprof.metrics import Count
 from boardprof.render.flame_graph import render_collapsed, render_speedscope, stacks_of
-from boardprof.render.layout import plain
+from boardprof.render.layout import fitted, plain
 from boardprof.render.profile_files import callgrind, pprof, render_callgrind
 from boardprof.render.profile_tables import (
     functions_page,
@@ -29,7 +30,7 @@ from boardprof.report.profile import Frame, Symbol
 from boardprof.report.profile_json import profile_json, profile_record, read_profile
 from boardprof.report.report import Report
 from tests.support import requires_tool
-from tests.unit.profiles import profile_report, small_profile
+from tests.unit.profiles import profile_report, small_profile, straight_profile
 
 
 def test_functions_have_their_own_cost_and_that_of_what_they_called() -> None:
@@ -46,12 +47,56 @@ def test_lines_have_their_instructions_and_the_calls_that_these_make() -> None:
     assert (lines["f.c", 8].self, lines["f.c", 8].calls, lines["f.c", 8].executions) == (4, 12, 4)
 
 
+def test_long_source_is_cut_beside_its_counts_and_keeps_its_indentation() -> None:
+    small = small_profile()
+    source = small.sources["f.c"].replace("return x + x;", "return x + x; /* it is twice x */")
+    page = lines_page(dataclasses.replace(small, sources={"f.c": source}))
+    lines = fitted(page, 40, styled=False).splitlines()
+    begin = lines.index("Line  Self  Self %  Source")
+    assert lines[begin + 1 : begin + 9] == [
+        "1                   int twice(int x) {",
+        "2        4    16.0      return x + x;...",
+        "3                   }",
+        "4",
+        "5                   int f(int n) {",
+        "6                       int sum = 0;",
+        "7        5    20.0      for (int i = ...",
+        "8        4    16.0          sum += tw...",
+    ]
+
+
 def test_interrupts_are_beside_the_call() -> None:
     profile = small_profile(with_interrupt=True)
     assert profile.interrupts() == 7
     assert [each.name for each in profile.functions()] == ["f", "__mul"]
     assert [each.functions for each in profile.paths()] == [("f",), ("f", "__mul")]
     assert sum(each.self for each in profile.lines()) == profile.sum() == 25
+    assert notes(profile)[0] == "interrupts took 7 instructions, which are not in the total"
+
+
+def test_a_cost_of_one_is_singular() -> None:
+    one = straight_profile({2: (1, 1)}, "{\n    return;\n}\n")
+    assert heading(one) == "f on desk: 1 instruction"
+    assert heading(dataclasses.replace(one, columns=("misses",))) == "f on desk: 1 misses"
+    small = small_profile(with_interrupt=True)
+    counts = tuple((n, at, (1,) if at == 4 else cost) for n, at, cost in small.counts)
+    told = notes(dataclasses.replace(small, counts=counts))
+    assert told[0] == "interrupts took 1 instruction, which is not in the total"
+
+
+def test_one_blank_line_is_between_files() -> None:
+    small = small_profile()
+    other = dataclasses.replace(small.instructions[0], frames=(Frame("f", "g.c", 1),))
+    two = dataclasses.replace(
+        small,
+        instructions=(other, *small.instructions[1:]),
+        sources={**small.sources, "g.c": "#define G\n"},
+    )
+    lines = plain(lines_page(two)).splitlines()
+    assert [at for at, line in enumerate(lines) if not line] == [12, 16]
+    assert lines[0] == "f.c: 8 (32.0 %)"
+    assert lines[13] == "g.c: 5 (20.0 %)"
+    assert lines[17:] == ["no file: 12 (48.0 %), __mul"]
 
 
 def test_cycles_are_shown_where_the_board_has_them() -> None:
@@ -59,7 +104,8 @@ def test_cycles_are_shown_where_the_board_has_them() -> None:
     assert (profile.metric, profile.sum(), profile.sum("instructions")) == ("cycles", 250, 25)
     assert profile.functions()[0].self == 130
     assert profile.functions("instructions")[0].self == 13
-    with pytest.raises(UnknownNameError, match="stalls"):
+    told = "The profile has no metric 'stalls'. Known: instructions, cycles"
+    with pytest.raises(UnknownNameError, match=re.escape(told)):
         profile.functions("stalls")
 
 
@@ -137,7 +183,7 @@ def test_callgrind_annotate_finds_the_same_figures(tmp_path: Path) -> None:
 def test_a_file_of_callgrind_holds_one_profile() -> None:
     with pytest.raises(UsageError, match="has 2 profiles, and a file of callgrind holds one"):
         render_callgrind(profile_report(small_profile(), small_profile()))
-    with pytest.raises(UsageError, match="does not say where its functions spend"):
+    with pytest.raises(UsageError, match="The Report has no profile"):
         render_callgrind(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}))
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
+from boardprof.comparison.compare import compare
 from boardprof.comparison.profile_difference import plain_name, profile_difference
-from boardprof.render.comparison_table import change_rows, rest_text
+from boardprof.metrics import Count, Duration
+from boardprof.render.comparison_table import change_rows, comparison_table, rest_text
 from boardprof.report.profile import Profile, Symbol
-from tests.unit.profiles import small_profile, straight_profile
+from boardprof.report.report import Report
+from tests.unit.profiles import profile_report, small_profile, straight_profile
 
 BEFORE = "int f(void) {\n    a();\n    b();\n    c();\n}\n"
 
@@ -96,3 +101,50 @@ def test_what_is_not_shown_is_counted() -> None:
     )
     assert len(change_rows(found)) == 1 + 5
     assert rest_text(found) == "and 3 more lines with smaller changes"
+
+
+# -- metrics that the profile does not have ----------------------------------------------------
+
+
+def measured(times: int, **metrics: object) -> Report:
+    """Return a Report whose profile has 3 instructions for each time that line 2 runs."""
+    extra = profile_report(straight_profile({2: (3, times)}, BEFORE)).extra
+    rows = [{"Name": "f", "Count": 1, "Device": "desk", **metrics}] * 9
+    return Report(rows, {}, {}, extra)
+
+
+def reasons(before: Report, after: Report) -> list[str]:
+    lines = comparison_table(compare(before, after)).splitlines()
+    return [line for line in lines if line.startswith("Where ") and line.endswith(":")]
+
+
+def test_ticks_are_explained_once_by_the_instructions_that_the_profile_has() -> None:
+    before = measured(100, ticks=Count(480), **{"Duration (us)": Duration(19)})
+    after = measured(200, ticks=Count(960), **{"Duration (us)": Duration(38)})
+    compared = compare(before, after)
+    assert reasons(before, after) == ["Where Duration (us) of f on desk changed, in instructions:"]
+    (line,) = [each for each in str(compared).splitlines() if each.startswith("f.c:2 ")]
+    assert line.split()[1:4] == ["300", "600", "+300"]
+    title = "#### Where Duration (us) of f on desk changed, in instructions\n"
+    assert title in compared.markdown()
+
+
+def test_what_the_profile_has_explains_itself_and_nothing_else_is_explained() -> None:
+    before = measured(100, ticks=Count(480), instructions=Count(300))
+    after = measured(200, ticks=Count(960), instructions=Count(600))
+    assert reasons(before, after) == ["Where instructions of f on desk changed:"]
+
+
+@pytest.mark.parametrize(
+    ("times", "ticks"),
+    [(100, 960), (200, 480), (200, 240)],
+    ids=["the same instructions", "the same ticks", "more instructions, less ticks"],
+)
+def test_instructions_do_not_explain_ticks_that_changed_otherwise(times: int, ticks: int) -> None:
+    before, after = measured(100, ticks=Count(480)), measured(times, ticks=Count(ticks))
+    assert reasons(before, after) == []
+
+
+def test_a_count_that_does_not_grow_with_work_is_not_explained_by_instructions() -> None:
+    before = measured(100, **{"stack bytes": Count(480)})
+    assert reasons(before, measured(200, **{"stack bytes": Count(960)})) == []

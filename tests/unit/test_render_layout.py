@@ -287,3 +287,22 @@ def test_what_tells_rows_apart_is_there_once_where_it_does_not_fit_beside_each_b
     assert max(map(display_width, text.splitlines())) <= 40
     assert [line for line in text.splitlines() if "qemu-rv32" in line]
     assert [line for line in text.splitlines() if "qemu-rv64" in line]
+
+
+def test_source_that_is_cut_keeps_its_indentation() -> None:
+    page = table(
+        ["Line", "7", "8", "9"],
+        ["Self", "1024", "96", "4"],
+        ["Source", "for (;;) {", "    wait();", "        long_name_of_a_function();"],
+    )
+    assert fitted(page, 28, styled=False) == (
+        "Line  Self\n"
+        "7     1024\n"
+        "8       96\n"
+        "9        4\n"
+        "\n"
+        "Line  Source\n"
+        "7     for (;;) {\n"
+        "8         wait();\n"
+        "9             long_name_o...\n"
+    )

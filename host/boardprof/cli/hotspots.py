@@ -23,6 +23,7 @@ from boardprof.cli.options import (
     width_option,
 )
 from boardprof.cli.output import (
+    echo,
     echo_command,
     echo_console,
     echo_data,
@@ -126,7 +127,9 @@ def hotspots(target: str, values: tuple[str, ...], board: str | None, **options:
         profiles = list(record_plan(plan, listener))
     _write(profiles, options["json_file"])
     if options["json_file"] != STDOUT:
-        for profile in profiles:
+        for number, profile in enumerate(profiles):
+            if number:
+                echo("")
             echo_profile(
                 profile,
                 options["metric"],

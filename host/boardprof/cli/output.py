@@ -157,6 +157,7 @@ def echo_profile(
     lines: bool = False,
     asm: bool = False,
     most: int | None = _MOST_FUNCTIONS,
+    title: str | None = None,
 ) -> None:
     """Print where a call spends its cost: by function, by line or by instruction."""
     from boardprof.render import profile_tables as tables
@@ -167,7 +168,8 @@ def echo_profile(
         body = tables.lines_page(profile, metric)
     else:
         body = tables.functions_page(profile, metric, most)
-    echo_page([tables.heading(profile, metric), "", *body, "", *tables.notes(profile, metric)])
+    head = tables.heading(profile, metric, title)
+    echo_page([head, "", *body, "", *tables.notes(profile, metric)])
 
 
 def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> None:
@@ -176,14 +178,15 @@ def echo_profiles(report: Report, *, lines: bool = False, asm: bool = False) -> 
     Raises:
         UsageError: it has none.
     """
-    from boardprof.render.profile_tables import profiles_in
+    from boardprof.render.profile_tables import profiles_in, titles
 
     changed: dict[str, None] = {}
-    for number, profile in enumerate(profiles_in(report)):
+    rows = profiles_in(report)
+    for number, (row, title) in enumerate(zip(rows, titles(rows), strict=True)):
         if number:
             echo("")
-        echo_profile(profile, lines=lines, asm=asm)
-        changed |= dict.fromkeys(changed_sources(profile))
+        echo_profile(row.profile, lines=lines, asm=asm, title=title)
+        changed |= dict.fromkeys(changed_sources(row.profile))
     for name in changed:
         echo_note(f"{name} has changed since it was measured; the lines are those of then")
 

@@ -55,7 +55,7 @@ __all__ = ["compare"]
 _DURATION = "Duration (us)"
 
 _PROPORTIONAL = ("cycles", _DURATION, "instructions", "ticks")
-"""Metrics that grow with the time that samples see, the best first."""
+"""Metrics that grow with time and work, the best first."""
 
 _Z = 1.96
 
@@ -242,22 +242,52 @@ def _reasons(
         for side, is_old in ((old, True), (new, False))
     )
     found: dict[tuple[str, ...], ProfileDifference] = {}
-    sampled: defaultdict[GroupKey, list[Difference]] = defaultdict(list)
+    explained: set[GroupKey] = set()
+    others: defaultdict[GroupKey, list[Difference]] = defaultdict(list)
     for row in rows if before and after else ():
         key = _key(row)
         one, other = before.get(key), after.get(key)
-        if one is None or other is None or not row.change:
+        if one is None or other is None or one.exact != other.exact or not row.change:
             continue
-        if not one.exact and not other.exact:
-            if row.verdict in ("better", "worse"):
-                sampled[key].append(row)
-        elif row.metric in one.columns and row.metric in other.columns:
+        if one.exact and row.metric in one.columns and row.metric in other.columns:
             found[place_of(row)] = profile_difference(one, other, row.metric)
-    for key, changed in sampled.items():
-        estimate = _sampled_difference(before[key], after[key], changed)
-        if estimate is not None:
-            found[place_of(estimate[0])] = estimate[1]
+            explained.add(key)
+        elif row.verdict in ("better", "worse"):
+            others[key].append(row)
+    for key, changed in others.items():
+        explain = _difference_of_work if before[key].exact else _sampled_difference
+        reason = None if key in explained else explain(before[key], after[key], changed)
+        if reason is not None:
+            found[place_of(reason[0])] = reason[1]
     return found
+
+
+def _difference_of_work(
+    before: Profile, after: Profile, rows: Iterable[Difference]
+) -> tuple[Difference, ProfileDifference] | None:
+    """Explain a metric that the profiles do not have by one that they do, such as instructions.
+
+    Args:
+        before: the older profile, exact.
+        after: the newer one.
+        rows: of the call that changed, one for each metric.
+
+    Returns:
+        The row that is explained, and the changes of functions and lines. None if no row has a
+        metric that grows with work, or the profiles' own metric did not change the same way.
+    """
+    row = _proportional(rows)
+    if row is None or not row.change or after.metric not in before.columns:
+        return None
+    found = profile_difference(before, after)
+    gained = found.after - found.before
+    return (row, found) if gained and (gained > 0) == (row.change > 0) else None
+
+
+def _proportional(rows: Iterable[Difference]) -> Difference | None:
+    """Return the row whose metric grows with time or work; the best, if there are several."""
+    by_metric = {row.metric: row for row in rows}
+    return next((by_metric[name] for name in _PROPORTIONAL if name in by_metric), None)
 
 
 def _key(row: ProfiledRow | Difference) -> GroupKey:
@@ -336,8 +366,7 @@ def _sampled_difference(
         The row that is explained, and the changes of functions and lines that are larger than
         their uncertainty. None if no row has a metric that samples are in proportion to.
     """
-    by_metric = {row.metric: row for row in rows}
-    row = next((by_metric[name] for name in _PROPORTIONAL if name in by_metric), None)
+    row = _proportional(rows)
     if row is None or row.before is None or row.after is None:
         return None
     scale = 1000 if row.metric == _DURATION else 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls on Linux, recorded by callgrind: it executes them on a CPU of its own.
+"""Calls on Linux, recorded by callgrind: it simulates its own CPU.
 
 A dump has what ran within one of the agent's windows, by call path. Valgrind 3.19 manual, section
 6.2.4; its form: section 13.1, "Callgrind Format Specification".

@@ -457,8 +457,7 @@ def _path_slices(root: _Path, number: int, metric: str) -> Iterator[tuple[int, i
 
 
 def _profile_title(row: ProfiledRow) -> str:
-    where = ", ".join(filter(None, (row.label, row.shapes, row.flags)))
-    return f"{row.name} {where}".strip() + f" on {row.device}"
+    return f"{row.title} on {row.device}"
 
 
 def _counted(profile: Profile) -> str:

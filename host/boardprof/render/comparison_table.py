@@ -233,7 +233,7 @@ def comparison_page(comparison: Comparison, *, changed_only: bool = False) -> Pa
         *(
             line
             for place, difference in comparison.reasons.items()
-            for line in difference_page(title_of(place), difference)
+            for line in difference_page(place, difference)
         ),
         *([means] if means else []),
         f"Before: {comparison.before_name}{_only(comparison.before_facts, comparison.after_facts)}",
@@ -315,8 +315,21 @@ def rest_text(difference: ProfileDifference) -> str:
     return f"and {' and '.join(rest)} with smaller changes" if rest else ""
 
 
-def difference_page(title: str, difference: ProfileDifference) -> Page:
-    """Return it as a table under a title."""
+def reason_title(place: tuple[str, ...], difference: ProfileDifference) -> str:
+    """Return what the changes explain, with their own metric if it is another one.
+
+    Args:
+        place: of the row that changed, as of `place_of`.
+        difference: where it did.
+    """
+    name, label, _, device, flags, metric = place
+    title = " ".join(filter(None, [metric, "of", name, label, flags, f"on {device}"]))
+    unit = f", in {difference.metric}" if difference.metric != metric else ""
+    return f"Where {title} changed{unit}"
+
+
+def difference_page(place: tuple[str, ...], difference: ProfileDifference) -> Page:
+    """Return it as a table under its title."""
     rows = change_rows(difference)
     columns = [
         Column("Where", [row.where for row in rows]),
@@ -328,7 +341,7 @@ def difference_page(title: str, difference: ProfileDifference) -> Page:
     ]
     rest = rest_text(difference)
     table = Table([each for each in columns if any(each.cells)], spare=("Before", "After"))
-    return [f"Where {title} changed:", table, *([rest] if rest else []), ""]
+    return [f"{reason_title(place, difference)}:", table, *([rest] if rest else []), ""]
 
 
 def _row(
@@ -399,9 +412,3 @@ def _place(change: LineChange) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
-
-
-def title_of(place: tuple[str, ...]) -> str:
-    """Return what a row is called; ``place`` as of `place_of`."""
-    name, label, _, device, flags, metric = place
-    return " ".join(filter(None, [metric, "of", name, label, flags, f"on {device}"]))

@@ -289,7 +289,7 @@ def _inside(report: Report, frames: dict[Frame, int]) -> Iterator[_Profile]:
             stacks = stacks_of(row.profile, metric)
             yield {
                 "type": "sampled",
-                "name": f"{row.name} on {row.device}: {metric} of {_calls(row.profile)}",
+                "name": f"{row.title} on {row.device}: {metric} of {_calls(row.profile)}",
                 "unit": "none",
                 "startValue": 0,
                 "endValue": sum(stacks.values()),
@@ -359,7 +359,7 @@ def stacks_of(profile: Profile, metric: str | None = None) -> Mapping[Stack, int
 def stack_sums(report: Report, metric: str | None = None) -> dict[tuple[str, ...], int]:
     """Return the cost of each stack within the calls of a Report, boards outermost, by names.
 
-    Nothing, if the Report does not say where its functions spend what they cost.
+    Nothing, if the Report has no profile.
 
     Raises:
         UsageError: the profiles have no metric in common.

@@ -200,9 +200,8 @@ def _view(row: ProfiledRow, before: Profile | None) -> dict[str, Any]:
     # The numbers of samples of two runs cannot be compared.
     if before is not None and before.exact and after.exact:
         sides += [before] if set(after.columns) <= set(before.columns) else []
-    where = ", ".join(filter(None, (row.label, row.shapes, row.flags)))
     return {
-        "name": bounded(f"{row.name} {where}".strip()),
+        "name": bounded(row.title),
         "device": bounded(row.device),
         "metrics": [bounded(name) for name in after.columns],
         "first": after.column(),

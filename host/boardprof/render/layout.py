@@ -61,11 +61,13 @@ class Table:
         totals: number of rows at the end that are sums and totals; a rule separates them.
         spare: headers of columns to leave out if the table is too wide, the first one first. Other
             columns move into a block below.
+        cuts_last: cut the last column, to no less than 20, before any moves into a block below.
     """
 
     columns: Sequence[Column]
     totals: int = 0
     spare: Sequence[str] = ()
+    cuts_last: bool = False
 
 
 Page: TypeAlias = Sequence[Table | str]
@@ -182,6 +184,7 @@ class _Aligned:
     width: int
     group: str
     tones: Sequence[str]
+    is_left: bool
 
     @classmethod
     def of(cls, column: Column, totals: int, is_first: bool) -> _Aligned:
@@ -195,7 +198,7 @@ class _Aligned:
         pairs = zip(texts, pads, strict=True)
         cells = (text + pad if is_left else pad + text for text, pad in pairs)
         tones = ["", *column.tones] if column.tones else []
-        return cls(texts[0], tuple(cells), width, bounded(column.group), tones)
+        return cls(texts[0], tuple(cells), width, bounded(column.group), tones, is_left)
 
     @property
     def painted(self) -> Sequence[str]:
@@ -210,10 +213,10 @@ class _Aligned:
 
     def cut(self, most: int) -> _Aligned:
         """Return the column and its title cut to at most this width."""
-        group = self.group if display_width(self.group) <= most else _cut(self.group, most)
+        group = self.group if display_width(self.group) <= most else _cut(self.group, most, True)
         if self.width <= most:
             return replace(self, group=group)
-        cells = tuple(_cut(cell, most) for cell in self.cells)
+        cells = tuple(_cut(cell, most, self.is_left) for cell in self.cells)
         return replace(self, cells=cells, width=most, group=group)
 
 
@@ -226,6 +229,9 @@ def _table(table: Table, width: int, styled: bool) -> list[str]:
     for header in table.spare:
         if is_fitted and _laid_width(columns) > width:
             columns = [column for column in columns if column.header != header]
+    excess = _laid_width(columns) - width
+    if is_fitted and table.cuts_last and excess > 0:
+        columns[-1] = columns[-1].cut(max(_LEAST_WIDTH, columns[-1].width - excess))
     keys = [column for column in columns if not column.group]
     if is_fitted and _laid_width(columns) > width:
         blocks = list(_blocks(columns, width, styled))
@@ -247,13 +253,16 @@ def _styled(lines: Sequence[str], heads: int, totals: int) -> list[str]:
     return [_in_style(line, style) for line, style in zip(lines, styles, strict=True)]
 
 
-def _cut(cell: str, most: int) -> str:
-    """Return a cell of exactly ``most`` columns; dots replace the end of a longer text."""
-    text = cell.strip()
+def _cut(cell: str, most: int, is_left: bool) -> str:
+    """Return a cell of exactly ``most`` columns; dots replace the end of a longer text.
+
+    A text that is aligned left keeps its indentation, as source does.
+    """
+    text = cell.rstrip(" ") if is_left else cell.strip(" ")
     dots = "..."[:most] if display_width(text) > most else ""
     head = _head(text, most - len(dots))
     pad = " " * (most - len(dots) - display_width(head))
-    return pad + text if cell.startswith(" ") and not dots else head + pad + dots
+    return head + pad + dots if is_left or dots else pad + text
 
 
 def _blocks(columns: Sequence[_Aligned], width: int, styled: bool) -> Iterator[list[str]]:

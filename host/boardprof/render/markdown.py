@@ -40,9 +40,9 @@ from boardprof.render.comparison_table import (
     judged_text,
     means_line,
     median_text,
+    reason_title,
     rest_text,
     row_title,
-    title_of,
     unjudged_at,
     unjudged_lines,
 )
@@ -270,7 +270,7 @@ def _reason(place: tuple[str, ...], difference: ProfileDifference) -> str:
     rest = rest_text(difference)
     table = markdown_table(headers, cells, left=3)
     more = f"\n{plain_text(rest)}\n" if rest else ""
-    return f"#### Where {plain_text(title_of(place))} changed\n\n{table}{more}"
+    return f"#### {plain_text(reason_title(place, difference))}\n\n{table}{more}"
 
 
 def _mark(comparison: Comparison) -> str:

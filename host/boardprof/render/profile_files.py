@@ -40,7 +40,7 @@ def render_callgrind(report: Report) -> str:
             f"The Report has {len(profiles)} profiles, and a file of callgrind holds one.",
             hint="export a Report of one function on one board",
         )
-    return callgrind(profiles[0])
+    return callgrind(profiles[0].profile)
 
 
 def callgrind(profile: Profile) -> str:
@@ -161,7 +161,7 @@ def render_pprof(report: Report) -> bytes:
     Raises:
         UsageError: the Report has no profile.
     """
-    return pprof(profiles_in(report))
+    return pprof(row.profile for row in profiles_in(report))
 
 
 def pprof(profiles: Iterable[Profile]) -> bytes:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import posixpath
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from boardprof.errors import UsageError
+from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Page, Table
 from boardprof.report.profile import Interval, LineCost, Profile
-from boardprof.report.profile_json import profiles_of
+from boardprof.report.profile_json import ProfiledRow, profiles_of
 from boardprof.report.report import Report
 
 _CONTEXT = 2
@@ -21,17 +22,19 @@ _LEAST_SHARE = 0.0005
 
 _INTERVAL = "95 % interval"
 
+_SINGULAR = {"cycles": "cycle", "instructions": "instruction", "samples": "sample"}
 
-def profiles_in(report: Report) -> list[Profile]:
+
+def profiles_in(report: Report) -> list[ProfiledRow]:
     """Return the profiles in a Report.
 
     Raises:
         UsageError: it has none.
     """
-    found = [row.profile for row in profiles_of(report)]
+    found = list(profiles_of(report))
     if not found:
         raise UsageError(
-            "The Report does not say where its functions spend what they cost.",
+            "The Report has no profile.",
             hint="measure with: boardprof run --hotspots",
         )
     return found
@@ -70,12 +73,19 @@ def functions_page(profile: Profile, metric: str | None = None, most: int | None
     return [Table(columns, spare=("Total %", "Where")), *left]
 
 
-def heading(profile: Profile, metric: str | None = None) -> str:
-    """Return what was recorded, in a line."""
+def titles(rows: Sequence[ProfiledRow]) -> list[str]:
+    """Return what each profile is of: the function, and more where that is not enough."""
+    several = Counter((row.name, row.device) for row in rows)
+    return [row.title if several[row.name, row.device] > 1 else row.name for row in rows]
+
+
+def heading(profile: Profile, metric: str | None = None, title: str | None = None) -> str:
+    """Return what was recorded, in a line; its title is the function's name unless given."""
     name = profile.metric if metric is None else metric
     how = profile.sampled
     kind = "" if how is None else f" in {how.calls:,} call{'s' * (how.calls != 1)}"
-    return f"{profile.function} on {profile.board}: {profile.sum(metric):,} {name}{kind}"
+    what = profile.function if title is None else title
+    return f"{what} on {profile.board}: {_count(profile.sum(metric), name)}{kind}"
 
 
 def notes(profile: Profile, metric: str | None = None) -> list[str]:
@@ -86,7 +96,8 @@ def notes(profile: Profile, metric: str | None = None) -> list[str]:
     name = profile.metric if metric is None else metric
     handlers = profile.interrupts(name)
     if handlers and profile.is_complete:
-        told.append(f"interrupts took {handlers:,} {name} more; they are not in the total")
+        verb = "is" if handlers == 1 else "are"
+        told.append(f"interrupts took {_count(handlers, name)}, which {verb} not in the total")
     if profile.newer:
         names = ", ".join(map(posixpath.basename, profile.newer))
         told.append(f"newer than the image, so lines may be others: {names}")
@@ -128,10 +139,10 @@ def _check(profile: Profile) -> str:
         return "total not checked: the call did not return"
     name = profile.checked
     if profile.recorder:
-        return f"total not checked: {profile.recorder} has executed the call on a CPU of its own"
+        return f"total not checked: {profile.recorder} simulates its own CPU"
     if name is None:
         return "total not checked: this board has no instruction counter"
-    return f"total checked: the board has counted the same {profile.sum(name):,} {name}"
+    return f"total checked: the board has counted the same {_count(profile.sum(name), name)}"
 
 
 def lines_page(profile: Profile, metric: str | None = None) -> Page:
@@ -148,11 +159,13 @@ def lines_page(profile: Profile, metric: str | None = None) -> Page:
     for file in sorted(by_file, key=lambda f: (f not in profile.sources, -costs[f], f)):
         told = f"{costs[file]:,} ({_percent(costs[file], total)} %)"
         text = profile.sources.get(file)
+        if page and (text is not None or isinstance(page[-1], Table)):
+            page.append("")
         if text is None:
             names = dict.fromkeys(e.function for found in by_file[file].values() for e in found)
             page.append(f"{posixpath.basename(file) or 'no file'}: {told}, {', '.join(names)}")
         else:
-            page += ["", f"{file}: {told}", _listing(by_file[file], text, total), ""]
+            page += [f"{file}: {told}", _listing(by_file[file], text, total)]
     return page
 
 
@@ -184,7 +197,7 @@ def _listing(lines: Mapping[int, Sequence[LineCost]], text: str, total: int) -> 
         Column("Source", words, is_text=True),
     ]
     kept = [each for each in columns if any(each.cells)]
-    return Table(kept, spare=("Calls' cost", "Times"))
+    return Table(kept, spare=("Calls' cost", "Times"), cuts_last=True)
 
 
 def _rows(lines: Mapping[int, object], source: Sequence[str]) -> Iterator[int]:
@@ -250,7 +263,7 @@ def _instruction_table(
     ]
     if len(profile.columns) == 1:  # each time costs one
         del columns[2]
-    return Table(columns)
+    return Table(columns, cuts_last=True)
 
 
 def interval_text(interval: Interval | None) -> str:
@@ -259,6 +272,12 @@ def interval_text(interval: Interval | None) -> str:
         return ""
     low, high = interval
     return f"{100 * low:.1f} to {100 * high:.1f}"
+
+
+def _count(number: int, metric: str) -> str:
+    """Return a cost: ``1 cycle``, ``1,200 cycles``; the names of other metrics stay as they are."""
+    one = _SINGULAR.get(metric)
+    return f"{number:,} {metric}" if one is None else plural(number, one)
 
 
 def _place(file: str, line: int) -> str:

@@ -256,7 +256,7 @@ class Profile:
         """
         name = self.metric if metric is None else metric
         if name not in self.columns:
-            raise UnknownNameError("metric of the profile", name, self.columns)
+            raise UnknownNameError("metric", name, self.columns, owner="The profile")
         return self.columns.index(name)
 
     def sum(self, metric: str | None = None) -> int:

@@ -33,6 +33,12 @@ class ProfiledRow:
     label: str
     profile: Profile
 
+    @property
+    def title(self) -> str:
+        """The function with its label, arguments and flags: ``fir n=64, -O3``."""
+        where = ", ".join(filter(None, (self.label, self.shapes, self.flags)))
+        return f"{self.name} {where}".strip()
+
 
 def profiles_of(report: Report) -> Iterator[ProfiledRow]:
     """Yield the profiles in a Report.
