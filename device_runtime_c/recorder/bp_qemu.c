@@ -261,6 +261,7 @@ static void decode_aarch64(bp_insn_t *insn, uint32_t w) {
                                              BP_FLOW_INDIRECT};
         bool is_eret = bits(w, 24, 21) == 4;
         goes(insn, is_eret ? BP_FLOW_RESUME : (bp_flow_t)by_opcode[bits(w, 22, 21)], 0);
+        insn->can_stop = is_eret; /* it traps in EL0 */
     } else {
         bool is_immediate = bits(w, 28, 26) == 4, is_register = bits(w, 27, 25) == 5;
         insn->can_stop = !is_immediate && !is_register;

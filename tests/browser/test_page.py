@@ -391,7 +391,8 @@ def test_the_button_saves_the_whole_report(page: Page, samples: int) -> None:
     page.all("#save")[0].send_keys(Keys.ENTER)
     file = page.folder / "report.json"
     until = time.monotonic() + DEADLINE_S
-    while not file.exists() and time.monotonic() < until:
+    # Chromium makes the file before it has the content.
+    while not (file.exists() and file.stat().st_size) and time.monotonic() < until:
         time.sleep(0.02)
     assert Report.from_json(file.read_bytes()) == report
 
