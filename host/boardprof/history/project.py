@@ -52,9 +52,11 @@ def git_output(folder: str | Path, *words: str) -> str | None:
 
 
 def run_git(
-    folder: str | Path, *words: str, timeout_s: float = _TIMEOUT_S
+    folder: str | Path, *words: str, timeout_s: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git on a folder's repository, whatever the environment says; it never prompts.
+
+    ``timeout_s``: limit of the wait; None for 10 s.
 
     Raises:
         OSError: it is not installed.
@@ -66,7 +68,7 @@ def run_git(
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=timeout_s,
+        timeout=_TIMEOUT_S if timeout_s is None else timeout_s,
         env={**inherited, **_QUIETLY},
         check=False,
     )
