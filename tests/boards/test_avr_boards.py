@@ -416,7 +416,7 @@ int kept(unsigned n) { static unsigned char *all; return (all = malloc(n)) != NU
 def test_blocks_of_malloc_are_neither_stack_nor_its_overflow(
     avr_spec: BoardSpec, deep: Path
 ) -> None:
-    """`libc_heap` is 256 bytes and 1,536, of which each block has a header of two."""
+    """`libc_heap` is 256 bytes and 1,536; two bytes of each block are its header."""
     heap = {"arduino-uno": 256, "arduino-mega": 1536}[avr_spec.name]
     (deep.parent / "heap.c").write_text(HEAP)
     with connect(avr_spec, image=build(avr_spec, [deep.parent]).image) as connected:
