@@ -3,9 +3,9 @@
 
 PYTHON_BIN := .venv/bin
 SECONDS ?= 600
-# As many as cores: emulators that share a core slow each other down.
+# One more than cores, since many tests wait; with two more, emulators slow each other down.
 # A group is what one worker runs in one go: a file's tests of a board.
-WORKERS ?= $(shell nproc)
+WORKERS ?= $(shell expr 1 + `nproc`)
 PYTEST = $(PYTHON_BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS) --dist loadscope \
 	--no-loadscope-reorder
 BEGAN := $(shell date +%s)
@@ -24,7 +24,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: setup-test ## Install what demo and test need, and run nothing
-	@echo "Ready: . $(PYTHON_BIN)/activate, then boardprof --help; docs/tutorial.md is a way in."
+	@echo "Ready: . $(PYTHON_BIN)/activate, then boardprof --help, or see docs/tutorial.md."
 
 demo: setup-demo ## Profile the example workloads on this machine and print the Report
 	@mkdir -p build

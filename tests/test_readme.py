@@ -46,7 +46,7 @@ def test_setup_ends_with_what_the_readme_says_is_next() -> None:
     command = [make, "--no-print-directory", "-o", "setup-test", "setup"]  # nothing is installed
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout == (
-        "Ready: . .venv/bin/activate, then boardprof --help; docs/tutorial.md is a way in.\n"
+        "Ready: . .venv/bin/activate, then boardprof --help, or see docs/tutorial.md.\n"
     )
     assert "\n. .venv/bin/activate " in README
 

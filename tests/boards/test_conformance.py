@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -215,6 +216,18 @@ def test_an_emulated_board_takes_no_processor_while_nobody_waits_for_it(name: st
         assert cpu_seconds(emulator) - before_s <= 0.02  # two ticks of the kernel's count
         board.functions.dot()
     assert ended(emulator)
+
+
+def test_an_emulated_processor_leaves_the_hosts_to_the_thread_that_serves_its_line() -> None:
+    spec = available("qemu-rv32")
+    others = set(offspring(os.getpid()))
+    with connect(spec, image=build(spec, [SMALL]).image):
+        (emulator,) = set(offspring(os.getpid())) - others
+        threads = [int(thread.name) for thread in Path(f"/proc/{emulator}/task").iterdir()]
+        nice = {thread: os.getpriority(os.PRIO_PROCESS, thread) for thread in threads}
+    usual = os.getpriority(os.PRIO_PROCESS, 0)
+    assert nice.pop(emulator) == usual
+    assert set(nice.values()) == {min(usual + 5, 19)}
 
 
 def test_a_board_can_be_started_twice_at_one_time(spec: BoardSpec, firmware: Firmware) -> None:

@@ -144,7 +144,7 @@ def test_what_is_no_event_is_told_why(perf: Slots, text: str, reason: str) -> No
 def test_a_hardware_event_is_counted_or_missing_and_says_so(perf: Slots, text: str) -> None:
     (event,) = perf.select(text)
     assert event.status in (OK, ABSENT)
-    missing = "this CPU, or the virtual machine that it is, has no such counter"
+    missing = "this CPU (or virtual machine) has no such counter"
     assert event.reason == ("" if event.status is OK else missing)
 
 

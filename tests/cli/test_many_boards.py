@@ -230,7 +230,7 @@ def test_each_board_can_have_a_file_of_its_own_of_what_is_expected(tmp_path: Pat
     np.save(file, np.load(file) + 1)
     done = boardprof(*fir, *expect)
     assert done.code == 6
-    assert f"y of fir on linux is not what {file} has: 8 of 8 differ." in done.err
+    assert f"y of fir on linux differs from {file}: 8 of 8 values." in done.err
     assert "on native" not in done.err
     file.unlink()
     missing = boardprof(*fir, *expect)

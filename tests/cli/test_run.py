@@ -84,14 +84,14 @@ def test_all_of_a_file_leaves_out_what_cannot_be_called_and_says_why() -> None:
     assert (done.code, rows(done.out)) == (0, ["count_calls"])
     reason = "its parameter 'values' is a pointer to a pointer"
     assert f"note: sum_of is skipped: {reason}\n" in done.err
-    assert "note: take_i8 is skipped: it takes (value: i8) -> i8; value is missing\n" in done.err
+    assert "note: take_i8 is skipped: it takes (value: i8) -> i8; not given: value\n" in done.err
 
 
 def test_all_with_arguments_takes_the_functions_that_want_just_these() -> None:
     done = boardprof("run", f"{SCALARS}:all", "value=1", "--repeat", "1", "--warmup", "0")
     # Their checks want other values. That of take_bool wants true, which 1 is.
     assert (done.code, rows(done.out)) == (6, ["take_bool"])
-    assert "note: count_calls is skipped: it takes () -> u32\n" in done.err
+    assert "note: count_calls is skipped: it takes () -> u32, without value\n" in done.err
 
 
 def test_a_function_with_a_pointer_to_pointers_is_refused_by_its_name() -> None:

@@ -134,7 +134,7 @@ def test_an_output_that_is_expected_passes_and_another_is_exit_code_6(
     done = run("fir", *arguments, "--expect", f"@{wrong}", "--save-output", tmp_path)
     assert (done.code, rows(done.out)) == (6, ["fir"])
     assert done.err == (
-        f"error: y of fir on native is not what {wrong} has: 2 of 4 differ. The first is y[2]: 7, "
+        f"error: y of fir on native differs from {wrong}: 2 of 4 values. The first is y[2]: 7, "
         "expected 8.\n"
     )
     assert np.load(tmp_path / "y.npy").tolist() == [3, 5, 7, 9]  # it is saved nevertheless
@@ -155,7 +155,7 @@ def test_what_was_measured_is_told_though_an_output_is_not_as_expected(
     file = tmp_path / "report.json"
     done = run("fir", *arguments, "--json", file, "--save-output", tmp_path)
     assert (done.code, rows(done.out)) == (6, ["fir"])
-    assert "error: y of fir on native is not what " in done.err
+    assert "error: y of fir on native differs from " in done.err
     assert len(json.loads(file.read_text())["calls"]) == 2
     assert (tmp_path / "y.npy").is_file()
 
@@ -166,7 +166,7 @@ def test_floats_are_expected_to_the_bit_unless_there_is_a_tolerance(tmp_path: Pa
     np.save(file, np.array([0.1, 0.1000001], np.float32))
     done = run("scale", *arguments, "--expect", f"x=@{file}")
     assert done.code == 6
-    assert "1 of 2 differ. The first is x[1]: 0.1, expected 0.1000001" in done.err
+    assert "1 of 2 values. The first is x[1]: 0.1, expected 0.1000001" in done.err
     assert "Try: --tolerance 1e-6" in done.err
     assert run("scale", *arguments, "--expect", f"x=@{file}", "--tolerance", "1e-5").code == 0
 
@@ -178,7 +178,7 @@ def test_the_return_value_can_be_expected(tmp_path: Path) -> None:
     assert run("sum", "x=int32[3]:ones", "n=3", "--expect", f"return=@{file}").code == 0
     done = run("sum", "x=int32[3]:ones", "n=2", "--expect", f"return=@{file}")
     assert done.code == 6
-    assert "1 of 1 differ. The first is return: 2, expected 3." in done.err
+    assert "1 of 1 values. The first is return: 2, expected 3." in done.err
 
 
 def test_what_can_not_be_expected_is_refused(x: str, tmp_path: Path) -> None:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
+from boardprof.errors import BoardError, BoardTimeoutError, LinkError, MissingToolError
 from boardprof.transport.base import DescriptorTransport
 from boardprof.transport.child import ChildProcess, spawn_and_accept, spawn_and_connect
 from tests.cli.command import offspring
@@ -80,6 +81,16 @@ def test_a_child_that_announces_what_is_not_there_is_told_and_ended() -> None:
     ):
         spawn_and_connect(shell("echo listening on 127.0.0.1:1; exec sleep 60"), None, 5.0)
     assert offspring(os.getpid()) == others
+
+
+def test_half_a_frame_that_an_emulator_sent_before_it_ended_is_not_lost() -> None:
+    program = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).send"
+    command = [sys.executable, "-c", f"{program}(b'half')", "{port}"]
+    line = spawn_and_accept(command, None, 20.0, is_emulator=True)
+    assert line.read(20.0) == b"half"
+    with pytest.raises(LinkError, match="ended with code 0"):
+        line.read(20.0)
+    line.close()
 
 
 def test_a_child_that_ignores_the_signal_to_end_is_killed() -> None:

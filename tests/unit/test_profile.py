@@ -181,7 +181,7 @@ def test_callgrind_annotate_finds_the_same_figures(tmp_path: Path) -> None:
 
 
 def test_a_file_of_callgrind_holds_one_profile() -> None:
-    with pytest.raises(UsageError, match="has 2 profiles, and a file of callgrind holds one"):
+    with pytest.raises(UsageError, match=r"has 2 profiles\. A callgrind file holds one"):
         render_callgrind(profile_report(small_profile(), small_profile()))
     with pytest.raises(UsageError, match="The Report has no profile"):
         render_callgrind(Report([{"Name": "f", "Count": 1, "cycles": Count(3)}], {}, {}))

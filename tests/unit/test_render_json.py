@@ -220,6 +220,7 @@ class TestFaults:
             ("null", "a JSON object is needed, not null"),
             ("true", "a JSON object is needed, not true or false"),
             ("{}", 'this is not a Report: the key "calls" is missing'),
+            ('{"function": "fir", "total": 7}', "this is a profile, not a Report"),
             ('{"calls":{}}', "calls: a JSON array is needed, not an object"),
             ('{"calls":[{},3]}', "calls[1]: a JSON object is needed, not a number"),
             ('{"calls":[["x"]]}', "calls[0]: a JSON object is needed, not an array"),

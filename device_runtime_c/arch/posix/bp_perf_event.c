@@ -141,7 +141,7 @@ static void bp_perf_explain(bp_perf_event_t *event, int error) {
     case EOPNOTSUPP:
     case ENXIO:
         bp_event_refuse(&event->told, BP_COUNTER_ABSENT, 0,
-                        "this CPU, or the virtual machine that it is, has no such counter");
+                        "this CPU (or virtual machine) has no such counter");
         break;
     case ENOSYS:
         bp_event_refuse(&event->told, BP_COUNTER_REFUSED, error,

@@ -52,6 +52,8 @@ from boardprof.report.profile_json import profile_json
 from boardprof.report.report import SCHEMA_VERSION, Compat, Report
 
 _KEYS: Final = ("calls", "device_metrics", "configuration", "boardprof")
+_FIRST_OF_A_PROFILE: Final = "function"
+"""What the JSON of ``boardprof hotspots`` begins with."""
 
 
 def render_json(report: Report, *, compat: Compat = None) -> str:
@@ -203,6 +205,11 @@ def _report(reader: JsonReader) -> Report:
         need_object(reader.value(), "")
     found: dict[str, Any] = {}
     for key in reader.members():
+        if key == _FIRST_OF_A_PROFILE:
+            raise ReportFileError(
+                "this is a profile, not a Report",
+                hint="run --hotspots --json FILE writes a Report with the profile in it",
+            )
         if key not in _KEYS:
             raise ReportFileError(f"not a key of a Report; these are {', '.join(_KEYS)}", where=key)
         is_rows = key == "calls" and reader.next() == "["

@@ -37,7 +37,7 @@ def render_callgrind(report: Report) -> str:
     profiles = profiles_in(report)
     if len(profiles) > 1:
         raise UsageError(
-            f"The Report has {len(profiles)} profiles, and a file of callgrind holds one.",
+            f"The Report has {len(profiles)} profiles. A callgrind file holds one.",
             hint="export a Report of one function on one board",
         )
     return callgrind(profiles[0].profile)

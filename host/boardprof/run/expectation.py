@@ -138,7 +138,7 @@ def _check(
         first = tuple(int(i) for i in np.argwhere(differs)[0])
         place = f"[{', '.join(map(str, first))}]" if first else ""
         raise CheckFailedError(
-            f"{what} is not what {expectation.file} has: {count:,} of {found.size:,} differ. The "
+            f"{what} differs from {expectation.file}: {count:,} of {found.size:,} values. The "
             f"first is {name}{place}: {found[first]!s}, expected {wanted[first]!s}"
             f"{_furthest(found, wanted)}.",
             hint="--tolerance 1e-6 lets floats differ by that share"

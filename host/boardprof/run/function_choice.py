@@ -82,10 +82,10 @@ def _chosen(board: Board, plan: Plan, firmware: Firmware | None, on_note: Note) 
         if plan.arguments.keys() == {*needed}:
             chosen.append(name)
         else:
-            missing = [parameter for parameter in needed if parameter not in plan.arguments]
-            verb = "is" if len(missing) == 1 else "are"
-            lacks = f"; {', '.join(missing)} {verb} missing" if missing else ""
-            on_note(f"{name} is skipped: it takes {info.signature}{lacks}")
+            missing = ", ".join(name for name in needed if name not in plan.arguments)
+            unknown = ", ".join(name for name in plan.arguments if name not in needed)
+            why = (missing and f"; not given: {missing}") + (unknown and f", without {unknown}")
+            on_note(f"{name} is skipped: it takes {info.signature}{why}")
     if not chosen:
         why, hint = "", None
         if firmware is not None and not firmware.functions:

@@ -186,7 +186,7 @@ def _drift(group: GroupSummary) -> _Doubts:
         yield (
             f"the samples {way} over the run, from {begin:,.4g} to {end:,.4g}: the board did not "
             "stay in one state.",
-            "Warm up longer with --warmup. Check whether the clock is throttled or the data grows.",
+            "Warm up longer with --warmup. Check whether the data grows or the clock is throttled.",
         )
 
 

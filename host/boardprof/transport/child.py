@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from boardprof.errors import BoardError, BoardTimeoutError, MissingToolError
+from boardprof.errors import BoardError, BoardTimeoutError, LinkError, MissingToolError
 from boardprof.transport.base import DescriptorTransport, Transport
 from boardprof.transport.emulator import EmulatorLock, QemuClock
 from boardprof.transport.keyed import KEY_VARIABLE
@@ -33,6 +33,13 @@ _LAST_PC = r"(?m)\bended at pc 0x([0-9a-f]+)$"
 _POLL_S = 0.005
 _TERMINATE_S = 2.0
 _START_S = 60.0
+_BYTE_S = 0.001
+"""An emulator sends the next byte of a frame sooner; what stays out for longer may never come."""
+_GUEST_NICE = 5
+"""Leaves a third of the usual share of a processor that others want, too."""
+_FRAME_END = 0
+_FRAME_BYTES = 256
+"""At most as many are read before they are passed on: a board may print for ever."""
 
 
 _Started = subprocess.Popen[bytes] | BaseException
@@ -167,6 +174,11 @@ class ChildProcess:
         self.command = tuple(command)
 
     @property
+    def process_id(self) -> int:
+        """The child's, also after its end."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Whether the child has not ended."""
         return self._process.poll() is None
@@ -201,6 +213,18 @@ class ChildProcess:
             self._process.wait(_TERMINATE_S)
         told = re.findall(_LAST_PC, self.output())
         return int(told[-1], 16) if told and not self.running else None
+
+    def yield_to_line(self) -> None:
+        """Lower the priority of all its threads but the first, which serves QEMU's lines.
+
+        The guest waits for bytes in a loop. Where it has the processor and the thread that brings
+        them has not, it would use up its turn each time.
+        """
+        with contextlib.suppress(OSError):  # it has ended; who reads its line will hear of it
+            for thread in map(int, os.listdir(f"/proc/{self._process.pid}/task")):
+                if thread != self._process.pid:
+                    nice = os.getpriority(os.PRIO_PROCESS, thread) + _GUEST_NICE
+                    os.setpriority(os.PRIO_PROCESS, thread, nice)
 
     def pause(self) -> None:
         """Stop the child until `resume`."""
@@ -259,6 +283,7 @@ class EmulatorLine:
         self._line = line
         self._child = child
         self._hang_up = hang_up
+        self._has_yielded = False
         child.pause()
 
     def write(self, data: bytes, timeout_s: float) -> None:
@@ -267,10 +292,23 @@ class EmulatorLine:
         self._line.write(data, timeout_s)
 
     def read(self, timeout_s: float) -> bytes:
-        """See `Transport.read`."""
+        """See `Transport.read`; what comes is read to the end of its frame.
+
+        Emulators write byte by byte, and each pause costs as much as several bytes.
+        """
         self._child.resume()
         try:
-            return self._line.read(timeout_s)
+            data = self._line.read(timeout_s)
+            with contextlib.suppress(LinkError):  # the next read will meet it again
+                while 0 < len(data) < _FRAME_BYTES and data[-1] != _FRAME_END:
+                    more = self._line.read(_BYTE_S)
+                    if not more:
+                        break
+                    data += more
+            if data and not self._has_yielded:  # before that, its threads may not have begun
+                self._has_yielded = True
+                self._child.yield_to_line()
+            return data
         finally:
             self._child.pause()
 
