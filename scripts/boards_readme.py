@@ -2,7 +2,7 @@
 """Writes the table in boards/README.md from the boards' board.toml.
 
 Run from the repository: ``python scripts/boards_readme.py`` writes it, with ``--check`` it ends
-with 1 when the table is another one.
+with 1 if the table is not current.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def main(arguments: list[str]) -> int:
 
 
 def table(specs: list[BoardSpec]) -> str:
-    """Return the table as Markdown, a row a board."""
-    head = ("board", "what it is", "how it runs", "collectors", "not there", "state")
+    """Return the table as Markdown, one row per board."""
+    head = ("board", "what it is", "how it runs", "collectors", "not available", "state")
     rows = [head, ("---",) * len(head), *map(_row, specs)]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
@@ -60,7 +60,7 @@ def _row(spec: BoardSpec) -> tuple[str, ...]:
 def _state(spec: BoardSpec) -> str:
     state = _STATUS[spec.status]
     is_both = spec.port is not None and spec.status == "run"
-    return f"emulator {state}; the real one not yet" if is_both else state
+    return f"emulator {state}; real board never run" if is_both else state
 
 
 def _runs(spec: BoardSpec) -> str:
@@ -70,12 +70,12 @@ def _runs(spec: BoardSpec) -> str:
     if launch.kind == "serial":
         return f"at a port, {launch.baud:,} baud"
     if launch.simulator is not None:
-        how = "a simulator that is built at its first start"
+        how = "a simulator that is built at the first start"
     elif launch.listen == "board":
-        how = "as a process"
+        how = "as its own process"
     else:
         how = f"`{launch.command[0]}`"
-    return how if spec.port is None else f"{how}; at a port the real one, {spec.port.baud:,} baud"
+    return how if spec.port is None else f"{how}; real board at a port, {spec.port.baud:,} baud"
 
 
 if __name__ == "__main__":
