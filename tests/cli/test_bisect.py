@@ -156,3 +156,33 @@ def test_a_run_that_broke_a_rule_is_nobodys_baseline(
     assert "warning: kept as #2, not as base: the run failed" in capsys.readouterr().err
     assert main([*run, *gate]) == 1
     assert "Before: #1 (saved as base)" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_first_run_of_all_passes_and_the_next_is_held_against_it(world: Path) -> None:
+    gated = ("run", "-q", *MEASURED, "--against", "branch:main", *GATE)
+    git(world, "checkout", "-q", "-B", "main", "n6")
+    first = boardprof(*gated, folder=world)
+    assert (first.code, first.err) == (0, "")
+    assert first.out.endswith("Result: not compared; no branch has a run that was kept\n")
+    same = boardprof(*gated, folder=world)
+    assert same.code == 0, same.err
+    assert "Result: no regression" in same.out
+    git(world, "checkout", "-q", "-b", "topic", "n7")
+    assert boardprof(*gated, folder=world).code == 1
+
+
+@pytest.mark.slow
+def test_a_first_run_fails_where_nothing_may_be_missing_and_is_kept_as_clean(world: Path) -> None:
+    gated = ("run", "-q", *MEASURED, "--against", "branch:main", *GATE, "--fail-if-missing")
+    git(world, "checkout", "-q", "-B", "main", "n6")
+    assert [boardprof(*gated, folder=world).code for _ in range(2)] == [1, 0]
+
+
+@pytest.mark.slow
+def test_another_branch_than_those_with_runs_is_a_mistake(world: Path) -> None:
+    git(world, "checkout", "-q", "-B", "main", "n6")
+    assert boardprof("run", "-q", *MEASURED, folder=world).code == 0
+    done = boardprof("run", "-q", *MEASURED, "--against", "branch:mian", *GATE, folder=world)
+    assert done.code == 2
+    assert "There is no run 'branch:mian'" in done.err

@@ -18,8 +18,8 @@ from click.core import ParameterSource
 from boardprof.cli.compare import REGRESSION, Gate, gate_options, taken_gate
 from boardprof.cli.exit_codes import UNTESTABLE
 from boardprof.cli.options import complete_run
-from boardprof.cli.output import echo_page
-from boardprof.errors import BoardprofError, UsageError
+from boardprof.cli.output import echo, echo_page
+from boardprof.errors import BoardprofError, UnknownNameError, UsageError
 
 if TYPE_CHECKING:
     from boardprof.comparison.comparison import Comparison
@@ -48,14 +48,22 @@ class Against:
         self._sessions = 1
         self._flags: str | None = None
         self._revision: str | None = None
+        self._is_first = False
 
     @classmethod
     def run(cls, ref: str, gate: Gate, *, bisects: bool) -> Against:
         """Return the comparison with a run of the history, or a file."""
         from boardprof.history.report_lookup import find_run
+        from boardprof.history.run import NothingKeptError
 
-        found = find_run(ref)
         made = cls(gate, bisects=bisects)
+        try:
+            found = find_run(ref)
+        except (NothingKeptError, UnknownNameError) as error:
+            if not _is_first_of_any_branch(ref, error):
+                raise
+            made._is_first = True
+            return made
         made._earlier, made._names = found.report, (found.label, "this run")
         return made
 
@@ -133,6 +141,8 @@ class Against:
             from boardprof.render.comparison_table import comparison_page
 
             echo_page(["", *comparison_page(self._comparison)])
+        elif self._is_first:
+            echo("\nResult: not compared; no branch has a run that was kept")
 
     def exit_code(self, failures: Sequence[BoardprofError]) -> int:
         """Return the command's exit code.
@@ -148,7 +158,14 @@ class Against:
             return 0 if is_good else UNTESTABLE
         if failures:
             return failures[0].exit_code
-        return REGRESSION if self.failed else 0
+        is_missing = self._is_first and self._gate.fail_if_missing
+        return REGRESSION if self.failed or is_missing else 0
+
+
+def _is_first_of_any_branch(ref: str, error: BoardprofError) -> bool:
+    """Return whether a branch has no run since none has, as in the first job of a new cache."""
+    known = error.known if isinstance(error, UnknownNameError) else ()
+    return ref.startswith("branch:") and not {*known} - {"last"}
 
 
 def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,7 +180,8 @@ def against_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--against",
         metavar="RUN",
         shell_complete=complete_run,
-        help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules.",
+        help="Also compare with RUN, as `boardprof compare RUN` does. --fail-if sets rules. "
+        "With branch:NAME, the first run of all passes.",
     )
     flags = click.option(
         "--ab",

@@ -22,6 +22,10 @@ class HistoryError(UsageError):
     """The history cannot be read or written."""
 
 
+class NothingKeptError(HistoryError):
+    """The history has no runs yet."""
+
+
 @dataclass(frozen=True)
 class GitState:
     """The state of a run's sources in git.

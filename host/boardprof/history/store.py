@@ -24,6 +24,7 @@ from boardprof.history.project import Project, project_of
 from boardprof.history.run import (
     GitState,
     HistoryError,
+    NothingKeptError,
     Record,
     Run,
     RunId,
@@ -151,7 +152,7 @@ class History:
         reference = parse_reference(ref)
         with reading(self.path, self.timeout_s) as file:
             if file is None:
-                raise HistoryError(
+                raise NothingKeptError(
                     f"There is no run {reference.text!r}: nothing was kept in {self.path} yet.",
                     hint="`boardprof run` keeps each run",
                 )
