@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -252,14 +253,23 @@ def test_cycles_of_a_declared_clock_are_a_duration(board: Board) -> None:
 # -- time limit -------------------------------------------------------------------------------
 
 
+@contextmanager
+def limited(board: Board, limit_s: float) -> Iterator[None]:
+    """Limit the calls of a board that other tests use, too."""
+    guard_calls(board.session, board.dictionary, board.spec, limit_s)
+    try:
+        yield
+    finally:
+        guard_calls(board.session, board.dictionary, board.spec, None)
+
+
 def test_a_hang_is_stopped_at_its_line_and_the_core_is_as_it_was(board: Board) -> None:
     """What hangs has changed the registers that its caller relies on, and C's zero."""
-    guard_calls(board.session, board.dictionary, board.spec, 0.05)
+    lines = SOURCE.read_text().splitlines()
     for _ in range(20):
-        with pytest.raises(DeviceTimeoutError) as caught:
+        with limited(board, 0.05), pytest.raises(DeviceTimeoutError) as caught:
             board.functions.hangs()
         assert caught.value.location is not None
-        lines = SOURCE.read_text().splitlines()
         assert "hangs here" in lines[caught.value.location.line - 1]
         assert board.functions.add(40_000, 2) == 40_002
     assert len(set(cycles(board.profile("add", 1, 2, repeat=5)))) == 1
@@ -270,8 +280,7 @@ def test_a_hang_ends_at_most_two_wraps_after_its_limit(board: Board, limit_ms: i
     """By the board's own clock, within the function: while it waits for the host, which may be
     slow, it goes on by the wall's.
     """
-    guard_calls(board.session, board.dictionary, board.spec, limit_ms / 1000)
-    with pytest.raises(DeviceTimeoutError):
+    with limited(board, limit_ms / 1000), pytest.raises(DeviceTimeoutError):
         board.functions.hangs_counting()
     taken_ms = board.functions.counted() / 16_000
     # The way into the function is before its first reading, within the limit.

@@ -645,7 +645,11 @@ def test_a_host_for_whom_no_sealer_can_start_is_hung_up_on_and_the_next_one_is_s
                 limit(doorman, what, most, **options)
                 with connect_socket(f"socket://{address}", 10.0) as line:
                     assert line.recv(1) == b""
-                assert os.listdir(f"/proc/{doorman}/fd") == descriptors
+                # The host hears of the end before the doorman has closed the last of its own.
+                wait_until(
+                    lambda: os.listdir(f"/proc/{doorman}/fd") == descriptors,
+                    f"the doorman has no descriptor left of a host that met {what}={most}",
+                )
                 limit(doorman, what, resource.getrlimit(kind)[0], **options)
                 with sealed_line(f"socket://{address}") as (_, sealed):
                     sealed.write(hello(most + 1), 10.0)
