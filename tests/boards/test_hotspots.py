@@ -287,7 +287,8 @@ def test_without_a_compiler_for_the_plugin_its_package_is_named(
     tools.mkdir()
     for folder in os.environ["PATH"].split(os.pathsep):
         for tool in Path(folder).glob("*"):
-            if tool.name not in ("gcc", "cc") and not (tools / tool.name).exists():
+            is_there = os.path.lexists(tools / tool.name)  # a link may lead nowhere
+            if tool.name not in ("gcc", "cc") and not is_there:
                 (tools / tool.name).symlink_to(tool)
     with build(available("qemu-rv32"), [source]).open() as board:
         monkeypatch.setenv("PATH", str(tools))
