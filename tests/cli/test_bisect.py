@@ -164,7 +164,7 @@ def test_the_first_run_of_all_passes_and_the_next_is_held_against_it(world: Path
     git(world, "checkout", "-q", "-B", "main", "n6")
     first = boardprof(*gated, folder=world)
     assert (first.code, first.err) == (0, "")
-    assert first.out.endswith("Result: not compared; no branch has a run that was kept\n")
+    assert first.out.endswith("Result: not compared; no run was kept before this one\n")
     same = boardprof(*gated, folder=world)
     assert same.code == 0, same.err
     assert "Result: no regression" in same.out
@@ -177,6 +177,18 @@ def test_a_first_run_fails_where_nothing_may_be_missing_and_is_kept_as_clean(wor
     gated = ("run", "-q", *MEASURED, "--against", "branch:main", *GATE, "--fail-if-missing")
     git(world, "checkout", "-q", "-B", "main", "n6")
     assert [boardprof(*gated, folder=world).code for _ in range(2)] == [1, 0]
+
+
+@pytest.mark.slow
+def test_a_branch_with_nothing_but_changed_sources_does_not_pass_its_gate_for_ever(
+    world: Path,
+) -> None:
+    git(world, "checkout", "-q", "-B", "main", "n6")
+    (world / "work.c").write_text(f"#include <stdint.h>\n{FAST}")
+    gated = ("run", "-q", *MEASURED, "--against", "branch:main", *GATE)
+    first, second = (boardprof(*gated, folder=world) for _ in range(2))
+    assert (first.code, second.code) == (0, 2)
+    assert "commit and run again" in second.err
 
 
 @pytest.mark.slow

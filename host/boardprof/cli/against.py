@@ -60,7 +60,7 @@ class Against:
         try:
             found = find_run(ref)
         except (NothingKeptError, UnknownNameError) as error:
-            if not _is_first_of_any_branch(ref, error):
+            if not _is_first_of_all(ref, error):
                 raise
             made._is_first = True
             return made
@@ -142,7 +142,7 @@ class Against:
 
             echo_page(["", *comparison_page(self._comparison)])
         elif self._is_first:
-            echo("\nResult: not compared; no branch has a run that was kept")
+            echo("\nResult: not compared; no run was kept before this one")
 
     def exit_code(self, failures: Sequence[BoardprofError]) -> int:
         """Return the command's exit code.
@@ -162,10 +162,13 @@ class Against:
         return REGRESSION if self.failed or is_missing else 0
 
 
-def _is_first_of_any_branch(ref: str, error: BoardprofError) -> bool:
-    """Return whether a branch has no run since none has, as in the first job of a new cache."""
+def _is_first_of_all(ref: str, error: BoardprofError) -> bool:
+    """Return whether a branch has no run because the project has none: a CI's cache is new.
+
+    If there are runs, but none that is clean, this is an error: a gate must not pass for ever.
+    """
     known = error.known if isinstance(error, UnknownNameError) else ()
-    return ref.startswith("branch:") and not {*known} - {"last"}
+    return ref.startswith("branch:") and not known
 
 
 def against_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -39,7 +39,7 @@ _GUEST_NICE = 5
 """Leaves a third of the usual share of a processor that others want, too."""
 _FRAME_END = 0
 _FRAME_BYTES = 256
-"""At most as many are read before they are passed on: a board may print for ever."""
+"""From here on, bytes are passed on without a frame's end: a board may print for ever."""
 
 
 _Started = subprocess.Popen[bytes] | BaseException
@@ -223,8 +223,9 @@ class ChildProcess:
         with contextlib.suppress(OSError):  # it has ended; who reads its line will hear of it
             for thread in map(int, os.listdir(f"/proc/{self._process.pid}/task")):
                 if thread != self._process.pid:
-                    nice = os.getpriority(os.PRIO_PROCESS, thread) + _GUEST_NICE
-                    os.setpriority(os.PRIO_PROCESS, thread, nice)
+                    with contextlib.suppress(OSError):  # this thread has, and others go on
+                        nice = os.getpriority(os.PRIO_PROCESS, thread) + _GUEST_NICE
+                        os.setpriority(os.PRIO_PROCESS, thread, nice)
 
     def pause(self) -> None:
         """Stop the child until `resume`."""
