@@ -56,6 +56,9 @@ size_t bp_poll(void) {
             bp_handle(length);
         }
     }
+#if BP_CFG_TRACE
+    bp_trace_drain();
+#endif
     return taken + bp_channel_send();
 }
 
@@ -330,6 +333,9 @@ bool bp_broken_off(void) {
     if (bp_overhear_all() || (bp_fill() != 0 && bp_overhear_all())) {
         return true;
     }
+#if BP_CFG_TRACE
+    bp_trace_drain();
+#endif
     bp_channel_send();
     return false;
 }

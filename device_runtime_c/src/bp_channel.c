@@ -269,11 +269,25 @@ int bp_channel_stream(bp_call_t *call) {
     return bp_channel_open(call, BP_CHANNEL_SENDS, BP_CHANNEL_ANY, NULL, 0);
 }
 
+static bool bp_is_streaming(void) {
+    return bp_channel.mode == BP_CHANNEL_SENDS && bp_channel.block == NULL;
+}
+
+static uint32_t bp_stream_free(void) {
+    return BP_CFG_STREAM - (bp_channel.end - bp_channel.passed);
+}
+
+#if BP_CFG_TRACE
+uint32_t bp_stream_room(void) {
+    return bp_is_streaming() ? bp_stream_free() : 0;
+}
+#endif
+
 size_t bp_stream_write(const void *record, size_t length) {
-    if (bp_channel.mode != BP_CHANNEL_SENDS || bp_channel.block != NULL) {
+    if (!bp_is_streaming()) {
         return 0;
     }
-    if (length > BP_CFG_STREAM - (bp_channel.end - bp_channel.passed)) {
+    if (length > bp_stream_free()) {
         bp_channel.dropped += (uint32_t)length;
         return 0;
     }

@@ -286,6 +286,63 @@ int bp_window_call(bp_call_t *call, const bp_collector_t *collector, uint8_t ope
 void bp_window_forget(const bp_collector_t *collector);
 #endif
 
+/// Probes ///
+
+#if BP_CFG_TRACE
+
+#include "boardprof/bp_trace.h"
+
+#define BP_TRACE_WORDS (BP_CFG_TRACE / 4u)
+
+/* Survives a reset. */
+#if defined(__linux__)
+#define BP_TRACE_KEPT
+#else
+#define BP_TRACE_KEPT __attribute__((section(".noinit")))
+#endif
+
+/* The ring of one core. It is written by probes of that core alone. */
+typedef struct {
+    uint32_t *begin;
+    uint32_t *at;      /* the next record begins here */
+    uint32_t *end;     /* the longest record fits before it; `begin`: no record fits */
+    uint32_t *read;    /* the host has everything before it */
+    uint32_t *lap_end; /* if `lapped`, the reader goes on at `begin` after it */
+    uint32_t last;     /* clock of the last record */
+    uint32_t before;   /* words before `begin` in this lap */
+    uint32_t dropped;  /* events, since the start */
+    uint32_t pending;  /* those that no record tells of yet */
+    uint32_t check;    /* of a ring that is overwritten: the sum of its records */
+    uint32_t told;     /* clock when the host got its last block */
+    uint8_t build_id[8];
+    uint8_t mode; /* enum bp_trace_mode */
+    bool lapped;  /* the writer is a lap ahead of the reader */
+} bp_trace_ring_t;
+
+extern bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES];
+extern uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS];
+extern bp_slot_t *bp_slots; /* that are in use */
+
+uint32_t bp_trace_now(void);
+uint32_t bp_trace_mix(uint32_t word, uint32_t value);
+void bp_slots_clear(void);
+
+/* Move records from the rings to the stream, as far as there is room. */
+void bp_trace_drain(void);
+
+/* Bytes that fit the open stream; 0 if there is no stream. */
+uint32_t bp_stream_room(void);
+
+bp_packed_t bp_trace;
+bp_packed_t bp_trace_start;
+bp_packed_t bp_trace_stop;
+bp_packed_t bp_trace_slots;
+bp_packed_t bp_trace_kept;
+bp_packed_t bp_trace_read;
+bp_packed_t bp_trace_calibrate;
+
+#endif
+
 /// Channels ///
 
 #if BP_CFG_BULK

@@ -39,6 +39,15 @@ static const char bp_name_interrupts[] BP_ROM = "bp.interrupts";
 static const char bp_name_sampling[] BP_ROM = "bp.sampling";
 static const char bp_name_sample[] BP_ROM = "bp.sample";
 #endif
+#if BP_CFG_TRACE
+static const char bp_name_trace[] BP_ROM = "bp.trace";
+static const char bp_name_trace_start[] BP_ROM = "bp.trace_start";
+static const char bp_name_trace_stop[] BP_ROM = "bp.trace_stop";
+static const char bp_name_trace_slots[] BP_ROM = "bp.trace_slots";
+static const char bp_name_trace_kept[] BP_ROM = "bp.trace_kept";
+static const char bp_name_trace_read[] BP_ROM = "bp.trace_read";
+static const char bp_name_trace_calibrate[] BP_ROM = "bp.trace_calibrate";
+#endif
 
 /* The first two in the order of enum BuiltIn in protocol/. */
 static const bp_function_t bp_builtins[] BP_ROM = {
@@ -73,6 +82,15 @@ static const bp_function_t bp_builtins[] BP_ROM = {
 #if BP_CFG_SAMPLING
     {bp_name_sampling, bp_rom_empty, bp_sampling, NULL},
     {bp_name_sample, bp_rom_empty, bp_sample, NULL},
+#endif
+#if BP_CFG_TRACE
+    {bp_name_trace, bp_rom_empty, bp_trace, NULL},
+    {bp_name_trace_start, bp_rom_empty, bp_trace_start, NULL},
+    {bp_name_trace_stop, bp_rom_empty, bp_trace_stop, NULL},
+    {bp_name_trace_slots, bp_rom_empty, bp_trace_slots, NULL},
+    {bp_name_trace_kept, bp_rom_empty, bp_trace_kept, NULL},
+    {bp_name_trace_read, bp_rom_empty, bp_trace_read, NULL},
+    {bp_name_trace_calibrate, bp_rom_empty, bp_trace_calibrate, NULL},
 #endif
 };
 

@@ -19,6 +19,7 @@ from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Field, Layout
 from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
 from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
+from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
 __all__ = ["c_header", "layout_section", "main", "own_header", "own_main"]
 
@@ -48,7 +49,8 @@ def c_header(layouts: Iterable[Layout]) -> str:
     """Return the whole header for the given collectors' layouts."""
     parts = [_HEAD, *_constants()]
     messages = (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64)
-    for message in (*messages, BLOB_HEADER):
+    traces = (TRACE_BLOCK, TRACE_SLOT, TRACE_KEPT)
+    for message in (*messages, *traces, BLOB_HEADER):
         parts += ["\n", layout_section(message)]
     for layout in layouts:
         parts += ["\n", layout_section(layout)]
@@ -101,6 +103,7 @@ def _constants() -> Iterator[str]:
     yield f"#define BP_PROTOCOL_VERSION {codes.PROTOCOL_VERSION}\n"
     yield "#endif\n"
     yield f"#define BP_HELLO_MAGIC {codes.HELLO_MAGIC:#010x}u\n"
+    yield f"#define BP_TRACE_FIRST_NAME {codes.TRACE_FIRST_NAME}\n"
     yield from _enum("bp_kind", "BP_KIND_", codes.FrameKind)
     yield from _enum("bp_err", "BP_ERR_", codes.ErrorCode, negative=True)
     yield from _enum("bp_fault_cause", "BP_FAULT_", codes.FaultCause)
@@ -111,6 +114,12 @@ def _constants() -> Iterator[str]:
     yield from _enum("bp_ack_flag", "BP_ACK_", codes.AckFlag)
     yield from _enum("bp_measure_flag", "BP_MEASURE_", codes.MeasureFlag)
     yield from _enum("bp_interrupt_flag", "BP_INTERRUPT_", codes.InterruptFlag)
+    yield from _enum("bp_probe_kind", "BP_PROBE_", codes.ProbeKind)
+    yield from _enum("bp_trace_id", "BP_TRACE_", codes.TraceId)
+    yield from _enum("bp_trace_flag", "BP_TRACE_", codes.TraceFlag)
+    yield from _enum("bp_trace_mode", "BP_TRACE_", codes.TraceMode)
+    yield from _enum("bp_trace_block_flag", "BP_TRACE_BLOCK_", codes.TraceBlockFlag)
+    yield from _enum("bp_trace_slot_flag", "BP_TRACE_SLOT_", codes.TraceSlotFlag)
 
 
 def _enum(

@@ -8,6 +8,7 @@ from enum import IntEnum, IntFlag
 __all__ = [
     "HELLO_MAGIC",
     "PROTOCOL_VERSION",
+    "TRACE_FIRST_NAME",
     "AckFlag",
     "BuiltIn",
     "ClaimFlag",
@@ -17,7 +18,13 @@ __all__ = [
     "FrameKind",
     "InterruptFlag",
     "MeasureFlag",
+    "ProbeKind",
     "ResetCause",
+    "TraceBlockFlag",
+    "TraceFlag",
+    "TraceId",
+    "TraceMode",
+    "TraceSlotFlag",
     "WelcomeFlag",
 ]
 
@@ -151,3 +158,62 @@ class BuiltIn(IntEnum):
 
     DESCRIBE = 0
     MEASURE = 1
+
+
+class ProbeKind(IntEnum):
+    """First byte of a name in the image's section ``bp_trace_names`` (SPEC.md 5.12)."""
+
+    RANGE = 1
+    INTERRUPT = 2
+    MARK = 3
+    U32 = 4
+    I32 = 5
+    F32 = 6
+
+
+TRACE_FIRST_NAME = 16
+"""The first id of trace records that has a name in the image; smaller ones are a `TraceId`."""
+
+
+class TraceId(IntEnum):
+    """Ids of trace records that need no name. All but the first one have a value."""
+
+    INTERRUPT_EXIT = 0
+    INTERRUPT_ENTER = 1
+    TASK = 2
+    ALLOC = 3
+    SIZE = 4
+    CALLER = 5
+    FREE = 6
+    SYNC = 7
+    WIDE = 8
+    VALUE = 9
+    DROPPED = 10
+    LONG = 11
+
+
+class TraceFlag(IntFlag):
+    """What bp.trace_start starts."""
+
+    EVENTS = 1
+    STATISTICS = 2
+
+
+class TraceMode(IntEnum):
+    """What happens to events when the ring is full."""
+
+    DROP = 0
+    STOP = 1
+    OVERWRITE = 2
+
+
+class TraceBlockFlag(IntFlag):
+    """Bits of a block's ``flags``."""
+
+    WHOLE = 1
+
+
+class TraceSlotFlag(IntFlag):
+    """Bits of a slot's ``flags``."""
+
+    SQUARES_OVERFLOW = 1

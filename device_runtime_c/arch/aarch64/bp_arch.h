@@ -102,4 +102,15 @@ static inline uint32_t bp_arch_cycles32(void) {
     return (uint32_t)bp_arch_cycles();
 }
 
+/* Mask IRQ and FIQ for a few instructions ("Process state, PSTATE": DAIF). */
+static inline uintptr_t bp_arch_lock(void) {
+    uintptr_t before;
+    __asm__ volatile("mrs %0, daif\n msr daifset, #3" : "=r"(before)::"memory");
+    return before;
+}
+
+static inline void bp_arch_unlock(uintptr_t before) {
+    __asm__ volatile("msr daif, %0" ::"r"(before) : "memory");
+}
+
 #endif

@@ -52,4 +52,16 @@ static inline uint32_t bp_arch_timer16_wraps(const bp_arch_timer16_t *at) {
  * code with a wrap in it and without. Returns 0 if the timer or its interrupt does not run. */
 uint16_t bp_arch_timer16_interrupt_cycles(void);
 
+/* Mask all interrupts for a few instructions. */
+static inline uintptr_t bp_arch_lock(void) {
+    uint8_t before = BP_AVR_SREG;
+    __asm__ volatile("cli" ::: "memory");
+    return before;
+}
+
+static inline void bp_arch_unlock(uintptr_t before) {
+    __asm__ volatile("" ::: "memory");
+    BP_AVR_SREG = (uint8_t)before;
+}
+
 #endif

@@ -50,4 +50,15 @@ static inline uint32_t bp_arch_cycles32(void) {
 
 #endif
 
+/* Mask all interrupts but NMI and faults for a few instructions: PRIMASK (ARMv7-M ARM, B1.4.3). */
+static inline uintptr_t bp_arch_lock(void) {
+    uintptr_t before;
+    __asm__ volatile("mrs %0, primask\n cpsid i" : "=r"(before)::"memory");
+    return before;
+}
+
+static inline void bp_arch_unlock(uintptr_t before) {
+    __asm__ volatile("msr primask, %0" ::"r"(before) : "memory");
+}
+
 #endif

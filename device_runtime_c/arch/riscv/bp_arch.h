@@ -130,4 +130,24 @@ static inline bool bp_arch_cycles32_init(void) {
     return bp_arch_cycles_init();
 }
 
+#define BP_ARCH_INSTRUCTIONS32_SOURCE "minstret"
+
+/* The low 32 bits of minstret, in one instruction. */
+static inline uint32_t bp_arch_instructions32(void) {
+    unsigned long value;
+    __asm__ volatile("csrr %0, minstret" : "=r"(value));
+    return (uint32_t)value;
+}
+
+/* Mask all interrupts for a few instructions: mstatus.MIE, bit 3 (3.1.6). */
+static inline uintptr_t bp_arch_lock(void) {
+    uintptr_t before;
+    __asm__ volatile("csrrci %0, mstatus, 8" : "=r"(before)::"memory");
+    return before;
+}
+
+static inline void bp_arch_unlock(uintptr_t before) {
+    __asm__ volatile("csrw mstatus, %0" ::"r"(before) : "memory");
+}
+
 #endif

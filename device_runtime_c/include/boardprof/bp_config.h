@@ -103,6 +103,25 @@
 #define BP_CFG_SAMPLING 0
 #endif
 
+/* Bytes of the ring that probes fill on each core (bp_trace.h), at least 64 and a multiple of 8.
+ * 0: leave out probes; they compile to nothing. */
+#ifndef BP_CFG_TRACE
+#define BP_CFG_TRACE 0
+#endif
+
+/* Cores that have probes, each with a ring of its own. The architecture's bp_arch.h must then
+ * define bp_arch_core. 1..8. */
+#ifndef BP_CFG_TRACE_CORES
+#define BP_CFG_TRACE_CORES 1
+#endif
+
+/* The clock of probes. 0: the core's 32-bit cycle counter. 1: bp_port_ticks. 2: the core's counter
+ * of instructions. Otherwise the address of a register that counts like bp_port_ticks, for boards
+ * where reading that takes longer. */
+#ifndef BP_CFG_TRACE_CLOCK
+#define BP_CFG_TRACE_CLOCK 0
+#endif
+
 /* How CRC-32 is computed. 0: bit by bit. 1: with a table of 64 bytes, about six times as fast.
  * 8: eight bytes at once, with tables of 8 KiB in RAM. */
 #ifndef BP_CFG_CRC_TABLE
@@ -159,6 +178,18 @@
 #endif
 #if BP_CFG_SAMPLING != 0 && BP_CFG_SAMPLING != 1
 #error "BP_CFG_SAMPLING is out of range (0, 1)"
+#endif
+#if BP_CFG_TRACE != 0 && (BP_CFG_TRACE < 64 || BP_CFG_TRACE > 0x1000000 || BP_CFG_TRACE % 8 != 0)
+#error "BP_CFG_TRACE is out of range (0, multiples of 8 from 64 to 0x1000000)"
+#endif
+#if BP_CFG_TRACE != 0 && BP_CFG_STREAM == 0
+#error "BP_CFG_TRACE needs BP_CFG_STREAM: the host reads records from it"
+#endif
+#if BP_CFG_TRACE_CORES < 1 || BP_CFG_TRACE_CORES > 8
+#error "BP_CFG_TRACE_CORES is out of range (1..8)"
+#endif
+#if BP_CFG_TRACE_CLOCK < 0
+#error "BP_CFG_TRACE_CLOCK is out of range (0 or more)"
 #endif
 #if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"

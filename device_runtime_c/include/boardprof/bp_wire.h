@@ -17,6 +17,7 @@
 #define BP_PROTOCOL_VERSION 1
 #endif
 #define BP_HELLO_MAGIC 0x46525042u
+#define BP_TRACE_FIRST_NAME 16
 
 enum bp_kind {
     BP_KIND_HELLO = 1,
@@ -103,6 +104,49 @@ enum bp_measure_flag {
 enum bp_interrupt_flag {
     BP_INTERRUPT_MASKS_GUARD = 1,
     BP_INTERRUPT_TRIGGERS = 2,
+};
+
+enum bp_probe_kind {
+    BP_PROBE_RANGE = 1,
+    BP_PROBE_INTERRUPT = 2,
+    BP_PROBE_MARK = 3,
+    BP_PROBE_U32 = 4,
+    BP_PROBE_I32 = 5,
+    BP_PROBE_F32 = 6,
+};
+
+enum bp_trace_id {
+    BP_TRACE_INTERRUPT_EXIT = 0,
+    BP_TRACE_INTERRUPT_ENTER = 1,
+    BP_TRACE_TASK = 2,
+    BP_TRACE_ALLOC = 3,
+    BP_TRACE_SIZE = 4,
+    BP_TRACE_CALLER = 5,
+    BP_TRACE_FREE = 6,
+    BP_TRACE_SYNC = 7,
+    BP_TRACE_WIDE = 8,
+    BP_TRACE_VALUE = 9,
+    BP_TRACE_DROPPED = 10,
+    BP_TRACE_LONG = 11,
+};
+
+enum bp_trace_flag {
+    BP_TRACE_EVENTS = 1,
+    BP_TRACE_STATISTICS = 2,
+};
+
+enum bp_trace_mode {
+    BP_TRACE_DROP = 0,
+    BP_TRACE_STOP = 1,
+    BP_TRACE_OVERWRITE = 2,
+};
+
+enum bp_trace_block_flag {
+    BP_TRACE_BLOCK_WHOLE = 1,
+};
+
+enum bp_trace_slot_flag {
+    BP_TRACE_SLOT_SQUARES_OVERFLOW = 1,
 };
 
 /// hello, version 1 ///
@@ -300,6 +344,86 @@ typedef struct {
 static inline uint8_t *bp_sample64_put(uint8_t *out, const bp_sample64_t *in) {
     out = bp_put_u64(out, in->pc);
     out = bp_put_u64(out, in->sp);
+    return out;
+}
+
+/// trace_block, version 1 ///
+
+#define BP_TRACE_BLOCK_LEN 28u
+
+typedef struct {
+    uint8_t core;
+    uint8_t flags;
+    uint16_t words; /* words */
+    uint32_t sequence; /* words */
+    uint32_t dropped; /* events */
+    uint32_t last;
+    uint32_t now;
+    uint64_t ticks;
+} bp_trace_block_t;
+
+/* Writes the struct's fields in wire order; exactly BP_TRACE_BLOCK_LEN bytes. */
+static inline uint8_t *bp_trace_block_put(uint8_t *out, const bp_trace_block_t *in) {
+    out = bp_put_u8(out, in->core);
+    out = bp_put_u8(out, in->flags);
+    out = bp_put_u16(out, in->words);
+    out = bp_put_u32(out, in->sequence);
+    out = bp_put_u32(out, in->dropped);
+    out = bp_put_u32(out, in->last);
+    out = bp_put_u32(out, in->now);
+    out = bp_put_u64(out, in->ticks);
+    return out;
+}
+
+/// trace_slot, version 1 ///
+
+#define BP_TRACE_SLOT_LEN 40u
+
+typedef struct {
+    uint32_t id;
+    uint32_t count;
+    uint32_t lost; /* passes */
+    uint32_t flags;
+    uint32_t least;
+    uint32_t most;
+    uint64_t sum;
+    uint64_t squares;
+} bp_trace_slot_t;
+
+/* Writes the struct's fields in wire order; exactly BP_TRACE_SLOT_LEN bytes. */
+static inline uint8_t *bp_trace_slot_put(uint8_t *out, const bp_trace_slot_t *in) {
+    out = bp_put_u32(out, in->id);
+    out = bp_put_u32(out, in->count);
+    out = bp_put_u32(out, in->lost);
+    out = bp_put_u32(out, in->flags);
+    out = bp_put_u32(out, in->least);
+    out = bp_put_u32(out, in->most);
+    out = bp_put_u64(out, in->sum);
+    out = bp_put_u64(out, in->squares);
+    return out;
+}
+
+/// trace_kept, version 1 ///
+
+#define BP_TRACE_KEPT_LEN 24u
+
+typedef struct {
+    uint32_t size; /* words */
+    uint32_t at; /* words */
+    uint32_t written; /* words */
+    uint32_t last;
+    uint8_t build_id[8];
+} bp_trace_kept_t;
+
+/* Writes the struct's fields in wire order; exactly BP_TRACE_KEPT_LEN bytes. */
+static inline uint8_t *bp_trace_kept_put(uint8_t *out, const bp_trace_kept_t *in) {
+    out = bp_put_u32(out, in->size);
+    out = bp_put_u32(out, in->at);
+    out = bp_put_u32(out, in->written);
+    out = bp_put_u32(out, in->last);
+    for (uint8_t i = 0; i < 8; i++) {
+        out = bp_put_u8(out, in->build_id[i]);
+    }
     return out;
 }
 

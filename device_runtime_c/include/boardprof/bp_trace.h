@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Probes: what firmware does while it runs, recorded on the board. For C11 and C++11 with GCC or
+ * Clang.
+ *
+ *     void control(void) {
+ *         BP_RANGE_BEGIN(control);
+ *         int32_t error = read_sensor() - target;
+ *         BP_VALUE(error, error);
+ *         BP_RANGE_END(control);
+ *     }
+ *
+ * Nothing is recorded until the host asks for it (`boardprof trace`, `boardprof top`). Until then a
+ * probe takes a few instructions. With BP_CFG_TRACE=0 it takes none, and its arguments are not
+ * evaluated. A probe never waits and never calls the port, except for its clock.
+ *
+ * Names are written without quotes, as C identifiers. They are not in the image: a probe has a
+ * number, and the host finds the name in the image's ELF file.
+ *
+ * Context: anywhere, interrupts too. See SPEC.md 5.12 for what is recorded. */
+
+#ifndef BOARDPROF_BP_TRACE_H
+#define BOARDPROF_BP_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "boardprof/bp_config.h"
+#include "boardprof/bp_wire.h"
+
+#if BP_CFG_TRACE
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the host has asked for: enum bp_trace_flag. */
+extern volatile uint32_t bp_tracing;
+
+/* Running statistics of one range, in ticks of the trace clock. */
+typedef struct bp_slot {
+    struct bp_slot *closed; /* this slot; NULL: the range is open, or was never entered */
+    uint32_t start;
+    uint32_t count;
+    uint32_t least;
+    uint32_t most;
+    uint32_t sum[2];
+    uint32_t squares[2];
+    struct bp_slot *next; /* all slots that are in use; the last one is its own next */
+    uint32_t lost;        /* passes that another one overlapped */
+    uint16_t id;
+    uint8_t depth; /* of passes that overlap */
+    uint8_t flags; /* enum bp_trace_slot_flag */
+} bp_slot_t;
+
+/* The macros below call these. */
+void bp_trace_mark(uintptr_t id);
+void bp_trace_value(uintptr_t id, uint32_t value);
+void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
+void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
+void bp_trace_alloc(const void *block, size_t size, const void *caller);
+
+#ifdef __cplusplus
+}
+#endif
+
+/// Names ///
+
+/* Each name is a symbol, and the symbol's value is its number. It stands in a section that is not
+ * loaded, so that the section begins at address 0. Each name takes as many bytes of it as it needs
+ * numbers. A second section has the names themselves in the same order, each one after a byte with
+ * its kind. A name that several files use is linked once. */
+#if defined(__arm__) || defined(__aarch64__)
+#define BP_TRACE_PROGBITS "%%progbits"
+#else
+#define BP_TRACE_PROGBITS "@progbits"
+#endif
+
+#define BP_TRACE_SYMBOL(name) "bp_trace.%c[kind]." #name
+
+/* Smaller numbers have no name. */
+#define BP_TRACE_TEXT(number) #number
+#define BP_TRACE_FROM(number) "+" BP_TRACE_TEXT(number)
+#define BP_TRACE_NUMBER(name) BP_TRACE_SYMBOL(name) BP_TRACE_FROM(BP_TRACE_FIRST_NAME)
+
+#define BP_TRACE_DEFINE(name, numbers)                                                             \
+    ".ifndef " BP_TRACE_SYMBOL(                                                                    \
+        name) "\n"                                                                                 \
+              ".pushsection bp_trace_ids,\"G\"," BP_TRACE_PROGBITS "," BP_TRACE_SYMBOL(            \
+                  name) ",comdat\n"                                                                \
+                        ".weak " BP_TRACE_SYMBOL(                                                  \
+                            name) "\n"                                                             \
+                                  ".hidden " BP_TRACE_SYMBOL(name) "\n" BP_TRACE_SYMBOL(           \
+                                      name) ":\n"                                                  \
+                                            ".skip " #numbers "\n"                                 \
+                                            ".popsection\n"                                        \
+                                            ".pushsection bp_trace_names,\"G\"," BP_TRACE_PROGBITS \
+                                            "," BP_TRACE_SYMBOL(name) ",comdat\n"                  \
+                                                                      ".byte %c[kind]\n"           \
+                                                                      ".asciz \"" #name "\"\n"     \
+                                                                      ".popsection\n"              \
+                                                                      ".endif\n"
+
+/* One instruction loads the number. */
+#if defined(__riscv)
+#define BP_TRACE_LOAD(name) "addi %[id], zero, %%lo(" BP_TRACE_NUMBER(name) ")"
+#define BP_TRACE_REGISTER "=r"
+#elif defined(__AVR__)
+#define BP_TRACE_LOAD(name)                        \
+    "ldi %A[id], lo8(" BP_TRACE_NUMBER(name) ")\n" \
+                                             "ldi %B[id], hi8(" BP_TRACE_NUMBER(name) ")"
+#define BP_TRACE_REGISTER "=d"
+#elif defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+#define BP_TRACE_LOAD(name) \
+    "b 2f\n .balign 4\n 1: .word " BP_TRACE_NUMBER(name) "\n 2: ldr %[id], 1b"
+#define BP_TRACE_REGISTER "=l"
+#elif defined(__arm__)
+#define BP_TRACE_LOAD(name) "movw %[id], #:lower16:" BP_TRACE_NUMBER(name)
+#define BP_TRACE_REGISTER "=r"
+#elif defined(__aarch64__)
+#define BP_TRACE_LOAD(name) "movz %[id], #:abs_g0_nc:" BP_TRACE_NUMBER(name)
+#define BP_TRACE_REGISTER "=r"
+#elif defined(__x86_64__)
+/* A program is loaded at a multiple of a page, so the low 12 bits are the number's. */
+#define BP_TRACE_LOAD(name) "leal " BP_TRACE_NUMBER(name) "(%%rip), %k[id]\n andl $0xfff, %k[id]"
+#define BP_TRACE_REGISTER "=r"
+#else
+#error "probes know no instruction that loads a number on this architecture: set BP_CFG_TRACE=0"
+#endif
+
+#define BP_TRACE_ID(kind_, name, numbers)                          \
+    (__extension__({                                               \
+        uintptr_t bp_id;                                           \
+        __asm__(BP_TRACE_DEFINE(name, numbers) BP_TRACE_LOAD(name) \
+                : [id] BP_TRACE_REGISTER(bp_id)                    \
+                : [kind] "i"(kind_));                              \
+        bp_id;                                                     \
+    }))
+
+/* The slot of a range: one in an image, whichever files use the range. */
+#if defined(__riscv)
+#define BP_TRACE_BSS ".sbss"
+#else
+#define BP_TRACE_BSS ".bss"
+#endif
+
+#if defined(__arm__) || defined(__aarch64__)
+#define BP_TRACE_NOBITS "%%nobits"
+#else
+#define BP_TRACE_NOBITS "@nobits"
+#endif
+
+#define BP_TRACE_SLOT(name)                                                                \
+    (__extension__({                                                                       \
+        extern bp_slot_t bp_slot_of_##name __asm__("bp_slot." #name)                       \
+            __attribute__((visibility("hidden")));                                         \
+        __asm__(".ifndef bp_slot." #name "\n"                                              \
+                ".pushsection " BP_TRACE_BSS ".bp_slot." #name ",\"awG\"," BP_TRACE_NOBITS \
+                ",bp_slot." #name ",comdat\n"                                              \
+                ".weak bp_slot." #name "\n"                                                \
+                ".hidden bp_slot." #name "\n"                                              \
+                ".balign %c0\n"                                                            \
+                "bp_slot." #name ":\n"                                                     \
+                ".skip %c1\n"                                                              \
+                ".popsection\n"                                                            \
+                ".endif" ::"i"(sizeof(void *)),                                            \
+                "i"(sizeof(bp_slot_t)));                                                   \
+        &bp_slot_of_##name;                                                                \
+    }))
+
+/// Values ///
+
+/* How a value is sent: its kind and its 32 bits. */
+#ifdef __cplusplus
+template <typename type> struct bp_probe {
+    static_assert(sizeof(type) <= 4, "BP_VALUE takes integers of up to 32 bits, and float");
+    enum { kind = type(-1) < type(0) ? BP_PROBE_I32 : BP_PROBE_U32 };
+    static uint32_t bits(type value) {
+        return (uint32_t)value;
+    }
+};
+template <> struct bp_probe<float> {
+    enum { kind = BP_PROBE_F32 };
+    static uint32_t bits(float value) {
+        uint32_t bits;
+        __builtin_memcpy(&bits, &value, sizeof bits);
+        return bits;
+    }
+};
+/* Drops const, references and bit-fields. */
+template <typename type> bp_probe<type> bp_probe_of(type);
+#define BP_TRACE_KIND(value) (decltype(bp_probe_of(value))::kind)
+#define BP_TRACE_BITS(value) (decltype(bp_probe_of(value))::bits(value))
+#else
+static inline uint32_t bp_float_bits(float value) {
+    uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+static inline uint32_t bp_integer_bits(uint32_t value) {
+    return value;
+}
+/* Unsigned types of fewer bits than int stay unsigned; where int has 16 bits, so do longer ones. */
+#define BP_TRACE_KIND(value)             \
+    _Generic((value), float              \
+             : BP_PROBE_F32, double      \
+             : BP_PROBE_F32, signed char \
+             : BP_PROBE_I32, short       \
+             : BP_PROBE_I32, int         \
+             : BP_PROBE_I32, long        \
+             : BP_PROBE_I32, default     \
+             : BP_PROBE_U32)
+#define BP_TRACE_BITS(value)                                                                       \
+    (__extension__({                                                                               \
+        _Static_assert(sizeof(value) <= 4, "BP_VALUE takes integers of up to 32 bits, and float"); \
+        _Generic((value), float                                                                    \
+                 : bp_float_bits, double                                                           \
+                 : bp_float_bits, default                                                          \
+                 : bp_integer_bits)(value);                                                        \
+    }))
+#endif
+
+/// Probes ///
+
+/* Something happened. */
+#define BP_MARK(name)                                           \
+    do {                                                        \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {    \
+            bp_trace_mark(BP_TRACE_ID(BP_PROBE_MARK, name, 1)); \
+        }                                                       \
+    } while (0)
+
+/* A number: an integer of up to 32 bits, or a float. */
+#define BP_VALUE(name, value)                                                                 \
+    do {                                                                                      \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {                                  \
+            bp_trace_value(BP_TRACE_ID(BP_TRACE_KIND(value), name, 1), BP_TRACE_BITS(value)); \
+        }                                                                                     \
+    } while (0)
+
+/* A range begins and ends; both may be in different functions. Ranges nest. A pass that overlaps
+ * another pass of the same range, in a recursion or another task, is in a trace but not in the
+ * statistics, which count it as lost. */
+#define BP_RANGE_BEGIN(name)                                                          \
+    do {                                                                              \
+        uint32_t bp_now_tracing = bp_tracing;                                         \
+        if (bp_now_tracing != 0) {                                                    \
+            bp_range_begin(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
+                           bp_now_tracing);                                           \
+        }                                                                             \
+    } while (0)
+#define BP_RANGE_END(name)                                                          \
+    do {                                                                            \
+        uint32_t bp_now_tracing = bp_tracing;                                       \
+        if (bp_now_tracing != 0) {                                                  \
+            bp_range_end(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
+                         bp_now_tracing);                                           \
+        }                                                                           \
+    } while (0)
+
+/* A range from here to the end of the block, however that is left.
+ * Example: `BP_RANGE(filter);` */
+#define BP_RANGE(name)                                                                           \
+    __attribute__((cleanup(bp_range_leave)))                                                     \
+    bp_range_t bp_range_of_##name = {BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name)}; \
+    bp_range_enter(&bp_range_of_##name)
+
+typedef struct {
+    uintptr_t id;
+    bp_slot_t *slot;
+} bp_range_t;
+
+static inline void bp_range_enter(const bp_range_t *range) {
+    uint32_t tracing = bp_tracing;
+    if (tracing != 0) {
+        bp_range_begin(range->id, range->slot, tracing);
+    }
+}
+static inline void bp_range_leave(const bp_range_t *range) {
+    uint32_t tracing = bp_tracing;
+    if (tracing != 0) {
+        bp_range_end(range->id, range->slot, tracing);
+    }
+}
+
+/* An interrupt handler begins and ends: first and last in it. They replace bp_isr_enter and
+ * bp_isr_exit, which they call.
+ * Example: `void SysTick_Handler(void) { BP_ISR_ENTER(systick); tick(); BP_ISR_EXIT(systick); }` */
+#define BP_ISR_ENTER(name)                                           \
+    do {                                                             \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {         \
+            bp_trace_mark(BP_TRACE_ID(BP_PROBE_INTERRUPT, name, 2)); \
+        }                                                            \
+        BP_TRACE_ISR_ENTER();                                        \
+    } while (0)
+#define BP_ISR_EXIT(name)                                                \
+    do {                                                                 \
+        BP_TRACE_ISR_EXIT();                                             \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {             \
+            bp_trace_mark(BP_TRACE_ID(BP_PROBE_INTERRUPT, name, 2) + 1); \
+        }                                                                \
+    } while (0)
+
+/* The same for a handler that knows only its number, such as one for all interrupts. */
+#define BP_ISR_ENTER_NUMBER(number)                                       \
+    do {                                                                  \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {              \
+            bp_trace_value(BP_TRACE_INTERRUPT_ENTER, (uint32_t)(number)); \
+        }                                                                 \
+        BP_TRACE_ISR_ENTER();                                             \
+    } while (0)
+#define BP_ISR_EXIT_NUMBER()                                 \
+    do {                                                     \
+        BP_TRACE_ISR_EXIT();                                 \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) { \
+            bp_trace_mark(BP_TRACE_INTERRUPT_EXIT);          \
+        }                                                    \
+    } while (0)
+
+/* The operating system switches to a task: any pointer that identifies it; NULL: to the scheduler,
+ * or to idle. It replaces bp_task_switched, which it calls. */
+#define BP_TASK_SWITCH(task)                                                  \
+    do {                                                                      \
+        const void *bp_next_task = (task);                                    \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {                  \
+            bp_trace_value(BP_TRACE_TASK, (uint32_t)(uintptr_t)bp_next_task); \
+        }                                                                     \
+        BP_TRACE_TASK_SWITCHED(bp_next_task);                                 \
+    } while (0)
+
+#if BP_CFG_INTERRUPTS > 1
+#ifdef __cplusplus
+extern "C" {
+#endif
+void bp_isr_enter(void);
+void bp_isr_exit(void);
+void bp_task_switched(const void *task);
+#ifdef __cplusplus
+}
+#endif
+#define BP_TRACE_ISR_ENTER() bp_isr_enter()
+#define BP_TRACE_ISR_EXIT() bp_isr_exit()
+#define BP_TRACE_TASK_SWITCHED(task) bp_task_switched(task)
+#else
+#define BP_TRACE_ISR_ENTER() ((void)0)
+#define BP_TRACE_ISR_EXIT() ((void)0)
+#define BP_TRACE_TASK_SWITCHED(task) ((void)(task))
+#endif
+
+/* Memory was taken from a heap, or given back. BP_ALLOC belongs into the allocating function: it
+ * records where that returns to. */
+#define BP_ALLOC(block, bytes)                                             \
+    do {                                                                   \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {               \
+            bp_trace_alloc((block), (bytes), __builtin_return_address(0)); \
+        }                                                                  \
+    } while (0)
+#define BP_FREE(block)                                                   \
+    do {                                                                 \
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {             \
+            bp_trace_value(BP_TRACE_FREE, (uint32_t)(uintptr_t)(block)); \
+        }                                                                \
+    } while (0)
+
+#else /* without BP_CFG_TRACE; nothing is evaluated */
+
+#define BP_MARK(name) ((void)0)
+#define BP_VALUE(name, value) ((void)sizeof(value))
+#define BP_RANGE_BEGIN(name) ((void)0)
+#define BP_RANGE_END(name) ((void)0)
+#define BP_RANGE(name) ((void)0)
+#define BP_ISR_ENTER(name) ((void)0)
+#define BP_ISR_EXIT(name) ((void)0)
+#define BP_ISR_ENTER_NUMBER(number) ((void)sizeof(number))
+#define BP_ISR_EXIT_NUMBER() ((void)0)
+#define BP_TASK_SWITCH(task) ((void)sizeof(task))
+#define BP_ALLOC(block, bytes) ((void)sizeof(block), (void)sizeof(bytes))
+#define BP_FREE(block) ((void)sizeof(block))
+
+#endif
+
+#endif

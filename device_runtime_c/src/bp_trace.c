@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Probes: trace records in a ring, and the running statistics of ranges. SPEC.md 5.12.
+ *
+ * A record is a word, delta << 8 | id, and for some ids a value. `delta` is the time since the
+ * record before, in ticks of the trace clock. The clock is read when interrupts are off already, so
+ * that the order of records is that of their times. */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "boardprof/bp_trace.h"
+#include "bp_internal.h"
+
+#if BP_CFG_TRACE
+
+#include "bp_arch.h"
+
+/* What a probe takes of a running function matters more than its size. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define BP_FAST __attribute__((optimize("O2")))
+#else
+#define BP_FAST
+#endif
+
+#define BP_RARE(condition) (__builtin_expect((condition), 0))
+
+volatile uint32_t bp_tracing;
+
+bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES] BP_TRACE_KEPT;
+uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS] BP_TRACE_KEPT;
+
+#if BP_CFG_TRACE_CORES > 1
+#define BP_RING (&bp_trace_ring[bp_arch_core()])
+/* The records must be in memory before the reader on another core sees that they are there. */
+#define BP_PUBLISH() __atomic_thread_fence(__ATOMIC_RELEASE)
+#else
+#define BP_RING (&bp_trace_ring[0])
+#define BP_PUBLISH() __asm__ volatile("" ::: "memory")
+#endif
+
+/// The clock ///
+
+static inline uint32_t bp_trace_clock(void) {
+#if BP_CFG_TRACE_CLOCK == 0
+    return bp_arch_cycles32();
+#elif BP_CFG_TRACE_CLOCK == 1
+    return (uint32_t)bp_port_ticks();
+#elif BP_CFG_TRACE_CLOCK == 2
+    return bp_arch_instructions32();
+#else
+    return *(const volatile uint32_t *)(uintptr_t)BP_CFG_TRACE_CLOCK;
+#endif
+}
+
+uint32_t bp_trace_now(void) {
+    return bp_trace_clock();
+}
+
+/// Records ///
+
+/* Whether `words` fit. If not, the writer goes on to the next lap, or looks how far the reader is.
+ */
+static bool bp_trace_fits(bp_trace_ring_t *ring, uint32_t words) {
+    uint32_t *begin = ring->begin;
+    if (!ring->lapped) {
+        uint32_t *stop = begin + BP_TRACE_WORDS;
+        if (ring->at + words <= stop) {
+            ring->end = stop - 1;
+            return true;
+        }
+        ring->lap_end = ring->at;
+        ring->before += (uint32_t)(ring->at - begin);
+        ring->at = begin;
+        BP_PUBLISH();
+        ring->lapped = true;
+    }
+    bool fits = ring->at + words <= ring->read;
+    ring->end = fits ? ring->read - 1 : begin; /* if none fits, the next one comes here, too */
+    return fits;
+}
+
+/* What a record adds to the check of a ring that is overwritten. */
+uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
+    return (word ^ value << 1) * 33u + value;
+}
+
+/* In a ring that is overwritten each record has two words, so that it can be read backwards from
+ * the newest one. */
+static void bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value) {
+    uint32_t *at = ring->at;
+    ring->check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
+    at[0] = word;
+    at[1] = value;
+    at += 2;
+    ring->before += 2;
+    ring->at = at == ring->begin + BP_TRACE_WORDS ? ring->begin : at;
+}
+
+static void bp_trace_put(bp_trace_ring_t *ring, uint32_t word, uint32_t value, uint32_t words) {
+    if (ring->mode == BP_TRACE_OVERWRITE) {
+        bp_trace_overwrite(ring, word, value);
+        return;
+    }
+    uint32_t *at = ring->at;
+    at[0] = word;
+    if (words > 1) {
+        at[1] = value;
+    }
+    BP_PUBLISH();
+    ring->at = at + words;
+}
+
+/* What is unusual: a long time since the record before, a number of more than a byte, no room, or a
+ * ring that is overwritten. `words` is 2 if there is a value, else 1. */
+BP_FAST __attribute__((noinline)) static void
+bp_trace_unusual(uintptr_t id, uint32_t value, uintptr_t before, uint32_t now, uint32_t words) {
+    bp_trace_ring_t *ring = BP_RING;
+    uint32_t delta = now - ring->last;
+    uint32_t is_wide = id >> 8 != 0;
+    uint32_t need = words << is_wide; /* a wide record has its number as a value */
+    need += delta >> 24 != 0 ? 2 : 0;
+    need += ring->pending != 0 ? 2 : 0;
+    if (ring->mode != BP_TRACE_OVERWRITE && !bp_trace_fits(ring, need)) {
+        ring->dropped++;
+        ring->pending++;
+        if (ring->mode == BP_TRACE_STOP) {
+            bp_tracing &= ~(uint32_t)BP_TRACE_EVENTS;
+        }
+        bp_arch_unlock(before);
+        return;
+    }
+    ring->last = now;
+    if (ring->pending != 0) {
+        bp_trace_put(ring, BP_TRACE_DROPPED, ring->pending, 2);
+        ring->pending = 0;
+    }
+    if (delta >> 24 != 0) {
+        bp_trace_put(ring, delta << 8 | BP_TRACE_LONG, delta >> 24, 2);
+        delta = 0;
+    }
+    if (is_wide) {
+        bp_trace_put(ring, delta << 8 | BP_TRACE_WIDE, (uint32_t)id, 2);
+        id = BP_TRACE_VALUE;
+        delta = 0;
+    }
+    if (!is_wide || words > 1) {
+        bp_trace_put(ring, delta << 8 | (uint32_t)id, value, words);
+    }
+    bp_arch_unlock(before);
+}
+
+/* The usual record. It is inlined into all that record something. */
+__attribute__((always_inline)) static inline void bp_trace_usual(uintptr_t id, uint32_t value,
+                                                                 uint32_t words) {
+    uintptr_t before = bp_arch_lock();
+    bp_trace_ring_t *ring = BP_RING;
+    uint32_t now = bp_trace_clock();
+    uint32_t delta = now - ring->last;
+    uint32_t *at = ring->at;
+    if (BP_RARE(id > 255) || BP_RARE(delta >> 24 != 0) || BP_RARE(at >= ring->end)) {
+        bp_trace_unusual(id, value, before, now, words);
+        return;
+    }
+    ring->last = now;
+    at[0] = delta << 8 | (uint32_t)id;
+    if (words > 1) {
+        at[1] = value;
+    }
+    BP_PUBLISH();
+    ring->at = at + words;
+    bp_arch_unlock(before);
+}
+
+BP_FAST void bp_trace_mark(uintptr_t id) {
+    bp_trace_usual(id, 0, 1);
+}
+
+BP_FAST void bp_trace_value(uintptr_t id, uint32_t value) {
+    bp_trace_usual(id, value, 2);
+}
+
+/* Three records, which no interrupt takes apart. */
+void bp_trace_alloc(const void *block, size_t size, const void *caller) {
+    uintptr_t before = bp_arch_lock();
+    bp_trace_value(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
+    bp_trace_value(BP_TRACE_SIZE, (uint32_t)size);
+    bp_trace_value(BP_TRACE_CALLER, (uint32_t)(uintptr_t)caller);
+    bp_arch_unlock(before);
+}
+
+/// Statistics ///
+
+bp_slot_t *bp_slots;
+
+static void bp_slot_clear(bp_slot_t *slot) {
+    slot->count = 0;
+    slot->least = UINT32_MAX;
+    slot->most = 0;
+    slot->sum[0] = slot->sum[1] = 0;
+    slot->squares[0] = slot->squares[1] = 0;
+    slot->lost = 0;
+    slot->depth = 0;
+    slot->flags = 0;
+    slot->closed = slot;
+}
+
+void bp_slots_clear(void) {
+    uintptr_t before = bp_arch_lock();
+    for (bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
+        bp_slot_clear(slot);
+        last = slot;
+    }
+    bp_arch_unlock(before);
+}
+
+static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
+    bp_slot_clear(slot);
+    slot->id = (uint16_t)id;
+    slot->next = bp_slots != NULL ? bp_slots : slot;
+    bp_slots = slot;
+}
+
+/* In `closed`, while passes overlap. */
+#define BP_OVERLAPPING ((bp_slot_t *)1)
+
+/* The range is entered for the first time, or a pass overlaps another one. */
+__attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uintptr_t id) {
+    uintptr_t before = bp_arch_lock();
+    if (slot->next == NULL) {
+        bp_slot_register(slot, id);
+        slot->closed = NULL;
+    } else {
+        uint8_t open = slot->closed == NULL ? 1 : slot->depth;
+        slot->lost += open == 1 ? 2 : 1;
+        slot->depth = open + 1;
+        slot->closed = BP_OVERLAPPING;
+    }
+    slot->start = bp_trace_clock();
+    bp_arch_unlock(before);
+}
+
+/* A pass ends that overlaps another one, or one that began when nothing was recorded. */
+__attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot) {
+    uintptr_t before = bp_arch_lock();
+    if (slot->closed == BP_OVERLAPPING && --slot->depth == 0) {
+        slot->closed = slot;
+    }
+    bp_arch_unlock(before);
+}
+
+/* This pass took longest. So does the first one of a range that was not entered yet, because it was
+ * open when recording began: it is left out. */
+__attribute__((noinline)) static void bp_slot_longest(bp_slot_t *slot, uint32_t took) {
+    if (slot->next == NULL) {
+        slot->closed = NULL; /* so that the next begin registers it */
+    } else {
+        slot->most = took;
+    }
+}
+
+__attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
+    if (BP_RARE(slot->closed != slot)) {
+        bp_slot_begin_unusual(slot, id);
+        return;
+    }
+    slot->closed = NULL;
+    slot->start = bp_trace_clock();
+}
+
+/* The clock comes first. Only the last step may be a call, so that this needs no stack. */
+__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
+    uint32_t now = bp_trace_clock();
+    if (BP_RARE(slot->closed != NULL)) {
+        bp_slot_end_unusual(slot);
+        return;
+    }
+    uint32_t took = now - slot->start;
+    slot->count++;
+    if (took < slot->least) {
+        slot->least = took;
+    }
+    uint32_t sum = slot->sum[0] + took;
+    slot->sum[0] = sum;
+    if (BP_RARE(sum < took)) {
+        slot->sum[1]++;
+    }
+    uint64_t square = (uint64_t)took * took;
+    uint32_t low = slot->squares[0] + (uint32_t)square;
+    slot->squares[0] = low;
+    if (BP_RARE(took >> 16 != 0) || BP_RARE(low < (uint32_t)square)) {
+        uint32_t high = slot->squares[1];
+        uint32_t more = (uint32_t)(square >> 32) + (low < (uint32_t)square ? 1u : 0u);
+        slot->squares[1] = high + more;
+        if (high + more < high) {
+            slot->flags = BP_TRACE_SLOT_SQUARES_OVERFLOW;
+        }
+    }
+    slot->closed = slot;
+    if (BP_RARE(took > slot->most)) {
+        bp_slot_longest(slot, took);
+    }
+}
+
+/// Ranges ///
+
+/* With events: the mark is outside of what the slot counts. */
+BP_FAST __attribute__((noinline)) static void bp_range_begin_traced(uintptr_t id, bp_slot_t *slot,
+                                                                    uint32_t tracing) {
+    if ((tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        bp_trace_mark(id);
+    }
+    if ((tracing & (uint32_t)BP_TRACE_STATISTICS) != 0) {
+        bp_slot_begin(slot, id);
+    }
+}
+
+BP_FAST __attribute__((noinline)) static void bp_range_end_traced(uintptr_t id, bp_slot_t *slot,
+                                                                  uint32_t tracing) {
+    if ((tracing & (uint32_t)BP_TRACE_STATISTICS) != 0) {
+        bp_slot_end(slot);
+    }
+    if ((tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        bp_trace_mark(id + 1);
+    }
+}
+
+BP_FAST void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
+    if (BP_RARE(tracing != BP_TRACE_STATISTICS)) {
+        bp_range_begin_traced(id, slot, tracing);
+        return;
+    }
+    bp_slot_begin(slot, id);
+}
+
+BP_FAST void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
+    if (BP_RARE(tracing != BP_TRACE_STATISTICS)) {
+        bp_range_end_traced(id, slot, tracing);
+        return;
+    }
+    bp_slot_end(slot);
+}
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the host does with probes: start and stop them, read their records from the stream, and the
+ * statistics of ranges with calls. SPEC.md 5.12. */
+
+#include "boardprof/bp.h"
+#include "boardprof/bp_port.h"
+#include "bp_internal.h"
+
+#if BP_CFG_TRACE
+
+#include "bp_arch.h"
+
+static bool bp_trace_is_ready; /* bp.trace_start has initialised the rings */
+
+/// The stream ///
+
+/* An empty block tells the host the time before the clock has wrapped. */
+#define BP_TOLD_AT_LEAST_EVERY 0x20000000u
+
+/* Send a block: what is in a ring up to its end or up to the writer, whichever comes first, as far
+ * as the stream has room. */
+static void bp_trace_send(uint8_t core) {
+    bp_trace_ring_t *ring = &bp_trace_ring[core];
+    uint32_t room = bp_stream_room();
+    if (room < BP_TRACE_BLOCK_LEN) {
+        return;
+    }
+    uintptr_t before = bp_arch_lock();
+    bool lapped = ring->lapped;
+    uint32_t *stop = lapped ? ring->lap_end : ring->at;
+    uint32_t sequence = ring->before + (uint32_t)(ring->read - ring->begin);
+    bp_trace_block_t block = {
+        .core = core,
+        .sequence = lapped ? sequence - (uint32_t)(stop - ring->begin) : sequence,
+        .dropped = ring->dropped,
+        .last = ring->last,
+        .now = bp_trace_now(),
+        .ticks = bp_port_ticks(),
+    };
+    bp_arch_unlock(before);
+    uint32_t words = (uint32_t)(stop - ring->read);
+    uint32_t most = (room - BP_TRACE_BLOCK_LEN) / 4;
+    most = most < UINT16_MAX ? most : UINT16_MAX;
+    if (words > most) {
+        words = most;
+    } else if (!lapped) {
+        block.flags = BP_TRACE_BLOCK_WHOLE;
+    }
+    if (words == 0 && block.now - ring->told < BP_TOLD_AT_LEAST_EVERY) {
+        return;
+    }
+    block.words = (uint16_t)words;
+    uint8_t header[BP_TRACE_BLOCK_LEN];
+    bp_trace_block_put(header, &block);
+    (void)bp_stream_write(header, sizeof header);
+    (void)bp_stream_write(ring->read, (size_t)words * 4);
+    before = bp_arch_lock();
+    ring->told = block.now;
+    ring->read += words;
+    if (lapped && ring->read == stop) {
+        ring->read = ring->begin;
+        ring->lapped = false;
+    }
+    bp_arch_unlock(before);
+}
+
+void bp_trace_drain(void) {
+    for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
+        /* Before that, rings in kept memory may hold anything. */
+        if (bp_trace_is_ready && bp_trace_ring[core].mode != BP_TRACE_OVERWRITE) {
+            bp_trace_send(core);
+        }
+    }
+}
+
+/// The clock ///
+
+#if BP_CFG_TRACE_CLOCK == 0
+static const char bp_trace_unit[] BP_ROM = "cycles";
+static const char bp_trace_source[] BP_ROM = BP_ARCH_CYCLES32_SOURCE;
+#define BP_TRACE_SOURCE bp_trace_source
+#define BP_TRACE_HZ 0
+#elif BP_CFG_TRACE_CLOCK == 2
+static const char bp_trace_unit[] BP_ROM = "instructions";
+static const char bp_trace_source[] BP_ROM = BP_ARCH_INSTRUCTIONS32_SOURCE;
+#define BP_TRACE_SOURCE bp_trace_source
+#define BP_TRACE_HZ 0
+#else
+static const char bp_trace_unit[] BP_ROM = "ticks";
+#define BP_TRACE_SOURCE BP_ROM_GET(bp_port_clock.source)
+#define BP_TRACE_HZ BP_ROM_GET(bp_port_clock.ticks_hz)
+#endif
+
+static bool bp_trace_clock_init(void) {
+#if BP_CFG_TRACE_CLOCK == 0
+    return bp_arch_cycles32_init();
+#elif BP_CFG_TRACE_CLOCK == 2
+    return bp_arch_cycles_init();
+#else
+    return true;
+#endif
+}
+
+/// The packed functions ///
+
+/* [] -> [unit, source, hz, ring, cores, running] */
+int bp_trace(bp_call_t *call) {
+    if (bp_arg_end(call) == 0) {
+        bp_ret_array(call, 6);
+        bp_ret_text(call, bp_trace_unit);
+        bp_ret_text(call, BP_TRACE_SOURCE);
+        bp_ret_uint(call, BP_TRACE_HZ);
+        bp_ret_uint(call, BP_CFG_TRACE);
+        bp_ret_uint(call, BP_CFG_TRACE_CORES);
+        bp_ret_uint(call, bp_tracing);
+    }
+    return call->err;
+}
+
+static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
+    bool overwrites = mode == BP_TRACE_OVERWRITE;
+    uint32_t now = bp_trace_now();
+    __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
+    *ring = (bp_trace_ring_t){
+        .begin = words,
+        .at = words,
+        .read = words,
+        .end = overwrites ? words : words + BP_TRACE_WORDS - 1,
+        .last = now,
+        .told = now,
+        .mode = mode,
+    };
+    for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
+        ring->build_id[i] = BP_ROM_GET(bp_firmware.build_id[i]);
+    }
+}
+
+/* [what, mode] -> clock */
+int bp_trace_start(bp_call_t *call) {
+    uint32_t what = bp_arg_u32(call);
+    uint8_t mode = (uint8_t)bp_arg_uint(call, BP_TRACE_OVERWRITE);
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    if (!bp_trace_clock_init()) {
+        return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
+    }
+    bp_tracing &= ~what;
+    if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
+            bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode);
+        }
+        bp_trace_is_ready = true;
+    }
+    if ((what & (uint32_t)BP_TRACE_STATISTICS) != 0) {
+        bp_slots_clear();
+    }
+    bp_ret_uint(call, bp_trace_now());
+    bp_tracing |= what;
+    return call->err;
+}
+
+/* [what] -> clock. One more block of each ring tells the host how many events were dropped. */
+int bp_trace_stop(bp_call_t *call) {
+    uint32_t what = bp_arg_u32(call);
+    if (bp_arg_end(call) == 0) {
+        bp_tracing &= ~what;
+        uint32_t now = bp_trace_now();
+        for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
+            bp_trace_ring[core].told = now - BP_TOLD_AT_LEAST_EVERY;
+        }
+        bp_ret_uint(call, now);
+    }
+    return call->err;
+}
+
+/* [skip] -> bin: the slots of all ranges that were entered, after the first `skip`, as many as fit
+ * the reply */
+int bp_trace_slots(bp_call_t *call) {
+    uint32_t skip = bp_arg_u32(call);
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    uint32_t count = 0;
+    uint32_t room = (uint32_t)(call->out_end - call->out - 3) / BP_TRACE_SLOT_LEN;
+    const bp_slot_t *first = NULL;
+    for (const bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
+        if (skip != 0) {
+            skip--;
+        } else if (count < room) {
+            first = first != NULL ? first : slot;
+            count++;
+        }
+        last = slot;
+    }
+    uint8_t *out = bp_ret_bin(call, (size_t)count * BP_TRACE_SLOT_LEN);
+    for (; out != NULL && count != 0; count--, first = first->next) {
+        uintptr_t before = bp_arch_lock();
+        const bp_trace_slot_t slot = {
+            .id = first->id,
+            .count = first->count,
+            .lost = first->lost,
+            .flags = first->flags,
+            .least = first->least,
+            .most = first->most,
+            .sum = (uint64_t)first->sum[1] << 32 | first->sum[0],
+            .squares = (uint64_t)first->squares[1] << 32 | first->squares[0],
+        };
+        bp_arch_unlock(before);
+        out = bp_trace_slot_put(out, &slot);
+    }
+    return call->err;
+}
+
+/* [] -> nil: probes without anything between them. Their records and the slot of the range
+ * bp_calibration show what probes cost. */
+int bp_trace_calibrate(bp_call_t *call) {
+    if (bp_arg_end(call) == 0) {
+        for (uint_fast8_t i = 0; i < 8; i++) {
+            BP_RANGE_BEGIN(bp_calibration);
+            BP_RANGE_END(bp_calibration);
+        }
+        for (uint_fast8_t i = 0; i < 8; i++) {
+            BP_MARK(bp_calibration);
+            BP_MARK(bp_calibration);
+        }
+        for (uint_fast8_t i = 0; i < 8; i++) {
+            BP_VALUE(bp_calibration, (uint32_t)0);
+            BP_VALUE(bp_calibration, (uint32_t)0);
+        }
+        bp_ret_nil(call);
+    }
+    return call->err;
+}
+
+/// What a reset has left ///
+
+/* Whether a ring is one that was overwritten, and as its last record has left it. */
+static bool bp_is_kept(const bp_trace_ring_t *ring, const uint32_t *words) {
+    uint32_t at = (uint32_t)(ring->at - words);
+    if (ring->begin != words || ring->mode != BP_TRACE_OVERWRITE || at >= BP_TRACE_WORDS ||
+        (at & 1u) != 0) {
+        return false;
+    }
+    uint32_t check = 0;
+    for (uint32_t i = 0; i < BP_TRACE_WORDS; i += 2) {
+        check += bp_trace_mix(words[i], words[i + 1]);
+    }
+    return check == ring->check;
+}
+
+/* [core] -> bin: how a ring stands; nil if there is none to be read. Events stop. */
+int bp_trace_kept(bp_call_t *call) {
+    uint32_t core = (uint32_t)bp_arg_uint(call, BP_CFG_TRACE_CORES - 1);
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    bp_tracing &= ~(uint32_t)BP_TRACE_EVENTS;
+    const bp_trace_ring_t *ring = &bp_trace_ring[core];
+    if (!bp_is_kept(ring, bp_trace_words[core])) {
+        bp_ret_nil(call);
+        return call->err;
+    }
+    bp_trace_kept_t kept = {
+        .size = BP_TRACE_WORDS,
+        .at = (uint32_t)(ring->at - ring->begin),
+        .written = ring->before,
+        .last = ring->last,
+    };
+    for (uint_fast8_t i = 0; i < sizeof kept.build_id; i++) {
+        kept.build_id[i] = ring->build_id[i];
+    }
+    uint8_t *out = bp_ret_bin(call, BP_TRACE_KEPT_LEN);
+    if (out != NULL) {
+        bp_trace_kept_put(out, &kept);
+    }
+    return call->err;
+}
+
+/* [core, first, count] -> bin: words of a ring */
+int bp_trace_read(bp_call_t *call) {
+    uint32_t core = (uint32_t)bp_arg_uint(call, BP_CFG_TRACE_CORES - 1);
+    uint32_t first = (uint32_t)bp_arg_uint(call, BP_TRACE_WORDS);
+    uint32_t count = (uint32_t)bp_arg_uint(call, BP_TRACE_WORDS - first);
+    if (bp_arg_end(call) == 0) {
+        bp_ret_bytes(call, bp_trace_words[core] + first, (size_t)count * 4);
+    }
+    return call->err;
+}
+
+#endif
