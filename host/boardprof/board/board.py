@@ -24,7 +24,7 @@ from boardprof.decode.clock import ClockFit
 from boardprof.decode.dictionary import Dictionary
 from boardprof.decode.samples import check_layouts
 from boardprof.elf.identity import compilers_of
-from boardprof.errors import LinkError, UsageError
+from boardprof.errors import LinkError, UnknownNameError, UsageError
 from boardprof.link.bulk import Channels
 from boardprof.link.handshake import Welcome
 from boardprof.link.session import Session
@@ -41,11 +41,13 @@ from boardprof.measure.window import Collectors, Window
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Device, Measurement
 from boardprof.report.report import Report
+from boardprof_protocol.codes import TraceFlag, TraceMode
 from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
     from boardprof.hotspots.recording import Recording
+    from boardprof.probes.recording import ProbeRecorder
     from boardprof.report.profile import Profile
 
 
@@ -451,6 +453,46 @@ class Board:
             UsageError: the board's agent has no streams, or one is open already.
         """
         return Stream(self.channels, self.session, timeout_s)
+
+    def tracing(
+        self, *, events: bool = True, statistics: bool = False, mode: str = "drop"
+    ) -> ProbeRecorder:
+        """Record the probes of the board's firmware; use it in a ``with``.
+
+        Args:
+            events: record each one.
+            statistics: let the board keep the statistics of ranges.
+            mode: what happens to events that find no room: ``drop`` them, ``stop`` recording, or
+                ``overwrite`` the oldest ones, which are read after a reset.
+
+        Raises:
+            UsageError: the firmware has no probes, or its image is not known.
+            UnknownNameError: there is no such mode.
+        """
+        from boardprof.probes.probe_names import image_names
+        from boardprof.probes.recording import ProbeRecorder
+
+        modes = {each.name.lower(): each for each in TraceMode}
+        if mode not in modes:
+            raise UnknownNameError("mode", mode, list(modes))
+        if self.image is None:
+            raise UsageError(
+                f"The names of the probes on {self.spec.name} are in its image, which is not "
+                "known.",
+                hint="give the image that runs on the board (--image)",
+            )
+        what = TraceFlag.EVENTS if events else TraceFlag(0)
+        what |= TraceFlag.STATISTICS if statistics else TraceFlag(0)
+        return ProbeRecorder(
+            self.spec.name,
+            self.session,
+            self.dictionary,
+            self.stream,
+            image_names(self.image),
+            what,
+            modes[mode],
+            ">" if self.welcome.big_endian else "<",
+        )
 
     @property
     def console(self) -> str:

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of probes, from the image's ELF file (SPEC.md 5.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from boardprof.elf.object_file import images, read_image
+from boardprof.errors import DecodeError
+from boardprof_protocol.codes import TRACE_FIRST_NAME, ProbeKind, TraceId
+
+_SECTION = "bp_trace_names"
+
+_PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})
+"""Kinds of names with two numbers: begin and end."""
+
+VALUES = frozenset({ProbeKind.U32, ProbeKind.I32, ProbeKind.F32})
+"""Kinds of names with a value."""
+
+
+@dataclass(frozen=True)
+class ProbeName:
+    """A name.
+
+    Attributes:
+        number: of its records; for a range or an interrupt, of its begin. The end is the next one.
+        kind: what it names.
+        text: the name.
+    """
+
+    number: int
+    kind: ProbeKind
+    text: str
+
+
+class ProbeNames:
+    """The names in an image.
+
+    Attributes:
+        names: in the order of their numbers.
+    """
+
+    def __init__(self, names: Sequence[ProbeName]) -> None:
+        """Make a table of them."""
+        self.names = tuple(names)
+
+    @cached_property
+    def end(self) -> int:
+        """The first number after those of all names."""
+        if not self.names:
+            return TRACE_FIRST_NAME
+        last = self.names[-1]
+        return last.number + (2 if last.kind in _PAIRS else 1)
+
+    @cached_property
+    def by_number(self) -> dict[int, ProbeName]:
+        """The names by each of their numbers."""
+        found = {}
+        for name in self.names:
+            found[name.number] = name
+            if name.kind in _PAIRS:
+                found[name.number + 1] = name
+        return found
+
+    @cached_property
+    def has_value(self) -> npt.NDArray[np.bool_]:
+        """Whether the record of an id, 0 to 255, has a value."""
+        found = np.zeros(256, np.bool_)
+        found[[each for each in TraceId if each != TraceId.INTERRUPT_EXIT]] = True
+        for name in self.names:
+            if name.kind in VALUES and name.number < 256:
+                found[name.number] = True
+        return found
+
+    def of_kind(self, *kinds: ProbeKind) -> list[ProbeName]:
+        """Return the names of some kinds."""
+        return [name for name in self.names if name.kind in kinds]
+
+
+def read_names(content: bytes) -> ProbeNames:
+    """Read the bytes of the section.
+
+    Raises:
+        DecodeError: they are not names.
+    """
+    names, number, at = [], TRACE_FIRST_NAME, 0
+    while at < len(content):
+        stop = content.find(b"\0", at + 1)
+        try:
+            kind, text = ProbeKind(content[at]), content[at + 1 : stop].decode("ascii")
+        except ValueError:
+            stop = -1
+        if stop < 0:
+            raise DecodeError(
+                f"The section {_SECTION} has no name of a probe at byte {at}.",
+                hint="link all files of the firmware against one version of bp_trace.h",
+            )
+        names.append(ProbeName(number, kind, text))
+        number += 2 if kind in _PAIRS else 1
+        at = stop + 1
+    return ProbeNames(names)
+
+
+def image_names(image: Path) -> ProbeNames:
+    """Read the names in an image; none if it has no probes.
+
+    Raises:
+        UsageError: it is not an ELF file.
+        DecodeError: its section is damaged.
+    """
+    content = b""
+    for each in images(image):
+        content += read_image(
+            each, lambda elf: s.data() if (s := elf.get_section_by_name(_SECTION)) else b""
+        )
+    return read_names(content)

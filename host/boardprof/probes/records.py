@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From blocks of words to events: columns of times, numbers and values (SPEC.md 5.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from boardprof.errors import DecodeError
+from boardprof.probes.probe_names import ProbeNames
+from boardprof_protocol.codes import TraceBlockFlag, TraceId
+from boardprof_protocol.trace import TRACE_BLOCK
+
+_HINT = "trace the firmware again; if this happens again, its image is not the one that runs"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of one core's records.
+
+    Attributes:
+        core: its number.
+        sequence: words of this core before it, modulo 2^32.
+        dropped: events that this core has dropped so far.
+        whole: it ends with the last record that there was, at the time ``last``.
+        last: the trace clock of that record, 32 bits.
+        now: the trace clock when the block was made, 32 bits.
+        ticks: the port's tick counter at the same time.
+        words: the records.
+    """
+
+    core: int
+    sequence: int
+    dropped: int
+    whole: bool
+    last: int
+    now: int
+    ticks: int
+    words: npt.NDArray[np.uint32]
+
+
+def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
+    """Yield the blocks in a stream's bytes; one that is cut off at the end is left out.
+
+    Args:
+        content: from the stream's beginning.
+        order: of the bytes of records, ``<`` or ``>``.
+    """
+    header = np.dtype(TRACE_BLOCK.dtype)
+    at = 0
+    while at + header.itemsize <= len(content):
+        fields = np.frombuffer(content, header, 1, at)[0]
+        at += header.itemsize
+        count = int(fields["words"])
+        if at + 4 * count > len(content):
+            return
+        words = np.frombuffer(content, f"{order}u4", count, at)
+        at += 4 * count
+        yield Block(
+            int(fields["core"]),
+            int(fields["sequence"]),
+            int(fields["dropped"]),
+            bool(int(fields["flags"]) & TraceBlockFlag.WHOLE),
+            int(fields["last"]),
+            int(fields["now"]),
+            int(fields["ticks"]),
+            words.astype(np.uint32, copy=False),
+        )
+
+
+@dataclass(frozen=True)
+class Events:
+    """The events of one core, in their order.
+
+    Attributes:
+        time: ticks of the trace clock since recording began.
+        number: what happened: a number of a name, or a `TraceId`.
+        value: its value; 0 if it has none.
+    """
+
+    time: npt.NDArray[np.int64]
+    number: npt.NDArray[np.uint16]
+    value: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        """Return how many events there are."""
+        return len(self.time)
+
+    @property
+    def dropped(self) -> int:
+        """Events that the board says it has dropped between these."""
+        return int(self.value[self.number == TraceId.DROPPED].sum(dtype=np.int64))
+
+
+def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
+    """Decode the words of one core, from its first record on.
+
+    A record that is cut off at the end is left out.
+
+    Raises:
+        DecodeError: they have a number that no name has.
+    """
+    pieces, at, now = [], 0, 0
+    while at < len(words):
+        piece = words[at : at + _PIECE]
+        records = _records(piece, names.has_value, is_last=at + _PIECE >= len(words))
+        if not records.count:
+            break
+        events = _events(records, now, names.end)
+        pieces.append(events)
+        now += records.span
+        at += records.words
+    return join(pieces)
+
+
+_PIECE = 1 << 16
+"""Words that are decoded at once: as many as the processor's cache holds."""
+
+
+def join(pieces: Sequence[Events]) -> Events:
+    """Return the events of all pieces, one after the other."""
+    if not pieces:
+        return Events(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.uint32))
+    return Events(
+        np.concatenate([each.time for each in pieces]),
+        np.concatenate([each.number for each in pieces]),
+        np.concatenate([each.value for each in pieces]),
+    )
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Records as they stand in words: id, delta and value of each one."""
+
+    id: npt.NDArray[np.uint16]
+    delta: npt.NDArray[np.int64]
+    value: npt.NDArray[np.uint32]
+    words: int
+
+    @property
+    def count(self) -> int:
+        return len(self.id)
+
+    @property
+    def span(self) -> int:
+        return int(self.delta.sum())
+
+
+def _records(
+    words: npt.NDArray[np.uint32], has_value: npt.NDArray[np.bool_], *, is_last: bool
+) -> _Records:
+    """Find the records in words, which begin with one.
+
+    After a word whose low byte is the id of a record of one word there always begins another
+    record: either it is such a record, or it is a value. Up to the next such word, records of two
+    words follow each other.
+    """
+    low = (words & 255).astype(np.uint8)
+    two = has_value[low]
+    where = np.arange(len(words), dtype=np.int32)
+    begin = np.zeros(len(words), np.int32)
+    np.maximum.accumulate(np.where(two, 0, where + 1)[:-1], out=begin[1:])
+    starts = np.flatnonzero(((where - begin) & 1) == 0)
+    used = len(words)
+    last = starts[-1]
+    if two[last] and last + 1 == len(words):
+        starts, used = starts[:-1], used - 1
+    first = words[starts]
+    with_value = two[starts]
+    value = np.zeros(len(starts), np.uint32)
+    value[with_value] = words[starts[with_value] + 1]
+    delta = (first >> 8).astype(np.int64)
+    id_ = low[starts]
+    long = id_ == TraceId.LONG
+    if long.any():
+        delta[long] += value[long].astype(np.int64) << 24
+    end = len(starts)
+    if not is_last and end > 1 and id_[-1] == TraceId.WIDE:  # its value may follow
+        end, used = end - 1, int(starts[-1])
+    return _Records(id_[:end].astype(np.uint16), delta[:end], value[:end], used)
+
+
+def _events(records: _Records, now: int, end: int) -> Events:
+    """Return records as events: wide numbers put together, long deltas left out."""
+    number, value = records.id, records.value
+    time = np.cumsum(records.delta)
+    time += now
+    special = (number == TraceId.LONG) | (number == TraceId.VALUE) | (number == TraceId.WIDE)
+    if special.any():
+        wide = np.flatnonzero(number == TraceId.WIDE)
+        following = np.minimum(wide + 1, len(number) - 1)
+        has_value = number[following] == TraceId.VALUE
+        kept = (number != TraceId.LONG) & (number != TraceId.VALUE)
+        number[wide] = value[wide]
+        value[wide] = np.where(has_value, value[following], 0)
+        time, number, value = time[kept], number[kept], value[kept]
+    if len(number) and int(number.max()) >= end:
+        raise DecodeError(
+            f"An event has the number {number.max()}, and the image has names up to {end - 1}.",
+            hint=_HINT,
+        )
+    return Events(time, number, value)
