@@ -194,6 +194,7 @@ ORDER = [
     "render",
     "comparison",
     "stats",
+    "events",
     "report",
     "decode",
     "arguments",

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from construct import Int8ul, Int16ul, Int32ul, Int64ul, Struct
 
-from boardprof_protocol.layout import Layout
+from boardprof_protocol.layout import Counter, Layout
 
-__all__ = ["TRACE_BLOCK", "TRACE_KEPT", "TRACE_SLOT"]
+__all__ = ["PASSES", "TRACE_BLOCK", "TRACE_KEPT", "TRACE_SLOT"]
 
 # Before the records of a block.
 TRACE_BLOCK = Layout(
@@ -56,3 +56,31 @@ TRACE_KEPT = Layout(
         "build_id" / Int8ul[8],
     ),
 )
+
+
+def _pass_layout(schema_id: int, unit: str, kind: str) -> Layout:
+    return Layout(
+        name=f"range_{unit}",
+        schema_id=schema_id,
+        version=1,
+        struct=Struct(
+            "begin" / Int64ul * unit,
+            "end" / Int64ul * unit,
+            "away" / Int64ul * unit,
+            "one" / Int8ul,
+        ),
+        counters=(
+            Counter(unit, "begin", "end", kind, interrupts="one", interrupt_cost="away"),
+        ),
+    )
+
+
+PASSES = {
+    "cycles": _pass_layout(900, "cycles", "count"),
+    "instructions": _pass_layout(901, "instructions", "count"),
+    "ticks": _pass_layout(902, "ticks", "ticks"),
+}
+"""Unit of the trace clock -> a pass of a range, as the host writes it into a Report.
+
+``away`` is what other tasks, interrupts and inner probes took between ``begin`` and ``end``.
+"""

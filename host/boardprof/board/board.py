@@ -46,8 +46,8 @@ from boardprof_protocol.layout import Layout
 
 if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
+    from boardprof.board.probe_recorder import ProbeRecorder
     from boardprof.hotspots.recording import Recording
-    from boardprof.probes.recording import ProbeRecorder
     from boardprof.report.profile import Profile
 
 
@@ -469,8 +469,8 @@ class Board:
             UsageError: the firmware has no probes, or its image is not known.
             UnknownNameError: there is no such mode.
         """
-        from boardprof.probes.probe_names import image_names
-        from boardprof.probes.recording import ProbeRecorder
+        from boardprof.board.probe_recorder import ProbeRecorder, image_names
+        from boardprof.events.recording import Recorded
 
         modes = {each.name.lower(): each for each in TraceMode}
         if mode not in modes:
@@ -483,15 +483,22 @@ class Board:
             )
         what = TraceFlag.EVENTS if events else TraceFlag(0)
         what |= TraceFlag.STATISTICS if statistics else TraceFlag(0)
+        device = self.device
+        facts = Recorded(
+            board=device.name,
+            port=device.port,
+            clock_kind=device.clock_kind,
+            emulated=device.emulated,
+            agent_version=device.agent_version,
+            build_id=device.build_id,
+            boot_id=device.boot_id,
+            image=str(self.image),
+            flags=self.flags,
+            order=">" if self.welcome.big_endian else "<",
+        )
+        names = image_names(self.image)
         return ProbeRecorder(
-            self.spec.name,
-            self.session,
-            self.dictionary,
-            self.stream,
-            image_names(self.image),
-            what,
-            modes[mode],
-            ">" if self.welcome.big_endian else "<",
+            facts, self.session, self.dictionary, self.stream, names, what, modes[mode]
         )
 
     @property

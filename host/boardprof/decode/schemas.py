@@ -16,6 +16,7 @@ from boardprof.errors import UsageError
 from boardprof.packages import brought, entries
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
+from boardprof_protocol.trace import PASSES
 
 _SCHEMA_FILE = "schema.py"
 
@@ -28,7 +29,7 @@ def layouts_for(folder: Path) -> dict[int, Layout]:
     Raises:
         UsageError: two layouts claim the same schema id, or the board's schema.py cannot be used.
     """
-    layouts = {layout.schema_id: layout for layout in collector_layouts()}
+    layouts = {each.schema_id: each for each in (*collector_layouts(), *PASSES.values())}
     refined = board_layouts(folder)
     packages = (layout for layout, _ in brought("collectors", "The collector", _layout))
     for layout in (*packages, *refined):

@@ -4,21 +4,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from boardprof.decode.dictionary import Dictionary
-from boardprof.errors import DecodeError, FrameError, UsageError
+from boardprof.elf.object_file import images, read_image
+from boardprof.errors import FrameError, UsageError
+from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
+from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
+from boardprof.events.records import blocks
+from boardprof.events.timeline import ProbeCosts
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
-from boardprof.probes.probe_names import ProbeNames
-from boardprof.probes.records import Block, Events, blocks, decode_words, join
-from boardprof.probes.timeline import ProbeCosts, Timeline
 from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode
 from boardprof_protocol.trace import TRACE_SLOT
 
@@ -31,133 +34,26 @@ _CALIBRATION = "bp_calibration"
 _LAST_BLOCK_S = 2.0
 """How long the last block is waited for, as long as none comes."""
 
-OnBytes = Callable[[int], None]
-"""Called with the bytes of the stream so far."""
 
+def image_names(image: Path) -> ProbeNames:
+    """Read the names of the probes in an image.
 
-@dataclass(frozen=True)
-class TraceClock:
-    """What the times of events count.
-
-    Attributes:
-        unit: ``cycles``, ``instructions`` or ``ticks``.
-        source: the register.
-        hz: its rate; 0 if it is not known or no time passes with it.
+    Raises:
+        UsageError: it is not an ELF file, or it has no probes.
+        DecodeError: its section with the names is damaged.
     """
-
-    unit: str
-    source: str
-    hz: int
-
-
-@dataclass(frozen=True)
-class Slot:
-    """The statistics of a range since they were started.
-
-    Attributes:
-        number: of the range's begin.
-        count: passes.
-        lost: passes that overlapped another one, and are not in ``count``.
-        least: ticks of the shortest pass; 0 if there is none.
-        most: of the longest one.
-        sum: of all.
-        squares: sum of their squares; None if it was too large for the board.
-    """
-
-    number: int
-    count: int
-    lost: int
-    least: int
-    most: int
-    sum: int
-    squares: int | None
-
-    @property
-    def mean(self) -> float:
-        """Ticks of a pass; NaN without one."""
-        return self.sum / self.count if self.count else float("nan")
-
-    @property
-    def deviation(self) -> float | None:
-        """Sample standard deviation in ticks; None with fewer than two passes, or if not known."""
-        if self.count < 2 or self.squares is None:
-            return None
-        # Whole numbers, so that nothing is lost in the difference of two large ones.
-        spread = self.squares * self.count - self.sum**2
-        return (spread / (self.count * (self.count - 1))) ** 0.5
-
-
-@dataclass(frozen=True)
-class ProbeRecording:
-    """What was recorded.
-
-    Attributes:
-        board: its name.
-        clock: of the events.
-        names: of the image's probes.
-        costs: of the probes.
-        content: the stream's bytes, as they came.
-        order: of the bytes of records, ``<`` or ``>``.
-        slots: statistics of ranges; empty if they were not asked for.
-    """
-
-    board: str
-    clock: TraceClock
-    names: ProbeNames
-    costs: ProbeCosts
-    content: bytes
-    order: str = "<"
-    slots: tuple[Slot, ...] = field(default=())
-
-    def timelines(self) -> dict[int, Timeline]:
-        """Return the events of each core, put together.
-
-        Raises:
-            DecodeError: they do not follow each other, or contradict the clock.
-        """
-        found: dict[int, list[Block]] = {}
-        for block in blocks(self.content, self.order):
-            found.setdefault(block.core, []).append(block)
-        return {core: self._timeline(core, each) for core, each in sorted(found.items())}
-
-    def _timeline(self, core: int, parts: list[Block]) -> Timeline:
-        events = join(list(_pieces(core, parts, self.names)))
-        last = parts[-1]
-        end = int(events.time[-1]) + (last.now - last.last) % 2**32 if len(events) else None
-        return Timeline(events, self.names, self.costs, end)
-
-
-def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events]:
-    """Yield the events up to the end of each whole block.
-
-    From one to the next, their times must add up to what the clock has counted. With the names of
-    another image they would not.
-    """
-    words, now, clock = 0, 0, None
-    waiting: list[npt.NDArray[np.uint32]] = []
-    for part in parts:
-        if part.sequence != words % 2**32:
-            raise DecodeError(
-                f"Events of core {core} are missing: a block begins with word {part.sequence}, "
-                f"and {words} words came before it.",
-                hint="record again",
-            )
-        words += len(part.words)
-        waiting.append(part.words)
-        if not words or not (part.whole or part is parts[-1]):
-            continue
-        events = decode_words(np.concatenate(waiting), names)
-        waiting = []
-        yield replace(events, time=events.time + now)
-        now += int(events.time[-1]) if len(events) else 0
-        if not part.whole:
-            return
-        if clock is not None and (now - clock[0] - (part.last - clock[1])) % 2**32:
-            raise DecodeError(
-                f"The events of core {core} contradict the board's clock after {words} words.",
-                hint="give the image that runs on the board (--image)",
-            )
-        clock = (now, part.last)
+    content = b"".join(
+        read_image(
+            each, lambda elf: s.data() if (s := elf.get_section_by_name(NAMES_SECTION)) else b""
+        )
+        for each in images(image)
+    )
+    if not content:
+        raise UsageError(
+            f"{image} has no names of probes: it has no section {NAMES_SECTION}.",
+            hint="use the image as the linker wrote it, built with BP_CFG_TRACE",
+        )
+    return read_names(content)
 
 
 class ProbeRecorder:
@@ -170,14 +66,13 @@ class ProbeRecorder:
 
     def __init__(
         self,
-        board: str,
+        facts: Recorded,
         session: Session,
         dictionary: Dictionary,
         open_stream: Callable[[], Stream],
         names: ProbeNames,
         what: TraceFlag,
         mode: TraceMode,
-        order: str = "<",
     ) -> None:
         """Ask the board for its probes; see `Board.tracing`.
 
@@ -187,11 +82,11 @@ class ProbeRecorder:
         self._ids = {each.name: each.id for each in dictionary.functions}
         if _TRACE not in self._ids:
             raise UsageError(
-                f"The firmware of {board} has no probes: its agent has no {_TRACE}.",
+                f"The firmware of {facts.board} has no probes: its agent has no {_TRACE}.",
                 hint="build it with BP_CFG_TRACE set to the bytes of a ring, such as 4096",
             )
-        self._board, self._session, self._open_stream = board, session, open_stream
-        self._names, self._order = names, order
+        self._facts, self._session, self._open_stream = facts, session, open_stream
+        self._names = names
         self._what, self._mode = what, mode
         self._content = bytearray()
         self._slots: tuple[Slot, ...] = ()
@@ -212,8 +107,10 @@ class ProbeRecorder:
         self._call(_CALIBRATE)
         self._call(_STOP, int(self._what | TraceFlag.EVENTS))
         self._read_to_end()
-        self.costs = _costs(self.recording())
+        self.costs = replace(_costs(self.recording()), slot=self._slot_cost())
         self._content.clear()
+        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        self._facts = replace(self._facts, time=now)
         self._call(_START, int(self._what), int(self._mode))
         return self
 
@@ -250,14 +147,9 @@ class ProbeRecorder:
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""
+        content = bytes(self._content)
         return ProbeRecording(
-            self._board,
-            self.clock,
-            self._names,
-            self.costs,
-            bytes(self._content),
-            self._order,
-            self._slots,
+            self._facts, self.clock, self._names, self.costs, content, self._slots
         )
 
     def _read_to_end(self) -> None:
@@ -267,14 +159,21 @@ class ProbeRecorder:
             before = len(self._content)
             if self.read(0.05) != before:
                 deadline_s = time.monotonic() + _LAST_BLOCK_S
-            last = {each.core: each for each in blocks(bytes(self._content), self._order)}
+            last = {each.core: each for each in blocks(bytes(self._content), self._facts.order)}
             if len(last) == self._cores and not any(len(each.words) for each in last.values()):
                 return
             if time.monotonic() > deadline_s:
                 raise FrameError(
-                    f"The last events of {self._board} did not come within {_LAST_BLOCK_S:g} s.",
+                    f"The last events of {self._facts.board} did not come within {_LAST_BLOCK_S:g} s.",
                     hint="let the firmware call bp_poll more often",
                 )
+
+    def _slot_cost(self) -> int:
+        """Return what the statistics of an empty range have counted."""
+        if not self._what & TraceFlag.STATISTICS:
+            return 0
+        numbers = {n.number for n in self._names.of_kind(ProbeKind.RANGE) if n.text == _CALIBRATION}
+        return next((s.least for s in self.statistics() if s.number in numbers), 0)
 
     def statistics(self) -> tuple[Slot, ...]:
         """Return the statistics of the ranges that were entered so far."""
@@ -301,15 +200,14 @@ class ProbeRecorder:
 def _costs(recording: ProbeRecording) -> ProbeCosts:
     """Return what the probes of bp.trace_calibrate cost."""
     timelines = recording.timelines()
-    if not timelines:
+    line = next((each for each in timelines.values() if len(each.events)), None)
+    if line is None:
         return ProbeCosts()
-    line = next(iter(timelines.values()))
-    numbers = {each.kind: each.number for each in line.names.names if each.text == _CALIBRATION}
+    numbers = {name.kind: name.number for name in line.names.names if name.text == _CALIBRATION}
 
     def between(kind: ProbeKind) -> int:
-        """The ticks from one to the next of two probes that follow each other."""
-        times = line.events.time[line.events.number == numbers[kind]]
-        steps = np.diff(times)[::2]
+        """The ticks from the first to the second of two probes that follow each other."""
+        steps = np.diff(line.events.time[line.events.number == numbers[kind]])[::2]
         return int(np.median(steps)) if len(steps) else 0
 
     empty = line.ranges.own

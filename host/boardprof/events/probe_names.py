@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of probes, from the image's ELF file (SPEC.md 5.12)."""
+"""The names of probes, as the image's ELF file has them in a section (SPEC.md 5.12)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.elf.object_file import images, read_image
 from boardprof.errors import DecodeError
 from boardprof_protocol.codes import TRACE_FIRST_NAME, ProbeKind, TraceId
 
-_SECTION = "bp_trace_names"
+NAMES_SECTION = "bp_trace_names"
+"""Of the ELF file."""
 
 _PAIRS = frozenset({ProbeKind.RANGE, ProbeKind.INTERRUPT})
 """Kinds of names with two numbers: begin and end."""
@@ -82,6 +81,10 @@ class ProbeNames:
         """Return the names of some kinds."""
         return [name for name in self.names if name.kind in kinds]
 
+    def section(self) -> bytes:
+        """Return the names as `read_names` reads them."""
+        return b"".join(bytes([n.kind]) + n.text.encode("ascii") + b"\0" for n in self.names)
+
 
 def read_names(content: bytes) -> ProbeNames:
     """Read the bytes of the section.
@@ -98,25 +101,10 @@ def read_names(content: bytes) -> ProbeNames:
             stop = -1
         if stop < 0:
             raise DecodeError(
-                f"The section {_SECTION} has no name of a probe at byte {at}.",
+                f"The section {NAMES_SECTION} has no name of a probe at byte {at}.",
                 hint="link all files of the firmware against one version of bp_trace.h",
             )
         names.append(ProbeName(number, kind, text))
         number += 2 if kind in _PAIRS else 1
         at = stop + 1
     return ProbeNames(names)
-
-
-def image_names(image: Path) -> ProbeNames:
-    """Read the names in an image; none if it has no probes.
-
-    Raises:
-        UsageError: it is not an ELF file.
-        DecodeError: its section is damaged.
-    """
-    content = b""
-    for each in images(image):
-        content += read_image(
-            each, lambda elf: s.data() if (s := elf.get_section_by_name(_SECTION)) else b""
-        )
-    return read_names(content)

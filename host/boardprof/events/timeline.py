@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.probes.probe_names import ProbeNames
-from boardprof.probes.records import Events
+from boardprof.events.probe_names import ProbeNames
+from boardprof.events.records import Events
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 Ints = npt.NDArray[np.int64]
@@ -32,12 +32,14 @@ class ProbeCosts:
         empty: what a range with nothing in it counts.
         mark: what a record without a value takes of the code around it.
         value: the same with a value.
+        slot: what the statistics of a range with nothing in it count for each pass.
         interrupt: what an interrupt takes outside of its own two marks; 0 if not known.
     """
 
     empty: int = 0
     mark: int = 0
     value: int = 0
+    slot: int = 0
     interrupt: int = 0
 
 

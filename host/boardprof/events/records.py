@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.errors import DecodeError
-from boardprof.probes.probe_names import ProbeNames
+from boardprof.events.probe_names import ProbeNames
 from boardprof_protocol.codes import TraceBlockFlag, TraceId
 from boardprof_protocol.trace import TRACE_BLOCK
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file with a recording: a zip archive of its facts, as JSON, and of the bytes as they came."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from boardprof.errors import ReportFileError
+from boardprof.events.probe_names import read_names
+from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
+from boardprof.events.timeline import ProbeCosts
+from boardprof.writing import unwritable
+
+VERSION = 1
+"""Of the archive's content."""
+
+_FACTS, _CONTENT = "boardprof-trace.json", "blocks"
+_MAGIC = b"PK\x03\x04"
+_MOST_BYTES = 1 << 33
+"""Of what an archive unpacks to: more is not a recording."""
+
+
+def write_recording(recording: ProbeRecording, file: str) -> None:
+    """Write a recording.
+
+    Raises:
+        BoardprofError: the file cannot be written.
+    """
+    facts = {
+        "version": VERSION,
+        "recorded": asdict(recording.facts),
+        "clock": asdict(recording.clock),
+        "costs": asdict(recording.costs),
+        "names": recording.names.section().hex(),
+        "slots": [asdict(slot) for slot in recording.slots],
+    }
+    part = Path(f"{file}.part")
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(_FACTS, json.dumps(facts, indent=1))
+            archive.writestr(_CONTENT, recording.content)
+        part.replace(file)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise unwritable(file, error) from error
+
+
+def is_recording(file: str) -> bool:
+    """Return whether a file may be one; False also if it cannot be read."""
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def read_recording(file: str) -> ProbeRecording:
+    """Read a file that `write_recording` has written.
+
+    Raises:
+        ReportFileError: it cannot be read, is damaged, or is of a later version.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            if sum(entry.file_size for entry in archive.infolist()) > _MOST_BYTES:
+                raise ValueError("it unpacks to more than 8 GiB")
+            facts: dict[str, Any] = json.loads(archive.read(_FACTS))
+            content = archive.read(_CONTENT)
+        if facts["version"] != VERSION:
+            raise ValueError(f"it has version {facts['version']}, not {VERSION}")
+        return ProbeRecording(
+            Recorded(**facts["recorded"]),
+            TraceClock(**facts["clock"]),
+            read_names(bytes.fromhex(facts["names"])),
+            ProbeCosts(**facts["costs"]),
+            content,
+            tuple(Slot(**slot) for slot in facts["slots"]),
+        )
+    except OSError as error:
+        raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error
+    except (KeyError, TypeError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise ReportFileError(
+            f"{file} is not a trace of this boardprof: {error}.",
+            hint="a file that `boardprof trace -o FILE` wrote",
+        ) from error

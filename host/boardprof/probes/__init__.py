@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Firmware as it runs: what its probes record, as events, ranges, tasks and memory."""
