@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -64,7 +65,7 @@ class Slot:
             return None
         # Whole numbers, so that nothing is lost in the difference of two large ones.
         spread = self.squares * self.count - self.sum**2
-        return (spread / (self.count * (self.count - 1))) ** 0.5
+        return math.sqrt(spread / (self.count * (self.count - 1)))
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class ProbeRecording:
         events = join(list(_pieces(core, parts, self.names)))
         last = parts[-1]
         end = int(events.time[-1]) + (last.now - last.last) % 2**32 if len(events) else None
-        return Timeline(events, self.names, self.costs, end)
+        return Timeline(events, self.names, self.costs, end, last.dropped)
 
 
 def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events]:

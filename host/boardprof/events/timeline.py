@@ -32,6 +32,7 @@ class ProbeCosts:
         empty: what a range with nothing in it counts.
         mark: what a record without a value takes of the code around it.
         value: the same with a value.
+        late: what a record takes in addition if it comes 2^24 ticks or more after the one before.
         slot: what the statistics of a range with nothing in it count for each pass.
         interrupt: what an interrupt takes outside of its own two marks; 0 if not known.
     """
@@ -39,6 +40,7 @@ class ProbeCosts:
     empty: int = 0
     mark: int = 0
     value: int = 0
+    late: int = 0
     slot: int = 0
     interrupt: int = 0
 
@@ -105,10 +107,16 @@ class Timeline:
         names: of the image's probes.
         costs: of the probes.
         end: ticks since recording began; the last event is not after it.
+        dropped: events that the board has dropped, after the last event, too.
     """
 
     def __init__(
-        self, events: Events, names: ProbeNames, costs: ProbeCosts, end: int | None = None
+        self,
+        events: Events,
+        names: ProbeNames,
+        costs: ProbeCosts,
+        end: int | None = None,
+        dropped: int = 0,
     ) -> None:
         """Put events together."""
         self.events = events
@@ -116,6 +124,7 @@ class Timeline:
         self.costs = costs
         last = int(events.time[-1]) if len(events) else 0
         self.end = max(last, end if end is not None else last)
+        self.dropped = max(dropped, events.dropped)
         self._without_begin: dict[str, int] = {}
         self._without_end: dict[str, int] = {}
 
@@ -203,11 +212,13 @@ class Timeline:
         own, net = np.zeros_like(begin), np.zeros_like(begin)
         came = np.zeros_like(begin)
         context = np.stack([level, np.where(level > 0, UNKNOWN_TASK, task)])
+        late = np.where(self.events.late, self.costs.late, 0)
         for at in _groups(np.arange(len(begin)), context):
             ran, probes, entered = self._sums(int(level[at[0]]), int(task[at[0]]))
             own[at] = ran[end[at]] - ran[begin[at]]
             came[at] = entered[end[at]] - entered[begin[at]]
-            inner = probes[end[at]] - probes[begin[at] + 1]
+            # What a late record takes in addition, it takes after it has read the clock.
+            inner = probes[end[at]] - probes[begin[at] + 1] + late[begin[at]]
             net[at] = own[at] - empty - inner - came[at] * self.costs.interrupt
         times, number = self.events.time, self.events.number.astype(np.int64)
         own_number = self.events.value[begin].astype(np.int64)
@@ -233,7 +244,8 @@ class Timeline:
         if level == 0:
             runs &= self.task == task
         before = np.concatenate([[False], runs[:-1]])
-        cost = np.where(self._has_value, self.costs.value, self.costs.mark)
+        cost = np.where(self.has_value, self.costs.value, self.costs.mark)
+        cost = cost + np.where(self.events.late, self.costs.late, 0)
         enters = (self._interrupt_step > 0) & before
         return (
             _sum_before(np.where(runs, self._after, 0)),
@@ -242,7 +254,8 @@ class Timeline:
         )
 
     @cached_property
-    def _has_value(self) -> npt.NDArray[np.bool_]:
+    def has_value(self) -> npt.NDArray[np.bool_]:
+        """Whether each event has a value."""
         values = np.zeros(max(self.names.end, 256), np.bool_)
         values[:256] = self.names.has_value
         found: npt.NDArray[np.bool_] = values[self.events.number]
@@ -271,9 +284,8 @@ class Timeline:
         """What did not fit together."""
         _ = self.ranges, self.interrupts
         gaps = int(self._segment[-1]) if len(self.events) else 0
-        return Diagnostics(
-            self.events.dropped, gaps, dict(self._without_begin), dict(self._without_end)
-        )
+        gaps += self.dropped > self.events.dropped
+        return Diagnostics(self.dropped, gaps, dict(self._without_begin), dict(self._without_end))
 
 
 # -- pairs --------------------------------------------------------------------------------------
