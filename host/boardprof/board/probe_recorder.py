@@ -159,6 +159,20 @@ class ProbeRecorder:
             self._content += self._stream.read(timeout_s)
         return len(self._content)
 
+    def take(self) -> ProbeRecording:
+        """Return what has come since the last time, up to the last whole block of each core."""
+        found = [*blocks(bytes(self._content), self._facts.order)]
+        ends = {each.core: at for at, each in enumerate(found) if each.whole}
+        taken, left, at = bytearray(), bytearray(), 0
+        for number, each in enumerate(found):
+            end = at + TRACE_BLOCK.size + 4 * len(each.words)
+            (taken if number <= ends.get(each.core, -1) else left).extend(self._content[at:end])
+            at = end
+        left += self._content[at:]
+        slots = self.statistics() if self._what & TraceFlag.STATISTICS else ()
+        self._content[:] = left
+        return replace(self.recording(), content=bytes(taken), slots=slots)
+
     @property
     def progress(self) -> tuple[int, int]:
         """Words of records, and events that the board has dropped, so far."""

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +25,7 @@ from boardprof.cli.options import (
     width_option,
 )
 from boardprof.cli.output import (
+    echo,
     echo_command,
     echo_console,
     echo_note,
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from boardprof.run.plan import Plan
 
 _STDERR = 2
+_CLEAR = "\x1b[2J\x1b[H"
+"""Clears a terminal, and goes to its first line."""
 
 _BOARD = "board port baud clock key_file takeover image flash timeout_s wall_timeout_s"
 _BUILD = "optimize sources includes defines cflags ldflags keep libc"
@@ -49,6 +54,8 @@ _SECTIONS = {
     "The build": _BUILD,
     "The output": "output width console verbose quiet debug",
 }
+
+_TOP = {"What to show": "interval_s count events", "The board": _BOARD}
 
 _EXAMPLES = """
 \b
@@ -146,6 +153,51 @@ def dump(output: str | None, **options: Any) -> None:
         with board_of(plan, listener) as (board, _):
             recording = board.kept_events()
     _finish(recording, output)
+
+
+@click.command(cls=SectionedCommand, sections=_TOP)
+@board_option
+@image_option
+@click.option(
+    "--interval",
+    "interval_s",
+    type=Seconds(),
+    metavar="TIME",
+    default="1s",
+    show_default=True,
+    help="Time between two tables.",
+)
+@click.option(
+    "--events/--no-events",
+    default=True,
+    help="Record events, too, to know of tasks and interrupts; statistics alone cost less.",
+)
+@click.option(
+    "--count",
+    type=Whole(min=1),
+    metavar="N",
+    help="Tables to print. [default: until Ctrl-C]",
+)
+@port_options
+@width_option
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def top(interval_s: float, count: int | None, **options: Any) -> None:
+    """Show which ranges and tasks of running firmware take most, again and again.
+
+    The figures are those of the last interval. On a terminal, each table replaces the one before.
+    """
+    from boardprof.render.trace_tables import interval_page
+    from boardprof.run.record_events import board_of, intervals
+
+    plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, None)
+    with board_of(plan, listener) as (board, _), suppress(KeyboardInterrupt):
+        found = intervals(board, interval_s, count, events=options["events"])
+        for number, interval in enumerate(found):
+            if sys.stdout.isatty():
+                echo(_CLEAR, nl=False)
+            elif number:
+                echo("")
+            echo_page(interval_page(interval))
 
 
 def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:

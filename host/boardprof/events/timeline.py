@@ -108,6 +108,7 @@ class Timeline:
         costs: of the probes.
         end: ticks since recording began; the last event is not after it.
         dropped: events that the board has dropped, after the last event, too.
+        task_before: that had the core when recording began.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class Timeline:
         costs: ProbeCosts,
         end: int | None = None,
         dropped: int = 0,
+        task_before: int = UNKNOWN_TASK,
     ) -> None:
         """Put events together."""
         self.events = events
@@ -124,6 +126,7 @@ class Timeline:
         self.costs = costs
         last = int(events.time[-1]) if len(events) else 0
         self.end = max(last, end if end is not None else last)
+        self.task_before = task_before
         self.dropped = max(dropped, events.dropped)
         self._without_begin: dict[str, int] = {}
         self._without_end: dict[str, int] = {}
@@ -157,7 +160,7 @@ class Timeline:
         known = (number == TraceId.TASK) | (number == TraceId.DROPPED)
         value = np.where(number == TraceId.TASK, self.events.value.astype(np.int64), UNKNOWN_TASK)
         last = np.maximum.accumulate(np.where(known, np.arange(len(number)), -1))
-        return np.where(last < 0, UNKNOWN_TASK, value[np.maximum(last, 0)])
+        return np.where(last < 0, self.task_before, value[np.maximum(last, 0)])
 
     @cached_property
     def _after(self) -> Ints:
@@ -272,7 +275,7 @@ class Timeline:
             found[int(task)] = int(self._after[mine].sum())
         before = int(self.events.time[0]) if len(self.events) else self.end
         if before:
-            found[UNKNOWN_TASK] = found.get(UNKNOWN_TASK, 0) + before
+            found[self.task_before] = found.get(self.task_before, 0) + before
         return found
 
     def interrupt_ticks(self) -> int:

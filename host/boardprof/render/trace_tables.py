@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.events.interval import Interval, is_known
 from boardprof.events.recording import ProbeRecording
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
 from boardprof.render.cells import plural
@@ -170,3 +171,34 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
             yield f"{where}{name}: {plural(count, 'end')} without a begin."
         for name, count in found.without_end.items():
             yield f"{where}{name}: {plural(count, 'begin')} without an end."
+
+
+def interval_page(interval: Interval) -> Page:
+    """Return what an interval has."""
+    whole = max(interval.ticks, 1)
+
+    def table(title: str, rows: Sequence[tuple[str, str, int]]) -> Table:
+        return Table(
+            [
+                Column(title, [name for name, _, _ in rows], is_text=True),
+                Column("Share", [f"{100 * ticks / whole:.1f} %" for _, _, ticks in rows]),
+                Column("Passes", [passes for _, passes, _ in rows]),
+            ]
+        )
+
+    page: list[Table | str] = []
+    if interval.ranges:
+        page.append(
+            table(
+                "Range", [(each.name, f"{each.passes:,}", each.ticks) for each in interval.ranges]
+            )
+        )
+    if is_known(interval.tasks):
+        tasks = sorted(interval.tasks.items(), key=lambda each: -each[1])
+        rows = [(task_name(task), "", ticks) for task, ticks in tasks]
+        page.append(table("Task", [*rows, ("(interrupts)", "", interval.interrupts)]))
+    if not page:
+        page.append("No range has ended in this interval.")
+    if interval.dropped:
+        page.append(f"{plural(interval.dropped, 'event')} dropped so far; tasks miss them.")
+    return page

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from boardprof.board.board import Board
 from boardprof.board.probe_recorder import ProbeRecorder
 from boardprof.errors import UsageError
+from boardprof.events.interval import Interval, Intervals
 from boardprof.events.recording import ProbeRecording
 from boardprof.run.function_choice import chosen_functions
 from boardprof.run.measure_plan import Listener, connected, firmware_of
@@ -117,3 +118,25 @@ def _show(recorder: ProbeRecorder, listener: Listener, done: int, total: int | N
         words, dropped = recorder.progress
         lost = f", {dropped:,} events dropped" if dropped else ""
         listener.on_progress(f"recording, {words * 4:,} bytes{lost}", done, total)
+
+
+def intervals(
+    board: Board, interval_s: float, count: int | None, *, events: bool
+) -> Iterator[Interval]:
+    """Yield what a board's probes have recorded in each interval.
+
+    Args:
+        board: whose firmware runs.
+        interval_s: of wall time.
+        count: of intervals; None without end.
+        events: record them, to know of tasks and interrupts.
+    """
+    number = 0
+    with board.tracing(events=events, statistics=True) as recorder:
+        made = Intervals(recorder.now)
+        while count is None or number < count:
+            deadline_s = time.monotonic() + interval_s
+            while (left_s := deadline_s - time.monotonic()) > 0:
+                recorder.read(left_s)
+            yield made.next(recorder.take(), recorder.now)
+            number += 1
