@@ -157,6 +157,11 @@ int bp_trace_start(bp_call_t *call) {
     }
     bp_ret_uint(call, bp_trace_now());
     bp_tracing |= what;
+#if BP_CFG_TASKS
+    if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        bp_trace_task();
+    }
+#endif
     return call->err;
 }
 
