@@ -22,6 +22,8 @@ typedef struct {
 
 static bp_task_entry_t bp_tasks[BP_CFG_TASKS];
 
+const void *volatile bp_task_running;
+
 /* The task's place, or else one that is free, or else one whose task has ended; NULL: none. */
 static bp_task_entry_t *bp_task_place(const void *task) {
     bp_task_entry_t *place = NULL;
@@ -76,14 +78,11 @@ void bp_task_remove(const void *task) {
     bp_arch_unlock(before);
 }
 
-__attribute__((weak)) const void *bp_task_now(void) {
-    return NULL;
-}
-
 void bp_trace_task(void) {
     uintptr_t before = bp_arch_lock();
-    const void *task = bp_task_now();
-    if (task != NULL) {
+    const void *task = bp_task_running;
+    /* With several cores it is not known which one runs it. */
+    if (task != NULL && BP_CFG_TRACE_CORES == 1) {
         bp_trace_value(BP_TRACE_TASK, (uint32_t)(uintptr_t)task);
     }
     bp_arch_unlock(before);

@@ -26,7 +26,8 @@ void k_create(k_task_t *task, const char *name, void (*body)(void), uint8_t prio
 
 void k_start(uint32_t period) {
     k_running = &k_idle;
-    bp_task_add(&k_idle, "idle", NULL, 0, 0);
+    bp_task_add(&k_idle, "idle", NULL, 0, BP_TASK_NOT_FILLED);
+    BP_TASK_SWITCH(&k_idle);
     k_core_start(period);
 }
 
@@ -70,9 +71,4 @@ void k_schedule(void) {
         BP_TASK_SWITCH(best);
         k_running = best;
     }
-}
-
-/* The agent's table of tasks asks. */
-const void *bp_task_now(void) {
-    return k_running;
 }

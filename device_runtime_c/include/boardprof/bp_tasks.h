@@ -35,11 +35,6 @@ void bp_task_rename(const void *task, const char *name);
 /* A task ends. Its name stays until another one needs the place.  Context: anywhere. */
 void bp_task_remove(const void *task);
 
-/* The task that runs, or that was interrupted; NULL if it is not known. A recording begins with it.
- * Optional: the agent has a weak definition that returns NULL.  Context: bp_poll, interrupts off.
- */
-const void *bp_task_now(void);
-
 #ifdef __cplusplus
 }
 #endif
