@@ -316,6 +316,7 @@ typedef struct {
     uint32_t told;     /* clock when the host got its last block */
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
+    bool ended;   /* the host has stopped, and an empty block must tell it so */
     bool lapped;  /* the writer is a lap ahead of the reader */
 } bp_trace_ring_t;
 

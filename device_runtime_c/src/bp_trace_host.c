@@ -46,9 +46,10 @@ static void bp_trace_send(uint8_t core) {
     } else if (!lapped) {
         block.flags = BP_TRACE_BLOCK_WHOLE;
     }
-    if (words == 0 && block.now - ring->told < BP_TOLD_AT_LEAST_EVERY) {
+    if (words == 0 && !ring->ended && block.now - ring->told < BP_TOLD_AT_LEAST_EVERY) {
         return;
     }
+    ring->ended &= words != 0;
     block.words = (uint16_t)words;
     uint8_t header[BP_TRACE_BLOCK_LEN];
     bp_trace_block_put(header, &block);
@@ -103,16 +104,17 @@ static bool bp_trace_clock_init(void) {
 
 /// The packed functions ///
 
-/* [] -> [unit, source, hz, ring, cores, running] */
+/* [] -> [unit, source, hz, ring, cores, running, now] */
 int bp_trace(bp_call_t *call) {
     if (bp_arg_end(call) == 0) {
-        bp_ret_array(call, 6);
+        bp_ret_array(call, 7);
         bp_ret_text(call, bp_trace_unit);
         bp_ret_text(call, BP_TRACE_SOURCE);
         bp_ret_uint(call, BP_TRACE_HZ);
         bp_ret_uint(call, BP_CFG_TRACE);
         bp_ret_uint(call, BP_CFG_TRACE_CORES);
         bp_ret_uint(call, bp_tracing);
+        bp_ret_uint(call, bp_trace_now());
     }
     return call->err;
 }
@@ -165,16 +167,15 @@ int bp_trace_start(bp_call_t *call) {
     return call->err;
 }
 
-/* [what] -> clock. One more block of each ring tells the host how many events were dropped. */
+/* [what] -> clock. An empty block of each ring is the last one, and tells the host so. */
 int bp_trace_stop(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     if (bp_arg_end(call) == 0) {
         bp_tracing &= ~what;
-        uint32_t now = bp_trace_now();
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
-            bp_trace_ring[core].told = now - BP_TOLD_AT_LEAST_EVERY;
+            bp_trace_ring[core].ended = true;
         }
-        bp_ret_uint(call, now);
+        bp_ret_uint(call, bp_trace_now());
     }
     return call->err;
 }
@@ -232,6 +233,11 @@ int bp_trace_calibrate(bp_call_t *call) {
         for (uint_fast8_t i = 0; i < 8; i++) {
             BP_VALUE(bp_calibration, (uint32_t)0);
             BP_VALUE(bp_calibration, (uint32_t)0);
+        }
+        for (uint_fast8_t i = 0; i < 8; i++) {
+            bp_trace_ring[0].last -= 0x1000000u; /* as if that had been long ago */
+            BP_MARK(bp_calibration);
+            BP_MARK(bp_calibration);
         }
         bp_ret_nil(call);
     }

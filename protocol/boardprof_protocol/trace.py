@@ -69,9 +69,7 @@ def _pass_layout(schema_id: int, unit: str, kind: str) -> Layout:
             "away" / Int64ul * unit,
             "one" / Int8ul,
         ),
-        counters=(
-            Counter(unit, "begin", "end", kind, interrupts="one", interrupt_cost="away"),
-        ),
+        counters=(Counter(unit, "begin", "end", kind, interrupts="one", interrupt_cost="away"),),
     )
 
 

@@ -47,6 +47,7 @@ from boardprof_protocol.layout import Layout
 if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
     from boardprof.board.probe_recorder import ProbeRecorder
+    from boardprof.events.recording import ProbeRecording
     from boardprof.hotspots.recording import Recording
     from boardprof.report.profile import Profile
 
@@ -469,20 +470,34 @@ class Board:
             UsageError: the firmware has no probes, or its image is not known.
             UnknownNameError: there is no such mode.
         """
-        from boardprof.board.probe_recorder import ProbeRecorder, image_names
-        from boardprof.events.recording import Recorded
-
         modes = {each.name.lower(): each for each in TraceMode}
         if mode not in modes:
             raise UnknownNameError("mode", mode, list(modes))
+        what = TraceFlag.EVENTS if events else TraceFlag(0)
+        what |= TraceFlag.STATISTICS if statistics else TraceFlag(0)
+        return self._probe_recorder(what, modes[mode])
+
+    def kept_events(self) -> ProbeRecording:
+        """Return the events that a ring has kept over a reset, from mode ``overwrite``.
+
+        Recording stops. The time of the oldest event is 0.
+
+        Raises:
+            UsageError: no ring has any, another image has recorded them, the firmware has no
+                probes, or its image is not known.
+        """
+        return self._probe_recorder(TraceFlag.EVENTS, TraceMode.OVERWRITE).kept()
+
+    def _probe_recorder(self, what: TraceFlag, mode: TraceMode) -> ProbeRecorder:
+        from boardprof.board.probe_recorder import ProbeRecorder, image_names
+        from boardprof.events.recording import Recorded
+
         if self.image is None:
             raise UsageError(
                 f"The names of the probes on {self.spec.name} are in its image, which is not "
                 "known.",
                 hint="give the image that runs on the board (--image)",
             )
-        what = TraceFlag.EVENTS if events else TraceFlag(0)
-        what |= TraceFlag.STATISTICS if statistics else TraceFlag(0)
         device = self.device
         facts = Recorded(
             board=device.name,
@@ -496,9 +511,14 @@ class Board:
             flags=self.flags,
             order=">" if self.welcome.big_endian else "<",
         )
-        names = image_names(self.image)
         return ProbeRecorder(
-            facts, self.session, self.dictionary, self.stream, names, what, modes[mode]
+            facts,
+            self.session,
+            self.dictionary,
+            self.stream,
+            image_names(self.image),
+            what,
+            mode,
         )
 
     @property

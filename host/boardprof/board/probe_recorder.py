@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,15 +18,19 @@ from boardprof.elf.object_file import images, read_image
 from boardprof.errors import FrameError, UsageError
 from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
-from boardprof.events.records import blocks
+from boardprof.events.records import blocks, kept_blocks
 from boardprof.events.timeline import ProbeCosts
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
 from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode
-from boardprof_protocol.trace import TRACE_SLOT
+from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
 _TRACE, _START, _STOP = "bp.trace", "bp.trace_start", "bp.trace_stop"
 _SLOTS, _CALIBRATE = "bp.trace_slots", "bp.trace_calibrate"
+_KEPT, _READ = "bp.trace_kept", "bp.trace_read"
+
+_WORDS_AT_ONCE = 32
+"""They fit the reply of every agent that has probes."""
 
 _CALIBRATION = "bp_calibration"
 """Name of the probes that bp.trace_calibrate runs."""
@@ -89,11 +93,13 @@ class ProbeRecorder:
         self._names = names
         self._what, self._mode = what, mode
         self._content = bytearray()
+        self._seen = self._words = 0
+        self._dropped: dict[int, int] = {}
         self._slots: tuple[Slot, ...] = ()
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
         match value:
-            case [str(unit), str(source), int(hz), int(), int(cores), int(), *_]:
+            case [str(unit), str(source), int(hz), int(), int(cores), int(), int(), *_]:
                 self.clock = TraceClock(unit, source, hz)
                 self._cores = cores
             case _:
@@ -103,16 +109,24 @@ class ProbeRecorder:
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
         self._stream = self._open_stream()
-        self._call(_START, int(self._what | TraceFlag.EVENTS), int(TraceMode.DROP))
-        self._call(_CALIBRATE)
-        self._call(_STOP, int(self._what | TraceFlag.EVENTS))
-        self._read_to_end()
-        self.costs = replace(_costs(self.recording()), slot=self._slot_cost())
-        self._content.clear()
-        now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
+        self._calibrate()
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._facts = replace(self._facts, time=now)
         self._call(_START, int(self._what), int(self._mode))
         return self
+
+    def _calibrate(self) -> None:
+        """Measure what probes cost, in the same mode: from records that the board makes of them."""
+        what = self._what | TraceFlag.EVENTS
+        self._call(_START, int(what), int(self._mode))
+        self._call(_CALIBRATE)
+        self._call(_STOP, int(what))
+        if self._mode == TraceMode.OVERWRITE:
+            self._content[:] = self._kept_content()
+        else:
+            self._read_to_end()
+        self.costs = replace(_costs(self.recording()), slot=self._slot_cost())
+        self._content.clear()
 
     def __exit__(
         self,
@@ -127,13 +141,13 @@ class ProbeRecorder:
     def stop(self) -> ProbeRecording:
         """End recording; take the last blocks, and the statistics of ranges."""
         if self._stream is not None:
-            self._call(_STOP, int(self._what))
-            if self._what & TraceFlag.EVENTS and self._mode != TraceMode.OVERWRITE:
+            if self._mode != TraceMode.OVERWRITE:  # that goes on, until a reset
+                self._call(_STOP, int(self._what))
                 self._read_to_end()
             self._stream.close()
             self._stream = None
             if self._what & TraceFlag.STATISTICS:
-                self._slots = self.statistics()
+                self._slots = tuple(s for s in self.statistics() if s.count or s.lost)
         return self.recording()
 
     def _call(self, name: str, *arguments: object) -> Any:
@@ -144,6 +158,36 @@ class ProbeRecorder:
         if self._stream is not None:
             self._content += self._stream.read(timeout_s)
         return len(self._content)
+
+    def take(self) -> ProbeRecording:
+        """Return what has come since the last time, up to the last whole block of each core."""
+        found = [*blocks(bytes(self._content), self._facts.order)]
+        ends = {each.core: at for at, each in enumerate(found) if each.whole}
+        taken, left, at = bytearray(), bytearray(), 0
+        for number, each in enumerate(found):
+            end = at + TRACE_BLOCK.size + 4 * len(each.words)
+            (taken if number <= ends.get(each.core, -1) else left).extend(self._content[at:end])
+            at = end
+        left += self._content[at:]
+        slots = self.statistics() if self._what & TraceFlag.STATISTICS else ()
+        self._content[:] = left
+        return replace(self.recording(), content=bytes(taken), slots=slots)
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """Words of records, and events that the board has dropped, so far."""
+        content = memoryview(self._content)
+        while self._seen + TRACE_BLOCK.size <= len(content):
+            header = TRACE_BLOCK.struct.parse(content[self._seen : self._seen + TRACE_BLOCK.size])
+            self._seen += TRACE_BLOCK.size + 4 * header.words
+            self._words += header.words
+            self._dropped[header.core] = header.dropped
+        return self._words, sum(self._dropped.values())
+
+    @property
+    def now(self) -> int:
+        """The trace clock of the board, 32 bits."""
+        return int(self._call(_TRACE)[6])
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""
@@ -164,9 +208,55 @@ class ProbeRecorder:
                 return
             if time.monotonic() > deadline_s:
                 raise FrameError(
-                    f"The last events of {self._facts.board} did not come within {_LAST_BLOCK_S:g} s.",
+                    f"The last events of {self._facts.board} did not come within "
+                    f"{_LAST_BLOCK_S:g} s.",
                     hint="let the firmware call bp_poll more often",
                 )
+
+    def kept(self) -> ProbeRecording:
+        """Return the events that the board's rings have kept over a reset; recording stops.
+
+        After that, the rings have what the measurement of the probes' costs has left.
+
+        Raises:
+            UsageError: no ring has any, or another image has recorded them.
+        """
+        content = self._kept_content()
+        if not content:
+            raise UsageError(
+                f"{self._facts.board} has kept no events: its rings are empty, or damaged.",
+                hint="start recording with: boardprof trace --mode overwrite",
+            )
+        self._calibrate()
+        self._content[:] = content
+        return self.recording()
+
+    def _kept_content(self) -> bytes:
+        header = np.dtype(TRACE_KEPT.dtype)
+        content = b""
+        for core in range(self._cores):
+            found = self._call(_KEPT, core)
+            if found is None:
+                continue
+            state = np.frombuffer(found, header, 1)[0]
+            build_id = bytes(state["build_id"]).hex()
+            if build_id != self._facts.build_id:
+                raise UsageError(
+                    f"The events on {self._facts.board} are those of build {build_id}, and build "
+                    f"{self._facts.build_id} runs.",
+                    hint="start the firmware that recorded them",
+                )
+            words = np.frombuffer(self._ring(core, int(state["size"])), f"{self._facts.order}u4")
+            at, written, last = (int(state[name]) for name in ("at", "written", "last"))
+            content += kept_blocks(core, words, at, written, last, self._names)
+        return content
+
+    def _ring(self, core: int, words: int) -> bytes:
+        found = b""
+        while len(found) < 4 * words:
+            first = len(found) // 4
+            found += self._call(_READ, core, first, min(words - first, _WORDS_AT_ONCE))
+        return found
 
     def _slot_cost(self) -> int:
         """Return what the statistics of an empty range have counted."""
@@ -205,14 +295,19 @@ def _costs(recording: ProbeRecording) -> ProbeCosts:
         return ProbeCosts()
     numbers = {name.kind: name.number for name in line.names.names if name.text == _CALIBRATION}
 
-    def between(kind: ProbeKind) -> int:
+    def between(kind: ProbeKind, *, late: bool = False) -> int:
         """The ticks from the first to the second of two probes that follow each other."""
-        steps = np.diff(line.events.time[line.events.number == numbers[kind]])[::2]
-        return int(np.median(steps)) if len(steps) else 0
+        mine = line.events.number == numbers[kind]
+        firsts = line.events.late[mine][::2] == late
+        steps = np.diff(line.events.time[mine])[::2]
+        return int(np.median(steps[firsts])) if firsts.any() else 0
 
     empty = line.ranges.own
+    mark = between(ProbeKind.MARK)
+    late = between(ProbeKind.MARK, late=True)
     return ProbeCosts(
         empty=int(np.median(empty[1:])) if len(empty) > 1 else 0,
-        mark=between(ProbeKind.MARK),
+        mark=mark,
         value=between(ProbeKind.U32),
+        late=max(0, late - mark) if late else 0,
     )

@@ -25,6 +25,7 @@ from boardprof.writing import unwritable
 
 _NAMES = (
     *("run", "hotspots", "show", "compare", "history", "export", "decode"),  # measuring
+    *("trace", "top", "dump"),
     *("boards", "devices", "info", "metrics", "doctor"),
     *("functions", "build", "flash", "agent", "glue", "runtime"),  # firmware
     *("new", "completion"),
@@ -35,6 +36,7 @@ _MODULES = {
     **dict.fromkeys(("devices", "info", "metrics"), "boards"),
     **dict.fromkeys(("glue", "runtime"), "agent"),
     "flash": "build",
+    **dict.fromkeys(("top", "dump"), "trace"),
     **dict.fromkeys(("export", "decode"), "show"),
 }
 """The module that has a command; completion is here, others are in the module of their name."""

@@ -19,6 +19,7 @@ from boardprof.decode.samples import Reading, Sample
 from boardprof.errors import UsageError
 from boardprof.events.recording import ProbeRecording, Slot
 from boardprof.events.timeline import Passes
+from boardprof.events.trace_file import read_recording
 from boardprof.report.assemble import assemble
 from boardprof.report.measurement import Device, Measurement, Windows
 from boardprof.report.report import Report
@@ -49,6 +50,16 @@ def report_of(recording: ProbeRecording) -> Report:
             hint="put BP_RANGE_BEGIN and BP_RANGE_END around code that runs while you record",
         )
     return assemble(found)
+
+
+def report_of_file(file: str) -> Report:
+    """Return the Report of a file with a recording.
+
+    Raises:
+        ReportFileError: it cannot be read.
+        UsageError, DecodeError: as `report_of`.
+    """
+    return report_of(read_recording(file))
 
 
 def measurements_of(recording: ProbeRecording) -> Iterator[Measurement]:
@@ -119,6 +130,4 @@ def _measurement(
         clock_given=True,
     )
     windows = Windows(samples, (empty,), samples, mask=1)
-    return Measurement(
-        name, device, number, 0, (windows,), flags=facts.flags, label=LABEL
-    )
+    return Measurement(name, device, number, 0, (windows,), flags=facts.flags, label=LABEL)

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy.typing as npt
 from boardprof.errors import DecodeError
 from boardprof.events.probe_names import ProbeNames
 from boardprof.events.records import Block, Events, blocks, decode_words, join
-from boardprof.events.timeline import ProbeCosts, Timeline
+from boardprof.events.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Slot:
             return None
         # Whole numbers, so that nothing is lost in the difference of two large ones.
         spread = self.squares * self.count - self.sum**2
-        return (spread / (self.count * (self.count - 1))) ** 0.5
+        return math.sqrt(spread / (self.count * (self.count - 1)))
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,11 @@ class ProbeRecording:
     content: bytes = b""
     slots: tuple[Slot, ...] = field(default=())
 
-    def timelines(self) -> dict[int, Timeline]:
+    def timelines(self, tasks: Mapping[int, int] | None = None) -> dict[int, Timeline]:
         """Return the events of each core, put together.
+
+        Args:
+            tasks: that had the cores when recording began, if known.
 
         Raises:
             DecodeError: they do not follow each other, or contradict the clock.
@@ -127,13 +131,17 @@ class ProbeRecording:
         found: dict[int, list[Block]] = {}
         for block in blocks(self.content, self.facts.order):
             found.setdefault(block.core, []).append(block)
-        return {core: self._timeline(core, each) for core, each in sorted(found.items())}
+        known = tasks or {}
+        return {
+            core: self._timeline(core, each, known.get(core, UNKNOWN_TASK))
+            for core, each in sorted(found.items())
+        }
 
-    def _timeline(self, core: int, parts: list[Block]) -> Timeline:
+    def _timeline(self, core: int, parts: list[Block], task: int) -> Timeline:
         events = join(list(_pieces(core, parts, self.names)))
         last = parts[-1]
         end = int(events.time[-1]) + (last.now - last.last) % 2**32 if len(events) else None
-        return Timeline(events, self.names, self.costs, end)
+        return Timeline(events, self.names, self.costs, end, last.dropped, task)
 
 
 def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events]:
@@ -142,7 +150,8 @@ def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events
     From one to the next, their times must add up to what the clock has counted. With the names of
     another image they would not.
     """
-    words, now, clock = 0, 0, None
+    words, now, clock = parts[0].sequence, 0, None
+    first = words
     waiting: list[npt.NDArray[np.uint32]] = []
     for part in parts:
         if part.sequence != words % 2**32:
@@ -153,7 +162,7 @@ def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events
             )
         words += len(part.words)
         waiting.append(part.words)
-        if not words or not (part.whole or part is parts[-1]):
+        if words == first or not (part.whole or part is parts[-1]):
             continue
         events = decode_words(np.concatenate(waiting), names)
         waiting = []

@@ -79,11 +79,13 @@ class Events:
         time: ticks of the trace clock since recording began.
         number: what happened: a number of a name, or a `TraceId`.
         value: its value; 0 if it has none.
+        late: whether it came so long after the one before that recording it took longer.
     """
 
     time: npt.NDArray[np.int64]
     number: npt.NDArray[np.uint16]
     value: npt.NDArray[np.uint32]
+    late: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         """Return how many events there are."""
@@ -123,11 +125,12 @@ _PIECE = 1 << 16
 def join(pieces: Sequence[Events]) -> Events:
     """Return the events of all pieces, one after the other."""
     if not pieces:
-        return Events(np.zeros(0, np.int64), np.zeros(0, np.uint16), np.zeros(0, np.uint32))
+        return Events(*(np.zeros(0, kind) for kind in ("i8", "u2", "u4", "?")))
     return Events(
         np.concatenate([each.time for each in pieces]),
         np.concatenate([each.number for each in pieces]),
         np.concatenate([each.value for each in pieces]),
+        np.concatenate([each.late for each in pieces]),
     )
 
 
@@ -178,7 +181,8 @@ def _records(
     if long.any():
         delta[long] += value[long].astype(np.int64) << 24
     end = len(starts)
-    if not is_last and end > 1 and id_[-1] == TraceId.WIDE:  # its value may follow
+    # What belongs together must not be taken apart.
+    if not is_last and end > 1 and id_[-1] in (TraceId.WIDE, TraceId.LONG):
         end, used = end - 1, int(starts[-1])
     return _Records(id_[:end].astype(np.uint16), delta[:end], value[:end], used)
 
@@ -188,18 +192,79 @@ def _events(records: _Records, now: int, end: int) -> Events:
     number, value = records.id, records.value
     time = np.cumsum(records.delta)
     time += now
+    late = np.zeros(len(number), np.bool_)
     special = (number == TraceId.LONG) | (number == TraceId.VALUE) | (number == TraceId.WIDE)
     if special.any():
         wide = np.flatnonzero(number == TraceId.WIDE)
         following = np.minimum(wide + 1, len(number) - 1)
         has_value = number[following] == TraceId.VALUE
+        late[1:] = number[:-1] == TraceId.LONG
         kept = (number != TraceId.LONG) & (number != TraceId.VALUE)
         number[wide] = value[wide]
         value[wide] = np.where(has_value, value[following], 0)
-        time, number, value = time[kept], number[kept], value[kept]
+        time, number, value, late = time[kept], number[kept], value[kept], late[kept]
     if len(number) and int(number.max()) >= end:
         raise DecodeError(
             f"An event has the number {number.max()}, and the image has names up to {end - 1}.",
             hint=_HINT,
         )
-    return Events(time, number, value)
+    return Events(time, number, value, late)
+
+
+def kept_blocks(
+    core: int,
+    words: npt.NDArray[np.uint32],
+    at: int,
+    written: int,
+    last: int,
+    names: ProbeNames,
+) -> bytes:
+    """Return blocks with the records of a ring that was overwritten, the oldest one first.
+
+    Each record has two words there. When the oldest one was recorded is not known: its time is 0.
+
+    Args:
+        core: its number.
+        words: of the ring.
+        at: where the next record would begin.
+        written: words since recording began, modulo 2^32.
+        last: clock of the newest record.
+        names: of the image.
+    """
+    count = min(written, len(words))
+    pairs = np.roll(words, -at)[len(words) - count :].reshape(-1, 2)
+    ids = pairs[:, 0] & 255
+    if len(pairs) and ids[0] == TraceId.VALUE:  # its number is overwritten
+        pairs, ids = pairs[1:], ids[1:]
+    kept = np.ones(pairs.shape, np.bool_)
+    kept[:, 1] = names.has_value[ids]
+    records = pairs.copy()
+    if len(records):
+        records[0, 0] &= 255
+        if ids[0] == TraceId.LONG:
+            records[0, 1] = 0
+    found = records[kept]
+    return b"".join(
+        _block(core, at, found[at : at + _BLOCK], last, whole=at + _BLOCK >= len(found))
+        for at in range(0, max(len(found), 1), _BLOCK)
+    )
+
+
+_BLOCK = 1 << 15
+"""Words of a block that the host makes."""
+
+
+def _block(
+    core: int, sequence: int, words: npt.NDArray[np.uint32], last: int, *, whole: bool
+) -> bytes:
+    header = {
+        "core": core,
+        "flags": int(TraceBlockFlag.WHOLE) if whole else 0,
+        "words": len(words),
+        "sequence": sequence,
+        "dropped": 0,
+        "last": last,
+        "now": last,
+        "ticks": 0,
+    }
+    return bytes(TRACE_BLOCK.struct.build(header)) + words.tobytes()

@@ -32,6 +32,7 @@ class ProbeCosts:
         empty: what a range with nothing in it counts.
         mark: what a record without a value takes of the code around it.
         value: the same with a value.
+        late: what a record takes in addition if it comes 2^24 ticks or more after the one before.
         slot: what the statistics of a range with nothing in it count for each pass.
         interrupt: what an interrupt takes outside of its own two marks; 0 if not known.
     """
@@ -39,6 +40,7 @@ class ProbeCosts:
     empty: int = 0
     mark: int = 0
     value: int = 0
+    late: int = 0
     slot: int = 0
     interrupt: int = 0
 
@@ -105,10 +107,18 @@ class Timeline:
         names: of the image's probes.
         costs: of the probes.
         end: ticks since recording began; the last event is not after it.
+        dropped: events that the board has dropped, after the last event, too.
+        task_before: that had the core when recording began.
     """
 
     def __init__(
-        self, events: Events, names: ProbeNames, costs: ProbeCosts, end: int | None = None
+        self,
+        events: Events,
+        names: ProbeNames,
+        costs: ProbeCosts,
+        end: int | None = None,
+        dropped: int = 0,
+        task_before: int = UNKNOWN_TASK,
     ) -> None:
         """Put events together."""
         self.events = events
@@ -116,6 +126,8 @@ class Timeline:
         self.costs = costs
         last = int(events.time[-1]) if len(events) else 0
         self.end = max(last, end if end is not None else last)
+        self.task_before = task_before
+        self.dropped = max(dropped, events.dropped)
         self._without_begin: dict[str, int] = {}
         self._without_end: dict[str, int] = {}
 
@@ -148,7 +160,7 @@ class Timeline:
         known = (number == TraceId.TASK) | (number == TraceId.DROPPED)
         value = np.where(number == TraceId.TASK, self.events.value.astype(np.int64), UNKNOWN_TASK)
         last = np.maximum.accumulate(np.where(known, np.arange(len(number)), -1))
-        return np.where(last < 0, UNKNOWN_TASK, value[np.maximum(last, 0)])
+        return np.where(last < 0, self.task_before, value[np.maximum(last, 0)])
 
     @cached_property
     def _after(self) -> Ints:
@@ -203,11 +215,13 @@ class Timeline:
         own, net = np.zeros_like(begin), np.zeros_like(begin)
         came = np.zeros_like(begin)
         context = np.stack([level, np.where(level > 0, UNKNOWN_TASK, task)])
+        late = np.where(self.events.late, self.costs.late, 0)
         for at in _groups(np.arange(len(begin)), context):
             ran, probes, entered = self._sums(int(level[at[0]]), int(task[at[0]]))
             own[at] = ran[end[at]] - ran[begin[at]]
             came[at] = entered[end[at]] - entered[begin[at]]
-            inner = probes[end[at]] - probes[begin[at] + 1]
+            # What a late record takes in addition, it takes after it has read the clock.
+            inner = probes[end[at]] - probes[begin[at] + 1] + late[begin[at]]
             net[at] = own[at] - empty - inner - came[at] * self.costs.interrupt
         times, number = self.events.time, self.events.number.astype(np.int64)
         own_number = self.events.value[begin].astype(np.int64)
@@ -233,7 +247,8 @@ class Timeline:
         if level == 0:
             runs &= self.task == task
         before = np.concatenate([[False], runs[:-1]])
-        cost = np.where(self._has_value, self.costs.value, self.costs.mark)
+        cost = np.where(self.has_value, self.costs.value, self.costs.mark)
+        cost = cost + np.where(self.events.late, self.costs.late, 0)
         enters = (self._interrupt_step > 0) & before
         return (
             _sum_before(np.where(runs, self._after, 0)),
@@ -242,7 +257,8 @@ class Timeline:
         )
 
     @cached_property
-    def _has_value(self) -> npt.NDArray[np.bool_]:
+    def has_value(self) -> npt.NDArray[np.bool_]:
+        """Whether each event has a value."""
         values = np.zeros(max(self.names.end, 256), np.bool_)
         values[:256] = self.names.has_value
         found: npt.NDArray[np.bool_] = values[self.events.number]
@@ -259,7 +275,7 @@ class Timeline:
             found[int(task)] = int(self._after[mine].sum())
         before = int(self.events.time[0]) if len(self.events) else self.end
         if before:
-            found[UNKNOWN_TASK] = found.get(UNKNOWN_TASK, 0) + before
+            found[self.task_before] = found.get(self.task_before, 0) + before
         return found
 
     def interrupt_ticks(self) -> int:
@@ -271,9 +287,8 @@ class Timeline:
         """What did not fit together."""
         _ = self.ranges, self.interrupts
         gaps = int(self._segment[-1]) if len(self.events) else 0
-        return Diagnostics(
-            self.events.dropped, gaps, dict(self._without_begin), dict(self._without_end)
-        )
+        gaps += self.dropped > self.events.dropped
+        return Diagnostics(self.dropped, gaps, dict(self._without_begin), dict(self._without_end))
 
 
 # -- pairs --------------------------------------------------------------------------------------

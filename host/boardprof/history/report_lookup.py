@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 
 from boardprof.errors import ReportFileError, UnknownNameError
+from boardprof.events.in_place import report_of_file
+from boardprof.events.trace_file import is_recording
 from boardprof.history.database import may_exist
 from boardprof.history.run import LAST, HistoryError, Run
 from boardprof.history.store import History
@@ -189,6 +191,6 @@ def _mode(path: str) -> int:
 
 
 def _of_file(path: Path) -> Found:
-    report = read_report(str(path))
+    report = report_of_file(str(path)) if is_recording(str(path)) else read_report(str(path))
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return Found(report, path.name, f"{written:%Y-%m-%dT%H:%M:%SZ}")

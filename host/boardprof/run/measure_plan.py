@@ -39,7 +39,7 @@ _OF_THE_BOARD = (BoardTimeoutError, DeviceEndedError, DeviceResetError)
 """After these errors a board does nothing more, or has forgotten the host."""
 
 Note = Callable[[str], None]
-Progress = Callable[[str, int, int], None]
+Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
@@ -77,28 +77,31 @@ def results(
     """
     if plan.hotspots and not plan.sampled:
         check_recordable(spec)
-    firmware = _built(spec, plan, listener)
-    if plan.flash:
-        _flash(spec, plan, firmware, listener)
+    firmware = firmware_of(spec, plan, listener)
     left: list[str] | None = None
     total = 0
     while left is None or left:
-        with _connected(spec, plan, firmware, listener) as board:
+        with connected(spec, plan, firmware, listener) as board:
             if left is None:
                 left = chosen_functions(board, plan, firmware, listener.on_note)
                 total = len(left)
             yield from _measure_all(board, left, total, plan, listener)
 
 
-def _built(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
-    """Build a plan's firmware; None if the board has its own."""
-    if plan.path is None:
-        return None
+def firmware_of(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
+    """Build a plan's firmware, and flash what it names; None if the board has its own."""
+    firmware = None if plan.path is None else _built(spec, plan.path, plan, listener)
+    if plan.flash:
+        _flash(spec, plan, firmware, listener)
+    return firmware
+
+
+def _built(spec: BoardSpec, path: Path, plan: Plan, listener: Listener) -> Firmware:
     from boardprof.firmware.builder import build  # later: it knows all compilers
 
     firmware = build(
         spec,
-        [plan.path],
+        [path],
         plan.code,
         verbose=listener.on_command,
         on_functions=lambda functions: check_early(functions, plan),
@@ -108,7 +111,7 @@ def _built(spec: BoardSpec, plan: Plan, listener: Listener) -> Firmware | None:
     return firmware
 
 
-def _connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
+def connected(spec: BoardSpec, plan: Plan, firmware: Firmware | None, listener: Listener) -> Board:
     """Start a plan's board, or connect to it."""
     options: dict[str, Any] = {
         "baud": plan.baud,
@@ -257,10 +260,8 @@ def record_plan(plan: Plan, listener: Listener) -> Iterator[Profile]:
     data = plan.read_data()
     settings = with_each_setting(replace(plan, data=data))
     for spec, setting in itertools.product(specs, settings):
-        firmware = _built(spec, setting, listener)
-        if plan.flash:
-            _flash(spec, setting, firmware, listener)
-        with _connected(spec, setting, firmware, listener) as board:
+        firmware = firmware_of(spec, setting, listener)
+        with connected(spec, setting, firmware, listener) as board:
             for name in chosen_functions(board, setting, firmware, listener.on_note):
                 named = data.values(board.functions[name].signature)
                 yield _profile(board, name, named, plan, listener)

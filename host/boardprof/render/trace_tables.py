@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A recording of probes as text: its ranges, interrupts and tasks, and what does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from boardprof.events.interval import Interval, is_known
+from boardprof.events.recording import ProbeRecording
+from boardprof.events.timeline import UNKNOWN_TASK, Timeline
+from boardprof.render.cells import plural
+from boardprof.render.layout import Column, Page, Table
+from boardprof_protocol.codes import ProbeKind
+
+
+@dataclass(frozen=True)
+class RangeFigures:
+    """A range's passes in ticks of the trace clock.
+
+    Attributes:
+        name: of the range or interrupt.
+        count: passes.
+        mean: of one pass.
+        least: the shortest pass.
+        most: the longest one.
+        total: of all.
+        lost: passes that are not counted, because they overlapped others.
+    """
+
+    name: str
+    count: int
+    mean: float
+    least: int
+    most: int
+    total: int
+    lost: int = 0
+
+
+def range_figures(recording: ProbeRecording, timelines: Sequence[Timeline]) -> list[RangeFigures]:
+    """Return the ranges with a pass, the one that takes most in total first.
+
+    The figures are those of events if there are any, else the board's statistics. What other tasks,
+    interrupts and probes took is left out of events, and what a probe takes out of statistics.
+    """
+    found = []
+    slots = {slot.number: slot for slot in recording.slots}
+    for name in recording.names.of_kind(ProbeKind.RANGE):
+        nets = np.concatenate(
+            [line.ranges.net[line.ranges.of(name.number)] for line in timelines]
+            or [np.zeros(0, np.int64)]
+        )
+        slot = slots.get(name.number)
+        if len(nets):
+            found.append(_figures(name.text, nets))
+        elif slot is not None and (slot.count or slot.lost):
+            cost = recording.costs.slot
+            total = slot.sum - cost * slot.count
+            mean = slot.mean - cost
+            least, most = slot.least - cost, slot.most - cost
+            found.append(RangeFigures(name.text, slot.count, mean, least, most, total, slot.lost))
+    return sorted(found, key=lambda each: -each.total)
+
+
+def interrupt_figures(timelines: Sequence[Timeline]) -> list[RangeFigures]:
+    """Return the interrupts, likewise; those without a name go by their number."""
+    nets: dict[str, list[int]] = {}
+    for line in timelines:
+        passes = line.interrupts
+        for number, named, own in zip(passes.number, passes.named, passes.own, strict=True):
+            text = line.names.by_number[int(number)].text if named else f"interrupt {number}"
+            nets.setdefault(text, []).append(int(own))
+    found = [_figures(name, np.array(each)) for name, each in nets.items()]
+    return sorted(found, key=lambda each: -each.total)
+
+
+def _figures(name: str, nets: npt.NDArray[np.int64]) -> RangeFigures:
+    return RangeFigures(
+        name, len(nets), float(nets.mean()), int(nets.min()), int(nets.max()), int(nets.sum())
+    )
+
+
+def recording_page(recording: ProbeRecording) -> Page:
+    """Return a recording's summary."""
+    lines = recording.timelines()
+    timelines = list(lines.values())
+    span = max((line.end for line in timelines), default=0)
+    page: list[Table | str] = []
+    ranges = range_figures(recording, timelines)
+    if ranges:
+        page.append(_table("Range", recording, ranges, span))
+    if interrupts := interrupt_figures(timelines):
+        page += ["", _table("Interrupt", recording, interrupts, span)]
+    if any(set(line.task_ticks()) - {UNKNOWN_TASK} for line in timelines):
+        page += ["", _tasks(timelines, span)]
+    page += ["", *_notes(recording, timelines, span)]
+    return page[1:] if page and page[0] == "" else page
+
+
+def _table(title: str, recording: ProbeRecording, rows: Sequence[RangeFigures], span: int) -> Table:
+    unit = recording.clock.unit
+    columns = [
+        Column(title, [each.name for each in rows], is_text=True),
+        Column("Passes", [f"{each.count:,}" for each in rows]),
+        Column(f"Mean ({unit})", [_number(each.mean) for each in rows]),
+        Column("Min", [f"{each.least:,}" if each.count else "" for each in rows]),
+        Column("Max", [f"{each.most:,}" if each.count else "" for each in rows]),
+    ]
+    if any(each.lost for each in rows):
+        columns.append(Column("Overlapping", [f"{each.lost:,}" for each in rows]))
+    if span:
+        columns.append(Column("Share", [f"{100 * each.total / span:.1f} %" for each in rows]))
+    return Table(columns)
+
+
+def _number(value: float) -> str:
+    if value != value:  # no pass
+        return ""
+    return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:,.1f}"
+
+
+def _tasks(timelines: Sequence[Timeline], span: int) -> Table:
+    ticks: dict[int, int] = {}
+    for line in timelines:
+        for task, time in line.task_ticks().items():
+            ticks[task] = ticks.get(task, 0) + time
+    rows = sorted(ticks.items(), key=lambda each: -each[1])
+    whole = span * len(timelines)
+    return Table(
+        [
+            Column("Task", [task_name(task) for task, _ in rows], is_text=True),
+            Column("Time", [f"{time:,}" for _, time in rows]),
+            Column("Share", [f"{100 * time / whole:.1f} %" for _, time in rows]),
+        ]
+    )
+
+
+def task_name(task: int) -> str:
+    """Return a task's name."""
+    if task == UNKNOWN_TASK:
+        return "(not known)"
+    return f"{task:#x}" if task else "(scheduler)"
+
+
+def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) -> Iterator[str]:
+    clock, facts = recording.clock, recording.facts
+    events = sum(len(line.events) for line in timelines)
+    rate = f", {span / clock.hz:.3g} s" if clock.hz and facts.clock_kind != "simulated" else ""
+    simulated = ", simulated" if facts.clock_kind == "simulated" else ""
+    if timelines:
+        yield (
+            f"{plural(events, 'event')} in {span:,} {clock.unit} of {clock.source}{rate}"
+            f"{simulated}, on {facts.board}."
+        )
+    if span and events:
+        values = sum(int(line.has_value.sum()) for line in timelines)
+        cost = values * recording.costs.value + (events - values) * recording.costs.mark
+        yield f"Probes took {100 * cost / span:.2g} % of the time; it is left out of ranges."
+    for core, line in enumerate(timelines):
+        found = line.diagnostics
+        where = f"Core {core}: " if len(timelines) > 1 else ""
+        if found.dropped:
+            yield (
+                f"{where}{plural(found.dropped, 'event')} dropped in "
+                f"{plural(found.gaps, 'place')}; passes across them are left out."
+            )
+        for name, count in found.without_begin.items():
+            yield f"{where}{name}: {plural(count, 'end')} without a begin."
+        for name, count in found.without_end.items():
+            yield f"{where}{name}: {plural(count, 'begin')} without an end."
+
+
+def interval_page(interval: Interval) -> Page:
+    """Return what an interval has."""
+    whole = max(interval.ticks, 1)
+
+    def table(title: str, rows: Sequence[tuple[str, str, int]]) -> Table:
+        return Table(
+            [
+                Column(title, [name for name, _, _ in rows], is_text=True),
+                Column("Share", [f"{100 * ticks / whole:.1f} %" for _, _, ticks in rows]),
+                Column("Passes", [passes for _, passes, _ in rows]),
+            ]
+        )
+
+    page: list[Table | str] = []
+    if interval.ranges:
+        page.append(
+            table(
+                "Range", [(each.name, f"{each.passes:,}", each.ticks) for each in interval.ranges]
+            )
+        )
+    if is_known(interval.tasks):
+        tasks = sorted(interval.tasks.items(), key=lambda each: -each[1])
+        rows = [(task_name(task), "", ticks) for task, ticks in tasks]
+        page.append(table("Task", [*rows, ("(interrupts)", "", interval.interrupts)]))
+    if not page:
+        page.append("No range has ended in this interval.")
+    if interval.dropped:
+        page.append(f"{plural(interval.dropped, 'event')} dropped so far; tasks miss them.")
+    return page

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record the probes of a plan's board: while a function is called, or for a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from boardprof.board.board import Board
+from boardprof.board.probe_recorder import ProbeRecorder
+from boardprof.errors import UsageError
+from boardprof.events.interval import Interval, Intervals
+from boardprof.events.recording import ProbeRecording
+from boardprof.run.function_choice import chosen_functions
+from boardprof.run.measure_plan import Listener, connected, firmware_of
+from boardprof.run.plan import Plan, boards_of
+
+if TYPE_CHECKING:
+    from boardprof.firmware.firmware import Firmware
+
+_AT_ONCE_S = 0.1
+"""How long the stream is waited for, before progress is shown."""
+
+
+@dataclass(frozen=True)
+class RecordingPlan:
+    """What is recorded, and for how long.
+
+    Attributes:
+        mode: what happens to events that find no room, as for `Board.tracing`.
+        events: record each event.
+        statistics: let the board keep the statistics of ranges.
+        calls: of the function; 0 if there is no function to call.
+        time_s: how long, in wall time, if no function is called; None until Ctrl-C.
+    """
+
+    mode: str = "drop"
+    events: bool = True
+    statistics: bool = False
+    calls: int = 1
+    time_s: float | None = None
+
+
+@contextmanager
+def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware | None]]:
+    """Build, flash and connect the one board of a plan.
+
+    Raises:
+        UsageError: there are several.
+    """
+    specs = boards_of(plan)
+    if len(specs) != 1:
+        names = ", ".join(spec.name for spec in specs)
+        raise UsageError(f"Events are recorded on one board, not on {names}.", hint="-b BOARD")
+    firmware = firmware_of(specs[0], plan, listener)
+    with connected(specs[0], plan, firmware, listener) as board:
+        yield board, firmware
+
+
+def record_events(plan: Plan, wanted: RecordingPlan, listener: Listener) -> ProbeRecording:
+    """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned.
+
+    Raises:
+        UsageError: the firmware has no probes, or the plan names several functions.
+        BoardprofError: as `boardprof.connect` and a call of the function.
+    """
+    with board_of(plan, listener) as (board, firmware):
+        names = chosen_functions(board, plan, firmware, listener.on_note) if wanted.calls else []
+        if len(names) > 1:
+            raise UsageError(
+                f"One function is called while events are recorded, not {', '.join(names)}.",
+                hint="FILE.c:FUNCTION",
+            )
+        recorder = board.tracing(
+            events=wanted.events, statistics=wanted.statistics, mode=wanted.mode
+        )
+        with recorder:
+            if names:
+                _call(plan, wanted, board, names[0], recorder, listener)
+            elif wanted.mode != "overwrite":
+                with suppress(KeyboardInterrupt):
+                    _wait(wanted.time_s, recorder, listener)
+            return recorder.stop()
+
+
+def _call(
+    plan: Plan,
+    wanted: RecordingPlan,
+    board: Board,
+    name: str,
+    recorder: ProbeRecorder,
+    listener: Listener,
+) -> None:
+    function = board.functions[name]
+    values = plan.read_data().values(function.signature)
+    for done in range(wanted.calls):
+        function(**values)
+        recorder.read()
+        _show(recorder, listener, done + 1, wanted.calls)
+
+
+def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> None:
+    began_s = time.monotonic()
+    while True:
+        passed_s = time.monotonic() - began_s
+        if time_s is not None and passed_s >= time_s:
+            return
+        recorder.read(_AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s))
+        whole = None if time_s is None else max(1, round(time_s))
+        _show(recorder, listener, int(passed_s), whole)
+
+
+def _show(recorder: ProbeRecorder, listener: Listener, done: int, total: int | None) -> None:
+    if listener.on_progress is not None:
+        words, dropped = recorder.progress
+        lost = f", {dropped:,} events dropped" if dropped else ""
+        listener.on_progress(f"recording, {words * 4:,} bytes{lost}", done, total)
+
+
+def intervals(
+    board: Board, interval_s: float, count: int | None, *, events: bool
+) -> Iterator[Interval]:
+    """Yield what a board's probes have recorded in each interval.
+
+    Args:
+        board: whose firmware runs.
+        interval_s: of wall time.
+        count: of intervals; None without end.
+        events: record them, to know of tasks and interrupts.
+    """
+    number = 0
+    with board.tracing(events=events, statistics=True) as recorder:
+        made = Intervals(recorder.now)
+        while count is None or number < count:
+            deadline_s = time.monotonic() + interval_s
+            while (left_s := deadline_s - time.monotonic()) > 0:
+                recorder.read(left_s)
+            yield made.next(recorder.take(), recorder.now)
+            number += 1
