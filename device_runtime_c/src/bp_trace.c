@@ -110,16 +110,19 @@ static void bp_trace_put(bp_trace_ring_t *ring, uint32_t word, uint32_t value, u
 }
 
 /* What is unusual: a long time since the record before, a number of more than a byte, no room, or a
- * ring that is overwritten. `words` is 2 if there is a value, else 1. */
+ * ring that is overwritten. `words` is 2 if there is a value, else 1.
+ *
+ * All of this takes time that the host must leave out of ranges. So LONG comes first, and says how
+ * long it has taken up to there. */
 BP_FAST __attribute__((noinline)) static void
 bp_trace_unusual(uintptr_t id, uint32_t value, uintptr_t before, uint32_t now, uint32_t words) {
     bp_trace_ring_t *ring = BP_RING;
     uint32_t delta = now - ring->last;
     uint32_t is_wide = id >> 8 != 0;
     uint32_t need = words << is_wide; /* a wide record has its number as a value */
-    need += delta >> 24 != 0 ? 2 : 0;
-    need += ring->pending != 0 ? 2 : 0;
-    if (ring->mode != BP_TRACE_OVERWRITE && !bp_trace_fits(ring, need)) {
+    need += ring->pending != 0 ? 4 : 2;
+    bool overwrites = ring->mode == BP_TRACE_OVERWRITE;
+    if (!overwrites && !bp_trace_fits(ring, need)) {
         ring->dropped++;
         ring->pending++;
         if (ring->mode == BP_TRACE_STOP) {
@@ -133,8 +136,9 @@ bp_trace_unusual(uintptr_t id, uint32_t value, uintptr_t before, uint32_t now, u
         bp_trace_put(ring, BP_TRACE_DROPPED, ring->pending, 2);
         ring->pending = 0;
     }
-    if (delta >> 24 != 0) {
-        bp_trace_put(ring, delta << 8 | BP_TRACE_LONG, delta >> 24, 2);
+    if (!overwrites || delta >> 24 != 0) {
+        uint32_t took = bp_trace_clock() - now;
+        bp_trace_put(ring, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24, 2);
         delta = 0;
     }
     if (is_wide) {

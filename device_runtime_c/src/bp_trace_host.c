@@ -26,6 +26,10 @@ static void bp_trace_send(uint8_t core) {
         return;
     }
     uintptr_t before = bp_arch_lock();
+    if (ring->lapped && ring->read == ring->lap_end) {
+        ring->read = ring->begin;
+        ring->lapped = false;
+    }
     bool lapped = ring->lapped;
     uint32_t *stop = lapped ? ring->lap_end : ring->at;
     uint32_t sequence = ring->before + (uint32_t)(ring->read - ring->begin);
@@ -58,10 +62,6 @@ static void bp_trace_send(uint8_t core) {
     before = bp_arch_lock();
     ring->told = block.now;
     ring->read += words;
-    if (lapped && ring->read == stop) {
-        ring->read = ring->begin;
-        ring->lapped = false;
-    }
     bp_arch_unlock(before);
 }
 

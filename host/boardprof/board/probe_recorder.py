@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +12,15 @@ from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
 from boardprof.errors import FrameError, UsageError
 from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
-from boardprof.events.records import blocks, kept_blocks
-from boardprof.events.timeline import ProbeCosts
+from boardprof.events.records import blocks, decode_words, kept_blocks
+from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
 from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode
@@ -125,7 +126,9 @@ class ProbeRecorder:
             self._content[:] = self._kept_content()
         else:
             self._read_to_end()
-        self.costs = replace(_costs(self.recording()), slot=self._slot_cost())
+        found = blocks(bytes(self._content), self._facts.order)
+        words = [each.words for each in found if each.core == 0]
+        self.costs = replace(_costs(words, self._names), slot=self._slot_cost())
         self._content.clear()
 
     def __exit__(
@@ -287,27 +290,29 @@ class ProbeRecorder:
         return tuple(found)
 
 
-def _costs(recording: ProbeRecording) -> ProbeCosts:
-    """Return what the probes of bp.trace_calibrate cost."""
-    timelines = recording.timelines()
-    line = next((each for each in timelines.values() if len(each.events)), None)
-    if line is None:
+def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeCosts:
+    """Return what the probes of bp.trace_calibrate cost.
+
+    The board has shifted its clock in between, so that the blocks' clocks do not agree with it.
+    """
+    if not words:
         return ProbeCosts()
-    numbers = {name.kind: name.number for name in line.names.names if name.text == _CALIBRATION}
+    line = Timeline(decode_words(np.concatenate(words), names), names, ProbeCosts())
+    numbers = {name.kind: name.number for name in names.names if name.text == _CALIBRATION}
 
     def between(kind: ProbeKind, *, late: bool = False) -> int:
         """The ticks from the first to the second of two probes that follow each other."""
         mine = line.events.number == numbers[kind]
-        firsts = line.events.late[mine][::2] == late
-        steps = np.diff(line.events.time[mine])[::2]
+        firsts = line.events.late[mine][::2][: int(mine.sum()) // 2] == late
+        steps = np.diff(line.events.time[mine])[::2] - line.events.took[mine][::2][: len(firsts)]
         return int(np.median(steps[firsts])) if firsts.any() else 0
 
-    empty = line.ranges.own
+    empty = line.ranges.own[line.ranges.of(numbers[ProbeKind.RANGE])]
     mark = between(ProbeKind.MARK)
     late = between(ProbeKind.MARK, late=True)
     return ProbeCosts(
         empty=int(np.median(empty[1:])) if len(empty) > 1 else 0,
         mark=mark,
         value=between(ProbeKind.U32),
-        late=max(0, late - mark) if late else 0,
+        late=late - mark if late else 0,
     )

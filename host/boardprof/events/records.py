@@ -79,13 +79,15 @@ class Events:
         time: ticks of the trace clock since recording began.
         number: what happened: a number of a name, or a `TraceId`.
         value: its value; 0 if it has none.
-        late: whether it came so long after the one before that recording it took longer.
+        late: whether recording it took longer than usual.
+        took: if so, the ticks up to the place in the agent that is known.
     """
 
     time: npt.NDArray[np.int64]
     number: npt.NDArray[np.uint16]
     value: npt.NDArray[np.uint32]
     late: npt.NDArray[np.bool_]
+    took: npt.NDArray[np.uint32]
 
     def __len__(self) -> int:
         """Return how many events there are."""
@@ -125,12 +127,13 @@ _PIECE = 1 << 16
 def join(pieces: Sequence[Events]) -> Events:
     """Return the events of all pieces, one after the other."""
     if not pieces:
-        return Events(*(np.zeros(0, kind) for kind in ("i8", "u2", "u4", "?")))
+        return Events(*(np.zeros(0, kind) for kind in ("i8", "u2", "u4", "?", "u4")))
     return Events(
         np.concatenate([each.time for each in pieces]),
         np.concatenate([each.number for each in pieces]),
         np.concatenate([each.value for each in pieces]),
         np.concatenate([each.late for each in pieces]),
+        np.concatenate([each.took for each in pieces]),
     )
 
 
@@ -179,7 +182,7 @@ def _records(
     id_ = low[starts]
     long = id_ == TraceId.LONG
     if long.any():
-        delta[long] += value[long].astype(np.int64) << 24
+        delta[long] += (value[long] & 255).astype(np.int64) << 24
     end = len(starts)
     # What belongs together must not be taken apart.
     if not is_last and end > 1 and id_[-1] in (TraceId.WIDE, TraceId.LONG):
@@ -192,23 +195,25 @@ def _events(records: _Records, now: int, end: int) -> Events:
     number, value = records.id, records.value
     time = np.cumsum(records.delta)
     time += now
-    late = np.zeros(len(number), np.bool_)
+    late, took = np.zeros(len(number), np.bool_), np.zeros(len(number), np.uint32)
     special = (number == TraceId.LONG) | (number == TraceId.VALUE) | (number == TraceId.WIDE)
     if special.any():
         wide = np.flatnonzero(number == TraceId.WIDE)
         following = np.minimum(wide + 1, len(number) - 1)
         has_value = number[following] == TraceId.VALUE
         late[1:] = number[:-1] == TraceId.LONG
+        took[1:] = np.where(late[1:], value[:-1] >> 8, 0)
         kept = (number != TraceId.LONG) & (number != TraceId.VALUE)
         number[wide] = value[wide]
         value[wide] = np.where(has_value, value[following], 0)
-        time, number, value, late = time[kept], number[kept], value[kept], late[kept]
+        late, took = late[kept], took[kept]
+        time, number, value = time[kept], number[kept], value[kept]
     if len(number) and int(number.max()) >= end:
         raise DecodeError(
             f"An event has the number {number.max()}, and the image has names up to {end - 1}.",
             hint=_HINT,
         )
-    return Events(time, number, value, late)
+    return Events(time, number, value, late, took)
 
 
 def kept_blocks(

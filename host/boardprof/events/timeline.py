@@ -32,7 +32,7 @@ class ProbeCosts:
         empty: what a range with nothing in it counts.
         mark: what a record without a value takes of the code around it.
         value: the same with a value.
-        late: what a record takes in addition if it comes 2^24 ticks or more after the one before.
+        late: what a record that is `Events.late` takes in addition to its `Events.took`.
         slot: what the statistics of a range with nothing in it count for each pass.
         interrupt: what an interrupt takes outside of its own two marks; 0 if not known.
     """
@@ -215,7 +215,7 @@ class Timeline:
         own, net = np.zeros_like(begin), np.zeros_like(begin)
         came = np.zeros_like(begin)
         context = np.stack([level, np.where(level > 0, UNKNOWN_TASK, task)])
-        late = np.where(self.events.late, self.costs.late, 0)
+        late = self._late
         for at in _groups(np.arange(len(begin)), context):
             ran, probes, entered = self._sums(int(level[at[0]]), int(task[at[0]]))
             own[at] = ran[end[at]] - ran[begin[at]]
@@ -237,6 +237,12 @@ class Timeline:
             came,
         )
 
+    @cached_property
+    def _late(self) -> Ints:
+        """What each event took in addition, because it was late."""
+        more = self.events.took.astype(np.int64) + self.costs.late
+        return np.where(self.events.late, more, 0)
+
     def _sums(self, level: int, task: int) -> tuple[Ints, Ints, Ints]:
         """Return running sums before each event, of what happened in a context.
 
@@ -248,7 +254,7 @@ class Timeline:
             runs &= self.task == task
         before = np.concatenate([[False], runs[:-1]])
         cost = np.where(self.has_value, self.costs.value, self.costs.mark)
-        cost = cost + np.where(self.events.late, self.costs.late, 0)
+        cost = cost + self._late
         enters = (self._interrupt_step > 0) & before
         return (
             _sum_before(np.where(runs, self._after, 0)),

@@ -88,12 +88,14 @@ def recording_page(recording: ProbeRecording) -> Page:
     lines = recording.timelines()
     timelines = list(lines.values())
     span = max((line.end for line in timelines), default=0)
+    # Of passes across dropped events nothing is known, so there is no share of the time.
+    whole = 0 if any(line.dropped for line in timelines) else span
     page: list[Table | str] = []
     ranges = range_figures(recording, timelines)
     if ranges:
-        page.append(_table("Range", recording, ranges, span))
+        page.append(_table("Range", recording, ranges, whole))
     if interrupts := interrupt_figures(timelines):
-        page += ["", _table("Interrupt", recording, interrupts, span)]
+        page += ["", _table("Interrupt", recording, interrupts, whole)]
     if any(set(line.task_ticks()) - {UNKNOWN_TASK} for line in timelines):
         page += ["", _tasks(timelines, span)]
     page += ["", *_notes(recording, timelines, span)]
