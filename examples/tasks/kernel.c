@@ -8,6 +8,7 @@
 
 k_task_t *volatile k_running;
 volatile uint32_t k_now;
+volatile bool k_due;
 
 static k_task_t k_idle = {.next = &k_idle};
 
@@ -36,16 +37,18 @@ void k_sleep(uint32_t ticks) {
     task->wake = k_now + ticks;
     task->sleeps = true;
     while (task->sleeps) {
-        k_core_switch();
+        k_yield();
     }
 }
 
 void k_yield(void) {
-    k_core_switch();
+    k_due = true;
+    k_core_interrupt();
 }
 
 void k_tick(void) {
     k_now++;
+    k_due = true;
     k_task_t *task = &k_idle;
     do {
         if (task->sleeps && task->wake == k_now) {
@@ -58,6 +61,10 @@ void k_tick(void) {
 
 /* Among equals the next one in the list runs, so that each gets its turn. */
 void k_schedule(void) {
+    if (!k_due) {
+        return;
+    }
+    k_due = false;
     k_task_t *last = k_running;
     k_task_t *best = NULL;
     k_task_t *task = last;

@@ -47,9 +47,11 @@ void *k_core_stack(void (*body)(void), void *top);
 
 void k_core_start(uint32_t period);
 
-/* Raise the interrupt that calls k_schedule. It has run when this returns, unless interrupts are
- * masked or an interrupt calls it. */
-void k_core_switch(void);
+/* Raise the interrupt that calls k_schedule if k_due is set. It has run when this returns, unless
+ * interrupts are masked or an interrupt calls it. */
+void k_core_interrupt(void);
+
+extern volatile bool k_due;
 
 /* The timer's interrupt and the switch call these. */
 void k_tick(void);

@@ -75,9 +75,10 @@ static void k_stop(void) {
     }
 }
 
-/* The other vectors are not used: they stop. The table's alignment: B3.2.5. */
+/* The other vectors are not used: they stop. B3.2.5: the table is
+ * aligned as one of all 48 vectors would have to be. */
 typedef void (*k_vector_t)(void);
-static const k_vector_t k_vectors[16] __attribute__((aligned(128))) = {
+static const k_vector_t k_vectors[16] __attribute__((aligned(256))) = {
     k_stop, k_stop, k_stop, k_stop, k_stop, k_stop, k_stop,   k_stop,
     k_stop, k_stop, k_stop, k_stop, k_stop, k_stop, k_pendsv, k_systick,
 };
@@ -101,7 +102,7 @@ void k_core_start(uint32_t period) {
     SYST_CSR = 7;
 }
 
-void k_core_switch(void) {
+void k_core_interrupt(void) {
     SCB_ICSR = SCB_ICSR_PENDSVSET;
     __asm__ volatile("dsb\n isb" ::: "memory");
 }

@@ -105,7 +105,7 @@ void k_core_start(uint32_t period) {
                      : "memory");
 }
 
-void k_core_switch(void) {
+void k_core_interrupt(void) {
     MSIP = 1;
     (void)MSIP; /* it is written before this is read */
 }

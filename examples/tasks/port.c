@@ -12,9 +12,9 @@ const bp_port_interrupts_t bp_port_interrupts = {
 #if BP_CFG_INTERRUPTS > 1
 #include "kernel.h"
 
-/* The kernel's switch: it finds nothing to do, if only one task of this priority is ready. */
+/* The kernel's switch, which finds nothing to do. */
 void bp_port_interrupt(void) {
-    k_core_switch();
+    k_core_interrupt();
 }
 #endif
 #endif
