@@ -217,10 +217,14 @@ void bp_slots_clear(void) {
 }
 
 static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
-    bp_slot_clear(slot);
-    slot->id = (uint16_t)id;
-    slot->next = bp_slots != NULL ? bp_slots : slot;
-    bp_slots = slot;
+    uintptr_t before = bp_arch_lock();
+    if (slot->next == NULL) {
+        bp_slot_clear(slot);
+        slot->id = (uint16_t)id;
+        slot->next = bp_slots != NULL ? bp_slots : slot;
+        bp_slots = slot;
+    }
+    bp_arch_unlock(before);
 }
 
 /* In `closed`, while passes overlap. */
@@ -309,10 +313,14 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
 /* With events: the mark is outside of what the slot counts. */
 BP_FAST __attribute__((noinline)) static void bp_range_begin_traced(uintptr_t id, bp_slot_t *slot,
                                                                     uint32_t tracing) {
+    bool counts = (tracing & (uint32_t)BP_TRACE_STATISTICS) != 0;
+    if (counts && slot->next == NULL) {
+        bp_slot_register(slot, id); /* now, since after the mark it would count */
+    }
     if ((tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_mark(id);
     }
-    if ((tracing & (uint32_t)BP_TRACE_STATISTICS) != 0) {
+    if (counts) {
         bp_slot_begin(slot, id);
     }
 }

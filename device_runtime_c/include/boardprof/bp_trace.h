@@ -222,6 +222,9 @@ static inline uint32_t bp_float_bits(float value) {
     __builtin_memcpy(&bits, &value, sizeof bits);
     return bits;
 }
+static inline uint32_t bp_signed_bits(int32_t value) {
+    return (uint32_t)value;
+}
 static inline uint32_t bp_integer_bits(uint32_t value) {
     return value;
 }
@@ -240,7 +243,11 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
         _Static_assert(sizeof(value) <= 4, "BP_VALUE takes integers of up to 32 bits, and float"); \
         _Generic((value), float                                                                    \
                  : bp_float_bits, double                                                           \
-                 : bp_float_bits, default                                                          \
+                 : bp_float_bits, signed char                                                      \
+                 : bp_signed_bits, short                                                           \
+                 : bp_signed_bits, int                                                             \
+                 : bp_signed_bits, long                                                            \
+                 : bp_signed_bits, default                                                         \
                  : bp_integer_bits)(value);                                                        \
     }))
 #endif

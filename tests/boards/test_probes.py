@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes on boards: what firmware records while it runs, and what of it is the code's own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.connection import connect
+from boardprof.errors import UnknownNameError, UsageError
+from boardprof.events.recording import ProbeRecording
+from boardprof.firmware.build_options import BuildOptions
+from boardprof.firmware.builder import build
+from boardprof.metrics import Count
+from boardprof_protocol.codes import TraceId
+from tests.boards.conftest import available
+
+FIXTURES = Path(__file__).parent / "fixtures" / "probes"
+BOARDS = ("qemu-rv32", "qemu-cortex-m4")
+
+Image = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """Return what builds running.c, which has a main of its own, for a board."""
+    made: dict[str, Path] = {}
+
+    def of(name: str) -> Path:
+        if name not in made:
+            spec = available(name)
+            folder = tmp_path_factory.mktemp("probes") / "board"
+            shutil.copytree(spec.folder, folder)
+            shutil.copy(FIXTURES / "running.c", folder)
+            own = replace(spec.build, sources=(*spec.build.sources, "running.c"), own_main=True)
+            made[name] = build(replace(spec, folder=folder, build=own)).image
+        return made[name]
+
+    return of
+
+
+@pytest.fixture(scope="module", params=BOARDS)
+def calls(request: pytest.FixtureRequest) -> Iterator[Board]:
+    with build(available(request.param), [FIXTURES / "calls.c"], BuildOptions()).open() as board:
+        yield board
+
+
+def nets(recording: ProbeRecording, name: str) -> list[int]:
+    [line] = recording.timelines().values()
+    number = next(each.number for each in recording.names.names if each.text == name)
+    found: list[int] = line.ranges.net[line.ranges.of(number)].tolist()
+    return found
+
+
+def net_of(board: Board, function: str, n: int) -> int:
+    """What a call counts by the board's own collector, in instructions."""
+    report = board.profile(function, n, warmup=1, repeat=1, metrics=["instructions"])
+    value = report.calls[0]["instructions"]
+    assert isinstance(value, Count)
+    return value.value
+
+
+# -- in calls -------------------------------------------------------------------------------------
+
+
+def test_a_range_grows_by_what_the_code_in_it_takes_to_the_instruction() -> None:
+    """A pass also counts what stands between the two probes besides the call: a few instructions
+    that pass arguments. They are the same for each n."""
+    with build(available("qemu-rv32"), [FIXTURES / "calls.c"], BuildOptions()).open() as board:
+        truth = {n: net_of(board, "loop", n) for n in (0, 1, 7, 1000)}
+        with board.tracing() as recorder:
+            for n in truth:
+                board.functions.in_range(n)
+    found = dict(zip(truth, nets(recorder.recording(), "work"), strict=True))
+    besides = {found[n] - truth[n] for n in truth}
+    assert len(besides) == 1
+    assert 2 <= besides.pop() <= 8
+    assert set(nets(recorder.recording(), "nothing")) <= {0, 1, 2}
+
+
+def test_the_probes_in_a_range_do_not_count(calls: Board) -> None:
+    with calls.tracing() as recorder:
+        calls.functions.with_probes(40)
+        calls.functions.without_probes(40)
+    found = recorder.recording()
+    [with_probes], [without] = nets(found, "probed"), nets(found, "plain")
+    # Each pass of the loop tests twice whether events are recorded.
+    assert without < with_probes < without + 40 * 2 * 8
+    assert found.timelines()[0].diagnostics.dropped == 0
+
+
+def test_values_come_as_they_were(calls: Board) -> None:
+    with calls.tracing() as recorder:
+        calls.functions.values(-5)
+    found = recorder.recording()
+    events = found.timelines()[0].events
+    by_name = {
+        found.names.by_number[number].text: value
+        for number, value in zip(events.number.tolist(), events.value.tolist(), strict=True)
+    }
+    assert by_name["signed_value"] == 2**32 - 5
+    assert by_name["unsigned_value"] == 4_000_000_000
+    assert by_name["float_value"] == 0x3FC00000  # 1.5
+    assert by_name["small_value"] == 200
+    kinds = {each.text: each.kind.name for each in found.names.names if "_value" in each.text}
+    assert kinds == {
+        "signed_value": "I32",
+        "unsigned_value": "U32",
+        "float_value": "F32",
+        "small_value": "U32",
+    }
+
+
+def test_the_statistics_are_those_of_the_events(calls: Board) -> None:
+    with calls.tracing(statistics=True) as recorder:
+        for n in (3, 50, 7, 7):
+            calls.functions.in_range(n)
+    found = recorder.recording()
+    number = next(each.number for each in found.names.names if each.text == "work")
+    [slot] = [each for each in found.slots if each.number == number]
+    own = nets(found, "work")
+    assert (slot.count, slot.lost) == (4, 0)
+    taken = [slot.least - found.costs.slot, slot.most - found.costs.slot]
+    # The code between the probes differs by some instructions from that of the calibration.
+    assert np.allclose(taken, [min(own), max(own)], atol=12)
+    assert abs(slot.sum - 4 * found.costs.slot - sum(own)) <= 4 * 12
+
+
+def test_passes_that_overlap_are_not_in_the_statistics(calls: Board) -> None:
+    with calls.tracing(statistics=True) as recorder:
+        calls.functions.recursive(3)
+        calls.functions.recursive(0)
+    found = recorder.recording()
+    number = next(each.number for each in found.names.names if each.text == "again")
+    [slot] = [each for each in found.slots if each.number == number]
+    assert (slot.count, slot.lost) == (1, 4)
+    assert len(nets(found, "again")) == 5
+
+
+def test_more_events_than_the_ring_holds_are_counted(calls: Board) -> None:
+    with calls.tracing() as recorder:
+        calls.functions.marks(5000)
+    [line] = recorder.recording().timelines().values()
+    recorded = line.events.number != TraceId.DROPPED
+    assert line.dropped + int(recorded.sum()) == 5000 + 1
+    assert line.dropped > 2000
+
+
+def test_nothing_is_recorded_unless_it_is_asked_for(calls: Board) -> None:
+    calls.functions.marks(100)
+    with calls.tracing() as recorder:
+        pass
+    assert recorder.recording().timelines()[0].dropped == 0
+    assert len(recorder.recording().timelines()[0].events) == 0
+
+
+def test_a_ring_that_is_overwritten_has_the_last_events(calls: Board) -> None:
+    with calls.tracing(mode="overwrite"):
+        calls.functions.marks(5000)
+        calls.functions.in_range(9)
+    found = calls.kept_events()
+    events = found.timelines()[0].events
+    assert len(events) == 8192 // 8
+    assert len(nets(found, "work")) == 1
+    with calls.tracing() as recorder:
+        calls.functions.in_range(9)
+    tolerance = 0 if calls.spec.name == "qemu-rv32" else 2
+    assert abs(nets(found, "work")[0] - nets(recorder.recording(), "work")[0]) <= tolerance
+    with pytest.raises(UsageError, match="has kept no events: its rings are empty, or damaged"):
+        calls.kept_events()
+
+
+def test_an_unknown_mode_is_named(calls: Board) -> None:
+    with pytest.raises(UnknownNameError, match="mode"):
+        calls.tracing(mode="keep")
+
+
+# -- in running firmware ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_running_firmware_shows_3_to_1_where_it_is_3_to_1(name: str, image: Image) -> None:
+    with connect(name, image=image(name)) as board, board.tracing() as recorder:
+        while recorder.progress[0] < 3000:
+            recorder.read(0.05)
+        recorder.stop()
+        found = recorder.recording()
+    control, filtered = nets(found, "control"), nets(found, "filter")
+    assert min(len(control), len(filtered)) > 100
+    spread = 0 if name == "qemu-rv32" else 2
+    assert max(control) - min(control) <= spread
+    assert max(filtered) - min(filtered) <= spread
+    assert np.mean(filtered) / np.mean(control) == pytest.approx(3, rel=0.01)

@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words of trace records become events, and events become passes of ranges (SPEC.md 5.12).
+
+The names are ``loop`` (a range, 16 and 17), ``go`` (a mark, 18), ``level`` (a u32, 19), ``timer``
+(an interrupt, 20 and 21) and ``inner`` (a range, 22 and 23).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from boardprof.errors import DecodeError, ReportFileError, UsageError
+from boardprof.events.in_place import report_of
+from boardprof.events.interval import Intervals
+from boardprof.events.probe_names import ProbeName, ProbeNames, read_names
+from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
+from boardprof.events.records import Events, decode_words, kept_blocks
+from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
+from boardprof.events.trace_file import is_recording, read_recording, write_recording
+from boardprof.metrics import Count, Duration
+from boardprof_protocol.codes import ProbeKind
+
+SECTION = b"\x01loop\0\x03go\0\x04level\0\x02timer\0\x01inner\0"
+NAMES = read_names(SECTION)
+LOOP, GO, LEVEL, TIMER, INNER = 16, 18, 19, 20, 22
+EXIT, ENTER, TASK, WIDE, VALUE, DROPPED, LONG = 0, 1, 2, 8, 9, 10, 11
+
+
+def words(*records: tuple[int, ...]) -> npt.NDArray[np.uint32]:
+    """The words of (delta, id) and (delta, id, value)."""
+    found = []
+    for delta, id_, *value in records:
+        found += [delta << 8 | id_, *value]
+    return np.array(found, np.uint32)
+
+
+def events(*records: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    found = decode_words(words(*records), NAMES)
+    return list(zip(found.time.tolist(), found.number.tolist(), found.value.tolist(), strict=True))
+
+
+def line(*records: tuple[int, ...], costs: ProbeCosts | None = None) -> Timeline:
+    return Timeline(decode_words(words(*records), NAMES), NAMES, costs or ProbeCosts())
+
+
+def passes(found: Timeline) -> list[tuple[int, int, int, int]]:
+    """Number, begin, end and net ticks of each pass of a range."""
+    ranges = found.ranges
+    columns = (ranges.number, ranges.begin, ranges.end, ranges.net)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+# -- names ---------------------------------------------------------------------------------------
+
+
+def test_the_section_gives_each_name_its_numbers() -> None:
+    assert NAMES.names == (
+        ProbeName(16, ProbeKind.RANGE, "loop"),
+        ProbeName(18, ProbeKind.MARK, "go"),
+        ProbeName(19, ProbeKind.U32, "level"),
+        ProbeName(20, ProbeKind.INTERRUPT, "timer"),
+        ProbeName(22, ProbeKind.RANGE, "inner"),
+    )
+    assert NAMES.end == 24
+    assert NAMES.section() == SECTION
+
+
+@pytest.mark.parametrize("section", [b"\x01loop", b"\x09loop\0", b"\x01l\xf6\xf6p\0", b"\x01"])
+def test_a_damaged_section_is_refused(section: bytes) -> None:
+    with pytest.raises(DecodeError, match="bp_trace_names has no name of a probe at byte 0"):
+        read_names(section)
+
+
+# -- records -------------------------------------------------------------------------------------
+
+
+def test_deltas_add_up_to_times() -> None:
+    assert events((5, LOOP), (10, LEVEL, 77), (3, GO), (0, LOOP + 1)) == [
+        (5, 16, 0),
+        (15, 19, 77),
+        (18, 18, 0),
+        (18, 17, 0),
+    ]
+
+
+def test_a_value_that_looks_like_a_record_is_none() -> None:
+    assert events((1, LEVEL, 7 << 8 | LEVEL), (2, LEVEL, 9 << 8 | GO), (3, GO)) == [
+        (1, 19, 7 << 8 | 19),
+        (3, 19, 9 << 8 | 18),
+        (6, 18, 0),
+    ]
+
+
+def test_a_long_delta_has_its_high_bits_before_it() -> None:
+    assert events((1, GO), (0x234567, LONG, 0x01), (0, GO)) == [
+        (1, 18, 0),
+        (1 + 0x1234567, 18, 0),
+    ]
+
+
+def test_what_it_took_to_find_room_belongs_to_the_event_after_it() -> None:
+    found = decode_words(words((1, GO), (7, LONG, 40 << 8), (0, GO), (2, GO)), NAMES)
+    assert found.time.tolist() == [1, 8, 10]
+    assert found.late.tolist() == [False, True, False]
+    assert found.took.tolist() == [0, 40, 0]
+
+
+def test_a_wide_number_has_its_value_after_it() -> None:
+    many = [ProbeName(16 + n, ProbeKind.MARK, f"m{n}") for n in range(300)]
+    names = ProbeNames([*many, ProbeName(316, ProbeKind.U32, "wide")])
+    found = decode_words(
+        words((4, WIDE, 316), (0, VALUE, 99), (5, WIDE, 315), (6, 255), (7, WIDE, 314)), names
+    )
+    assert found.number.tolist() == [316, 315, 255, 314]
+    assert found.time.tolist() == [4, 9, 15, 22]
+    assert found.value.tolist() == [99, 0, 0, 0]
+
+
+def test_a_record_that_is_cut_off_is_left_out() -> None:
+    assert decode_words(words((1, GO), (2, LEVEL)), NAMES).number.tolist() == [18]
+    assert len(decode_words(words((2, LEVEL)), NAMES)) == 0
+    assert len(decode_words(np.zeros(0, np.uint32), NAMES)) == 0
+
+
+def test_a_number_without_a_name_is_refused() -> None:
+    with pytest.raises(DecodeError, match="the number 24, and the image has names up to 23"):
+        events((1, GO), (1, 24))
+
+
+def one_by_one(content: list[int]) -> list[tuple[int, int, int]]:
+    """What SPEC.md says, word by word."""
+    found, now, at = [], 0, 0
+    while at < len(content):
+        id_, delta = content[at] & 255, content[at] >> 8
+        has_value = id_ in (LEVEL, ENTER, TASK, DROPPED, LONG)
+        value = content[at + 1] if has_value else 0
+        at += 2 if has_value else 1
+        if id_ == LONG:
+            now += delta + ((value & 255) << 24)
+            continue
+        now += delta
+        found.append((now, id_, value))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_records_decode_as_one_by_one(seed: int) -> None:
+    """So many that they are decoded in several pieces, and end anywhere in them."""
+    chance = random.Random(seed)
+    content: list[int] = []
+    while len(content) < 200_000:
+        id_ = chance.choice([LOOP, LOOP + 1, GO, LEVEL, LEVEL, ENTER, EXIT, TASK, LONG])
+        content.append(chance.getrandbits(24) << 8 | id_)
+        if id_ in (LEVEL, ENTER, TASK, LONG):
+            content.append(chance.getrandbits(32))
+    content += [GO]
+    found = decode_words(np.array(content, np.uint32), NAMES)
+    columns = (found.time, found.number, found.value)
+    assert list(zip(*(c.tolist() for c in columns), strict=True)) == one_by_one(content)
+
+
+# -- a ring that was overwritten -----------------------------------------------------------------
+
+
+def kept(ring: Sequence[tuple[int, ...]], at: int, written: int) -> Events:
+    content = np.array([w for d, i, v in ring for w in (d << 8 | i, v)], np.uint32)
+    found = ProbeRecording(
+        Recorded("b"), TraceClock("ticks", "t", 0), NAMES, ProbeCosts(),
+        kept_blocks(0, content, at, written, 0, NAMES),
+    )  # fmt: skip
+    return found.timelines()[0].events
+
+
+def test_the_oldest_record_of_a_ring_comes_first_and_has_time_0() -> None:
+    ring = [(6, GO, 0), (7, LEVEL, 5), (3, LOOP, 0), (4, GO, 0)]
+    found = kept(ring, at=4, written=100)
+    assert found.number.tolist() == [LOOP, GO, GO, LEVEL]
+    assert found.time.tolist() == [0, 4, 10, 17]
+    assert found.value.tolist() == [0, 0, 0, 5]
+
+
+def test_a_ring_that_was_not_filled_has_what_was_written() -> None:
+    ring = [(6, GO, 0), (7, LEVEL, 5), (0, 0, 0), (0, 0, 0)]
+    assert kept(ring, at=4, written=4).number.tolist() == [GO, LEVEL]
+
+
+def test_the_value_of_a_wide_number_that_was_overwritten_is_left_out() -> None:
+    ring = [(6, GO, 0), (0, VALUE, 9), (7, LEVEL, 5), (0, GO, 0)]
+    assert kept(ring, at=2, written=64).number.tolist() == [LEVEL, GO, GO]
+
+
+# -- ranges --------------------------------------------------------------------------------------
+
+
+def test_ranges_nest() -> None:
+    found = line((1, LOOP), (2, INNER), (4, INNER + 1), (8, LOOP + 1), (1, LOOP), (1, LOOP + 1))
+    assert passes(found) == [(16, 1, 15, 14), (22, 3, 7, 4), (16, 16, 17, 1)]
+    assert found.diagnostics == Diagnostics()
+
+
+def test_a_recursion_pairs_each_end_with_the_last_begin() -> None:
+    found = line((1, LOOP), (1, LOOP), (1, LOOP), (1, LOOP + 1), (1, LOOP + 1), (1, LOOP + 1))
+    assert passes(found) == [(16, 1, 6, 5), (16, 2, 5, 3), (16, 3, 4, 1)]
+
+
+def test_ranges_that_overlap_are_both_there() -> None:
+    found = line((1, LOOP), (1, INNER), (1, LOOP + 1), (1, INNER + 1))
+    assert passes(found) == [(16, 1, 3, 2), (22, 2, 4, 2)]
+
+
+def test_ends_and_begins_without_a_partner_are_counted_and_harm_no_other() -> None:
+    found = line((1, LOOP + 1), (1, INNER), (1, LOOP), (1, LOOP + 1), (1, LOOP + 1), (1, LOOP))
+    assert passes(found) == [(16, 3, 4, 1)]
+    assert found.diagnostics == Diagnostics(
+        without_begin={"loop": 2}, without_end={"loop": 1, "inner": 1}
+    )
+
+
+def test_a_pass_across_dropped_events_is_left_out() -> None:
+    found = line((1, LOOP), (5, DROPPED, 3), (1, LOOP + 1), (1, LOOP), (1, LOOP + 1))
+    assert passes(found) == [(16, 8, 9, 1)]
+    assert found.diagnostics == Diagnostics(
+        dropped=3, gaps=1, without_begin={"loop": 1}, without_end={"loop": 1}
+    )
+
+
+def test_what_probes_take_is_left_out() -> None:
+    costs = ProbeCosts(empty=10, mark=7, value=9, late=3)
+    found = line((0, LOOP), (50, GO), (50, LEVEL, 1), (50, LOOP + 1), costs=costs)
+    assert passes(found) == [(16, 0, 150, 150 - 10 - 7 - 9)]
+    late = line((0, LOOP), (50, LONG, 40 << 8), (0, GO), (50, LOOP + 1), costs=costs)
+    assert passes(late) == [(16, 0, 100, 100 - 10 - 7 - 43)]
+    begins_late = line((0, LONG, 20 << 8), (0, LOOP), (50, LOOP + 1), costs=costs)
+    assert passes(begins_late) == [(16, 0, 50, 50 - 10 - 23)]
+
+
+# -- interrupts and tasks ------------------------------------------------------------------------
+
+
+def test_an_interrupt_is_left_out_of_the_range_and_known_by_its_name() -> None:
+    found = line(
+        (0, LOOP), (10, TIMER), (5, GO), (5, TIMER + 1), (10, LOOP + 1),
+        costs=ProbeCosts(mark=2, interrupt=3),
+    )  # fmt: skip
+    assert passes(found) == [(16, 0, 30, 20 - 3)]
+    assert found.ranges.interrupts.tolist() == [1]
+    came = found.interrupts
+    assert (came.number.tolist(), came.begin.tolist(), came.own.tolist()) == ([20], [10], [10])
+    assert found.interrupt_ticks() == 10
+
+
+def test_nested_interrupts_and_a_range_in_one() -> None:
+    found = line(
+        (0, LOOP), (1, TIMER), (2, INNER), (4, ENTER, 7), (8, EXIT), (16, INNER + 1),
+        (32, TIMER + 1), (64, LOOP + 1),
+    )  # fmt: skip
+    assert passes(found) == [(16, 0, 127, 65), (22, 3, 31, 20)]
+    assert found.ranges.level.tolist() == [0, 1]
+    came = found.interrupts
+    assert came.number.tolist() == [20, 7]
+    assert came.named.tolist() == [True, False]
+    assert came.own.tolist() == [2 + 4 + 16 + 32, 8]
+
+
+def test_a_recording_that_begins_in_an_interrupt() -> None:
+    found = line((5, TIMER + 1), (1, LOOP), (2, LOOP + 1))
+    assert passes(found) == [(16, 6, 8, 2)]
+    assert found.diagnostics.without_begin == {"interrupts": 1}
+
+
+def test_the_time_of_other_tasks_is_left_out_and_tasks_may_be_in_one_range() -> None:
+    found = line(
+        (0, TASK, 0xA0), (1, LOOP), (2, TASK, 0xB0), (4, LOOP), (8, TASK, 0xA0), (16, LOOP + 1),
+        (32, TASK, 0xB0), (64, LOOP + 1), (0, TASK, 0),
+    )  # fmt: skip
+    assert passes(found) == [(16, 1, 31, 2 + 16), (16, 7, 127, 8 + 64)]
+    assert found.ranges.task.tolist() == [0xA0, 0xB0]
+    assert found.task_ticks() == {0xA0: 3 + 16 + 32, 0xB0: 4 + 8 + 64, 0: 0}
+
+
+def test_the_tasks_and_interrupts_add_up_to_the_time() -> None:
+    chance = random.Random(5)
+    records, depth = [], 0
+    for _ in range(5000):
+        id_ = chance.choice([TASK, TIMER, TIMER + 1, LOOP, LOOP + 1, GO, DROPPED])
+        if id_ == TIMER + 1 and depth == 0:
+            continue
+        depth = 0 if id_ == DROPPED else depth + (id_ == TIMER) - (id_ == TIMER + 1)
+        value = (chance.choice([0, 0xA0, 0xB0]),) if id_ in (TASK, DROPPED) else ()
+        records.append((chance.randrange(100), id_, *value))
+    found = line(*records)
+    assert sum(found.task_ticks().values()) + found.interrupt_ticks() == found.end
+
+
+def test_which_task_runs_is_not_known_after_dropped_events() -> None:
+    found = line((1, TASK, 0xA0), (2, DROPPED, 1), (4, GO), (8, TASK, 0xB0), (16, GO))
+    assert found.task_ticks() == {UNKNOWN_TASK: 1 + 4 + 8, 0xA0: 2, 0xB0: 16}
+
+
+# -- recordings ----------------------------------------------------------------------------------
+
+
+def block(core: int, sequence: int, last: int, *records: tuple[int, ...], flags: int = 1) -> bytes:
+    content = words(*records)
+    header = b"".join(
+        number.to_bytes(size, "little")
+        for number, size in (
+            (core, 1), (flags, 1), (len(content), 2), (sequence, 4), (0, 4), (last, 4),
+            (last + 2, 4), (0, 8),
+        )
+    )  # fmt: skip
+    return header + content.astype("<u4").tobytes()
+
+
+def recording(content: bytes, **others: object) -> ProbeRecording:
+    facts = Recorded("board", clock_kind="declared", build_id="00" * 8)
+    made = ProbeRecording(facts, TraceClock("ticks", "T", 1000), NAMES, ProbeCosts(), content)
+    return replace(made, **others)  # type: ignore[arg-type]
+
+
+TWO_CORES = (
+    block(0, 0, 1015, (5, LOOP), (10, LOOP + 1))
+    + block(1, 0, 77, (7, LOOP))
+    + block(0, 2, 1016, (1, GO))
+    + block(1, 1, 80, (3, LOOP + 1))
+)
+
+
+def test_the_blocks_of_each_core_are_put_together() -> None:
+    found = recording(TWO_CORES).timelines()
+    assert [passes(each) for each in found.values()] == [[(16, 5, 15, 10)], [(16, 7, 10, 3)]]
+    assert [each.end for each in found.values()] == [18, 12]
+
+
+def test_a_block_that_is_missing_is_an_error() -> None:
+    content = block(0, 0, 1015, (5, LOOP), (10, LOOP + 1)) + block(0, 4, 1016, (1, GO))
+    with pytest.raises(DecodeError, match="a block begins with word 4, and 2 words came before"):
+        recording(content).timelines()
+
+
+def test_events_that_contradict_the_clock_are_an_error() -> None:
+    content = block(0, 0, 1015, (5, GO)) + block(0, 1, 1018, (2, GO))
+    with pytest.raises(DecodeError, match="core 0 contradict the board's clock after 2 words"):
+        recording(content).timelines()
+
+
+def test_the_clock_may_wrap() -> None:
+    content = block(0, 0, 2**32 - 5, (5, GO)) + block(0, 1, 3, (8, GO))
+    assert recording(content).timelines()[0].end == 15
+
+
+def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:
+    made = recording(TWO_CORES, slots=(Slot(16, 3, 0, 1, 4, 8, 26),), costs=ProbeCosts(1, 2, 3))
+    file = str(tmp_path / "a.trace")
+    write_recording(made, file)
+    assert is_recording(file)
+    found = read_recording(file)
+    assert (found.names.names, found.content) == (made.names.names, made.content)
+    assert replace(found, names=NAMES) == replace(made, names=NAMES)
+
+
+@pytest.mark.parametrize("cut", [4, 100, -30])
+def test_a_damaged_file_is_refused(tmp_path: Path, cut: int) -> None:
+    file = tmp_path / "a.trace"
+    write_recording(recording(TWO_CORES), str(file))
+    file.write_bytes(file.read_bytes()[:cut])
+    with pytest.raises(ReportFileError, match="not a trace of this boardprof"):
+        read_recording(str(file))
+
+
+def test_ranges_are_rows_of_a_report() -> None:
+    report = report_of(recording(TWO_CORES))
+    assert [str(row["Name"]) for row in report.calls] == ["loop", "loop"]
+    assert [row["Duration (us)"] for row in report.calls] == [Duration(10_000.0), Duration(3_000.0)]
+    assert {str(row["Label"]) for row in report.calls} == {"in place"}
+
+
+def test_statistics_are_one_sample_of_all_passes() -> None:
+    slots = (Slot(16, 4, 1, 12, 20, 60, 1000),)
+    report = report_of(recording(b"", slots=slots, costs=ProbeCosts(slot=5)))
+    [row] = report.calls
+    assert row["Count"] == Count(4)
+    assert row["Duration (us)"] == Duration((60 - 4 * 5) * 1000.0)
+
+
+def test_a_recording_without_a_pass_is_no_report() -> None:
+    with pytest.raises(UsageError, match="no complete pass of a range"):
+        report_of(recording(block(0, 0, 5, (5, LOOP))))
+
+
+def test_a_slot_has_the_mean_and_the_deviation_of_its_passes() -> None:
+    slot = Slot(16, 4, 0, 2, 8, 2 + 4 + 4 + 8, 4 + 16 + 16 + 64)
+    assert slot.mean == 4.5
+    assert slot.deviation == pytest.approx(2.51661147842)  # of 2, 4, 4, 8
+    assert replace(slot, squares=None).deviation is None
+
+
+def test_an_interval_has_what_came_since_the_last_one() -> None:
+    made = Intervals(0xFFFFFFF0)
+    first = recording(
+        block(0, 0, 20, (1, TASK, 0xA0), (9, GO)),
+        slots=(Slot(16, 2, 0, 3, 5, 8, 34),), costs=ProbeCosts(slot=1),
+    )  # fmt: skip
+    found = made.next(first, 16)
+    assert (found.ticks, found.tasks) == (32, {UNKNOWN_TASK: 1, 0xA0: 9 + 2})
+    assert [(each.name, each.passes, each.ticks) for each in found.ranges] == [("loop", 2, 6)]
+    second = replace(
+        first, content=block(0, 3, 30, (8, GO)), slots=(Slot(16, 5, 0, 3, 9, 28, 200),)
+    )
+    found = made.next(second, 116)
+    assert (found.ticks, found.tasks) == (100, {0xA0: 8 + 2})
+    assert [(each.passes, each.ticks) for each in found.ranges] == [(3, 17)]
