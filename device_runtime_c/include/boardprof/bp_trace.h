@@ -81,8 +81,8 @@ typedef struct bp_slot {
 /* The macros below call these. */
 void bp_trace_mark(uintptr_t id);
 void bp_trace_value(uintptr_t id, uint32_t value);
-void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
-void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
+void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
+void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
 void bp_trace_alloc(const void *block, size_t size, const void *caller);
 
 #ifdef __cplusplus
@@ -277,7 +277,7 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
     do {                                                                              \
         uint32_t bp_now_tracing = bp_tracing;                                         \
         if (bp_now_tracing != 0) {                                                    \
-            bp_range_begin(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
+            bp_range_begin(BP_TRACE_SLOT(name), BP_TRACE_ID(BP_PROBE_RANGE, name, 2), \
                            bp_now_tracing);                                           \
         }                                                                             \
     } while (0)
@@ -285,7 +285,7 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
     do {                                                                            \
         uint32_t bp_now_tracing = bp_tracing;                                       \
         if (bp_now_tracing != 0) {                                                  \
-            bp_range_end(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
+            bp_range_end(BP_TRACE_SLOT(name), BP_TRACE_ID(BP_PROBE_RANGE, name, 2), \
                          bp_now_tracing);                                           \
         }                                                                           \
     } while (0)
@@ -305,13 +305,13 @@ typedef struct {
 static inline void bp_range_enter(const bp_range_t *range) {
     uint32_t tracing = bp_tracing;
     if (tracing != 0) {
-        bp_range_begin(range->id, range->slot, tracing);
+        bp_range_begin(range->slot, range->id, tracing);
     }
 }
 static inline void bp_range_leave(const bp_range_t *range) {
     uint32_t tracing = bp_tracing;
     if (tracing != 0) {
-        bp_range_end(range->id, range->slot, tracing);
+        bp_range_end(range->slot, range->id, tracing);
     }
 }
 
@@ -354,7 +354,7 @@ static inline void bp_range_leave(const bp_range_t *range) {
 #define BP_TASK_SWITCH(task)                                                  \
     do {                                                                      \
         const void *bp_next_task = (task);                                    \
-        BP_TRACE_TASK_RUNS(bp_next_task); \
+        BP_TRACE_TASK_RUNS(bp_next_task);                                     \
         if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {                  \
             bp_trace_value(BP_TRACE_TASK, (uint32_t)(uintptr_t)bp_next_task); \
         }                                                                     \
