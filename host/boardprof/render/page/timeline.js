@@ -110,7 +110,7 @@
   let to = view.end || 1;
   let track = 0; // the chosen one
   let chosen = null; // its event
-  const colours = ["--heat-3", "--mark", "--shrank-3", "--found", "--grew-3", "--heat-4", "--mark-soft", "--shrank-2", "--grew-2", "--heat-2"];
+  const colours = ["--heat-3", "--mark-soft", "--shrank-2", "--found", "--grew-2", "--heat-2", "--shrank-3", "--grew-3", "--heat-4"];
 
   function draw() {
     const width = host.clientWidth;
@@ -137,7 +137,7 @@
         slices(lane, top, { x, width, palette, ink });
         top += lane.rows * ROW;
       }
-      if (each.values) values(each.values, y + LABEL, { x, width, ink: palette[1], soft });
+      if (each.values) values(each.values, y + LABEL, { x, width, ink: colour("--mark"), soft });
       if (each.marks) marks(each.marks, y + LABEL, { x, width, caution });
       y += heightOf(each);
     });
