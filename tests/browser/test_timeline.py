@@ -10,10 +10,8 @@ from selenium.webdriver.common.keys import Keys
 from boardprof.events.recording import ProbeRecording
 from boardprof.render.probe_page import render_probe_page
 from tests.browser.conftest import HOSTILE, Page
-from tests.unit.recordings import block, event, recording, two_tasks
+from tests.unit.recordings import COUNT, STEP, block, event, recording, two_tasks
 from tests.unit.test_heap import TASK, leaking
-
-STEP = 20
 
 
 def show(page: Page, made: ProbeRecording) -> None:
@@ -33,9 +31,12 @@ def span(page: Page) -> str:
     return page.texts("#span")[0]
 
 
-def colours(page: Page, row: int) -> int:
-    """Return how many colours a row of the drawing has."""
-    return int(
+NOTHING = "0,0,0,0"
+
+
+def colours(page: Page, row: int) -> set[str]:
+    """Return the colours that a row of the drawing has; `NOTHING` where nothing is drawn."""
+    return set(
         page.script(
             "const canvas = document.querySelector('canvas');"
             "const copy = Object.assign(document.createElement('canvas'),"
@@ -45,7 +46,7 @@ def colours(page: Page, row: int) -> int:
             f"const row = pen.getImageData(0, {row}, canvas.width, 1).data;"
             "const found = new Set();"
             "for (let i = 0; i < row.length; i += 4) found.add(row.slice(i, i + 4).join());"
-            "return found.size;"
+            "return [...found];"
         )
     )
 
@@ -132,9 +133,19 @@ def test_memory_over_time_is_a_track_and_its_call_sites_are_a_table(page: Page) 
 def test_events_narrower_than_a_pixel_are_drawn_and_the_row_is_not_empty(page: Page) -> None:
     records = [event(10, 16 + i % 2) for i in range(60_000)]
     show(page, recording(block(records[:60_000], 600_000)))
-    assert colours(page, 30) >= 2
+    assert len(colours(page, 30)) >= 2
     press(page, *["+"] * 12)
-    assert colours(page, 30) >= 2
+    assert len(colours(page, 30)) >= 2
+
+
+def test_values_narrower_than_a_pixel_keep_their_extremes(page: Page) -> None:
+    records = [event(10, COUNT, 100 * (i % 2)) for i in range(30_000)]
+    show(page, recording(block(records, 300_000)))
+    for row in (25, 40, 60):  # from top to bottom, all along
+        assert NOTHING not in colours(page, row)
+    press(page, *["+"] * 14)
+    assert NOTHING in colours(page, 40)  # between the flanks
+    assert len(colours(page, 40)) >= 2
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -145,7 +156,7 @@ def test_nothing_is_wider_than_the_window(page: Page, width: int, scheme: str) -
     show(page, two_tasks())
     assert page.script("return document.documentElement.scrollWidth") <= width
     assert page.all("canvas")[0].size["width"] <= width
-    assert colours(page, 28) >= 3
+    assert len(colours(page, 28)) >= 3
 
 
 def test_names_from_a_board_are_only_text(page: Page) -> None:
