@@ -342,6 +342,13 @@ bp_packed_t bp_trace_kept;
 bp_packed_t bp_trace_read;
 bp_packed_t bp_trace_calibrate;
 
+#if BP_CFG_TASKS
+bp_packed_t bp_trace_tasks;
+
+/* Record the task that runs, if it is known. */
+void bp_trace_task(void);
+#endif
+
 #endif
 
 /// Channels ///

@@ -47,6 +47,9 @@ static const char bp_name_trace_slots[] BP_ROM = "bp.trace_slots";
 static const char bp_name_trace_kept[] BP_ROM = "bp.trace_kept";
 static const char bp_name_trace_read[] BP_ROM = "bp.trace_read";
 static const char bp_name_trace_calibrate[] BP_ROM = "bp.trace_calibrate";
+#if BP_CFG_TASKS
+static const char bp_name_trace_tasks[] BP_ROM = "bp.trace_tasks";
+#endif
 #endif
 
 /* The first two in the order of enum BuiltIn in protocol/. */
@@ -91,6 +94,9 @@ static const bp_function_t bp_builtins[] BP_ROM = {
     {bp_name_trace_kept, bp_rom_empty, bp_trace_kept, NULL},
     {bp_name_trace_read, bp_rom_empty, bp_trace_read, NULL},
     {bp_name_trace_calibrate, bp_rom_empty, bp_trace_calibrate, NULL},
+#if BP_CFG_TASKS
+    {bp_name_trace_tasks, bp_rom_empty, bp_trace_tasks, NULL},
+#endif
 #endif
 };
 

@@ -230,16 +230,20 @@ static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
 /* In `closed`, while passes overlap. */
 #define BP_OVERLAPPING ((bp_slot_t *)1)
 
+/* A range that several tasks enter has one slot, which any instruction of one may find half-way
+ * changed by another. So interrupts are off while it changes. The functions for what is unusual
+ * turn them on again. */
+
 /* The range is entered for the first time, or a pass overlaps another one. */
-__attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uintptr_t id) {
-    uintptr_t before = bp_arch_lock();
+__attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uintptr_t id,
+                                                            uintptr_t before) {
     if (slot->next == NULL) {
         bp_slot_register(slot, id);
         slot->closed = NULL;
     } else {
-        uint8_t open = slot->closed == NULL ? 1 : slot->depth;
-        slot->lost += open == 1 ? 2 : 1;
-        slot->depth = open + 1;
+        bool is_first = slot->closed == NULL; /* then the pass that is open is lost, too */
+        slot->lost += is_first ? 2 : 1;
+        slot->depth = is_first ? 2 : slot->depth + 1;
         slot->closed = BP_OVERLAPPING;
     }
     slot->start = bp_trace_clock();
@@ -247,8 +251,7 @@ __attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uin
 }
 
 /* A pass ends that overlaps another one, or one that began when nothing was recorded. */
-__attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot) {
-    uintptr_t before = bp_arch_lock();
+__attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot, uintptr_t before) {
     if (slot->closed == BP_OVERLAPPING && --slot->depth == 0) {
         slot->closed = slot;
     }
@@ -257,28 +260,44 @@ __attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot) {
 
 /* This pass took longest. So does the first one of a range that was not entered yet, because it was
  * open when recording began: it is left out. */
-__attribute__((noinline)) static void bp_slot_longest(bp_slot_t *slot, uint32_t took) {
+__attribute__((noinline)) static void bp_slot_longest(bp_slot_t *slot, uint32_t took,
+                                                      uintptr_t before) {
     if (slot->next == NULL) {
         slot->closed = NULL; /* so that the next begin registers it */
     } else {
         slot->most = took;
     }
+    bp_arch_unlock(before);
+}
+
+/* The upper half of the sum of squares. */
+__attribute__((always_inline)) static inline void bp_slot_square(bp_slot_t *slot, uint32_t took,
+                                                                 uint32_t carry) {
+    uint32_t high = slot->squares[1];
+    uint32_t more = (uint32_t)((uint64_t)took * took >> 32) + carry;
+    slot->squares[1] = high + more;
+    if (high + more < high) {
+        slot->flags = BP_TRACE_SLOT_SQUARES_OVERFLOW;
+    }
 }
 
 __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
+    uintptr_t before = bp_arch_lock();
     if (BP_RARE(slot->closed != slot)) {
-        bp_slot_begin_unusual(slot, id);
+        bp_slot_begin_unusual(slot, id, before);
         return;
     }
     slot->closed = NULL;
     slot->start = bp_trace_clock();
+    bp_arch_unlock(before);
 }
 
 /* The clock comes first. Only the last step may be a call, so that this needs no stack. */
 __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
     uint32_t now = bp_trace_clock();
+    uintptr_t before = bp_arch_lock();
     if (BP_RARE(slot->closed != NULL)) {
-        bp_slot_end_unusual(slot);
+        bp_slot_end_unusual(slot, before);
         return;
     }
     uint32_t took = now - slot->start;
@@ -291,27 +310,26 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
     if (BP_RARE(sum < took)) {
         slot->sum[1]++;
     }
-    uint64_t square = (uint64_t)took * took;
-    uint32_t low = slot->squares[0] + (uint32_t)square;
+    uint32_t square = took * took; /* its lower half */
+    uint32_t low = slot->squares[0] + square;
     slot->squares[0] = low;
-    if (BP_RARE(took >> 16 != 0) || BP_RARE(low < (uint32_t)square)) {
-        uint32_t high = slot->squares[1];
-        uint32_t more = (uint32_t)(square >> 32) + (low < (uint32_t)square ? 1u : 0u);
-        slot->squares[1] = high + more;
-        if (high + more < high) {
-            slot->flags = BP_TRACE_SLOT_SQUARES_OVERFLOW;
-        }
+    if (BP_RARE(low < square)) {
+        bp_slot_square(slot, took, 1);
+    } else if (BP_RARE(took >> 16 != 0)) {
+        bp_slot_square(slot, took, 0);
     }
     slot->closed = slot;
     if (BP_RARE(took > slot->most)) {
-        bp_slot_longest(slot, took);
+        bp_slot_longest(slot, took, before);
+        return;
     }
+    bp_arch_unlock(before);
 }
 
 /// Ranges ///
 
 /* With events: the mark is outside of what the slot counts. */
-BP_FAST __attribute__((noinline)) static void bp_range_begin_traced(uintptr_t id, bp_slot_t *slot,
+BP_FAST __attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uintptr_t id,
                                                                     uint32_t tracing) {
     bool counts = (tracing & (uint32_t)BP_TRACE_STATISTICS) != 0;
     if (counts && slot->next == NULL) {
@@ -325,7 +343,7 @@ BP_FAST __attribute__((noinline)) static void bp_range_begin_traced(uintptr_t id
     }
 }
 
-BP_FAST __attribute__((noinline)) static void bp_range_end_traced(uintptr_t id, bp_slot_t *slot,
+BP_FAST __attribute__((noinline)) static void bp_range_end_traced(bp_slot_t *slot, uintptr_t id,
                                                                   uint32_t tracing) {
     if ((tracing & (uint32_t)BP_TRACE_STATISTICS) != 0) {
         bp_slot_end(slot);
@@ -335,17 +353,17 @@ BP_FAST __attribute__((noinline)) static void bp_range_end_traced(uintptr_t id, 
     }
 }
 
-BP_FAST void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
+BP_FAST void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
     if (BP_RARE(tracing != BP_TRACE_STATISTICS)) {
-        bp_range_begin_traced(id, slot, tracing);
+        bp_range_begin_traced(slot, id, tracing);
         return;
     }
     bp_slot_begin(slot, id);
 }
 
-BP_FAST void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing) {
+BP_FAST void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
     if (BP_RARE(tracing != BP_TRACE_STATISTICS)) {
-        bp_range_end_traced(id, slot, tracing);
+        bp_range_end_traced(slot, id, tracing);
         return;
     }
     bp_slot_end(slot);

@@ -159,6 +159,11 @@ int bp_trace_start(bp_call_t *call) {
     }
     bp_ret_uint(call, bp_trace_now());
     bp_tracing |= what;
+#if BP_CFG_TASKS
+    if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        bp_trace_task();
+    }
+#endif
     return call->err;
 }
 
@@ -213,29 +218,61 @@ int bp_trace_slots(bp_call_t *call) {
     return call->err;
 }
 
-/* [] -> nil: probes without anything between them. Their records and the slot of the range
- * bp_calibration show what probes cost. */
-int bp_trace_calibrate(bp_call_t *call) {
-    if (bp_arg_end(call) == 0) {
-        for (uint_fast8_t i = 0; i < 8; i++) {
-            BP_RANGE_BEGIN(bp_calibration);
-            BP_RANGE_END(bp_calibration);
-        }
-        for (uint_fast8_t i = 0; i < 8; i++) {
-            BP_MARK(bp_calibration);
-            BP_MARK(bp_calibration);
-        }
-        for (uint_fast8_t i = 0; i < 8; i++) {
-            BP_VALUE(bp_calibration, (uint32_t)0);
-            BP_VALUE(bp_calibration, (uint32_t)0);
-        }
-        for (uint_fast8_t i = 0; i < 8; i++) {
-            bp_trace_ring[0].last -= 0x1000000u; /* as if that had been long ago */
-            BP_MARK(bp_calibration);
-            BP_MARK(bp_calibration);
-        }
-        bp_ret_nil(call);
+#if BP_CFG_INTERRUPTS > 1
+
+/* An interrupt between two marks, and one that waits until both are over: the difference is what it
+ * takes. */
+static void bp_trace_interrupts(void) {
+    for (uint_fast8_t i = 0; i < 8; i++) {
+        BP_MARK(bp_interrupt);
+        bp_port_interrupt();
+        BP_MARK(bp_interrupt);
+        uintptr_t before = bp_port_mask();
+        BP_MARK(bp_interrupt);
+        bp_port_interrupt();
+        BP_MARK(bp_interrupt);
+        bp_port_unmask(before);
     }
+}
+
+#else
+static inline void bp_trace_interrupts(void) {
+}
+#endif
+
+/* [] -> nil: probes without anything between them. Their records and the slot of the range
+ * bp_calibration show what probes cost. Interrupts wait until a pair of probes is over. */
+int bp_trace_calibrate(bp_call_t *call) {
+    if (bp_arg_end(call) != 0) {
+        return call->err;
+    }
+    for (uint_fast8_t i = 0; i < 8; i++) {
+        uintptr_t before = bp_arch_lock();
+        BP_RANGE_BEGIN(bp_calibration);
+        BP_RANGE_END(bp_calibration);
+        bp_arch_unlock(before);
+    }
+    for (uint_fast8_t i = 0; i < 8; i++) {
+        uintptr_t before = bp_arch_lock();
+        BP_MARK(bp_calibration);
+        BP_MARK(bp_calibration);
+        bp_arch_unlock(before);
+    }
+    for (uint_fast8_t i = 0; i < 8; i++) {
+        uintptr_t before = bp_arch_lock();
+        BP_VALUE(bp_calibration, (uint32_t)0);
+        BP_VALUE(bp_calibration, (uint32_t)0);
+        bp_arch_unlock(before);
+    }
+    for (uint_fast8_t i = 0; i < 8; i++) {
+        uintptr_t before = bp_arch_lock();
+        bp_trace_ring[0].last -= 0x1000000u; /* as if that had been long ago */
+        BP_MARK(bp_calibration);
+        BP_MARK(bp_calibration);
+        bp_arch_unlock(before);
+    }
+    bp_trace_interrupts();
+    bp_ret_nil(call);
     return call->err;
 }
 

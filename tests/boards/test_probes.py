@@ -128,8 +128,9 @@ def test_the_statistics_are_those_of_the_events(calls: Board) -> None:
     assert (slot.count, slot.lost) == (4, 0)
     taken = [slot.least - found.costs.slot, slot.most - found.costs.slot]
     # The code between the probes differs by some instructions from that of the calibration.
-    assert np.allclose(taken, [min(own), max(own)], atol=12)
-    assert abs(slot.sum - 4 * found.costs.slot - sum(own)) <= 4 * 12
+    most = 12 if calls.spec.name == "qemu-rv32" else 20  # 12 instructions in ticks
+    assert np.allclose(taken, [min(own), max(own)], atol=most)
+    assert abs(slot.sum - 4 * found.costs.slot - sum(own)) <= 4 * most
 
 
 def test_passes_that_overlap_are_not_in_the_statistics(calls: Board) -> None:

@@ -122,6 +122,12 @@
 #define BP_CFG_TRACE_CLOCK 0
 #endif
 
+/* The most tasks of an operating system whose names and stacks the host can ask for (bp_tasks.h),
+ * up to 255. Each takes about 32 bytes. 0: no table. */
+#ifndef BP_CFG_TASKS
+#define BP_CFG_TASKS 0
+#endif
+
 /* How CRC-32 is computed. 0: bit by bit. 1: with a table of 64 bytes, about six times as fast.
  * 8: eight bytes at once, with tables of 8 KiB in RAM. */
 #ifndef BP_CFG_CRC_TABLE
@@ -190,6 +196,12 @@
 #endif
 #if BP_CFG_TRACE_CLOCK < 0
 #error "BP_CFG_TRACE_CLOCK is out of range (0 or more)"
+#endif
+#if BP_CFG_TASKS < 0 || BP_CFG_TASKS > 255
+#error "BP_CFG_TASKS is out of range (0..255)"
+#endif
+#if BP_CFG_TASKS != 0 && BP_CFG_TRACE == 0
+#error "BP_CFG_TASKS needs BP_CFG_TRACE: the table names the tasks in a trace"
 #endif
 #if BP_CFG_CRC_TABLE != 0 && BP_CFG_CRC_TABLE != 1 && BP_CFG_CRC_TABLE != 8
 #error "BP_CFG_CRC_TABLE is out of range (0, 1, 8)"

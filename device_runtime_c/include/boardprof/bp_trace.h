@@ -27,6 +27,32 @@
 #include "boardprof/bp_config.h"
 #include "boardprof/bp_wire.h"
 
+/* What else the hooks of interrupts and tasks do. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if BP_CFG_INTERRUPTS > 1
+void bp_isr_enter(void);
+void bp_isr_exit(void);
+void bp_task_switched(const void *task);
+#define BP_TRACE_ISR_ENTER() bp_isr_enter()
+#define BP_TRACE_ISR_EXIT() bp_isr_exit()
+#define BP_TRACE_TASK_SWITCHED(task) bp_task_switched(task)
+#else
+#define BP_TRACE_ISR_ENTER() ((void)0)
+#define BP_TRACE_ISR_EXIT() ((void)0)
+#define BP_TRACE_TASK_SWITCHED(task) ((void)sizeof(task))
+#endif
+#if BP_CFG_TASKS
+extern const void *volatile bp_task_running; /* a recording begins with it */
+#define BP_TRACE_TASK_RUNS(task) ((void)(bp_task_running = (task)))
+#else
+#define BP_TRACE_TASK_RUNS(task) ((void)0)
+#endif
+#ifdef __cplusplus
+}
+#endif
+
 #if BP_CFG_TRACE
 
 #ifdef __cplusplus
@@ -55,8 +81,8 @@ typedef struct bp_slot {
 /* The macros below call these. */
 void bp_trace_mark(uintptr_t id);
 void bp_trace_value(uintptr_t id, uint32_t value);
-void bp_range_begin(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
-void bp_range_end(uintptr_t id, bp_slot_t *slot, uint32_t tracing);
+void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
+void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
 void bp_trace_alloc(const void *block, size_t size, const void *caller);
 
 #ifdef __cplusplus
@@ -251,7 +277,7 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
     do {                                                                              \
         uint32_t bp_now_tracing = bp_tracing;                                         \
         if (bp_now_tracing != 0) {                                                    \
-            bp_range_begin(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
+            bp_range_begin(BP_TRACE_SLOT(name), BP_TRACE_ID(BP_PROBE_RANGE, name, 2), \
                            bp_now_tracing);                                           \
         }                                                                             \
     } while (0)
@@ -259,7 +285,7 @@ static inline uint32_t bp_integer_bits(uint32_t value) {
     do {                                                                            \
         uint32_t bp_now_tracing = bp_tracing;                                       \
         if (bp_now_tracing != 0) {                                                  \
-            bp_range_end(BP_TRACE_ID(BP_PROBE_RANGE, name, 2), BP_TRACE_SLOT(name), \
+            bp_range_end(BP_TRACE_SLOT(name), BP_TRACE_ID(BP_PROBE_RANGE, name, 2), \
                          bp_now_tracing);                                           \
         }                                                                           \
     } while (0)
@@ -279,13 +305,13 @@ typedef struct {
 static inline void bp_range_enter(const bp_range_t *range) {
     uint32_t tracing = bp_tracing;
     if (tracing != 0) {
-        bp_range_begin(range->id, range->slot, tracing);
+        bp_range_begin(range->slot, range->id, tracing);
     }
 }
 static inline void bp_range_leave(const bp_range_t *range) {
     uint32_t tracing = bp_tracing;
     if (tracing != 0) {
-        bp_range_end(range->id, range->slot, tracing);
+        bp_range_end(range->slot, range->id, tracing);
     }
 }
 
@@ -328,30 +354,12 @@ static inline void bp_range_leave(const bp_range_t *range) {
 #define BP_TASK_SWITCH(task)                                                  \
     do {                                                                      \
         const void *bp_next_task = (task);                                    \
+        BP_TRACE_TASK_RUNS(bp_next_task);                                     \
         if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {                  \
             bp_trace_value(BP_TRACE_TASK, (uint32_t)(uintptr_t)bp_next_task); \
         }                                                                     \
         BP_TRACE_TASK_SWITCHED(bp_next_task);                                 \
     } while (0)
-
-#if BP_CFG_INTERRUPTS > 1
-#ifdef __cplusplus
-extern "C" {
-#endif
-void bp_isr_enter(void);
-void bp_isr_exit(void);
-void bp_task_switched(const void *task);
-#ifdef __cplusplus
-}
-#endif
-#define BP_TRACE_ISR_ENTER() bp_isr_enter()
-#define BP_TRACE_ISR_EXIT() bp_isr_exit()
-#define BP_TRACE_TASK_SWITCHED(task) bp_task_switched(task)
-#else
-#define BP_TRACE_ISR_ENTER() ((void)0)
-#define BP_TRACE_ISR_EXIT() ((void)0)
-#define BP_TRACE_TASK_SWITCHED(task) ((void)(task))
-#endif
 
 /* Memory was taken from a heap, or given back. BP_ALLOC belongs into the allocating function: it
  * records where that returns to. */
@@ -368,18 +376,18 @@ void bp_task_switched(const void *task);
         }                                                                \
     } while (0)
 
-#else /* without BP_CFG_TRACE; nothing is evaluated */
+#else /* without BP_CFG_TRACE; only the hooks of BP_CFG_INTERRUPTS=2 are left */
 
 #define BP_MARK(name) ((void)0)
 #define BP_VALUE(name, value) ((void)sizeof(value))
 #define BP_RANGE_BEGIN(name) ((void)0)
 #define BP_RANGE_END(name) ((void)0)
 #define BP_RANGE(name) ((void)0)
-#define BP_ISR_ENTER(name) ((void)0)
-#define BP_ISR_EXIT(name) ((void)0)
-#define BP_ISR_ENTER_NUMBER(number) ((void)sizeof(number))
-#define BP_ISR_EXIT_NUMBER() ((void)0)
-#define BP_TASK_SWITCH(task) ((void)sizeof(task))
+#define BP_ISR_ENTER(name) BP_TRACE_ISR_ENTER()
+#define BP_ISR_EXIT(name) BP_TRACE_ISR_EXIT()
+#define BP_ISR_ENTER_NUMBER(number) ((void)sizeof(number), BP_TRACE_ISR_ENTER())
+#define BP_ISR_EXIT_NUMBER() BP_TRACE_ISR_EXIT()
+#define BP_TASK_SWITCH(task) BP_TRACE_TASK_SWITCHED(task)
 #define BP_ALLOC(block, bytes) ((void)sizeof(block), (void)sizeof(bytes))
 #define BP_FREE(block) ((void)sizeof(block))
 

@@ -37,6 +37,9 @@ _WORDS_AT_ONCE = 32
 _CALIBRATION = "bp_calibration"
 """Name of the probes that bp.trace_calibrate runs."""
 
+_INTERRUPT = "bp_interrupt"
+"""Name of the marks around an interrupt that it triggers, if the board's port can."""
+
 _LAST_BLOCK_S = 2.0
 """How long the last block is waited for, as long as none comes."""
 
@@ -329,4 +332,23 @@ def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeC
         mark=mark,
         value=between(ProbeKind.U32),
         late=late - mark if late else 0,
+        interrupt=_interrupt_cost(line),
     )
+
+
+def _interrupt_cost(line: Timeline) -> int:
+    """Return what an interrupt takes outside of its own two marks; 0 if that is not known.
+
+    Bp.trace_calibrate triggers one between two marks, and one that is masked until after them.
+    """
+    numbers = [n.number for n in line.names.of_kind(ProbeKind.MARK) if n.text == _INTERRUPT]
+    marks = np.flatnonzero(np.isin(line.events.number, numbers))
+    time = line.events.time
+    begin, end = marks[: len(marks) // 2 * 2 : 2], marks[1::2]
+    masked = time[end] - time[begin]
+    # Others may have come, too: only pairs with one interrupt or none are of use.
+    hit = begin[end - begin == 3]
+    around = time[hit + 3] - time[hit] - (time[hit + 2] - time[hit + 1])
+    if not len(hit) or not (end - begin == 1).any():
+        return 0
+    return int(np.median(around)) - int(np.median(masked[end - begin == 1]))

@@ -139,9 +139,9 @@ def agent_config(defines: Sequence[str]) -> dict[str, int]:
                 f"{name!r} is not an option of the agent.",
                 hint="one of " + ", ".join(f"BP_CFG_{key.upper()}" for key in known),
             )
-        if not re.fullmatch(r"[1-9]\d*|0[xX][0-9a-fA-F]+|0", value, re.ASCII):
+        if not re.fullmatch(r"0[xX][0-9a-fA-F]+|\d+", value, re.ASCII):
             raise UsageError(f"{define!r} has no number.", hint=f"{name}=NUMBER")
-        config[option] = int(value, 0)
+        config[option] = int(value, 16 if value[:2].lower() == "0x" else 10)
     return config
 
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* FreeRTOS's trace macros, as probes: tasks, their names and stacks, the tick, interrupts, and the
+ * heap. Include this at the end of FreeRTOSConfig.h, and compile the kernel with the agent's
+ * options. See docs/rtos.md.
+ *
+ * Context: FreeRTOS's kernel includes it. It defines nothing that your files need. */
+
+#ifndef BOARDPROF_BP_FREERTOS_H
+#define BOARDPROF_BP_FREERTOS_H
+
+#ifndef __ASSEMBLER__
+
+#include "boardprof/bp_tasks.h"
+#include "boardprof/bp_trace.h"
+
+/* Tasks. FreeRTOS knows where a stack ends only with configRECORD_STACK_HIGH_ADDRESS. It fills a
+ * stack only with an option that lets it look for the fill, such as
+ * INCLUDE_uxTaskGetStackHighWaterMark. */
+#if defined(configRECORD_STACK_HIGH_ADDRESS) && configRECORD_STACK_HIGH_ADDRESS == 1
+#define BP_FREERTOS_STACK_BYTES(tcb) \
+    ((size_t)((const char *)((tcb)->pxEndOfStack + 1) - (const char *)(tcb)->pxStack))
+#else
+#define BP_FREERTOS_STACK_BYTES(tcb) ((size_t)0)
+#endif
+
+#define traceTASK_CREATE(tcb)                                                           \
+    bp_task_add((tcb), (tcb)->pcTaskName, (tcb)->pxStack, BP_FREERTOS_STACK_BYTES(tcb), \
+                tskSET_NEW_STACKS_TO_KNOWN_VALUE != 0 ? (int)tskSTACK_FILL_BYTE         \
+                                                      : BP_TASK_NOT_FILLED)
+#define traceTASK_DELETE(tcb) bp_task_remove(tcb)
+
+/* The scheduler's own time is that of the task that it switches from. */
+#define traceTASK_SWITCHED_OUT() BP_TRACE_TASK_SWITCHED(NULL)
+#define traceTASK_SWITCHED_IN() BP_TASK_SWITCH(pxCurrentTCB)
+
+/* Interrupts, by the number of the exception. From FreeRTOS 11 on, the ports for Cortex-M trace
+ * their tick and portYIELD_FROM_ISR with these. */
+#if defined(__arm__) && !defined(BP_FREERTOS_INTERRUPT)
+#define BP_FREERTOS_INTERRUPT()                           \
+    (__extension__({                                      \
+        uint32_t bp_ipsr;                                 \
+        __asm__ volatile("mrs %0, ipsr" : "=r"(bp_ipsr)); \
+        bp_ipsr;                                          \
+    }))
+#elif defined(__riscv) && !defined(BP_FREERTOS_INTERRUPT)
+#define BP_FREERTOS_INTERRUPT()                               \
+    (__extension__({                                          \
+        uintptr_t bp_cause;                                   \
+        __asm__ volatile("csrr %0, mcause" : "=r"(bp_cause)); \
+        (uint32_t)(bp_cause & 0xfffu);                        \
+    }))
+#endif
+#define traceISR_ENTER() BP_ISR_ENTER_NUMBER(BP_FREERTOS_INTERRUPT())
+#define traceISR_EXIT() BP_ISR_EXIT_NUMBER()
+#define traceISR_EXIT_TO_SCHEDULER() BP_ISR_EXIT_NUMBER()
+
+/* The heap. The size is that of the block with FreeRTOS's header, from FreeRTOS 11 on. */
+#define traceMALLOC(address, size)       \
+    do {                                 \
+        if ((address) != NULL) {         \
+            BP_ALLOC((address), (size)); \
+        }                                \
+    } while (0)
+#define traceFREE(address, size) BP_FREE(address)
+
+#endif
+
+#endif
