@@ -121,8 +121,8 @@ int bp_trace(bp_call_t *call) {
 
 static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
-    uint32_t now = bp_trace_now();
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
+    uint32_t now = bp_trace_now();
     *ring = (bp_trace_ring_t){
         .begin = words,
         .at = words,

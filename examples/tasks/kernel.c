@@ -30,6 +30,7 @@ void k_start(uint32_t period) {
     bp_task_add(&k_idle, "idle", NULL, 0, BP_TASK_NOT_FILLED);
     BP_TASK_SWITCH(&k_idle);
     k_core_start(period);
+    k_yield();
 }
 
 void k_sleep(uint32_t ticks) {

@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes in firmware with a preemptive kernel: what they count in place is what really ran.
+
+The kernel is that of examples/tasks. On `qemu-rv32` the trace clock counts instructions, so that
+figures can be compared to the last one. Its timer interrupts every 50,000 instructions there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.connection import connect
+from boardprof.events.recording import ProbeRecording, Slot
+from boardprof.events.timeline import UNKNOWN_TASK, Timeline
+from boardprof.metrics import Count
+from boardprof_protocol.codes import ProbeKind, TraceId
+from tests.projects.firmware import command, executed, requires_board, shell
+from tests.support import ROOT
+
+APP = Path(__file__).parent / "fixtures" / "tasks" / "app.c"
+MAKEFILE = ROOT / "examples" / "tasks" / "Makefile"
+RV32, M4 = "qemu-rv32", "qemu-cortex-m4"
+HZ = {RV32: 20_000, M4: 1_000}
+TIMER, SOFTWARE = 7, 3
+"""Numbers of rv32's interrupts: mcause."""
+
+N = {"control": 200, "filter": 400, "sum": 600}
+CALLED = {"control": 10_204, "filter": 20_418, "sum": 30_612}
+"""Instructions of crc16(n) when it is called, from QEMU's own plugin."""
+
+DEADLINE_S = 60.0
+
+Made = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """Return what builds the firmware for a board, once for each way to poll."""
+    made: dict[tuple[str, ...], Path] = {}
+
+    def image(board: str, poll: str = "TASK", hz: int | None = None) -> Path:
+        requires_board(board)
+        key = (board, poll, str(hz or HZ[board]))
+        if key not in made:
+            folder = tmp_path_factory.mktemp("tasks")
+            options = [f"BOARD={board}", f"APP={APP}", f"BOARDPROF={command(folder)}"]
+            options += [f"MORE=-DPOLL={poll} -DHZ={key[2]}", "TRACE=65536"]
+            shell(["make", "-j2", "-f", MAKEFILE, *options], folder)
+            made[key] = folder / "firmware.elf"
+        return made[key]
+
+    return image
+
+
+@dataclass
+class Traced:
+    """A recording, the only core's timeline, and the names of its tasks."""
+
+    recording: ProbeRecording
+    line: Timeline
+    tasks: dict[int, str]
+
+    def task(self, name: str) -> int:
+        return next(task for task, text in self.tasks.items() if text == name)
+
+    def number(self, kind: ProbeKind, name: str) -> int:
+        return next(n.number for n in self.recording.names.of_kind(kind) if n.text == name)
+
+    def of(self, name: str) -> Any:
+        """Return which passes of ranges have this name."""
+        return self.line.ranges.of(self.number(ProbeKind.RANGE, name))
+
+
+def invoke(board: Board, name: str, *arguments: int) -> Any:
+    [found] = [each.id for each in board.dictionary.functions if each.name == name]
+    return board.session.invoke(found, name, *arguments)
+
+
+def table(board: Board) -> list[list[Any]]:
+    """Return the rows of bp.trace_tasks."""
+    rows: list[list[Any]] = []
+    while (row := invoke(board, "bp.trace_tasks", len(rows))) is not None:
+        rows.append(row)
+    return rows
+
+
+def record(board: Board, *work: int, words: int = 4_000) -> Traced:
+    """Trace the tasks at work until there are so many words of events."""
+    board.functions.work(*work)
+    tasks = {row[0]: row[1].decode() for row in table(board)}
+    deadline_s = time.monotonic() + DEADLINE_S
+    with board.tracing() as recorder:
+        while recorder.progress[0] < words:
+            assert time.monotonic() < deadline_s
+            recorder.read(0.05)
+    board.functions.work(0, 0, 0)
+    recording = recorder.recording()
+    [line] = recording.timelines().values()
+    return Traced(recording, line, tasks)
+
+
+@pytest.fixture(scope="module")
+def rv32(make: Made) -> Traced:
+    """All tasks at work. The agent is a task, too, and cannot send all of it: events are dropped."""
+    with connect(RV32, image=make(RV32)) as board:
+        return record(board, *N.values())
+
+
+@pytest.fixture(scope="module")
+def calm(make: Made) -> Traced:
+    """Two tasks at work, and the agent in the loop of main: nothing is dropped."""
+    with connect(RV32, image=make(RV32, "MAIN")) as board:
+        return record(board, N["control"], N["filter"], 0)
+
+
+### Ranges ###
+
+
+@pytest.mark.parametrize("name", N)
+def test_a_called_function_counts_what_qemu_counts(name: str, make: Made, tmp_path: Path) -> None:
+    quiet = make(RV32, "TASK", 1)  # no interrupt within the call
+    assert executed(quiet, requires_board(RV32), tmp_path, "crc16", N[name]) == CALLED[name]
+
+
+@pytest.mark.parametrize("name", N)
+def test_a_range_in_place_counts_what_the_called_function_counts_to_the_instruction(
+    name: str, rv32: Traced
+) -> None:
+    net = rv32.line.ranges.net[rv32.of(name)]
+    assert len(net) >= 20
+    # Around it, the range has three instructions: the argument, the address and the jump.
+    assert set(net.tolist()) == {CALLED[name] + 3}
+
+
+def test_ranges_were_interrupted_and_preempted_where_that_was_tested(rv32: Traced) -> None:
+    ranges = rv32.line.ranges
+    mine = rv32.of("sum")
+    assert set(ranges.interrupts[mine].tolist()) >= {0, 1}
+    # Other tasks had the core for longer than the timer's interrupts take.
+    away = (ranges.end - ranges.begin - ranges.own)[mine]
+    assert int(away.max()) > CALLED["filter"]
+    assert set(ranges.task[mine].tolist()) == {rv32.task("sum")}
+
+
+def test_an_empty_function_in_place_counts_its_two_instructions_and_the_call(
+    rv32: Traced,
+) -> None:
+    assert set(rv32.line.ranges.net[rv32.of("sum_empty")].tolist()) == {5}
+    assert set(rv32.line.ranges.net[rv32.of("control_empty")].tolist()) == {5}
+
+
+def test_the_report_has_the_ranges_as_rows_with_these_counts(rv32: Traced) -> None:
+    from boardprof.events.in_place import report_of
+
+    rows = [row for row in report_of(rv32.recording).calls if row["Name"] == "filter"]
+    counts = {v.value for row in rows if isinstance(v := row["instructions"], Count)}
+    assert counts == {20_421}
+
+
+def test_ranges_on_a_cortex_m4_are_right_within_the_ticks_of_its_interrupts(make: Made) -> None:
+    with connect(M4, image=make(M4)) as board:
+        traced = record(board, *N.values())
+        report = board.profile("crc16", N["filter"], repeat=5, mask_interrupts=True)
+    [called, *_] = sorted(v.value for row in report.calls if isinstance(v := row["ticks"], Count))
+    ranges = traced.line.ranges
+    mine = traced.of("filter")
+    assert len(ranges.net[mine]) >= 20
+    # A tick is 1.6 instructions of an interrupt's entry. SysTick's differs from PendSV's.
+    for net, interrupts in zip(ranges.net[mine], ranges.interrupts[mine], strict=True):
+        assert abs(int(net) - called) < 20 + 40 * int(interrupts)
+
+
+### Tasks and interrupts ###
+
+
+@pytest.mark.parametrize("which", ["rv32", "calm"])
+def test_tasks_and_interrupts_add_up_to_the_traced_window(
+    which: str, request: pytest.FixtureRequest
+) -> None:
+    traced: Traced = request.getfixturevalue(which)
+    ticks = traced.line.task_ticks()
+    assert sum(ticks.values()) + traced.line.interrupt_ticks() == traced.line.end
+    if which == "calm":
+        assert traced.line.diagnostics.dropped == 0
+        assert ticks.get(UNKNOWN_TASK, 0) < 1_000  # until the first event: the task that runs
+        named = {traced.tasks[task] for task in ticks if task != UNKNOWN_TASK}
+        assert named == {"control", "filter", "idle", "sum", "share"}
+
+
+def test_the_window_is_that_of_the_boards_own_clock(make: Made) -> None:
+    with connect(RV32, image=make(RV32, "MAIN")) as board:
+        board.functions.work(N["control"], N["filter"], 0)
+        recorder = board.tracing()
+        before = recorder.now
+        with recorder:
+            first = recorder.now
+            time.sleep(0.1)
+            last = recorder.now
+        after = recorder.now
+    [line] = recorder.recording().timelines().values()
+    assert (last - first) % 2**32 <= line.end <= (after - before) % 2**32
+
+
+def test_a_tasks_time_is_that_of_its_ranges_and_what_it_does_between_them(calm: Traced) -> None:
+    ranges = calm.line.ranges
+    for name in ("control", "filter"):
+        mine = calm.of(name)
+        passes = int(mine.sum())
+        task = calm.line.task_ticks()[calm.task(name)]
+        inside = int(ranges.own[mine].sum())
+        assert passes * CALLED[name] < inside < task < inside + passes * 1_000
+
+
+def test_interrupts_begin_and_end_in_turns_and_tasks_switch_only_in_them(rv32: Traced) -> None:
+    events = rv32.line.events
+    assert bool((np.diff(events.time) >= 0).all())
+    inside, current = False, None
+    for number, value in zip(events.number.tolist(), events.value.tolist(), strict=True):
+        if number == TraceId.DROPPED:
+            inside, current = False, None
+        elif number == TraceId.INTERRUPT_ENTER:
+            assert not inside
+            assert value in (TIMER, SOFTWARE)
+            inside = True
+        elif number == TraceId.INTERRUPT_EXIT:
+            inside = False
+        elif number == TraceId.TASK and current is not None:
+            assert inside
+            assert value in rv32.tasks
+            assert value != current
+        if number == TraceId.TASK:
+            current = value
+
+
+def test_the_timer_interrupts_every_50_000_instructions(calm: Traced) -> None:
+    interrupts = calm.line.interrupts
+    begins = interrupts.begin[interrupts.number == TIMER]
+    assert len(begins) > 50
+    late = begins - begins[0] - 50_000 * np.arange(len(begins))
+    assert int(np.abs(late).max()) < 1_000  # other interrupts, and probes, hold it up
+
+
+def test_no_task_is_switched_to_while_one_of_higher_priority_runs(calm: Traced) -> None:
+    events = calm.line.events
+    cause, switches = None, []
+    for number, value in zip(events.number.tolist(), events.value.tolist(), strict=True):
+        if number == TraceId.INTERRUPT_ENTER:
+            cause = value
+        elif number == TraceId.TASK:
+            switches.append((calm.tasks[value], cause))
+    # `control` has the highest priority: only its own sleep ends its turn, not the timer.
+    after = [cause for (name, _), (_, cause) in pairwise(switches) if name == "control"]
+    assert len(after) > 20
+    assert set(after) == {SOFTWARE}
+    # `filter` ends by its own sleep, or is preempted by `control`.
+    after_filter = {
+        (name, cause) for (before, _), (name, cause) in pairwise(switches) if before == "filter"
+    }
+    assert after_filter <= {
+        ("control", TIMER),
+        ("idle", SOFTWARE),
+        ("sum", SOFTWARE),
+        ("share", SOFTWARE),
+    }
+
+
+### The table of tasks ###
+
+
+@pytest.mark.parametrize("board", [RV32, M4])
+def test_tasks_have_names_and_stacks_before_anything_is_recorded(board: str, make: Made) -> None:
+    with connect(board, image=make(board)) as connected:
+        rows = table(connected)
+        connected.functions.work(*N.values())
+        time.sleep(0.2)
+        later = table(connected)
+    assert [row[1:3] for row in rows] == [
+        [b"control", 1024],
+        [b"filter", 1024],
+        [b"sum", 1024],
+        [b"share", 1024],
+        [b"agent", 4096],
+        [b"idle", None],
+    ]
+    # Nobody knows how much of main's stack is used.
+    assert rows[-1][3] is None
+    for before, after in zip(rows[:-1], later[:-1], strict=True):
+        assert 64 <= before[3] <= after[3] < after[2]
+
+
+### Statistics ###
+
+
+def statistics(recorder: Any, name: str) -> Slot:
+    """Return a range's statistics so far; they must be possible."""
+    names = recorder.recording().names.of_kind(ProbeKind.RANGE)
+    [number] = [each.number for each in names if each.text == name]
+    found = [each for each in recorder.statistics() if each.number == number]
+    slot = found[0] if found else Slot(number, 0, 0, 0, 0, 0, 0)
+    assert slot.least * slot.count <= slot.sum <= slot.most * slot.count
+    assert slot.squares is not None
+    assert slot.squares * slot.count >= slot.sum**2
+    return slot
+
+
+@pytest.mark.parametrize("board", [RV32, M4])
+def test_each_pass_of_a_range_that_two_tasks_enter_is_counted_or_lost(
+    board: str, make: Made
+) -> None:
+    with (
+        connect(board, image=make(board)) as connected,
+        connected.tracing(events=False, statistics=True) as recorder,
+    ):
+        connected.functions.share(1)
+        for _ in range(10):
+            time.sleep(0.05)
+            assert statistics(recorder, "shared").most < 1_000_000
+        connected.functions.share(0)
+        time.sleep(0.2)
+        passes: Any = connected.functions.shared()
+        slot = statistics(recorder, "shared")
+    assert passes > 1_000
+    assert slot.lost > 0
+    assert slot.count + slot.lost == passes
+
+
+@pytest.mark.parametrize("poll", ["TASK", "MAIN", "TICK"])
+def test_statistics_are_read_whoever_polls(poll: str, make: Made) -> None:
+    busy = 0 if poll == "MAIN" else N["sum"]
+    with (
+        connect(RV32, image=make(RV32, poll)) as board,
+        board.tracing(events=False, statistics=True) as recorder,
+    ):
+        board.functions.work(N["control"], N["filter"], busy)
+        deadline_s = time.monotonic() + DEADLINE_S
+        slots: list[Slot] = []
+        while not slots or min(slot.count for slot in slots) < 10:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.1)
+            slots = [statistics(recorder, name) for name in ("control", "filter")]
+    # The highest priority: never another task. Some passes have an interrupt, most have none.
+    assert CALLED["control"] < slots[0].least < CALLED["control"] + 100
+    assert CALLED["filter"] < slots[1].least < CALLED["filter"] + 100
+
+
+def test_an_interrupt_that_alone_polls_sends_a_trace(make: Made) -> None:
+    with connect(RV32, image=make(RV32, "TICK")) as board:
+        traced = record(board, *N.values(), words=1_000)
+    ranges, mine = traced.line.ranges, traced.of("filter")
+    alone = ranges.interrupts[mine] == 0
+    assert int(alone.sum()) >= 5
+    assert set(ranges.net[mine][alone].tolist()) == {20_421}
+    # An interrupt cannot be interrupted to find out what one takes outside of its marks.
+    assert traced.recording.costs.interrupt == 0
+    assert all(net > 20_421 for net in ranges.net[mine][~alone].tolist())
+    ticks = traced.line.task_ticks()
+    assert sum(ticks.values()) + traced.line.interrupt_ticks() == traced.line.end
