@@ -23,6 +23,16 @@ from tests.boards.conftest import available
 
 FIXTURES = Path(__file__).parent / "fixtures" / "probes"
 BOARDS = ("qemu-rv32", "qemu-cortex-m4")
+CLOCKS = {
+    "ibex-rtl": ("cycles", "mcycle"),
+    "qemu-cortex-a53": ("instructions", "PMEVCNTR0_EL0, event INST_RETIRED"),
+    "qemu-cortex-m3": ("ticks", "FPGAIO COUNTER"),
+    "qemu-cortex-m33": ("ticks", "FPGAIO COUNTER"),
+    "qemu-cortex-m55": ("ticks", "FPGAIO COUNTER"),
+    "qemu-cortex-m7": ("ticks", "FPGAIO COUNTER"),
+    "qemu-rv64": ("instructions", "minstret"),
+}
+"""Other boards with probes that run here, and the unit and source of their trace clocks."""
 
 Image = Callable[[str], Path]
 
@@ -203,6 +213,36 @@ def test_a_ring_with_one_wrong_bit_is_refused(calls: Board, word: int, bit: int)
 def test_an_unknown_mode_is_named(calls: Board) -> None:
     with pytest.raises(UnknownNameError, match="mode"):
         calls.tracing(mode="keep")
+
+
+# -- on each other board --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_other_boards_record_the_same(name: str) -> None:
+    with build(available(name), [FIXTURES / "calls.c"], BuildOptions()).open() as board:
+        with board.tracing(statistics=True) as recorder:
+            for n in (0, 1000, 2000):
+                board.functions.in_range(n)
+            board.functions.values(-5)
+            board.functions.recursive(3)
+        found = recorder.recording()
+        with board.tracing() as second:
+            board.functions.marks(5000)
+        [line] = second.recording().timelines().values()
+    assert (found.clock.unit, found.clock.source) == CLOCKS[name]
+    number = {each.text: each.number for each in found.names.names}
+    events = found.timelines()[0].events
+    values = dict(zip(events.number.tolist(), events.value.tolist(), strict=True))
+    assert values[number["signed_value"]] == 2**32 - 5
+    assert values[number["float_value"]] == 0x3FC00000  # 1.5
+    none, thousand, two_thousand = nets(found, "work")
+    assert two_thousand - none == pytest.approx(2 * (thousand - none), rel=0.01)
+    slots = {each.number: each for each in found.slots}
+    assert (slots[number["work"]].count, slots[number["work"]].lost) == (3, 0)
+    assert (slots[number["again"]].count, slots[number["again"]].lost) == (0, 4)
+    recorded = int((line.events.number != TraceId.DROPPED).sum())
+    assert (line.dropped + recorded, line.dropped > 2000) == (5000 + 1, True)
 
 
 # -- in running firmware ------------------------------------------------------------------------
