@@ -27,6 +27,7 @@ $aarch64cxx:aarch64-linux-gnu-g++
 picolibc-aarch64-linux-gnu:picolibc-aarch64
 gcc-avr:avr-gcc
 avr-libc:avr/io.h
+babeltrace2:babeltrace2
 qemu-system-arm:qemu-system-arm
 qemu-system-misc:qemu-system-riscv32
 clang-format:clang-format

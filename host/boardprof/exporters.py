@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters of Reports and Comparisons by name, and the files that they write.
+"""Exporters of Reports, Comparisons and recordings by name, and the files that they write.
 
 Other packages bring more: an entry point of the group ``boardprof.exporters`` has the exporter's
 name, and names a function that takes a `Report` and returns a str or bytes.
@@ -7,7 +7,7 @@ name, and names a function that takes a `Report` and returns a str or bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -18,6 +18,7 @@ from boardprof.packages import entries, named_function
 from boardprof.writing import check_is_file, unwritable
 
 if TYPE_CHECKING:
+    from boardprof.events.recording import ProbeRecording
     from boardprof.report.report import Report
 
 __all__ = ["exporter_names", "find_exporter"]
@@ -39,6 +40,23 @@ _REPORT = {
 }
 """Name -> module of ``boardprof.render``, and its function; imported when it is asked for."""
 
+_RECORDING = {
+    "chrome": "probe_chrome:render_probe_chrome",
+    "collapsed": "probe_stacks:render_probe_collapsed",
+    "ctf": "ctf:render_ctf",
+    "html": "probe_page:render_probe_page",
+    "memory": "memory_table:render_memory",
+    "perfetto": "perfetto:render_perfetto",
+    "speedscope": "probe_stacks:render_probe_speedscope",
+}
+"""The same for recordings of probes."""
+
+FOLDERS = frozenset({"ctf"})
+"""Exporters of recordings that write a folder."""
+
+WITH_PLACES = frozenset({"html", "memory"})
+"""Exporters of recordings that take file and line of calls, by return address (``places``)."""
+
 _OTHERS = {
     "pandas": "data_frame:to_pandas",
     "parsed": "json:parse_json",
@@ -58,6 +76,16 @@ def exporter_names() -> list[str]:
     return sorted({*_REPORT, *(entry.name for entry in entries("exporters"))})
 
 
+def recording_exporter_names() -> list[str]:
+    """Return the names of the exporters of recordings."""
+    return sorted(_RECORDING)
+
+
+def find_recording_exporter(name: str) -> Callable[..., Any] | None:
+    """Return the exporter of recordings that is called ``name``; None if there is none."""
+    return own_form(name, _RECORDING) if name in _RECORDING else None
+
+
 def find_exporter(name: str) -> Exporter:
     """Return the exporter called ``name``.
 
@@ -70,6 +98,11 @@ def find_exporter(name: str) -> Exporter:
     found = named_function("exporters", name, f"The exporter {name}")
     if found is not None:
         return found.function
+    if name in _RECORDING:
+        raise UsageError(
+            f"The exporter {name} is for recordings of probes, not for Reports.",
+            hint="give it a file of `boardprof trace -o FILE`",
+        )
     if name in _NO_FILE:
         raise UsageError(
             f"The command line cannot use the exporter {name}: {_NO_FILE[name]}.",
@@ -78,12 +111,12 @@ def find_exporter(name: str) -> Exporter:
     raise UnknownNameError("exporter", name, exporter_names())
 
 
-def own_form(name: str) -> Callable[..., Any]:
+def own_form(name: str, forms: Mapping[str, str] = _REPORT | _OTHERS) -> Callable[..., Any]:
     """Return boardprof's own function that makes a form of a Report or a Comparison.
 
     Values know no renderer: their methods, such as ``Report.table``, find theirs here.
     """
-    module, _, function = (_REPORT | _OTHERS)[name].partition(":")
+    module, _, function = forms[name].partition(":")
     found: Callable[..., Any] = getattr(import_module(f"boardprof.render.{module}"), function)
     return found
 
@@ -129,14 +162,18 @@ def write_export(report: Report, export: Export) -> None:
     write_exported(exported(report, export.name, export.exporter), export.file)
 
 
-def exported(report: Report, name: str, exporter: Exporter) -> bytes:
-    """Return the output of an exporter for a Report.
+def exported(
+    content: Report | ProbeRecording, name: str, exporter: Callable[..., Any]
+) -> bytes | dict[str, bytes]:
+    """Return the output of an exporter for a Report or a recording; a folder's files by name.
 
     Raises:
-        UsageError: the Report has nothing for it, or it fails.
+        UsageError: there is nothing for it, or it fails.
     """
     try:
-        made = exporter(report)
+        made = exporter(content)
+        if isinstance(made, dict):
+            return made
         return made.encode() if isinstance(made, str) else bytes(made)
     except BoardprofError:
         raise
@@ -144,13 +181,24 @@ def exported(report: Report, name: str, exporter: Exporter) -> bytes:
         raise UsageError(f"The exporter {name} failed: {error!r}.") from error
 
 
-def write_exported(content: bytes, file: Path) -> None:
-    """Write an export.
+def write_exported(content: bytes | dict[str, bytes], file: Path) -> None:
+    """Write an export: a file, or a folder with files.
 
     Raises:
-        UsageError, StorageError: the file cannot be written.
+        UsageError, StorageError: it cannot be written, or the folder has something else.
     """
     try:
-        file.write_bytes(content)
+        if isinstance(content, bytes):
+            file.write_bytes(content)
+            return
+        file.mkdir(exist_ok=True)
+        others = sorted({each.name for each in file.iterdir()} - set(content))
+        if others:
+            raise UsageError(
+                f"{file} cannot be written: the folder has other files, such as {others[0]}.",
+                hint="name a folder that is empty, or one that is not there yet",
+            )
+        for name, each in content.items():
+            (file / name).write_bytes(each)
     except OSError as error:
         raise unwritable(file, error) from error

@@ -13,7 +13,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.connection import connect
-from boardprof.errors import UnknownNameError, UsageError
+from boardprof.errors import DeviceResetError, UnknownNameError, UsageError
 from boardprof.events.recording import ProbeRecording
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
@@ -128,8 +128,9 @@ def test_the_statistics_are_those_of_the_events(calls: Board) -> None:
     assert (slot.count, slot.lost) == (4, 0)
     taken = [slot.least - found.costs.slot, slot.most - found.costs.slot]
     # The code between the probes differs by some instructions from that of the calibration.
-    assert np.allclose(taken, [min(own), max(own)], atol=12)
-    assert abs(slot.sum - 4 * found.costs.slot - sum(own)) <= 4 * 12
+    most = 12 if calls.spec.name == "qemu-rv32" else 20  # 12 instructions in ticks
+    assert np.allclose(taken, [min(own), max(own)], atol=most)
+    assert abs(slot.sum - 4 * found.costs.slot - sum(own)) <= 4 * most
 
 
 def test_passes_that_overlap_are_not_in_the_statistics(calls: Board) -> None:
@@ -173,6 +174,29 @@ def test_a_ring_that_is_overwritten_has_the_last_events(calls: Board) -> None:
     tolerance = 0 if calls.spec.name == "qemu-rv32" else 2
     assert abs(nets(found, "work")[0] - nets(recorder.recording(), "work")[0]) <= tolerance
     with pytest.raises(UsageError, match="has kept no events: its rings are empty, or damaged"):
+        calls.kept_events()
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_the_last_events_before_a_reset_are_read_after_it(name: str) -> None:
+    with build(available(name), [FIXTURES / "calls.c"], BuildOptions()).open() as board:
+        with board.tracing(mode="overwrite"):
+            board.functions.marks(3)
+            with pytest.raises(DeviceResetError):
+                board.functions.reset()
+        board.session.open()
+        found = board.kept_events()
+    names = found.names.by_number
+    events = found.timelines()[0].events
+    assert [names[n].text for n in events.number.tolist()] == ["many", "many", "many", "last"]
+
+
+@pytest.mark.parametrize(("word", "bit"), [(0, 0), (1, 31), (1000, 7), (2047, 15)])
+def test_a_ring_with_one_wrong_bit_is_refused(calls: Board, word: int, bit: int) -> None:
+    with calls.tracing(mode="overwrite"):
+        calls.functions.marks(2000)
+        calls.functions.flip(word, bit)
+    with pytest.raises(UsageError, match="its rings are empty, or damaged"):
         calls.kept_events()
 
 

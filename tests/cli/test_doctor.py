@@ -138,9 +138,10 @@ def test_each_rate_of_a_serial_line_is_tried() -> None:
     assert done.code == 0, done.err
     facts = json.loads(done.out)
     # A pseudo-terminal has no rate: the board answers at both, no share of a wire can be told, and
-    # the fastest is best.
+    # the fastest is best, unless a busy machine has made it look lossy.
     assert [test["baud"] for test in facts["tests"]] == [9600, 115200]
-    assert facts["best_baud"] == 115200
+    slow, fast = facts["tests"]
+    assert facts["best_baud"] == (115200 if fast["error_rate"] <= slow["error_rate"] else 9600)
     assert [test["to_host"]["wire_percent"] for test in facts["tests"]] == [None, None]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
-from boardprof.errors import FrameError, UsageError
+from boardprof.errors import BoardprofError, FrameError, UsageError
 from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
 from boardprof.events.records import blocks, decode_words, kept_blocks
@@ -97,6 +98,7 @@ class ProbeRecorder:
         self._names = names
         self._what, self._mode = what, mode
         self._content = bytearray()
+        self._runs = False
         self._seen = self._words = 0
         self._dropped: dict[int, int] = {}
         self._slots: tuple[Slot, ...] = ()
@@ -112,23 +114,28 @@ class ProbeRecorder:
 
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
-        self._stream = self._open_stream()
+        if self._streams:
+            self._stream = self._open_stream()
         self._calibrate()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._facts = replace(self._facts, time=now)
         self._call(_START, int(self._what), int(self._mode))
+        self._runs = True
         return self
+
+    @property
+    def _streams(self) -> bool:
+        return bool(self._what & TraceFlag.EVENTS) and self._mode != TraceMode.OVERWRITE
 
     def _calibrate(self) -> None:
         """Measure what probes cost, in the same mode: from records that the board makes of them."""
-        what = self._what | TraceFlag.EVENTS
-        self._call(_START, int(what), int(self._mode))
+        self._call(_START, int(self._what), int(self._mode))
         self._call(_CALIBRATE)
-        self._call(_STOP, int(what))
-        if self._mode == TraceMode.OVERWRITE:
-            self._content[:] = self._kept_content()
-        else:
+        self._call(_STOP, int(self._what))
+        if self._streams:
             self._read_to_end()
+        elif self._what & TraceFlag.EVENTS:
+            self._content[:] = self._kept_content()
         found = blocks(bytes(self._content), self._facts.order)
         words = [each.words for each in found if each.core == 0]
         self.costs = replace(_costs(words, self._names), slot=self._slot_cost())
@@ -143,17 +150,24 @@ class ProbeRecorder:
         """End recording, and take the last blocks and the statistics."""
         if error is None:
             self.stop()
+            return
+        with suppress(BoardprofError):  # the first error counts; the board may be gone
+            self.stop()
 
     def stop(self) -> ProbeRecording:
-        """End recording; take the last blocks, and the statistics of ranges."""
-        if self._stream is not None:
-            if self._mode != TraceMode.OVERWRITE:  # that goes on, until a reset
-                self._call(_STOP, int(self._what))
-                self._read_to_end()
-            self._stream.close()
-            self._stream = None
+        """End recording; take the last blocks, and the statistics of ranges.
+
+        In mode ``overwrite`` the board goes on.
+        """
+        if self._runs and self._mode != TraceMode.OVERWRITE:
+            self._call(_STOP, int(self._what))
             if self._what & TraceFlag.STATISTICS:
                 self._slots = tuple(s for s in self.statistics() if s.count or s.lost)
+        self._runs = False
+        if self._stream is not None:
+            self._read_to_end()
+            self._stream.close()
+            self._stream = None
         return self.recording()
 
     def _call(self, name: str, *arguments: object) -> Any:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from boardprof.cli.output import (
 from boardprof.errors import BoardprofError, UsageError
 
 if TYPE_CHECKING:
+    from boardprof.events.recording import ProbeRecording
     from boardprof.exporters import Exporter
     from boardprof.history.report_lookup import Found
     from boardprof.report.report import Report
@@ -130,15 +131,22 @@ def _found(ref: str) -> Found:
 
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the exporters that a shell can complete."""
-    from boardprof.exporters import exporter_names
+    from boardprof.exporters import exporter_names, recording_exporter_names
 
-    return [name for name in exporter_names() if name.startswith(incomplete)]
+    names = {*exporter_names(), *recording_exporter_names()}
+    return [name for name in sorted(names) if name.startswith(incomplete)]
 
 
-@click.command(short_help="Write a Report as CSV, Markdown, HTML, a Chrome trace ...")
+@click.command(short_help="Write a Report or a trace as CSV, HTML, for Perfetto ...")
 @click.argument("name", shell_complete=_names)
-@click.argument("report", metavar="REPORT", shell_complete=complete_run)
-@output_option("Write it there. [standard output]")
+@click.argument("report", metavar="REPORT|TRACE", shell_complete=complete_run)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    metavar="FILE",
+    help="Write it there; for ctf, a folder. [standard output]",
+)
 @click.option(
     "--diff",
     metavar="REPORT",
@@ -164,34 +172,90 @@ def export(
 ) -> None:
     """Write a Report as NAME: table, csv, json, markdown, html, chrome, speedscope, collapsed.
 
-    REPORT is a file from `run --json`, or a run in the history, such as `last`.
+    REPORT is a file from `run --json`, or a run in the history, such as `last`. TRACE is a file
+    from `trace -o`. Exporters that are for Reports only get its ranges as a Report.
 
     \b
-    html        one page with tables and charts; it needs no network
+    html        one page with tables and charts, for a TRACE with a timeline; it needs no network
     chrome      a trace for ui.perfetto.dev or chrome://tracing
     speedscope  for speedscope.app
     collapsed   stacks for flamegraph.pl
     callgrind   for callgrind_annotate and KCachegrind; needs run --hotspots
     pprof       for pprof; needs run --hotspots
+    perfetto    TRACE only: for ui.perfetto.dev
+    ctf         TRACE only: a folder for babeltrace2 and Trace Compass
+    memory      TRACE only: memory that was taken and given back, by call site
     """  # noqa: D301 (click knows the backspace as: do not wrap)
-    from boardprof.exporters import exported, find_exporter, write_exported
+    from boardprof.events.trace_file import is_recording
+    from boardprof.exporters import exported, find_exporter, find_recording_exporter
     from boardprof.history.report_lookup import find_run
-    from boardprof.report.report_file import check_report_file
 
-    find_exporter(name)
-    if output is not None:
-        check_report_file(output)
     if allow and diff is None:
         raise UsageError("--allow needs --diff.")
+    of_recording = find_recording_exporter(name) if is_recording(report) else None
+    if of_recording is not None and diff is None and metric is None:
+        _check_output(name, output)
+        _export_recording(name, of_recording, report, output)
+        return
+    find_exporter(name)
+    _check_output(name, output)
     found = find_run(report)
     before = None if diff is None else find_run(diff)
     exporter = _option_exporter(name, found, before=before, allow=allow, metric=metric)
-    content = exported(found.report, name, exporter)
+    _write(exported(found.report, name, exporter), "Report", output)
+
+
+def _check_output(name: str, output: str | None) -> None:
+    """Check that an export can be written.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    from boardprof.exporters import FOLDERS
+    from boardprof.report.report_file import check_report_file
+
+    if name in FOLDERS:
+        if output is None:
+            raise UsageError(f"The exporter {name} writes a folder.", hint="name it: -o FOLDER")
+    elif output is not None:
+        check_report_file(output)
+
+
+def _write(content: bytes | dict[str, bytes], what: str, output: str | None) -> None:
+    from boardprof.exporters import write_exported
+
     if output is not None:
         write_exported(content, Path(output))
-        echo_written("Report", output)
-        return
-    echo_data(content, nl=False)
+        echo_written(what, output)
+    elif isinstance(content, bytes):
+        echo_data(content, nl=False)
+
+
+def _export_recording(
+    name: str, exporter: Callable[..., object], file: str, output: str | None
+) -> None:
+    from boardprof.events.trace_file import read_recording
+    from boardprof.exporters import WITH_PLACES, exported
+
+    recording = read_recording(file)
+    if name in WITH_PLACES:
+        exporter = partial(exporter, places=_places(recording))
+    _write(exported(recording, name, exporter), "Trace", output)
+
+
+def _places(recording: ProbeRecording) -> dict[int, str]:
+    """Return file and line of the calls that took memory; none if the image is not there."""
+    from boardprof.elf.call_sites import call_sites
+    from boardprof.elf.identity import build_id_of
+    from boardprof.events.heap import heap_of
+
+    heap = heap_of(each.events for each in recording.timelines().values())
+    image = Path(recording.facts.image)
+    if heap is None or not recording.facts.image or not image.is_file():
+        return {}
+    if (build_id_of(image) or b"").hex() != recording.facts.build_id:  # it was built again
+        return {}
+    return call_sites(image, [site.caller for site in heap.sites])
 
 
 def _option_exporter(

@@ -198,7 +198,7 @@ def render_collapsed(report: Report, *, metric: str | None = None) -> str:
             that can be drawn; an empty file would look like a function that costs nothing.
     """
     sums = stack_sums(report, metric) or _row_sums(report, metric)
-    return "".join(f"{';'.join(map(_frame, stack))} {total}\n" for stack, total in sums.items())
+    return "".join(f"{';'.join(map(frame_text, stack))} {total}\n" for stack, total in sums.items())
 
 
 def _row_sums(report: Report, metric: str | None) -> dict[tuple[str, ...], int]:
@@ -234,7 +234,8 @@ def _nanoseconds(times_us: list[float]) -> int:
         return round(_NS_PER_US * sum(map(Fraction, times_us)))
 
 
-def _frame(name: str) -> str:
+def frame_text(name: str) -> str:
+    """Return a name as a frame of collapsed stacks."""
     return escaped(name).replace(";", r"\x3b")
 
 
@@ -266,12 +267,25 @@ def render_speedscope(report: Report) -> str:
     profiles = [*_inside(report, frames), *(found[each] for each in places if each in found)]
     if not profiles:
         raise UsageError("The Report has no Counts and no Durations: there is nothing to draw.")
+    return speedscope_text(", ".join(stacks.devices), list(map(_frame_json, frames)), profiles)
+
+
+def speedscope_text(
+    name: str, frames: Sequence[dict[str, Any]], profiles: Sequence[_Profile]
+) -> str:
+    """Return the text of a file for speedscope.
+
+    Args:
+        name: of the file.
+        frames: what profiles refer to by number.
+        profiles: at least one.
+    """
     document = {
         "$schema": _SCHEMA,
         "exporter": f"boardprof@{__version__}",
-        "name": ", ".join(stacks.devices),
+        "name": name,
         "activeProfileIndex": 0,
-        "shared": {"frames": list(map(_frame_json, frames))},
+        "shared": {"frames": frames},
         "profiles": profiles,
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"

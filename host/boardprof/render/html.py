@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import hashlib
 import html
 import io
 import itertools
@@ -20,8 +19,6 @@ import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from importlib import resources
 from string import Template
 from typing import Any, Final
 
@@ -43,6 +40,7 @@ from boardprof.render.html_facts import (
 )
 from boardprof.render.html_view import page_view
 from boardprof.render.json import json_pieces
+from boardprof.render.page_parts import asset, content_hash, inert
 from boardprof.render.profile_tables import interval_text, notes
 from boardprof.report.profile import Profile
 from boardprof.report.profile_json import ProfiledRow, profiles_of
@@ -82,31 +80,31 @@ def render_html(
         ComparisonError: the two Reports cannot be compared.
     """
     groups = summaries(report)
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = asset("page.css"), asset("page.js")
     profiles = _profile_views(report, before)
     if profiles:
-        script += _asset("profile.js")
+        script += asset("profile.js")
     comparison = None
     if before is not None:
         comparison = compare(before, report, allow=allow, before_name=names[0], after_name=names[1])
     view = page_view(report, groups, comparison, earlier)
     if profiles:
         view["profiles"] = profiles
-    return Template(_asset("page.html")).substitute(
+    return Template(asset("page.html")).substitute(
         version=__version__,
         style=style,
         script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        style_hash=content_hash(style),
+        script_hash=content_hash(script),
         title=html.escape(f"{heading(report, str)} \N{MIDDLE DOT} boardprof"),
         heading=heading(report, isolated),
         facts=facts_line(report),
         clocks=clock_tags(report),
         cards=cards(report),
-        hotspots=_asset("profile.html") if profiles else "",
+        hotspots=asset("profile.html") if profiles else "",
         warnings=warning_list(groups, doubts(report.configuration)),
         configuration=configuration_rows(report),
-        view=_inert(json.dumps(view, separators=(",", ":"), allow_nan=False)),
+        view=inert(json.dumps(view, separators=(",", ":"), allow_nan=False)),
         reports="\n".join(
             _embedded(name, each)
             for name, each in ((_REPORT, report), (_BEFORE, before))
@@ -137,17 +135,6 @@ def read_page(text: str, *, before: bool = False) -> Report:
         raise ReportFileError(f"the packed Report cannot be read: {error}", where=name) from error
 
 
-@cache
-def _asset(name: str) -> str:
-    text = resources.files("boardprof.render").joinpath("page", name).read_text(encoding="utf-8")
-    return re.sub(r"^ +", "", text, flags=re.MULTILINE)  # indentation is a twelfth of the page
-
-
-def _hash(content: str) -> str:
-    digest = hashlib.sha256(content.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
-
-
 def _embedded(name: str, report: Report) -> str:
     pieces = json_pieces(report)
     text = ""
@@ -156,7 +143,7 @@ def _embedded(name: str, report: Report) -> str:
         if len(text) >= _PACKED_FROM:
             packed = _packed(itertools.chain([text], pieces))
             return f'<script type="application/gzip;base64" id="{name}">{packed}</script>'
-    return f'<script type="application/json" id="{name}">{_inert(text)}</script>'
+    return f'<script type="application/json" id="{name}">{inert(text)}</script>'
 
 
 def _packed(pieces: Iterable[str]) -> str:
@@ -166,11 +153,6 @@ def _packed(pieces: Iterable[str]) -> str:
         for piece in pieces:
             file.write(piece.encode("ascii"))
     return base64.b64encode(packed.getbuffer()).decode("ascii")
-
-
-def _inert(text: str) -> str:
-    """Return JSON that cannot end the HTML element around it."""
-    return text.replace("<", r"\u003c")
 
 
 # -- profiles ----------------------------------------------------------------------------------

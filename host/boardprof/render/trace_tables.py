@@ -67,13 +67,15 @@ def range_figures(recording: ProbeRecording, timelines: Sequence[Timeline]) -> l
 
 def interrupt_figures(timelines: Sequence[Timeline]) -> list[RangeFigures]:
     """Return the interrupts, likewise; those without a name go by their number."""
-    nets: dict[str, list[int]] = {}
+    nets: dict[str, list[npt.NDArray[np.int64]]] = {}
     for line in timelines:
         passes = line.interrupts
-        for number, named, own in zip(passes.number, passes.named, passes.own, strict=True):
-            text = line.names.by_number[int(number)].text if named else f"interrupt {number}"
-            nets.setdefault(text, []).append(int(own))
-    found = [_figures(name, np.array(each)) for name, each in nets.items()]
+        kinds = np.unique(np.stack([passes.named, passes.number]), axis=1).T
+        for named, number in kinds.tolist():
+            text = line.names.by_number[number].text if named else f"interrupt {number}"
+            mine = (passes.named == bool(named)) & (passes.number == number)
+            nets.setdefault(text, []).append(passes.own[mine])
+    found = [_figures(name, np.concatenate(each)) for name, each in nets.items()]
     return sorted(found, key=lambda each: -each.total)
 
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File and line of calls, by the addresses to which they return."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from pathlib import Path
+
+from boardprof.elf.binutils import demangled, frames_at
+
+
+def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
+    """Return ``file.c:12 (function)`` by return address; those that are not known are left out.
+
+    Args:
+        image: an ELF file with debug information.
+        returns: addresses as in the file. On Arm, bit 0 marks Thumb code.
+
+    Raises:
+        MissingToolError: addr2line is not installed.
+        BuildError: it cannot read the image.
+    """
+    # A call ends one byte before the address to which it returns; with Thumb's bit, two.
+    inside = {address: (address & ~1) - 1 for address in returns if address > 1}
+    frames = frames_at(image, inside.values())
+    found = {a: frames[at][0] for a, at in inside.items() if frames.get(at) and frames[at][0].line}
+    names = demangled(frame.function for frame in found.values())
+    return {
+        address: f"{posixpath.basename(frame.file)}:{frame.line}"
+        + (f" ({names[frame.function]})" if frame.function else "")
+        for address, frame in found.items()
+    }

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that firmware took while it was recorded, as text: how much, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from boardprof.errors import UsageError
+from boardprof.events.heap import UNKNOWN_CALLER, CallSite, Heap, heap_of
+from boardprof.events.recording import ProbeRecording
+from boardprof.render.cells import plural
+from boardprof.render.layout import Column, Page, Table, plain
+
+
+def render_memory(recording: ProbeRecording, places: Mapping[int, str] | None = None) -> str:
+    """Return the memory of a recording by call site.
+
+    Args:
+        recording: what was recorded.
+        places: file and line of callers, by address. Others are shown by their address.
+
+    Raises:
+        UsageError: it says nothing of memory.
+        DecodeError: it is damaged.
+    """
+    heap = heap_of(each.events for each in recording.timelines().values())
+    if heap is None:
+        raise UsageError(
+            f"The recording of {recording.facts.board} says nothing of memory.",
+            hint="put BP_ALLOC and BP_FREE into the functions that take memory and give it back",
+        )
+    return plain(memory_page(heap, places or {}))
+
+
+def memory_page(heap: Heap, places: Mapping[int, str]) -> Page:
+    """Return the call sites, and what is to say of all of them; see `render_memory`."""
+    return [sites_table(heap, places), "", *memory_notes(heap)]
+
+
+def sites_table(heap: Heap, places: Mapping[int, str]) -> Table:
+    """Return the call sites, that with the most live bytes at the peak first."""
+    sites = heap.sites
+    return Table(
+        [
+            Column("Call site", [site_name(each, places) for each in sites], is_text=True),
+            Column("At peak (bytes)", [f"{each.at_peak:,}" for each in sites]),
+            Column("At end (bytes)", [f"{each.at_end:,}" for each in sites]),
+            Column("Blocks at end", [f"{each.blocks_at_end:,}" for each in sites]),
+            Column("Taken (bytes)", [f"{each.bytes:,}" for each in sites]),
+            Column("Blocks", [f"{each.blocks:,}" for each in sites]),
+        ]
+    )
+
+
+def site_name(site: CallSite, places: Mapping[int, str]) -> str:
+    """Return file and line of a call site, else its address."""
+    if site.caller == UNKNOWN_CALLER:
+        return "(not known)"
+    return places.get(site.caller) or f"{site.caller:#x}"
+
+
+def memory_notes(heap: Heap) -> Iterator[str]:
+    """Yield what is to say of all memory."""
+    yield (
+        f"Peak {heap.peak:,} bytes; {heap.at_end:,} bytes live at the end. "
+        f"{plural(heap.blocks, 'block')} taken, {heap.freed:,} given back."
+    )
+    if heap.freed_unknown:
+        yield (
+            f"{plural(heap.freed_unknown, 'block')} given back that recording did not see taken: "
+            "they existed before it, or the event was dropped."
+        )
+    if heap.lost:
+        yield f"{plural(heap.lost, 'block')} with dropped events: their bytes are not exact."
+    if heap.failed:
+        yield f"{plural(heap.failed, 'time')} there was no memory."

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof trace``, ``top`` and ``dump``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from boardprof.events.trace_file import read_recording
+from boardprof.firmware.builder import build
+from tests.boards.conftest import available
+from tests.cli.command import BOARDPROF, boardprof
+from tests.support import ROOT
+
+PROBES = ROOT / "tests" / "boards" / "fixtures" / "probes"
+CALLS = f"{PROBES / 'calls.c'}"
+RV32 = ("-b", "qemu-rv32")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Firmware with a main loop that has ranges."""
+    spec = available("qemu-rv32")
+    folder = tmp_path_factory.mktemp("running") / "board"
+    shutil.copytree(spec.folder, folder)
+    shutil.copy(PROBES / "running.c", folder)
+    own = replace(spec.build, sources=(*spec.build.sources, "running.c"), own_main=True)
+    return str(build(replace(spec, folder=folder, build=own)).image)
+
+
+def test_a_call_is_traced_and_the_trace_is_shown_compared_and_gated(tmp_path: Path) -> None:
+    before, after = str(tmp_path / "before.trace"), str(tmp_path / "after.trace")
+    for file, n in ((before, 100), (after, 110)):
+        done = boardprof("trace", *RV32, f"{CALLS}:in_range", f"n={n}", "-o", file)
+        assert done.code == 0, done.err
+        assert re.search(r"^work +1 +(\d+) +\1 +\1 +[\d.]+ %$", done.out, re.MULTILINE)
+        assert "on qemu-rv32." in done.out
+        assert f"Trace written to {file}" in done.err
+    shown = boardprof("show", before)
+    assert re.search(r"\bin place\b.*\n", shown.out)
+    compared = boardprof("compare", before, after, "--fail-if", "instructions:max>5%")
+    assert compared.code == 1
+    assert re.search(
+        r"^work +in place +qemu-rv32 +instructions +\d+ +\d+ .*REGRESSION", compared.out, re.M
+    )
+
+
+def test_each_call_is_a_pass(tmp_path: Path) -> None:
+    file = str(tmp_path / "a.trace")
+    done = boardprof("trace", *RV32, f"{CALLS}:in_range", "n=7", "--calls", "3", "-o", file)
+    assert re.search(r"^work +3 ", done.out, re.MULTILINE)
+    assert len(read_recording(file).timelines()[0].ranges) == 6
+
+
+def test_statistics_alone_need_no_stream_and_count_passes() -> None:
+    done = boardprof(
+        "trace", *RV32, f"{CALLS}:in_range", "n=7", "--calls", "5", "--statistics", "--no-events"
+    )
+    assert re.search(r"^work +5 ", done.out, re.MULTILINE)
+
+
+def test_nothing_to_record_is_a_mistake() -> None:
+    done = boardprof("trace", *RV32, f"{CALLS}:in_range", "n=7", "--no-events")
+    assert done.code == 2
+    assert "neither events nor statistics" in done.err
+
+
+def test_a_board_without_probes_says_how_to_get_them() -> None:
+    done = boardprof("trace", "-b", "arduino-uno", "--time", "1s")
+    assert done.code == 2
+    assert "has no names of probes" in done.err or "has no probes" in done.err
+
+
+def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
+    running: str, tmp_path: Path
+) -> None:
+    done = boardprof("trace", *RV32, "--image", running, "--time", "500ms")
+    assert done.code == 0, done.err
+    for name in ("control", "filter"):
+        assert re.search(rf"^{name} +[\d,]+ ", done.out, re.MULTILINE)
+    file = tmp_path / "until.trace"
+    command = [*BOARDPROF, "trace", *RV32, "--image", running, "-o", str(file)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "control" in out
+    assert len(read_recording(str(file)).timelines()[0].ranges) > 0
+
+
+def test_top_prints_a_table_for_each_interval(running: str) -> None:
+    done = boardprof("top", *RV32, "--image", running, "--interval", "300ms", "--count", "2")
+    assert done.code == 0, done.err
+    tables = done.out.split("\n\n")
+    assert len(tables) == 2
+    for table in tables:
+        shares = {
+            name: float(share)
+            for name, share in re.findall(r"^(control|filter) +([\d.]+) %", table, re.MULTILINE)
+        }
+        assert 2.8 < shares["filter"] / shares["control"] < 3.2
+        assert sum(shares.values()) <= 100
+
+
+def test_dump_without_kept_events_says_how_to_begin(running: str) -> None:
+    done = boardprof("dump", *RV32, "--image", running)
+    assert done.code == 2
+    assert "has kept no events: its rings are empty, or damaged" in done.err
+    assert "boardprof trace --mode overwrite" in done.err
+
+
+def test_a_damaged_trace_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.trace"
+    file.write_bytes(b"PK\x03\x04" + bytes(100))
+    done = boardprof("show", str(file))
+    assert done.code == 2
+    assert "is not a trace of this boardprof" in done.err

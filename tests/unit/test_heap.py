@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that firmware takes and gives back: live bytes, the peak, and call sites."""
+
+from __future__ import annotations
+
+import pytest
+
+from boardprof.errors import UsageError
+from boardprof.events.heap import CallSite, Heap, heap_of
+from boardprof.events.recording import ProbeRecording
+from boardprof.render.memory_table import render_memory
+from tests.unit.recordings import (
+    ALLOC,
+    CALLER,
+    DROPPED,
+    FREE,
+    SIZE,
+    STEP,
+    block,
+    event,
+    recording,
+)
+
+MAIN, TASK = 0x8000_0104, 0x8000_0250
+
+
+def alloc(delta: int, address: int, size: int, caller: int = MAIN) -> list[bytes]:
+    return [event(delta, ALLOC, address), event(0, SIZE, size), event(0, CALLER, caller)]
+
+
+def free(delta: int, address: int) -> list[bytes]:
+    return [event(delta, FREE, address)]
+
+
+def heap(records: list[bytes]) -> Heap:
+    made = recording(block(records, 1000))
+    found = heap_of(each.events for each in made.timelines().values())
+    assert found is not None
+    return found
+
+
+def leaking() -> ProbeRecording:
+    return recording(
+        block(
+            [
+                *alloc(10, 0x1000, 100),  # 100
+                *alloc(10, 0x2000, 40, TASK),  # 140
+                *free(10, 0x1000),  # 40
+                *alloc(10, 0x1000, 60, TASK),  # 100
+                *alloc(10, 0x3000, 50),  # 150: the peak
+                *free(10, 0x2000),  # 110
+                *free(10, 0x9000),  # it was there before
+            ],
+            1000,
+        )
+    )
+
+
+def test_live_bytes_follow_each_event_and_the_peak_is_the_most_of_them() -> None:
+    found = heap_of(each.events for each in leaking().timelines().values())
+    assert found is not None
+    assert found.time.tolist() == [10, 20, 30, 40, 50, 60, 70]
+    assert found.live.tolist() == [100, 140, 40, 100, 150, 110, 110]
+    assert (found.peak, found.at_end) == (150, 110)
+    assert (found.blocks, found.freed, found.freed_unknown) == (4, 2, 1)
+    assert (found.lost, found.failed) == (0, 0)
+
+
+def test_a_call_site_has_what_it_took_and_what_was_live_at_the_peak_and_at_the_end() -> None:
+    found = heap_of(each.events for each in leaking().timelines().values())
+    assert found is not None
+    assert found.sites == (
+        CallSite(TASK, blocks=2, bytes=100, at_peak=100, at_end=60, blocks_at_end=1),
+        CallSite(MAIN, blocks=2, bytes=150, at_peak=50, at_end=50, blocks_at_end=1),
+    )
+
+
+def test_an_address_of_zero_is_a_failure_or_nothing() -> None:
+    found = heap([*alloc(1, 0, 500), *free(1, 0), *alloc(1, 0x10, 8)])
+    assert (found.blocks, found.failed, found.freed_unknown, found.live.tolist()) == (1, 1, 0, [8])
+
+
+def test_a_block_without_a_size_has_no_bytes_and_is_counted() -> None:
+    records = [event(1, ALLOC, 0x10), event(5, DROPPED, 2), *alloc(1, 0x20, 8), *free(1, 0x10)]
+    found = heap(records)
+    assert found.live.tolist() == [0, 8, 8]
+    assert (found.blocks, found.lost, found.freed) == (2, 1, 1)
+
+
+def test_a_block_whose_caller_was_dropped_has_an_unknown_call_site() -> None:
+    found = heap([event(1, ALLOC, 0x10), event(0, SIZE, 8), event(5, DROPPED, 1)])
+    assert [(site.caller, site.at_end) for site in found.sites] == [(0, 8)]
+
+
+def test_an_address_that_is_taken_twice_was_given_back_in_between() -> None:
+    found = heap([*alloc(1, 0x10, 8), event(5, DROPPED, 1), *alloc(1, 0x10, 20)])
+    assert found.live.tolist() == [8, 20]
+    assert (found.blocks, found.freed, found.lost) == (2, 0, 1)
+
+
+def test_cores_share_the_memory() -> None:
+    made = recording(
+        block(alloc(10, 0x1000, 100), 1000, core=0), block(free(25, 0x1000), 1000, core=1)
+    )
+    found = heap_of(each.events for each in made.timelines().values())
+    assert found is not None
+    assert (found.time.tolist(), found.live.tolist()) == ([10, 25], [100, 0])
+    assert found.freed == 1
+
+
+def test_there_is_no_heap_without_events_of_memory() -> None:
+    made = recording(block([event(1, STEP)], 1))
+    assert heap_of(each.events for each in made.timelines().values()) is None
+    with pytest.raises(UsageError, match="The recording of bench says nothing of memory"):
+        render_memory(made)
+
+
+def test_the_table_names_call_sites_by_file_and_line_where_they_are_known() -> None:
+    assert render_memory(leaking(), {TASK: "task.c:12 (worker)"}).splitlines() == [
+        "Call site           At peak (bytes)  At end (bytes)  Blocks at end  Taken (bytes)  Blocks",
+        "task.c:12 (worker)              100              60              1            100       2",
+        "0x80000104                       50              50              1            150       2",
+        "",
+        "Peak 150 bytes; 110 bytes live at the end. 4 blocks taken, 2 given back.",
+        "1 block given back that recording did not see taken: they existed before it, or the event "
+        "was dropped.",
+    ]
