@@ -22,7 +22,7 @@ static bool bp_trace_is_ready; /* bp.trace_start has initialised the rings */
 static void bp_trace_send(uint8_t core) {
     bp_trace_ring_t *ring = &bp_trace_ring[core];
     uint32_t room = bp_stream_room();
-    if (room < BP_TRACE_BLOCK_LEN + 4) { /* with less, it would be an empty one: the last */
+    if (room < BP_TRACE_BLOCK_LEN + 4) { /* a word fits: an empty block means an empty ring */
         return;
     }
     uintptr_t before = bp_arch_lock_always();

@@ -7,6 +7,7 @@ figures can be compared to the last one. Its timer interrupts every 50,000 instr
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +22,10 @@ from boardprof.board.board import Board
 from boardprof.connection import connect
 from boardprof.events.recording import ProbeRecording, Slot
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
+from boardprof.events.trace_file import read_recording
 from boardprof.metrics import Count
 from boardprof_protocol.codes import ProbeKind, TraceId
+from tests.cli.command import boardprof
 from tests.projects.firmware import command, executed, requires_board, shell
 from tests.support import ROOT
 
@@ -53,7 +56,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Made:
         if key not in made:
             folder = tmp_path_factory.mktemp("tasks")
             options = [f"BOARD={board}", f"APP={APP}", f"BOARDPROF={command(folder)}"]
-            options += [f"MORE=-DPOLL={poll} -DHZ={key[2]}", "TRACE=65536"]
+            options += [f"MORE=-DPOLL={poll} -DHZ={key[2]}", "TRACE=131072"]
             shell(["make", "-j2", "-f", MAKEFILE, *options], folder)
             made[key] = folder / "firmware.elf"
         return made[key]
@@ -96,16 +99,15 @@ def table(board: Board) -> list[list[Any]]:
 def record(board: Board, *work: int, words: int = 4_000) -> Traced:
     """Trace the tasks at work until there are so many words of events."""
     board.functions.work(*work)
-    tasks = {row[0]: row[1].decode() for row in table(board)}
     deadline_s = time.monotonic() + DEADLINE_S
     with board.tracing() as recorder:
         while recorder.progress[0] < words:
             assert time.monotonic() < deadline_s
             recorder.read(0.05)
-    board.functions.work(0, 0, 0)
+        board.functions.work(0, 0, 0)
     recording = recorder.recording()
     [line] = recording.timelines().values()
-    return Traced(recording, line, tasks)
+    return Traced(recording, line, {task.number: task.name for task in recording.tasks})
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +121,7 @@ def rv32(make: Made) -> Traced:
 def calm(make: Made) -> Traced:
     """Two tasks at work, and the agent in the loop of main: nothing is dropped."""
     with connect(RV32, image=make(RV32, "MAIN")) as board:
-        return record(board, N["control"], N["filter"], 0)
+        return record(board, N["control"], N["filter"], 0, words=1_500)
 
 
 ### Ranges ###
@@ -295,6 +297,22 @@ def test_tasks_have_names_and_stacks_before_anything_is_recorded(board: str, mak
     assert rows[-1][3] is None
     for before, after in zip(rows[:-1], later[:-1], strict=True):
         assert 64 <= before[3] <= after[3] < after[2]
+
+
+def test_the_trace_command_names_tasks_and_tells_how_much_of_their_stacks_they_use(
+    make: Made, tmp_path: Path
+) -> None:
+    file = tmp_path / "tasks.bptrace"
+    image = ("-b", RV32, "--image", make(RV32, "MAIN"))
+    done = boardprof("trace", *image, "--time", "0.3", "-o", file)
+    assert done.code == 0, done.err
+    [head] = [line for line in done.out.splitlines() if line.startswith("Task")]
+    assert head.split() == ["Task", "Time", "Share", "Stack", "used", "of"]
+    [row] = [line for line in done.out.splitlines() if line.startswith("control")]
+    assert re.fullmatch(r"control +[\d,]+ +[\d.]+ % +\d+ B +1,024 B", row)
+    assert {task.name for task in read_recording(str(file)).tasks} == {
+        "control", "filter", "sum", "share", "idle",
+    }  # fmt: skip
 
 
 ### Statistics ###

@@ -26,11 +26,16 @@ CONFIG = {
     "BOARDPROF_ARCH": "",
     "BOARDPROF_ARENA": "4096",
     "BOARDPROF_BOARD": "my-board",
+    "BOARDPROF_BULK": "0",
     "BOARDPROF_COLLECTORS": "ticks cycles32",
     "BOARDPROF_INTERRUPTS": "1",
     "BOARDPROF_MTU": "300",
     "BOARDPROF_SLOT_BYTES": "72",
     "BOARDPROF_STACK": "0",
+    "BOARDPROF_STREAM": "0",
+    "BOARDPROF_TASKS": "0",
+    "BOARDPROF_TRACE": "0",
+    "BOARDPROF_TRACE_CLOCK": "0",
 }
 
 
@@ -64,7 +69,7 @@ def test_every_option_of_zephyrs_module_is_used_and_described() -> None:
 
 def test_the_defaults_of_zephyrs_module_are_the_agents() -> None:
     kconfig = (AGENT / "zephyr" / "Kconfig").read_text(encoding="utf-8")
-    for option in ("mtu", "slot_bytes", "stack", "interrupts"):
+    for option in ("mtu", "slot_bytes", "stack", "interrupts", "bulk", "stream", "trace", "tasks"):
         (text,) = re.findall(rf"config BOARDPROF_{option.upper()}\n.*\n\tdefault (\d+)", kconfig)
         assert int(text) == agent_options()[option]
 

@@ -30,6 +30,10 @@ void bp_init(void);
 
 /* Handle what has arrived: take bytes from the line and answer complete frames. Never waits for the
  * host. Do not call it from a packed function: it would overwrite the function's arguments.
+ *
+ * Always call it from the same task, or from the loop of main. An interrupt may call it instead if
+ * nothing else does, it does not interrupt itself, and BP_CFG_GUARD and BP_CFG_SAMPLING are 0. The
+ * host's calls then run in that interrupt.
  * Returns how many bytes it took from the line and sent on a channel; 0 if there was nothing to do.
  */
 size_t bp_poll(void);

@@ -19,7 +19,7 @@ from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
 from boardprof.errors import BoardprofError, FrameError, UsageError
 from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
-from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
+from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
 from boardprof.events.records import blocks, decode_words, kept_blocks
 from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
@@ -30,6 +30,7 @@ from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 _TRACE, _START, _STOP = "bp.trace", "bp.trace_start", "bp.trace_stop"
 _SLOTS, _CALIBRATE = "bp.trace_slots", "bp.trace_calibrate"
 _KEPT, _READ = "bp.trace_kept", "bp.trace_read"
+_TASKS = "bp.trace_tasks"
 
 _WORDS_AT_ONCE = 32
 """They fit the reply of every agent that has probes."""
@@ -102,6 +103,7 @@ class ProbeRecorder:
         self._seen = self._words = 0
         self._dropped: dict[int, int] = {}
         self._slots: tuple[Slot, ...] = ()
+        self._tasks: tuple[Task, ...] = ()
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
         match value:
@@ -116,6 +118,7 @@ class ProbeRecorder:
         """Measure what probes cost, and begin to record."""
         if self._streams:
             self._stream = self._open_stream()
+            self._tasks = self.tasks()
         self._calibrate()
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._facts = replace(self._facts, time=now)
@@ -168,7 +171,19 @@ class ProbeRecorder:
             self._read_to_end()
             self._stream.close()
             self._stream = None
+            self._tasks = self.tasks()
         return self.recording()
+
+    def tasks(self) -> tuple[Task, ...]:
+        """Return the tasks that the firmware has named so far; empty if it names none."""
+        found: list[Task] = []
+        while _TASKS in self._ids and (row := self._call(_TASKS, len(found))) is not None:
+            match row:
+                case [int(number), bytes(name), int() | None as stack, int() | None as used]:
+                    found.append(Task(number, name.decode(errors="replace"), stack, used))
+                case _:
+                    raise FrameError(f"{_TASKS} returned {row!r:.60}, not what SPEC.md 5.12 says.")
+        return tuple(found)
 
     def _call(self, name: str, *arguments: object) -> Any:
         return self._session.invoke(self._ids[name], name, *arguments)
@@ -213,7 +228,7 @@ class ProbeRecorder:
         """Return what was recorded so far."""
         content = bytes(self._content)
         return ProbeRecording(
-            self._facts, self.clock, self._names, self.costs, content, self._slots
+            self._facts, self.clock, self._names, self.costs, content, self._slots, self._tasks
         )
 
     def _read_to_end(self) -> None:

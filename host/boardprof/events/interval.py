@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from boardprof.events.recording import ProbeRecording, Slot
+from boardprof.events.recording import ProbeRecording, Slot, Task
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
 
 
@@ -35,6 +35,7 @@ class Interval:
         tasks: how long each task had the core; empty without events.
         interrupts: how long interrupts had it.
         dropped: events that found no room since recording began.
+        named: the tasks that have names.
     """
 
     ticks: int
@@ -42,6 +43,7 @@ class Interval:
     tasks: Mapping[int, int] = field(default_factory=dict)
     interrupts: int = 0
     dropped: int = 0
+    named: Sequence[Task] = ()
 
 
 class Intervals:
@@ -71,7 +73,7 @@ class Intervals:
             interrupts += line.interrupt_ticks()
             dropped += line.dropped
             self._task[core] = _last_task(line)
-        return Interval(ticks, ranges, tasks, interrupts, dropped)
+        return Interval(ticks, ranges, tasks, interrupts, dropped, recording.tasks)
 
     def _ranges(self, recording: ProbeRecording) -> list[RangeShare]:
         found = []

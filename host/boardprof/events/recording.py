@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -69,6 +69,34 @@ class Slot:
 
 
 @dataclass(frozen=True)
+class Task:
+    """A task of the firmware's operating system, from its table of tasks.
+
+    Attributes:
+        number: of TASK events: the low 32 bits of its address.
+        name: as the firmware calls it; "" if it has none.
+        stack: bytes of its stack; None if not known.
+        used: the most bytes of it that were ever in use; None if not known.
+    """
+
+    number: int
+    name: str
+    stack: int | None = None
+    used: int | None = None
+
+
+def task_name(number: int, tasks: Sequence[Task] = ()) -> str:
+    """Return how a task is shown: its name if that is known, with its address if others have it."""
+    if number == UNKNOWN_TASK:
+        return "(not known)"
+    names = {each.number: each.name for each in tasks if each.name}
+    name = names.get(number, "")
+    if name:
+        return name if list(names.values()).count(name) == 1 else f"{name} ({number:#x})"
+    return f"{number:#x}" if number else "(scheduler)"
+
+
+@dataclass(frozen=True)
 class Recorded:
     """Where something was recorded.
 
@@ -110,6 +138,7 @@ class ProbeRecording:
         costs: of the probes.
         content: the stream's bytes, as they came.
         slots: statistics of ranges; empty if they were not asked for.
+        tasks: that the firmware has named.
     """
 
     facts: Recorded
@@ -118,6 +147,7 @@ class ProbeRecording:
     costs: ProbeCosts
     content: bytes = b""
     slots: tuple[Slot, ...] = field(default=())
+    tasks: tuple[Task, ...] = ()
 
     def timelines(self, tasks: Mapping[int, int] | None = None) -> dict[int, Timeline]:
         """Return the events of each core, put together.

@@ -11,7 +11,7 @@ from typing import Any
 
 from boardprof.errors import ReportFileError
 from boardprof.events.probe_names import read_names
-from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
+from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
 from boardprof.events.timeline import ProbeCosts
 from boardprof.writing import unwritable
 
@@ -37,6 +37,7 @@ def write_recording(recording: ProbeRecording, file: str) -> None:
         "costs": asdict(recording.costs),
         "names": recording.names.section().hex(),
         "slots": [asdict(slot) for slot in recording.slots],
+        "tasks": [asdict(task) for task in recording.tasks],
     }
     part = Path(f"{file}.part")
     try:
@@ -79,6 +80,7 @@ def read_recording(file: str) -> ProbeRecording:
             ProbeCosts(**facts["costs"]),
             content,
             tuple(Slot(**slot) for slot in facts["slots"]),
+            tuple(Task(**task) for task in facts["tasks"]),
         )
     except OSError as error:
         raise ReportFileError(f"{file} cannot be read: {error.strerror}.") from error

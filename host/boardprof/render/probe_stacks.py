@@ -89,7 +89,7 @@ def render_probe_collapsed(recording: ProbeRecording) -> str:
     sums: dict[_Path, int] = {}
     for core, line in drawing.timelines.items():
         for task, ticks in line.task_ticks().items():
-            sums[_core(core), task_title(task)] = ticks
+            sums[_core(core), task_title(task, recording.tasks)] = ticks
     for track in drawing.tracks:
         base = (_core(track.core), track.title)
         for lane in track.lanes if track.kind != TrackKind.CORE else ():

@@ -8,7 +8,7 @@ further lanes, because no program can draw them otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -18,9 +18,8 @@ import numpy.typing as npt
 
 from boardprof.events.heap import Heap, heap_of
 from boardprof.events.probe_names import VALUES, ProbeName
-from boardprof.events.recording import ProbeRecording, TraceClock
+from boardprof.events.recording import ProbeRecording, Task, TraceClock, task_name
 from boardprof.events.timeline import UNKNOWN_TASK, Ints, Passes, Timeline
-from boardprof.render.trace_tables import task_name
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 DROPPED = "events dropped"
@@ -229,11 +228,11 @@ def gaps_of(timeline: Timeline) -> tuple[Ints, Ints]:
     return time, dropped
 
 
-def task_title(task: int) -> str:
+def task_title(task: int, tasks: Sequence[Task]) -> str:
     """Return how a task is shown; code whose task is not known is shown as one, too."""
     if task == UNKNOWN_TASK:
         return "code"
-    return f"task {task_name(task)}" if task else task_name(task)
+    return f"task {task_name(task, tasks)}" if task else task_name(task)
 
 
 class _Core:
@@ -256,9 +255,12 @@ class _Core:
             marks = self._marks & (line.level == 0) & (line.task == task)
             if len(mine) or marks.any():
                 yield self._track(
-                    TrackKind.TASK, task_title(task), self._columns(ranges, mine), marks
+                    TrackKind.TASK, self._title(task), self._columns(ranges, mine), marks
                 )
         yield from self._interrupts()
+
+    def _title(self, task: int) -> str:
+        return task_title(task, self._drawing.recording.tasks)
 
     def _track(
         self, kind: TrackKind, title: str, slices: list[Ints], marks: npt.NDArray[np.bool_]
@@ -295,7 +297,7 @@ class _Core:
         inside = line.level > 0
         tasks, which = np.unique(line.task[~inside], return_inverse=True)
         titles = [
-            -1 if task == UNKNOWN_TASK else self._drawing.name(task_title(task))
+            -1 if task == UNKNOWN_TASK else self._drawing.name(self._title(task))
             for task in tasks.tolist()
         ]
         owner = np.array(self._interrupt)

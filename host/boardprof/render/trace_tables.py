@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.events.interval import Interval, is_known
-from boardprof.events.recording import ProbeRecording
+from boardprof.events.recording import ProbeRecording, Task, task_name
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
 from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Page, Table
@@ -99,7 +99,7 @@ def recording_page(recording: ProbeRecording) -> Page:
     if interrupts := interrupt_figures(timelines):
         page += ["", _table("Interrupt", recording, interrupts, whole)]
     if span and any(set(line.task_ticks()) - {UNKNOWN_TASK} for line in timelines):
-        page += ["", _tasks(timelines, span)]
+        page += ["", _tasks(recording.tasks, timelines, span)]
     page += ["", *_notes(recording, timelines, span)]
     return page[1:] if page and page[0] == "" else page
 
@@ -126,27 +126,26 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value == round(value) or value >= 1000 else f"{value:,.1f}"
 
 
-def _tasks(timelines: Sequence[Timeline], span: int) -> Table:
+def _tasks(tasks: Sequence[Task], timelines: Sequence[Timeline], span: int) -> Table:
     ticks: dict[int, int] = {}
     for line in timelines:
         for task, time in line.task_ticks().items():
             ticks[task] = ticks.get(task, 0) + time
     rows = sorted(ticks.items(), key=lambda each: -each[1])
     whole = span * len(timelines)
-    return Table(
-        [
-            Column("Task", [task_name(task) for task, _ in rows], is_text=True),
-            Column("Time", [f"{time:,}" for _, time in rows]),
-            Column("Share", [f"{100 * time / whole:.1f} %" for _, time in rows]),
+    columns = [
+        Column("Task", [task_name(task, tasks) for task, _ in rows], is_text=True),
+        Column("Time", [f"{time:,}" for _, time in rows]),
+        Column("Share", [f"{100 * time / whole:.1f} %" for _, time in rows]),
+    ]
+    stacks = {each.number: each for each in tasks if each.used is not None}
+    if stacks:
+        used = [stacks.get(task) for task, _ in rows]
+        columns += [
+            Column("Stack used", [f"{each.used:,} B" if each else "" for each in used]),
+            Column("of", [f"{each.stack:,} B" if each else "" for each in used]),
         ]
-    )
-
-
-def task_name(task: int) -> str:
-    """Return a task's name."""
-    if task == UNKNOWN_TASK:
-        return "(not known)"
-    return f"{task:#x}" if task else "(scheduler)"
+    return Table(columns)
 
 
 def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) -> Iterator[str]:
@@ -199,7 +198,7 @@ def interval_page(interval: Interval) -> Page:
         )
     if is_known(interval.tasks):
         tasks = sorted(interval.tasks.items(), key=lambda each: -each[1])
-        rows = [(task_name(task), "", ticks) for task, ticks in tasks]
+        rows = [(task_name(task, interval.named), "", ticks) for task, ticks in tasks]
         page.append(table("Task", [*rows, ("(interrupts)", "", interval.interrupts)]))
     if not page:
         page.append("No range has ended in this interval.")
