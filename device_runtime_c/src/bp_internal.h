@@ -314,6 +314,7 @@ typedef struct {
     uint32_t dropped;  /* events, since the start */
     uint32_t pending;  /* those that no record tells of yet */
     uint32_t check;    /* of a ring that is overwritten: the sum of its records */
+    uint32_t seal;     /* of such a ring: its check, and where it stands */
     uint32_t told;     /* clock when the host got its last block */
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
@@ -334,6 +335,7 @@ void bp_trace_count_refused(void); /* adds events that found the lock taken to t
 
 uint32_t bp_trace_now(void);
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
+uint32_t bp_trace_seal(const bp_trace_ring_t *ring);
 void bp_slots_clear(void);
 
 /* Move records from the rings to the stream, as far as there is room. */

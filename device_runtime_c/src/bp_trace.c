@@ -40,7 +40,7 @@ uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS] BP_TRACE_KEPT;
 /* Where a lock keeps other threads or cores out, it does not nest, and may be refused
  * (arch/posix/bp_arch.h). Elsewhere it masks interrupts, and nests. */
 #ifdef BP_ARCH_HAS_THREADS
-static uint32_t bp_trace_refused; /* events without a lock, of which the ring does not know yet */
+static uint32_t bp_trace_refused; /* events without a lock that the ring does not count yet */
 #endif
 
 /// The clock ///
@@ -89,6 +89,11 @@ uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
     return (word ^ value << 1) * 33u + value;
 }
 
+/* Of such a ring, and of where it stands. One bit of any of these changes it. */
+uint32_t bp_trace_seal(const bp_trace_ring_t *ring) {
+    return ring->check + ring->before * 3u + ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
+}
+
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
  * the newest one. */
 static void bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value) {
@@ -117,9 +122,10 @@ static void bp_trace_put(bp_trace_ring_t *ring, uint32_t word, uint32_t value, u
 
 #ifdef BP_ARCH_HAS_THREADS
 void bp_trace_count_refused(void) {
+    bp_trace_ring_t *ring = BP_RING;
     uint32_t refused = __atomic_exchange_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
-    BP_RING->dropped += refused;
-    BP_RING->pending += refused;
+    ring->dropped += refused;
+    ring->pending += refused;
 }
 #endif
 
@@ -165,6 +171,9 @@ bp_trace_unusual(uintptr_t id, uint32_t value, uintptr_t before, uint32_t now, u
     }
     if (!is_wide || words > 1) {
         bp_trace_put(ring, delta << 8 | (uint32_t)id, value, words);
+    }
+    if (overwrites) {
+        ring->seal = bp_trace_seal(ring);
     }
     bp_arch_unlock(before);
 }
