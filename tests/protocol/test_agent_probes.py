@@ -512,18 +512,18 @@ def test_two_cores_record_into_rings_of_their_own(
     board.lib.test_cycles_step = 1
     board.call(START, EVENTS, DROP)
     reader = Reader(board)
-    cores = [
+    threads = [
         threading.Thread(target=board.lib.test_core_events, args=(core, many)) for core in (0, 1)
     ]
-    for core in cores:
-        core.start()
-    decoders = [Decoder(number("number"), number("wide_value")) for _ in cores]
+    for thread in threads:
+        thread.start()
+    decoders = [Decoder(number("number"), number("wide_value")) for _ in threads]
     words: list[list[int]] = [[], []]
     values: list[list[int]] = [[], []]
     sequence, dropped = [0, 0], [0, 0]
     stopped = False
     while True:
-        alive = any(core.is_alive() for core in cores)
+        alive = any(thread.is_alive() for thread in threads)
         for block in reader.read(100_000):
             assert block.sequence == sequence[block.core]
             sequence[block.core] += block.words
