@@ -102,6 +102,24 @@ extern uint32_t test_call_ticks, test_timer;
 extern bool test_strays, test_switches_within, test_schedules;
 void bp_task_switched(const void *task);
 extern uint64_t test_trap_pc, test_trap_address;
+extern volatile uint32_t bp_tracing;
+extern uintptr_t test_locks;
+extern uint32_t bp_trace_words[];
+void test_mark(void);
+void test_value(int32_t value);
+void test_begin(void);
+void test_end(void);
+void test_shared(void);
+void test_shared_too(void);
+void test_alloc(uint32_t block, uint32_t bytes);
+void test_names(void);
+void test_wide_mark(void);
+void test_wide_value(uint32_t value);
+void test_wide_range(void);
+void test_events(uint32_t first, uint32_t count);
+void test_core_events(uint32_t core, uint32_t count);
+uint8_t *test_ring(uint32_t core);
+size_t test_ring_bytes(void);
 """
 
 
@@ -115,7 +133,7 @@ def build_library(config: dict[str, int]) -> tuple[FFI, Any]:
     sources = [*agent_sources(), *(AGENT / "collectors" / f"bp_{n}.c" for n in COLLECTORS)]
     if config.get("BP_CFG_INTERRUPTS", 0) > 1:
         sources.append(AGENT / "collectors" / "bp_interrupts.c")
-    sources += [C_TESTS / name for name in ("port_memory.c", "firmware.c", "library.c")]
+    sources += [C_TESTS / name for name in ("port_memory.c", "firmware.c", "library.c", "probes.c")]
     posix = AGENT / "arch" / "posix"  # what the collectors of Linux share
     sources += sorted([*posix.glob("bp_perf_*.c"), *posix.glob("bp_papi_*.c")])
     folders = (AGENT / "include", AGENT / "src", C_TESTS / "arch", posix)

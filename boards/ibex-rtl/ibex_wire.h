@@ -66,8 +66,8 @@ static inline uint8_t *bp_ibex_hpm_put(uint8_t *out, const bp_ibex_hpm_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_ibex_hpm_skip(void *state, const void *part) {
-    bp_ibex_hpm_t *s = state;
-    const bp_ibex_hpm_t *p = part;
+    bp_ibex_hpm_t *s = (bp_ibex_hpm_t *)state;
+    const bp_ibex_hpm_t *p = (const bp_ibex_hpm_t *)part;
     s->data_waits_start = (uint64_t)(s->data_waits_start + (p->data_waits_stop - p->data_waits_start));
     s->instruction_waits_start = (uint64_t)(s->instruction_waits_start + (p->instruction_waits_stop - p->instruction_waits_start));
     s->loads_start = (uint64_t)(s->loads_start + (p->loads_stop - p->loads_start));
@@ -117,8 +117,8 @@ static inline uint8_t *bp_ibex_accelerator_put(uint8_t *out, const bp_ibex_accel
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_ibex_accelerator_skip(void *state, const void *part) {
-    bp_ibex_accelerator_t *s = state;
-    const bp_ibex_accelerator_t *p = part;
+    bp_ibex_accelerator_t *s = (bp_ibex_accelerator_t *)state;
+    const bp_ibex_accelerator_t *p = (const bp_ibex_accelerator_t *)part;
     s->jobs_start = (uint64_t)(s->jobs_start + (p->jobs_stop - p->jobs_start));
     s->busy_start = (uint64_t)(s->busy_start + (p->busy_stop - p->busy_start));
     s->read_stalls_start = (uint64_t)(s->read_stalls_start + (p->read_stalls_stop - p->read_stalls_start));

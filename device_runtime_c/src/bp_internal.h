@@ -313,7 +313,7 @@ typedef struct {
     uint32_t before;   /* words before `begin` in this lap */
     uint32_t dropped;  /* events, since the start */
     uint32_t pending;  /* those that no record tells of yet */
-    uint32_t check;    /* of a ring that is overwritten: the sum of its records */
+    uint32_t check;    /* of a ring that is overwritten: of its records, and where it stands */
     uint32_t told;     /* clock when the host got its last block */
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
@@ -336,6 +336,7 @@ uint32_t bp_trace_now(void);
 void bp_trace_set(uint32_t what);
 #define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
+uint32_t bp_trace_place(const bp_trace_ring_t *ring);
 void bp_slots_clear(void);
 
 /* Move records from the rings to the stream, as far as there is room. */

@@ -89,9 +89,14 @@ static inline bool bp_trace_fits(bp_trace_ring_t *ring, uint32_t words) {
     return fits;
 }
 
-/* What a record adds to the check of a ring that is overwritten. */
+/* What a record adds to the check of a ring that is overwritten, and what the place where the ring
+ * stands adds. One bit of any of these changes it. */
 uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
     return word + 3 * value;
+}
+
+uint32_t bp_trace_place(const bp_trace_ring_t *ring) {
+    return ring->before * 3u + ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
 }
 
 static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value) {
@@ -103,23 +108,27 @@ static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
  * the newest one. */
 __attribute__((always_inline)) static inline void
-bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value) {
+bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t now, uint32_t word, uint32_t value) {
     uint32_t *at = ring->at;
-    ring->check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
+    uint32_t check = ring->check - bp_trace_place(ring);
+    check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
     at = bp_trace_put(at, word, value);
     if (BP_RARE(at == ring->begin + BP_TRACE_WORDS)) {
         at = ring->begin;
         ring->before += BP_TRACE_WORDS;
     }
     ring->at = at;
+    ring->last = now;
+    ring->check = check + bp_trace_place(ring);
 }
 
 #ifdef BP_ARCH_HAS_THREADS
 /* Before any record, so that DROPPED tells of them. */
 void bp_trace_count_refused(void) {
+    bp_trace_ring_t *ring = BP_RING;
     uint32_t refused = __atomic_exchange_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
-    BP_RING->dropped += refused;
-    BP_RING->pending += refused;
+    ring->dropped += refused;
+    ring->pending += refused;
 }
 static inline bool bp_trace_has_refused(void) {
     return __atomic_load_n(&bp_trace_refused, __ATOMIC_RELAXED) != 0;
@@ -134,8 +143,9 @@ static inline bool bp_trace_has_refused(void) {
 
 /* Not usual: a long time since the record before, or a wide number. */
 __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
-                                                              uint32_t value, uint32_t delta,
+                                                              uint32_t value, uint32_t now,
                                                               uint32_t words) {
+    uint32_t delta = now - ring->last;
     uint32_t record[6], count = 0;
     if (delta >> 24 != 0) {
         record[count++] = delta << 8 | BP_TRACE_LONG;
@@ -153,7 +163,7 @@ __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *r
         record[count++] = value;
     }
     for (uint32_t i = 0; i < count; i += 2) {
-        bp_trace_overwrite(ring, record[i], record[i + 1]);
+        bp_trace_overwrite(ring, now, record[i], record[i + 1]);
     }
 }
 
@@ -203,9 +213,7 @@ BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *rin
                                                             uint32_t now, uint32_t words) {
     bp_trace_count_refused();
     if (ring->mode == BP_TRACE_OVERWRITE) {
-        uint32_t delta = now - ring->last;
-        ring->last = now;
-        bp_trace_overwrite_more(ring, id, value, delta, words);
+        bp_trace_overwrite_more(ring, id, value, now, words);
     } else if (bp_trace_make_room(ring)) {
         /* The same code as for other late records: what it takes is known. */
         if (id <= 255) {
@@ -234,8 +242,7 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
     uint32_t *at = ring->at;
     if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
         if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0) {
-            ring->last = now;
-            bp_trace_overwrite(ring, delta << 8 | (uint32_t)id, value);
+            bp_trace_overwrite(ring, now, delta << 8 | (uint32_t)id, value);
             bp_arch_unlock(before);
         } else {
             bp_trace_rare(ring, id, value, before, now, words);

@@ -122,6 +122,15 @@ int bp_trace(bp_call_t *call) {
     return call->err;
 }
 
+/* What the build id adds to the check of a ring. */
+static uint32_t bp_build_check(const bp_trace_ring_t *ring) {
+    uint32_t check = 0;
+    for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
+        check = check * 33u + ring->build_id[i];
+    }
+    return check;
+}
+
 static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
     uintptr_t before = bp_arch_lock_always();
@@ -139,6 +148,8 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         ring->build_id[i] = BP_ROM_GET(bp_firmware.build_id[i]);
     }
+    ring->check = bp_build_check(ring);
+    ring->check += bp_trace_place(ring);
     bp_arch_unlock(before);
 }
 
@@ -292,11 +303,11 @@ static bool bp_is_kept(const bp_trace_ring_t *ring, const uint32_t *words) {
         (at & 1u) != 0) {
         return false;
     }
-    uint32_t check = 0;
+    uint32_t check = bp_build_check(ring);
     for (uint32_t i = 0; i < BP_TRACE_WORDS; i += 2) {
         check += bp_trace_mix(words[i], words[i + 1]);
     }
-    return check == ring->check;
+    return ring->check == check + bp_trace_place(ring);
 }
 
 /* [core] -> bin: how a ring stands; nil if there is none to be read. Events stop. */

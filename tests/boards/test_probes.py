@@ -273,6 +273,20 @@ def test_programs_of_this_machine_record_in_nanoseconds(name: str) -> None:
     assert (line.dropped + recorded, line.dropped > 2000) == (50_000 + 1, True)
 
 
+@pytest.mark.parametrize("name", ["linux", "native"])
+def test_threads_and_signal_handlers_lose_no_event_without_counting_it(name: str) -> None:
+    """Nor do they wait for ever. The handler makes six events: a mark, a range, and an allocation
+    of three records.
+    """
+    with build(available(name), [FIXTURES / "threads.c"], BuildOptions()).open() as board:
+        with board.tracing() as recorder:
+            made = board.functions.threads(2_000_000)
+        [line] = recorder.recording().timelines().values()
+    recorded = int((line.events.number != TraceId.DROPPED).sum())
+    assert recorded + line.dropped == made
+    assert recorded > 8_000  # as many as the ring holds
+
+
 # -- in running firmware ------------------------------------------------------------------------
 
 

@@ -39,6 +39,14 @@ void test_stream_at(uint32_t offset) {
 }
 #endif
 
+#if BP_CFG_TRACE
+#include "probes.h"
+
+void test_shared_too(void) {
+    BP_MARK(shared);
+}
+#endif
+
 /// Frames ///
 
 /* Encode a frame of this agent's version. Returns its length at `out`. */

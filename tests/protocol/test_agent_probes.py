@@ -1,0 +1,542 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real C agent's probes: records, blocks, statistics and kept rings, word by word (5.12).
+
+The expected words are written by hand from SPEC.md.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cffi import FFI
+
+from tests.memory_board import CHANNELS, BoardError, MemoryBoard
+from tests.protocol.channel_host import ALL, ack, open_channel
+from tests.support import requires_tool, run
+
+Boards = Callable[[dict[str, int]], MemoryBoard]
+Libraries = Callable[[dict[str, int]], tuple[FFI, Any]]
+
+PROBES = {**CHANNELS, "BP_CFG_TRACE": 256}
+STREAM, INFO, START, STOP, SLOTS, KEPT, READ = 9, 11, 12, 13, 14, 15, 16
+EVENTS, STATISTICS = 1, 2
+DROP, STOPS, OVERWRITE = 0, 1, 2
+LONG, WIDE, VALUE, DROPPED = 11, 8, 9, 10
+BLOCK = struct.Struct("<BBHIIIIQ")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block's header, and the records behind it."""
+
+    core: int
+    flags: int
+    words: int
+    sequence: int
+    dropped: int
+    last: int
+    now: int
+    ticks: int
+    records: tuple[int, ...]
+
+
+class Reader:
+    """A host that reads blocks from a stream of the board, as many bytes as it allows."""
+
+    def __init__(self, board: MemoryBoard) -> None:
+        """Open the stream."""
+        self.board = board
+        self.channel, _ = open_channel(board, STREAM)
+        self.taken = 0
+        self._content = b""
+
+    def read(self, credit: int = ALL) -> list[Block]:
+        """Return the blocks that have come."""
+        while True:
+            frames = self.board.exchange(ack(self.board, self.channel, self.taken, credit))
+            got = b"".join(frame.body[4:] for frame in frames)
+            self.taken += len(got)
+            self._content += got
+            if not got or credit != ALL:
+                return list(self._blocks())
+
+    def _blocks(self) -> Iterator[Block]:
+        while len(self._content) >= BLOCK.size:
+            header = BLOCK.unpack_from(self._content)
+            end = BLOCK.size + 4 * header[2]
+            if len(self._content) < end:
+                return
+            yield Block(*header, struct.unpack_from(f"<{header[2]}I", self._content, BLOCK.size))
+            self._content = self._content[end:]
+
+
+@pytest.fixture
+def board(boards: Boards) -> MemoryBoard:
+    """A board with a ring of 64 words, whose clock stands still unless a test moves it."""
+    return probes(boards, PROBES)
+
+
+def probes(boards: Boards, config: dict[str, int]) -> MemoryBoard:
+    board = boards(config)
+    board.lib.bp_tracing = 0
+    board.lib.test_cycles_step = 0
+    board.lib.test_cycles = 1000
+    board.lib.test_ticks = 0x0102030405
+    board.lib.test_ticks_step = 0
+    board.hello()
+    return board
+
+
+@pytest.fixture(scope="session")
+def number(libraries: Libraries) -> Callable[[str], int]:
+    """Return what gives a name's number, as `nm` lists it; numbers begin at 16."""
+    nm = requires_tool("nm", "binutils")
+    ffi, lib = libraries(PROBES)
+    place = int(ffi.cast("uintptr_t", ffi.addressof(lib, "test_mark")))
+    maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+    [path] = [
+        m[5] for m in maps if int(m[0].split("-")[0], 16) <= place < int(m[0].split("-")[1], 16)
+    ]
+    listed = run([nm, path])
+    found = re.findall(r"^(\w+) . bp_trace\.\d\.(\w+)$", listed, flags=re.MULTILINE)
+    numbers = {name: int(value, 16) + 16 for value, name in found}
+    return lambda name: numbers[name]
+
+
+def at(board: MemoryBoard, cycles: int) -> Any:
+    """Move the clock; return the library."""
+    board.lib.test_cycles = cycles
+    return board.lib
+
+
+### Records and blocks ###
+
+
+def test_what_is_said_of_the_clock_and_the_rings(board: MemoryBoard) -> None:
+    assert board.call(INFO) == ["cycles", "test_cycles", 0, 256, 1, 0, 1000]
+    assert board.call(START, EVENTS, DROP) == 1000
+    assert board.call(INFO)[5] == EVENTS
+
+
+def test_records_are_the_words_of_the_specification(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    at(board, 1005).test_mark()
+    at(board, 1105).test_value(-2)
+    at(board, 1106).test_begin()
+    at(board, 1206).test_end()
+    at(board, 1207).test_alloc(0x20001000, 64)
+    tick, level, work = number("tick"), number("level"), number("work")
+    [block] = reader.read()
+    assert (block.core, block.flags, block.words, block.sequence) == (0, 1, 13, 0)
+    assert (block.dropped, block.last, block.now, block.ticks) == (0, 1207, 1207, 0x0102030405)
+    assert block.records[:5] == (
+        5 << 8 | tick,
+        *(100 << 8 | level, 0xFFFFFFFE),
+        1 << 8 | work,
+        100 << 8 | (work + 1),
+    )
+    assert block.records[5:10] == (1 << 8 | 3, 0x20001000, 4, 64, 5)
+    assert block.records[11:] == (6, 0x20001000)
+    assert board.lib.test_locks == 0
+
+
+def test_a_long_time_between_records_takes_one_of_its_own(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    at(board, 1000 + 0xFFFFFF).test_mark()
+    at(board, 1000 + 0xFFFFFF + 0x1000000).test_mark()
+    at(board, 1000 + 0xFFFFFF + 0x1000000 + 0xFEDCBA98).test_mark()
+    tick = number("tick")
+    [block] = reader.read()
+    assert block.records == (
+        0xFFFFFF << 8 | tick,
+        *(LONG, 1, tick),
+        *(0xDCBA98 << 8 | LONG, 0xFE, tick),
+    )
+
+
+def test_a_number_above_255_is_wide_and_its_value_follows(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    """Room is found each time, so LONG comes first."""
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    at(board, 1003).test_wide_mark()
+    at(board, 1007).test_wide_value(0x89ABCDEF)
+    mark, value = number("wide_mark"), number("wide_value")
+    assert min(mark, value) > 255
+    [block] = reader.read()
+    assert block.records == (
+        *(3 << 8 | LONG, 0, WIDE, mark),
+        *(4 << 8 | LONG, 0, WIDE, value, VALUE, 0x89ABCDEF),
+    )
+
+
+def test_a_name_that_two_files_use_has_one_number(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    board.lib.test_shared()
+    board.lib.test_shared_too()
+    [block] = reader.read()
+    assert block.records == (number("shared"), number("shared"))
+
+
+def test_events_without_room_are_counted_and_said_where_they_were(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    """Of 64 words, 63 are for events of two words or one; the last is left free."""
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    for _ in range(100):
+        board.lib.test_mark()
+    [first] = reader.read()
+    assert first.dropped == 100 - first.words
+    assert first.records == (number("tick"),) * first.words
+    at(board, 1010).test_mark()
+    [block] = reader.read()
+    assert block.records == (DROPPED, first.dropped, 10 << 8 | LONG, 0, number("tick"))
+    assert block.sequence == first.words
+    assert (block.flags, block.dropped) == (1, first.dropped)
+
+
+def test_with_stop_the_first_event_without_room_is_the_last(board: MemoryBoard) -> None:
+    board.call(START, EVENTS, STOPS)
+    reader = Reader(board)
+    for _ in range(100):
+        board.lib.test_mark()
+    assert board.call(INFO)[5] == 0
+    assert sum(block.dropped for block in reader.read()) == 1
+    board.lib.test_mark()
+    assert reader.read() == []
+
+
+def test_an_empty_block_is_the_last_one(board: MemoryBoard) -> None:
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    board.lib.test_mark()
+    board.call(STOP, EVENTS)
+    blocks = reader.read()
+    assert [(block.words, block.flags, block.sequence) for block in blocks] == [
+        (1, 1, 0),
+        (0, 1, 1),
+    ]
+    assert reader.read() == []
+
+
+@pytest.mark.parametrize("left", range(0, 36))
+def test_the_last_block_is_empty_however_much_room_the_stream_has(
+    board: MemoryBoard, left: int
+) -> None:
+    """A block without room for a word is not sent: it would look like the last one."""
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    full = 1024 - left
+    assert board.lib.bp_stream_write(bytes(full), full) == full
+    board.lib.test_mark()
+    board.call(STOP, EVENTS)
+    frames = board.exchange(ack(board, reader.channel, 0, ALL))
+    reader.taken = sum(len(frame.body) - 4 for frame in frames)
+    reader._content = b"".join(frame.body[4:] for frame in frames)[full:]
+    blocks = reader.read()
+    assert [block.words for block in blocks] == [1, 0]
+
+
+def test_a_second_start_begins_from_nothing(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    for _ in range(100):
+        board.lib.test_mark()
+    reader.read()
+    board.lib.test_mark()
+    at(board, 5000)
+    assert board.call(START, EVENTS, DROP) == 5000
+    at(board, 5002).test_mark()
+    [block] = reader.read()
+    assert (block.sequence, block.dropped, block.records) == (0, 0, (2 << 8 | number("tick"),))
+
+
+def test_a_stop_before_any_start_sends_nothing_of_what_the_ring_happens_to_hold(
+    libraries: Libraries,
+) -> None:
+    """A configuration of its own: nothing has started this library's recording yet."""
+    ffi, lib = libraries({**PROBES, "BP_CFG_TRACE": 128})
+    board = MemoryBoard(ffi, lib)
+    board.hello()
+    size = lib.test_ring_bytes()
+    ffi.memmove(lib.test_ring(0), random.Random(1).randbytes(size), size)
+    reader = Reader(board)
+    board.call(STOP, EVENTS)
+    assert reader.read() == []
+    assert board.call(KEPT, 0) is None
+
+
+### Statistics ###
+
+
+def slots(board: MemoryBoard, skip: int = 0) -> list[tuple[int, ...]]:
+    body = board.call(SLOTS, skip)
+    return [struct.unpack_from("<IIIIIIQQ", body, at) for at in range(0, len(body), 40)]
+
+
+def passes(board: MemoryBoard, *lengths: int) -> None:
+    for length in lengths:
+        board.lib.test_begin()
+        board.lib.test_cycles += length
+        board.lib.test_end()
+
+
+def test_a_slot_has_the_least_the_most_and_the_sums(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, STATISTICS, DROP)
+    passes(board, 5, 3, 100000)
+    found = {slot[0]: slot[1:] for slot in slots(board)}
+    assert found[number("work")] == (3, 0, 0, 3, 100000, 100008, 10_000_000_034)
+    assert board.lib.test_locks == 0
+
+
+def test_sums_carry_and_squares_say_that_they_have_lost_a_carry(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, STATISTICS, DROP)
+    passes(board, 0xFFFFFFFF)
+    found = {slot[0]: slot[1:] for slot in slots(board)}
+    square = 0xFFFFFFFE00000001  # by hand
+    assert found[number("work")] == (1, 0, 0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, square)
+    passes(board, 0xFFFFFFFF)
+    found = {slot[0]: slot[1:] for slot in slots(board)}
+    assert found[number("work")] == (
+        *(2, 0, 1, 0xFFFFFFFF, 0xFFFFFFFF, 0x1FFFFFFFE),
+        0xFFFFFFFC00000002,
+    )
+
+
+def test_passes_that_overlap_are_lost_and_the_next_one_counts(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    board.call(START, STATISTICS, DROP)
+    for _ in range(3):
+        board.lib.test_begin()
+    for _ in range(3):
+        board.lib.test_end()
+    assert {s[0]: s[1:5] for s in slots(board)}[number("work")] == (0, 3, 0, 0xFFFFFFFF)
+    board.lib.test_end()
+    passes(board, 9)
+    assert {s[0]: s[1:5] for s in slots(board)}[number("work")] == (1, 3, 0, 9)
+
+
+def test_slots_come_in_as_many_replies_as_they_need(boards: Boards) -> None:
+    """A frame of 64 bytes holds one."""
+    board = probes(boards, {**PROBES, "BP_CFG_MTU": 64, "BP_CFG_BULK": 64})
+    board.call(START, STATISTICS, DROP)
+    passes(board, 4)
+    board.lib.test_wide_range()
+    found = []
+    while got := slots(board, len(found)):
+        assert len(got) == 1
+        found += got
+    counts = {slot[0]: slot[1] for slot in found}
+    assert len(found) == len(counts)
+    assert sorted(counts.values())[-2:] == [1, 1]
+
+
+def test_several_cores_have_no_statistics(boards: Boards) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CORES": 2})
+    with pytest.raises(BoardError, match="UNSUPPORTED"):
+        board.call(START, STATISTICS, DROP)
+    assert board.call(INFO)[4:6] == [2, 0]
+
+
+### Rings that are overwritten ###
+
+
+def kept_ring(board: MemoryBoard) -> bytes:
+    board.call(START, EVENTS, OVERWRITE)
+    for i in range(50):
+        at(board, 1000 + 3 * i).test_value(i)
+    kept = board.call(KEPT, 0)
+    assert isinstance(kept, bytes)
+    return kept
+
+
+def test_a_kept_ring_is_described_and_read(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    """100 words were written into 64: the newest record ends at word 36."""
+    kept = kept_ring(board)
+    assert struct.unpack("<IIII8s", kept) == (64, 36, 100, 1147, bytes(range(1, 9)))
+    words = struct.unpack("<64I", b"".join(board.call(READ, 0, i, 16) for i in range(0, 64, 16)))
+    level = number("level")
+    assert words[34:36] == (3 << 8 | level, 49)
+    assert words[36:38] == (3 << 8 | level, 18)
+    assert board.call(INFO)[5] == 0
+
+
+def bits(total: int, sample: int, *, every: bool) -> list[int]:
+    return list(range(total)) if every else random.Random(5).sample(range(total), sample)
+
+
+EVERY = [False, pytest.param(True, marks=pytest.mark.nightly)]
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_a_kept_ring_with_a_wrong_bit_is_refused(board: MemoryBoard, every: bool) -> None:
+    kept = kept_ring(board)
+    for bit in bits(64 * 32, 200, every=every):
+        board.lib.bp_trace_words[bit // 32] ^= 1 << bit % 32
+        assert board.call(KEPT, 0) is None
+        board.lib.bp_trace_words[bit // 32] ^= 1 << bit % 32
+    assert board.call(KEPT, 0) == kept
+
+
+@pytest.mark.parametrize("every", EVERY)
+def test_a_wrong_bit_in_a_kept_rings_state_never_gives_another_description(
+    board: MemoryBoard, every: bool
+) -> None:
+    """Part of the state is for other modes, and of no account here."""
+    kept = kept_ring(board)
+    ring = board.lib.test_ring(0)
+    refused = 0
+    for bit in bits(8 * board.lib.test_ring_bytes(), 300, every=every):
+        ring[bit // 8] ^= 1 << bit % 8
+        found = board.call(KEPT, 0)
+        assert found in (None, kept), bit
+        refused += found is None
+        ring[bit // 8] ^= 1 << bit % 8
+    assert refused > 100
+    assert board.call(KEPT, 0) == kept
+
+
+### Many events ###
+
+
+@dataclass
+class Decoder:
+    """What records say, in the order in which they were made."""
+
+    number: int
+    wide: int
+    time: int = 1000
+    next: int = 0
+    dropped: int = 0
+    pending: int | None = None
+
+    def take(self, words: list[int]) -> Iterator[tuple[int, int]]:
+        """Yield time and value of each event; leave what is not complete."""
+        while words:
+            word = words[0]
+            has_value = word & 255 in (LONG, WIDE, VALUE, DROPPED, self.number)
+            if len(words) <= has_value:
+                return
+            del words[0]
+            value = words.pop(0) if has_value else 0
+            self.time += word >> 8
+            if word & 255 == LONG:
+                self.time += (value & 255) << 24
+            elif word & 255 == DROPPED:
+                self.dropped += value
+            elif word & 255 == WIDE:
+                assert value == self.wide
+            else:
+                assert word & 255 in (self.number, VALUE)
+                yield self.time, value
+
+
+STEPS = (1, 7, 100, 3, 0x1234567, 2, 0, 5, 0x40000000)
+ROUND = sum(STEPS)
+
+
+def time_of(event: int) -> int:
+    """Return the clock of event `event` of test_events."""
+    return 1000 + event // 9 * ROUND + sum(STEPS[: event % 9 + 1])
+
+
+@pytest.mark.parametrize("ring", [64, 72, 1000])
+@pytest.mark.parametrize("many", [100_000, pytest.param(10_000_000, marks=pytest.mark.nightly)])
+def test_drops_are_counted_to_the_event_and_time_never_goes_back(
+    boards: Boards, number: Callable[[str], int], ring: int, many: int
+) -> None:
+    """Where DROPPED is, as many events are missing as it says. Times are checked between drops:
+    what a gap of drops lasted is known modulo 2^32.
+    """
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE": ring})
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    draw = random.Random(ring)
+    decoder = Decoder(number("number"), number("wide_value"))
+    words: list[int] = []
+    made = seen = sequence = dropped = 0
+    while made < many:
+        batch = min(draw.choice((1, 5, 14, 60, 500)), many - made)
+        board.lib.test_events(made, batch)
+        made += batch
+        for block in reader.read():
+            assert block.sequence == sequence % 2**32
+            sequence += block.words
+            words += block.records
+            dropped = block.dropped
+            missing = decoder.dropped
+            for time, value in decoder.take(words):
+                seen += 1
+                assert value == seen - 1 + decoder.dropped
+                assert (time - time_of(value)) % 2**32 == 0
+            assert decoder.dropped >= missing
+    assert words == []
+    assert seen + dropped == made
+    assert dropped > many // 10
+    assert board.lib.test_locks == 0
+
+
+@pytest.mark.parametrize("many", [50_000, pytest.param(5_000_000, marks=pytest.mark.nightly)])
+def test_two_cores_record_into_rings_of_their_own(
+    boards: Boards, number: Callable[[str], int], many: int
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CORES": 2})
+    board.lib.test_cycles_step = 1
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    threads = [
+        threading.Thread(target=board.lib.test_core_events, args=(core, many)) for core in (0, 1)
+    ]
+    for thread in threads:
+        thread.start()
+    decoders = [Decoder(number("number"), number("wide_value")) for _ in threads]
+    words: list[list[int]] = [[], []]
+    values: list[list[int]] = [[], []]
+    sequence, dropped = [0, 0], [0, 0]
+    stopped = False
+    while True:
+        alive = any(thread.is_alive() for thread in threads)
+        for block in reader.read(100_000):
+            assert block.sequence == sequence[block.core]
+            sequence[block.core] += block.words
+            words[block.core] += block.records
+            assert block.dropped >= dropped[block.core]
+            dropped[block.core] = block.dropped
+            for _, value in decoders[block.core].take(words[block.core]):
+                values[block.core].append(value)
+                assert value == len(values[block.core]) - 1 + decoders[block.core].dropped
+        if stopped:
+            break
+        stopped = not alive
+    for core in (0, 1):
+        assert words[core] == []
+        assert len(values[core]) + dropped[core] == many
+        assert len(values[core]) > 10
