@@ -95,6 +95,7 @@ def test_the_network_is_right_and_its_layers_add_up(tmp_path: Path) -> None:
     assert shown == ["network", "convolution", "dense", "pooling", "decide"]
 
 
-def test_without_probes_the_network_is_the_same() -> None:
-    done = boardprof("run", "-q", "-b", "native", f"{NETWORK}:network", "--repeat", "2")
+def test_on_a_board_without_probes_the_network_is_the_same() -> None:
+    requires_board("microbit")
+    done = boardprof("run", "-q", "-b", "microbit", f"{NETWORK}:network", "--repeat", "2")
     assert done.code == 0, done.err
