@@ -64,6 +64,7 @@ registers that this machine lacks, or have a register block of their own in thei
 
 _MESSAGES: tuple[str, ...] = ("hello", "claim", "welcome", "busy", "data", "ack", "span")
 _MESSAGES += ("span_copy", "sample32", "sample64", "blob_header")
+_MESSAGES += ("trace_block", "trace_slot", "trace_kept")
 
 _CDEF = """
 typedef union { uint64_t u; int64_t i; double f; } test_value_t;

@@ -22,10 +22,13 @@ static bool bp_trace_is_ready; /* bp.trace_start has initialised the rings */
 static void bp_trace_send(uint8_t core) {
     bp_trace_ring_t *ring = &bp_trace_ring[core];
     uint32_t room = bp_stream_room();
-    if (room < BP_TRACE_BLOCK_LEN + 4) { /* a word fits: an empty block means an empty ring */
+    if (room < BP_TRACE_BLOCK_LEN + 4) { /* with less, it would be an empty one: the last */
         return;
     }
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
+#ifdef BP_ARCH_HAS_THREADS
+    bp_trace_count_refused();
+#endif
     if (ring->lapped && ring->read == ring->lap_end) {
         ring->read = ring->begin;
         ring->lapped = false;
@@ -59,7 +62,7 @@ static void bp_trace_send(uint8_t core) {
     bp_trace_block_put(header, &block);
     (void)bp_stream_write(header, sizeof header);
     (void)bp_stream_write(ring->read, (size_t)words * 4);
-    before = bp_arch_lock();
+    before = bp_arch_lock_always();
     ring->told = block.now;
     ring->read += words;
     bp_arch_unlock(before);
@@ -113,7 +116,7 @@ int bp_trace(bp_call_t *call) {
         bp_ret_uint(call, BP_TRACE_HZ);
         bp_ret_uint(call, BP_CFG_TRACE);
         bp_ret_uint(call, BP_CFG_TRACE_CORES);
-        bp_ret_uint(call, bp_tracing);
+        bp_ret_uint(call, bp_tracing & BP_TRACE_WHAT);
         bp_ret_uint(call, bp_trace_now());
     }
     return call->err;
@@ -121,6 +124,7 @@ int bp_trace(bp_call_t *call) {
 
 static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
+    uintptr_t before = bp_arch_lock_always();
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
     uint32_t now = bp_trace_now();
     *ring = (bp_trace_ring_t){
@@ -135,6 +139,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         ring->build_id[i] = BP_ROM_GET(bp_firmware.build_id[i]);
     }
+    bp_arch_unlock(before);
 }
 
 /* [what, mode] -> clock */
@@ -144,10 +149,12 @@ int bp_trace_start(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
     }
-    if (!bp_trace_clock_init()) {
+    /* One slot for all cores would be changed by several at once. */
+    bool may = BP_CFG_TRACE_CORES == 1 || (what & (uint32_t)BP_TRACE_STATISTICS) == 0;
+    if (!may || !bp_trace_clock_init()) {
         return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
     }
-    bp_tracing &= ~what;
+    bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode);
@@ -158,7 +165,7 @@ int bp_trace_start(bp_call_t *call) {
         bp_slots_clear();
     }
     bp_ret_uint(call, bp_trace_now());
-    bp_tracing |= what;
+    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_task();
@@ -171,7 +178,7 @@ int bp_trace_start(bp_call_t *call) {
 int bp_trace_stop(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     if (bp_arg_end(call) == 0) {
-        bp_tracing &= ~what;
+        bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_trace_ring[core].ended = true;
         }
@@ -201,7 +208,7 @@ int bp_trace_slots(bp_call_t *call) {
     }
     uint8_t *out = bp_ret_bin(call, (size_t)count * BP_TRACE_SLOT_LEN);
     for (; out != NULL && count != 0; count--, first = first->next) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_arch_lock_always();
         const bp_trace_slot_t slot = {
             .id = first->id,
             .count = first->count,
@@ -247,25 +254,25 @@ int bp_trace_calibrate(bp_call_t *call) {
         return call->err;
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_arch_lock_always();
         BP_RANGE_BEGIN(bp_calibration);
         BP_RANGE_END(bp_calibration);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_arch_lock_always();
         BP_MARK(bp_calibration);
         BP_MARK(bp_calibration);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_arch_lock_always();
         BP_VALUE(bp_calibration, (uint32_t)0);
         BP_VALUE(bp_calibration, (uint32_t)0);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_arch_lock_always();
         bp_trace_ring[0].last -= 0x1000000u; /* as if that had been long ago */
         BP_MARK(bp_calibration);
         BP_MARK(bp_calibration);
@@ -298,7 +305,7 @@ int bp_trace_kept(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
     }
-    bp_tracing &= ~(uint32_t)BP_TRACE_EVENTS;
+    bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
     const bp_trace_ring_t *ring = &bp_trace_ring[core];
     if (!bp_is_kept(ring, bp_trace_words[core])) {
         bp_ret_nil(call);
@@ -307,7 +314,7 @@ int bp_trace_kept(bp_call_t *call) {
     bp_trace_kept_t kept = {
         .size = BP_TRACE_WORDS,
         .at = (uint32_t)(ring->at - ring->begin),
-        .written = ring->before,
+        .written = ring->before + (uint32_t)(ring->at - ring->begin),
         .last = ring->last,
     };
     for (uint_fast8_t i = 0; i < sizeof kept.build_id; i++) {

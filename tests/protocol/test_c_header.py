@@ -164,7 +164,14 @@ def test_the_headers_numbers_are_those_of_the_codes() -> None:
         **{f"BP_ACK_{m.name}": m.value for m in codes.AckFlag},
         **{f"BP_MEASURE_{m.name}": m.value for m in codes.MeasureFlag},
         **{f"BP_INTERRUPT_{m.name}": m.value for m in codes.InterruptFlag},
+        **{f"BP_PROBE_{m.name}": m.value for m in codes.ProbeKind},
+        **{f"BP_TRACE_{m.name}": m.value for m in codes.TraceId},
+        **{f"BP_TRACE_{m.name}": m.value for m in codes.TraceFlag},
+        **{f"BP_TRACE_{m.name}": m.value for m in codes.TraceMode},
+        **{f"BP_TRACE_BLOCK_{m.name}": m.value for m in codes.TraceBlockFlag},
+        **{f"BP_TRACE_SLOT_{m.name}": m.value for m in codes.TraceSlotFlag},
     }
     assert {name: int(value) for name, value in found.items()} == expected
     assert f"#define BP_PROTOCOL_VERSION {codes.PROTOCOL_VERSION}\n" in text
     assert "#define BP_HELLO_MAGIC 0x46525042u\n" in text
+    assert "#define BP_TRACE_FIRST_NAME 16\n" in text  # SPEC.md 5.12

@@ -8,11 +8,20 @@ import re
 import pytest
 
 from boardprof_protocol.blob import BLOB_HEADER
-from boardprof_protocol.codes import CounterStatus, ErrorCode, FaultCause, FrameKind, ResetCause
+from boardprof_protocol.codes import (
+    CounterStatus,
+    ErrorCode,
+    FaultCause,
+    FrameKind,
+    ProbeKind,
+    ResetCause,
+    TraceId,
+)
 from boardprof_protocol.collectors import collector_layouts
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
 from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
+from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 from tests.support import ROOT, vectors
 
 SPEC = (ROOT / "protocol" / "SPEC.md").read_text(encoding="utf-8")
@@ -53,7 +62,10 @@ def table_of(layout: Layout) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     "layout",
-    [HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64, BLOB_HEADER],
+    [
+        *(HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64, BLOB_HEADER),
+        *(TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT),
+    ],
     ids=lambda found: found.name,
 )
 def test_a_messages_table_is_its_layout(layout: Layout) -> None:
@@ -85,6 +97,8 @@ def test_no_collector_is_in_the_specification_that_has_no_layout() -> None:
         ("4.2 Errors", "cause", FaultCause),
         ("5.1 bp.describe", "status", CounterStatus),
         ("welcome, 32 bytes", "reset_cause", ResetCause),
+        ("5.12 Probes", "kind", ProbeKind),
+        ("5.12 Probes", "id", TraceId),
     ],
 )
 def test_a_table_of_numbers_is_the_enumeration(

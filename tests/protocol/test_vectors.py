@@ -30,6 +30,7 @@ from boardprof_protocol.frame import (
 from boardprof_protocol.layout import Layout
 from boardprof_protocol.messages import ACK, BUSY, CLAIM, DATA, HELLO, SPAN, SPAN_COPY, WELCOME
 from boardprof_protocol.sampling import SAMPLE32, SAMPLE64
+from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 from tests.support import ROOT, unhex, vectors
 
 KNOWN = {layout.schema_id for layout in collector_layouts()}
@@ -42,7 +43,10 @@ LAYOUTS |= {
 }
 MESSAGES = {
     layout.name: layout
-    for layout in (HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64)
+    for layout in (
+        *(HELLO, CLAIM, WELCOME, BUSY, DATA, ACK, SPAN, SPAN_COPY, SAMPLE32, SAMPLE64),
+        *(TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT),
+    )
 }
 
 
@@ -103,7 +107,7 @@ def test_what_is_no_frame_is_console_text(vector: dict[str, Any]) -> None:
     "vector",
     [
         case
-        for file in ("handshake", "channel", "span", "sample")
+        for file in ("handshake", "channel", "span", "sample", "trace")
         for case in cases(file, good=True)
     ],
 )

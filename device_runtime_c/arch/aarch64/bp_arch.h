@@ -102,6 +102,13 @@ static inline uint32_t bp_arch_cycles32(void) {
     return (uint32_t)bp_arch_cycles();
 }
 
+#define BP_ARCH_INSTRUCTIONS32_SOURCE BP_ARCH_INSTRUCTIONS_SOURCE
+
+/* The low 32 bits, which event counter 0 has. */
+static inline uint32_t bp_arch_instructions32(void) {
+    return (uint32_t)BP_ARCH_READ(pmevcntr0_el0);
+}
+
 /* Mask IRQ and FIQ for a few instructions ("Process state, PSTATE": DAIF). */
 static inline uintptr_t bp_arch_lock(void) {
     uintptr_t before;
