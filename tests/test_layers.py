@@ -347,6 +347,8 @@ def test_the_agent_includes_its_own_headers_only() -> None:
         own = {n for n in included(path) if any((folder / n).is_file() for folder in folders)}
         hosted = path.relative_to(AGENT).as_posix().startswith(HOSTED)
         system = set() if hosted else included(path, "<>") - FREESTANDING
+        if path.parent == AGENT / "zephyr":  # its hooks are compiled with Zephyr alone
+            system = {name for name in system if not name.startswith("zephyr/")}
         wrong[place_of(path)] = included(path) - own | system
     assert breaking(wrong) == {}
 

@@ -49,7 +49,7 @@ static void bp_task_set_name(bp_task_entry_t *entry, const char *name) {
 }
 
 void bp_task_add(const void *task, const char *name, const void *stack, size_t bytes, int fill) {
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
     bp_task_entry_t *entry = bp_task_place(task);
     if (entry != NULL) {
         *entry =
@@ -60,7 +60,7 @@ void bp_task_add(const void *task, const char *name, const void *stack, size_t b
 }
 
 void bp_task_rename(const void *task, const char *name) {
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
     bp_task_entry_t *entry = bp_task_place(task);
     if (entry != NULL && entry->task == task) {
         bp_task_set_name(entry, name);
@@ -70,7 +70,7 @@ void bp_task_rename(const void *task, const char *name) {
 
 /* Its stack may become something else. */
 void bp_task_remove(const void *task) {
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
     bp_task_entry_t *entry = bp_task_place(task);
     if (entry != NULL && entry->task == task) {
         entry->ended = true;
@@ -80,7 +80,7 @@ void bp_task_remove(const void *task) {
 }
 
 void bp_trace_task(void) {
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
     const void *task = bp_task_running;
     /* With several cores it is not known which one runs it. */
     if (task != NULL && BP_CFG_TRACE_CORES == 1) {
@@ -97,7 +97,7 @@ static bool bp_task_used(const bp_task_entry_t *entry, bp_task_entry_t seen, siz
         unused++;
     }
     *used = seen.bytes - unused;
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
     bool is_same = entry->task == seen.task && entry->stack == seen.stack;
     bp_arch_unlock(before);
     return is_same;
@@ -114,7 +114,7 @@ int bp_trace_tasks(bp_call_t *call) {
         return call->err;
     }
     const bp_task_entry_t *entry = &bp_tasks[index];
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
     bp_task_entry_t seen = *entry;
     bp_arch_unlock(before);
     size_t length = 0;

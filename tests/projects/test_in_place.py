@@ -193,7 +193,9 @@ def test_tasks_and_interrupts_add_up_to_the_traced_window(
     assert sum(ticks.values()) + traced.line.interrupt_ticks() == traced.line.end
     if which == "calm":
         assert traced.line.diagnostics.dropped == 0
-        assert ticks.get(UNKNOWN_TASK, 0) < 1_000  # until the first event: the task that runs
+        # Until the first event, which is the task that runs. While the ring is cleared, interrupts
+        # wait; they come before that event.
+        assert ticks.get(UNKNOWN_TASK, 0) < 200_000
         named = {traced.tasks[task] for task in ticks if task != UNKNOWN_TASK}
         assert named == {"control", "filter", "idle", "sum", "share"}
 

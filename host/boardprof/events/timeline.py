@@ -257,11 +257,12 @@ class Timeline:
             runs &= self.task == task
         before = np.concatenate([[False], runs[:-1]])
         cost = np.where(self.has_value, self.costs.value, self.costs.mark)
-        cost = cost + self._late
         enters = (self._interrupt_step > 0) & before
+        # What a late record takes in addition comes after it: of an interrupt's end, in the task.
+        late = np.where(runs, self._late, 0.0)
         return (
             _sum_before(np.where(runs, self._after, 0)),
-            _sum_before(np.where(before & (self._interrupt_step <= 0), cost, 0)),
+            _sum_before(np.where(before & (self._interrupt_step <= 0), cost, 0) + late),
             _sum_before(enters),
         )
 
