@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -119,6 +120,8 @@ def build_library(config: dict[str, int]) -> tuple[FFI, Any]:
     posix = AGENT / "arch" / "posix"  # what the collectors of Linux share
     sources += sorted([*posix.glob("bp_perf_*.c"), *posix.glob("bp_papi_*.c")])
     folders = (AGENT / "include", AGENT / "src", C_TESTS / "arch", posix)
+    if config.get("BP_CFG_TRACE", 0):
+        sources += [C_TESTS / "probes.c", C_TESTS / "probes_many.c"]
     includes = [f"-I{folder}" for folder in folders]
     flags = ["-O1", "-g", "-fPIC", "-shared", "-Wl,-Bsymbolic"]
     flags += [f"-DTEST_LAYOUTS(EACH)={' '.join(f'EACH({name})' for name in _TYPES)}"]
@@ -128,6 +131,9 @@ def build_library(config: dict[str, int]) -> tuple[FFI, Any]:
     ffi = FFI()
     ffi.cdef(wire_structs())
     ffi.cdef(_CDEF)
+    if config.get("BP_CFG_TRACE", 0):
+        text = (C_TESTS / "probes.h").read_text(encoding="ascii")
+        ffi.cdef("\n".join(re.findall(r"^\w[^;{#]*\);", text, flags=re.MULTILINE)))
     for name in (*_MESSAGES, *_TYPES):
         ffi.cdef(f"size_t test_put_{name}(uint8_t *out, const bp_{name}_t *in);")
     for name in COLLECTORS:

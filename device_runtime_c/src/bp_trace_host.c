@@ -50,7 +50,9 @@ static void bp_trace_send(uint8_t core) {
     } else if (!lapped) {
         block.flags = BP_TRACE_BLOCK_WHOLE;
     }
-    if (words == 0 && !ring->ended && block.now - ring->told < BP_TOLD_AT_LEAST_EVERY) {
+    bool runs = (bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0;
+    bool is_due = runs && block.now - ring->told >= BP_TOLD_AT_LEAST_EVERY;
+    if (words == 0 && !ring->ended && !is_due) {
         return;
     }
     ring->ended &= words != 0;
@@ -68,8 +70,13 @@ static void bp_trace_send(uint8_t core) {
 void bp_trace_drain(void) {
     for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
         /* Before that, rings in kept memory may hold anything. */
-        if (bp_trace_is_ready && bp_trace_ring[core].mode != BP_TRACE_OVERWRITE) {
+        if (!bp_trace_is_ready || bp_trace_ring[core].mode == BP_TRACE_OVERWRITE) {
+            continue;
+        }
+        if (bp_stream_is_open()) {
             bp_trace_send(core);
+        } else {
+            bp_trace_ring[core].ended = false; /* the next host has not stopped it */
         }
     }
 }

@@ -48,6 +48,13 @@ char test_log[1024];
 size_t test_logged;
 bool test_log_writes;
 
+#if BP_CFG_TRACE_CORES > 1
+__thread unsigned test_core;
+int test_lock;
+#else
+uintptr_t test_locks;
+#endif
+
 #if BP_CFG_STACK
 uint8_t *test_stack_limit;
 #endif

@@ -102,11 +102,7 @@ def test_the_agent_answers_nak_to_what_is_no_frame(boards: Boards, vector: dict[
 
 @pytest.mark.parametrize(
     "vector",
-    [
-        case
-        for file in ("handshake", "channel", "span", "sample", "trace")
-        for case in cases(file)
-    ],
+    [case for file in ("handshake", "channel", "span", "sample", "trace") for case in cases(file)],
 )
 def test_a_message(codec: Codec, vector: dict[str, Any]) -> None:
     ffi, lib = codec

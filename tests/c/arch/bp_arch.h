@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "boardprof/bp_config.h"
+
 #define BP_ARCH_HAS_CYCLES32 1
 #define BP_ARCH_CYCLES32_SOURCE "test_cycles"
 #define BP_ARCH_CYCLES_SOURCE "test_cycles"
@@ -44,6 +46,52 @@ static inline bool bp_arch_cycles_init(void) {
 static inline bool bp_arch_cycles32_init(void) {
     return true;
 }
+
+#define BP_ARCH_INSTRUCTIONS32_SOURCE BP_ARCH_INSTRUCTIONS_SOURCE
+
+static inline uint32_t bp_arch_instructions32(void) {
+    return (uint32_t)bp_arch_instructions();
+}
+
+/// The lock of probes ///
+
+#if BP_CFG_TRACE_CORES > 1
+
+/* Each thread that has set it is a core of its own. One lock keeps out all others. */
+extern __thread unsigned test_core;
+extern int test_lock;
+#define BP_ARCH_STAYS_LOCKED ((uintptr_t)0)
+
+static inline unsigned bp_arch_core(void) {
+    return test_core;
+}
+
+static inline uintptr_t bp_arch_lock(void) {
+    while (__atomic_exchange_n(&test_lock, 1, __ATOMIC_ACQUIRE) != 0) {
+    }
+    return 1;
+}
+
+static inline void bp_arch_unlock(uintptr_t before) {
+    if (before != BP_ARCH_STAYS_LOCKED) {
+        __atomic_store_n(&test_lock, 0, __ATOMIC_RELEASE);
+    }
+}
+
+#else
+
+/* How deep locks nest; a test looks that they all end. */
+extern uintptr_t test_locks;
+
+static inline uintptr_t bp_arch_lock(void) {
+    return test_locks++;
+}
+
+static inline void bp_arch_unlock(uintptr_t before) {
+    test_locks = before;
+}
+
+#endif
 
 /// A 16-bit timer on test_cycles, each of whose interrupts takes 60 of them ///
 
