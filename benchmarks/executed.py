@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many instructions functions of a firmware execute in QEMU, as the plugin of tests/tools counts
-them: nothing of the agent takes part in the counting.
+"""How many instructions functions of a firmware execute in QEMU.
+
+The plugin of tests/tools counts them: nothing of the agent takes part in the counting.
 """
 
 from __future__ import annotations

@@ -326,6 +326,8 @@ extern uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS];
 extern bp_slot_t *bp_slots; /* that are in use */
 
 uint32_t bp_trace_now(void);
+void bp_trace_set(uint32_t what);
+#define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
 void bp_slots_clear(void);
 

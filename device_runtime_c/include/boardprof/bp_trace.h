@@ -59,7 +59,7 @@ extern const void *volatile bp_task_running; /* a recording begins with it */
 extern "C" {
 #endif
 
-/* What the host has asked for: enum bp_trace_flag. */
+/* What the host has asked for: enum bp_trace_flag; the sign is set for statistics alone. */
 extern volatile uint32_t bp_tracing;
 
 /* Running statistics of one range, in ticks of the trace clock. */
@@ -69,6 +69,7 @@ typedef struct bp_slot {
     uint32_t count;
     uint32_t least;
     uint32_t most;
+    uint32_t limit; /* the least of `most` and 65535: what takes longer is rare, or long */
     uint32_t sum[2];
     uint32_t squares[2];
     struct bp_slot *next; /* all slots that are in use; the last one is its own next */
