@@ -83,7 +83,7 @@ static inline bool bp_trace_fits(bp_trace_ring_t *ring, uint32_t words) {
     return fits;
 }
 
-/* What a record adds to the check of a ring that is overwritten. */
+/* What a record adds to the check of a ring that is overwritten, besides its words and its time. */
 uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
     return word + 3 * value;
 }
@@ -95,11 +95,11 @@ static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value
 }
 
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
- * the newest one. */
+ * the newest one. `passed`: ticks since the record before. */
 __attribute__((always_inline)) static inline void
-bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value) {
+bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value, uint32_t passed) {
     uint32_t *at = ring->at;
-    ring->check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
+    ring->check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]) + passed + 2;
     at = bp_trace_put(at, word, value);
     if (BP_RARE(at == ring->begin + BP_TRACE_WORDS)) {
         at = ring->begin;
@@ -113,6 +113,7 @@ __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *r
                                                               uint32_t value, uint32_t delta,
                                                               uint32_t words) {
     uint32_t record[6], count = 0;
+    ring->check += delta;
     if (delta >> 24 != 0) {
         record[count++] = delta << 8 | BP_TRACE_LONG;
         record[count++] = delta >> 24;
@@ -129,7 +130,7 @@ __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *r
         record[count++] = value;
     }
     for (uint32_t i = 0; i < count; i += 2) {
-        bp_trace_overwrite(ring, record[i], record[i + 1]);
+        bp_trace_overwrite(ring, record[i], record[i + 1], 0);
     }
 }
 
@@ -210,7 +211,7 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
     if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end)) {
         if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0) {
             ring->last = now;
-            bp_trace_overwrite(ring, delta << 8 | (uint32_t)id, value);
+            bp_trace_overwrite(ring, delta << 8 | (uint32_t)id, value, delta);
             bp_arch_unlock(before);
         } else {
             bp_trace_rare(ring, id, value, before, now, words);

@@ -126,6 +126,13 @@ int bp_trace(bp_call_t *call) {
     return call->err;
 }
 
+/* What the state of a ring adds to its check: the clock, the words so far, and the build id. */
+static uint32_t bp_ring_state(const bp_trace_ring_t *ring) {
+    uint32_t id[2];
+    __builtin_memcpy(id, ring->build_id, sizeof id);
+    return ring->last + ring->before + (uint32_t)(ring->at - ring->begin) + id[0] + id[1];
+}
+
 static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
@@ -142,6 +149,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         ring->build_id[i] = BP_ROM_GET(bp_firmware.build_id[i]);
     }
+    ring->check = bp_ring_state(ring);
 }
 
 /* [what, mode] -> clock */
@@ -273,7 +281,10 @@ int bp_trace_calibrate(bp_call_t *call) {
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
         uintptr_t before = bp_arch_lock();
-        bp_trace_ring[0].last -= 0x1000000u; /* as if that had been long ago */
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) { /* as if the last was long ago */
+            bp_trace_ring[0].last -= 0x1000000u;
+            bp_trace_ring[0].check -= 0x1000000u;
+        }
         BP_MARK(bp_calibration);
         BP_MARK(bp_calibration);
         bp_arch_unlock(before);
@@ -287,12 +298,12 @@ int bp_trace_calibrate(bp_call_t *call) {
 
 /* Whether a ring is one that was overwritten, and as its last record has left it. */
 static bool bp_is_kept(const bp_trace_ring_t *ring, const uint32_t *words) {
-    uint32_t at = (uint32_t)(ring->at - words);
-    if (ring->begin != words || ring->mode != BP_TRACE_OVERWRITE || at >= BP_TRACE_WORDS ||
-        (at & 1u) != 0) {
+    uintptr_t at = (uintptr_t)ring->at - (uintptr_t)words;
+    if (ring->begin != words || ring->mode != BP_TRACE_OVERWRITE || at >= BP_TRACE_WORDS * 4 ||
+        at % 8 != 0) {
         return false;
     }
-    uint32_t check = 0;
+    uint32_t check = bp_ring_state(ring);
     for (uint32_t i = 0; i < BP_TRACE_WORDS; i += 2) {
         check += bp_trace_mix(words[i], words[i + 1]);
     }

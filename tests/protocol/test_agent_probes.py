@@ -571,10 +571,23 @@ def test_a_wide_number_and_a_long_time_are_in_an_overwritten_ring(boards: Boards
     start(board, EVENTS, OVERWRITE)
     board.lib.test_cycles += 0x2000010
     board.lib.test_many_value(299, 5)
-    assert kept(board) is not None
+    found = kept(board)
+    assert found is not None
+    assert found[1:4] == (6, 6, 1000 + 0x2000010)
     number = numbers_of(board)["v299"][1]
     words = struct.unpack("<6I", board.call("bp.trace_read", 0, 0, 6))
     assert words == (0x100B, 2, 8, number, 9, 5)
+
+
+def test_calibration_leaves_a_ring_that_can_be_read(overwritten: MemoryBoard) -> None:
+    right = kept(overwritten)  # and events have stopped
+    overwritten.call("bp.trace_calibrate")
+    assert kept(overwritten) == right
+    start(overwritten, EVENTS, OVERWRITE)
+    overwritten.call("bp.trace_calibrate")
+    found = kept(overwritten)
+    assert found is not None
+    assert found[3] == overwritten.lib.test_cycles
 
 
 def test_one_wrong_bit_in_the_words_is_refused(overwritten: MemoryBoard) -> None:
@@ -584,6 +597,19 @@ def test_one_wrong_bit_in_the_words_is_refused(overwritten: MemoryBoard) -> None
         assert kept(overwritten) is None, bit
         words[bit // 8] ^= 1 << bit % 8
     assert kept(overwritten) is not None
+
+
+def test_one_wrong_bit_in_the_state_is_refused_or_does_not_matter(overwritten: MemoryBoard) -> None:
+    ring, right = overwritten.lib.test_ring(), kept(overwritten)
+    refused = 0
+    for bit in range(overwritten.lib.test_ring_size() * 8):
+        ring[bit // 8] ^= 1 << bit % 8
+        found = kept(overwritten)
+        assert found in (None, right), bit
+        refused += found is None
+        ring[bit // 8] ^= 1 << bit % 8
+    assert refused > 200
+    assert kept(overwritten) == right
 
 
 @pytest.mark.parametrize("mode", [DROP, STOP])
