@@ -292,6 +292,7 @@ void bp_window_forget(const bp_collector_t *collector);
 #if BP_CFG_TRACE
 
 #include "boardprof/bp_trace.h"
+#include "bp_arch.h"
 
 #define BP_TRACE_WORDS (BP_CFG_TRACE / 4u)
 
@@ -324,6 +325,13 @@ typedef struct {
 extern bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES];
 extern uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS];
 extern bp_slot_t *bp_slots; /* that are in use */
+
+/* The agent's lock; that of probes may be refused where there are threads. */
+#ifdef BP_ARCH_HAS_THREADS
+void bp_trace_count_refused(void); /* adds events that found the lock taken to those dropped */
+#else
+#define bp_arch_lock_always bp_arch_lock
+#endif
 
 uint32_t bp_trace_now(void);
 void bp_trace_set(uint32_t what);

@@ -42,6 +42,12 @@ uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS] BP_TRACE_KEPT;
 #define BP_PUBLISH() __asm__ volatile("" ::: "memory")
 #endif
 
+/* Where a lock keeps other threads or cores out, it does not nest, and may be refused
+ * (arch/posix/bp_arch.h). Elsewhere it masks interrupts, and nests. */
+#ifdef BP_ARCH_HAS_THREADS
+static uint32_t bp_trace_refused; /* events without a lock; the ring does not know of them yet */
+#endif
+
 /// The clock ///
 
 static inline uint32_t bp_trace_clock(void) {
@@ -107,6 +113,24 @@ bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value, uint32_
     }
     ring->at = at;
 }
+
+#ifdef BP_ARCH_HAS_THREADS
+/* Before any record, so that DROPPED tells of them. */
+void bp_trace_count_refused(void) {
+    uint32_t refused = __atomic_exchange_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
+    BP_RING->dropped += refused;
+    BP_RING->pending += refused;
+}
+static inline bool bp_trace_has_refused(void) {
+    return __atomic_load_n(&bp_trace_refused, __ATOMIC_RELAXED) != 0;
+}
+#else
+static inline void bp_trace_count_refused(void) {
+}
+static inline bool bp_trace_has_refused(void) {
+    return false;
+}
+#endif
 
 /* Not usual: a long time since the record before, or a wide number. */
 __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
@@ -178,6 +202,7 @@ static void bp_trace_unusual_value(bp_trace_ring_t *ring, uintptr_t id, uint32_t
 BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *ring, uintptr_t id,
                                                             uint32_t value, uintptr_t before,
                                                             uint32_t now, uint32_t words) {
+    bp_trace_count_refused();
     if (ring->mode == BP_TRACE_OVERWRITE) {
         uint32_t delta = now - ring->last;
         ring->last = now;
@@ -208,7 +233,7 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
                                                                    uint32_t words) {
     uint32_t delta = now - ring->last;
     uint32_t *at = ring->at;
-    if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end)) {
+    if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
         if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0) {
             ring->last = now;
             bp_trace_overwrite(ring, delta << 8 | (uint32_t)id, value, delta);
@@ -243,14 +268,14 @@ BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ri
 }
 
 /* The usual record. It is inlined into all that record something. */
-__attribute__((always_inline)) static inline void bp_trace_usual(uintptr_t id, uint32_t value,
-                                                                 uint32_t words) {
-    uintptr_t before = bp_arch_lock();
+__attribute__((always_inline)) static inline void
+bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) {
     bp_trace_ring_t *ring = BP_RING;
     uint32_t now = bp_trace_clock();
     uint32_t delta = now - ring->last;
     uint32_t *at = ring->at;
-    if (BP_RARE((delta >> 24 | (uint32_t)id >> 8) != 0) || BP_RARE(at >= ring->end)) {
+    if (BP_RARE((delta >> 24 | (uint32_t)id >> 8) != 0) || BP_RARE(at >= ring->end) ||
+        BP_RARE(bp_trace_has_refused())) {
         if (words > 1) {
             bp_trace_unusual_value(ring, id, value, before, now);
         } else {
@@ -268,6 +293,28 @@ __attribute__((always_inline)) static inline void bp_trace_usual(uintptr_t id, u
     bp_arch_unlock(before);
 }
 
+/* `events` is how many are dropped if the lock cannot be had. */
+static inline bool bp_trace_lock(uintptr_t *before, uint32_t events) {
+    *before = bp_arch_lock();
+#ifdef BP_ARCH_HAS_THREADS
+    if (bp_arch_is_refused(*before)) {
+        __atomic_fetch_add(&bp_trace_refused, events, __ATOMIC_RELAXED);
+        return false;
+    }
+#else
+    (void)events;
+#endif
+    return true;
+}
+
+__attribute__((always_inline)) static inline void bp_trace_usual(uintptr_t id, uint32_t value,
+                                                                 uint32_t words) {
+    uintptr_t before;
+    if (bp_trace_lock(&before, 1)) {
+        bp_trace_locked(id, value, words, before);
+    }
+}
+
 BP_FAST void bp_trace_mark(uintptr_t id) {
     bp_trace_usual(id, 0, 1);
 }
@@ -276,18 +323,46 @@ BP_FAST void bp_trace_value(uintptr_t id, uint32_t value) {
     bp_trace_usual(id, value, 2);
 }
 
+#ifdef BP_ARCH_STAYS_LOCKED
+static void bp_trace_more(uintptr_t id, uint32_t value) {
+    bp_trace_locked(id, value, 2, BP_ARCH_STAYS_LOCKED);
+}
+#else
+#define bp_trace_more bp_trace_value
+#endif
+
 /* Three records, which no interrupt takes apart. */
 void bp_trace_alloc(const void *block, size_t size, const void *caller) {
-    uintptr_t before = bp_arch_lock();
-    bp_trace_value(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
-    bp_trace_value(BP_TRACE_SIZE, (uint32_t)size);
-    bp_trace_value(BP_TRACE_CALLER, (uint32_t)(uintptr_t)caller);
+    uintptr_t before;
+    if (!bp_trace_lock(&before, 3)) {
+        return;
+    }
+    bp_trace_more(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
+    bp_trace_more(BP_TRACE_SIZE, (uint32_t)size);
+    bp_trace_more(BP_TRACE_CALLER, (uint32_t)(uintptr_t)caller);
     bp_arch_unlock(before);
 }
 
 /// Statistics ///
 
 bp_slot_t *bp_slots;
+
+/* Whether a lock was had. If not, `passes` are lost. A signal handler's pass then loses its begin
+ * and its end alike. After a time-out there may be one without the other, so statistics end. */
+static inline bool bp_slot_has_lock(bp_slot_t *slot, uintptr_t lock, uint32_t passes) {
+#ifdef BP_ARCH_HAS_THREADS
+    if (bp_arch_is_refused(lock)) {
+        __atomic_fetch_add(&slot->lost, passes, __ATOMIC_RELAXED);
+        if (lock == BP_ARCH_TIMED_OUT) {
+            bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_EVENTS);
+        }
+        return false;
+    }
+#else
+    (void)slot, (void)lock, (void)passes;
+#endif
+    return true;
+}
 
 static void bp_slot_clear(bp_slot_t *slot) {
     slot->count = 0;
@@ -303,7 +378,7 @@ static void bp_slot_clear(bp_slot_t *slot) {
 }
 
 void bp_slots_clear(void) {
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
     for (bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
         bp_slot_clear(slot);
         last = slot;
@@ -311,15 +386,21 @@ void bp_slots_clear(void) {
     bp_arch_unlock(before);
 }
 
-static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
-    uintptr_t before = bp_arch_lock();
+static void bp_slot_register_locked(bp_slot_t *slot, uintptr_t id) {
     if (slot->next == NULL) {
         bp_slot_clear(slot);
         slot->id = (uint16_t)id;
         slot->next = bp_slots != NULL ? bp_slots : slot;
         bp_slots = slot;
     }
-    bp_arch_unlock(before);
+}
+
+static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
+    uintptr_t before = bp_arch_lock();
+    if (bp_slot_has_lock(slot, before, 0)) {
+        bp_slot_register_locked(slot, id);
+        bp_arch_unlock(before);
+    }
 }
 
 /* In `closed`, while passes overlap. */
@@ -333,7 +414,7 @@ static void bp_slot_register(bp_slot_t *slot, uintptr_t id) {
 __attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uintptr_t id,
                                                             uintptr_t before) {
     if (slot->next == NULL) {
-        bp_slot_register(slot, id);
+        bp_slot_register_locked(slot, id);
         slot->closed = NULL;
     } else {
         bool is_first = slot->closed == NULL; /* then the pass that is open is lost, too */
@@ -379,6 +460,9 @@ __attribute__((noinline)) static void bp_slot_long(bp_slot_t *slot, uint32_t too
 
 __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
     uintptr_t before = bp_arch_lock();
+    if (!bp_slot_has_lock(slot, before, 1)) {
+        return;
+    }
     if (BP_RARE(slot->closed != slot)) {
         bp_slot_begin_unusual(slot, id, before);
         return;
@@ -391,6 +475,9 @@ __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot,
 /* `now` is when the pass ended. Only the last step may be a call, so that this needs no stack. */
 __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot, uint32_t now) {
     uintptr_t before = bp_arch_lock();
+    if (!bp_slot_has_lock(slot, before, 0)) {
+        return;
+    }
     if (BP_RARE(slot->closed != NULL)) {
         bp_slot_end_unusual(slot, before);
         return;

@@ -22,10 +22,13 @@ static bool bp_trace_is_ready; /* bp.trace_start has initialised the rings */
 static void bp_trace_send(uint8_t core) {
     bp_trace_ring_t *ring = &bp_trace_ring[core];
     uint32_t room = bp_stream_room();
-    if (room < BP_TRACE_BLOCK_LEN) {
+    if (room < BP_TRACE_BLOCK_LEN + 4) { /* with less, it would be an empty one: the last */
         return;
     }
-    uintptr_t before = bp_arch_lock();
+    uintptr_t before = bp_arch_lock_always();
+#ifdef BP_ARCH_HAS_THREADS
+    bp_trace_count_refused();
+#endif
     if (ring->lapped && ring->read == ring->lap_end) {
         ring->read = ring->begin;
         ring->lapped = false;
@@ -61,7 +64,7 @@ static void bp_trace_send(uint8_t core) {
     bp_trace_block_put(header, &block);
     (void)bp_stream_write(header, sizeof header);
     (void)bp_stream_write(ring->read, (size_t)words * 4);
-    before = bp_arch_lock();
+    before = bp_arch_lock_always();
     ring->told = block.now;
     ring->read += words;
     bp_arch_unlock(before);
@@ -135,6 +138,7 @@ static uint32_t bp_ring_state(const bp_trace_ring_t *ring) {
 
 static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
+    uintptr_t before = bp_arch_lock_always();
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
     uint32_t now = bp_trace_now();
     *ring = (bp_trace_ring_t){
@@ -150,6 +154,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
         ring->build_id[i] = BP_ROM_GET(bp_firmware.build_id[i]);
     }
     ring->check = bp_ring_state(ring);
+    bp_arch_unlock(before);
 }
 
 /* [what, mode] -> clock */
@@ -159,7 +164,9 @@ int bp_trace_start(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
     }
-    if (!bp_trace_clock_init()) {
+    /* One slot for all cores would be changed by several at once. */
+    bool may = BP_CFG_TRACE_CORES == 1 || (what & (uint32_t)BP_TRACE_STATISTICS) == 0;
+    if (!may || !bp_trace_clock_init()) {
         return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
     }
     bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
@@ -216,7 +223,7 @@ int bp_trace_slots(bp_call_t *call) {
     }
     uint8_t *out = bp_ret_bin(call, (size_t)count * BP_TRACE_SLOT_LEN);
     for (; out != NULL && count != 0; count--, first = first->next) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_arch_lock_always();
         const bp_trace_slot_t slot = {
             .id = first->id,
             .count = first->count,
@@ -255,6 +262,15 @@ static inline void bp_trace_interrupts(void) {
 }
 #endif
 
+/* A lock that keeps other threads or cores out does not nest: probes take it themselves. */
+static inline uintptr_t bp_calibration_lock(void) {
+#ifdef BP_ARCH_STAYS_LOCKED
+    return BP_ARCH_STAYS_LOCKED;
+#else
+    return bp_arch_lock();
+#endif
+}
+
 /* [] -> nil: probes without anything between them. Their records and the slot of the range
  * bp_calibration show what probes cost. Interrupts wait until a pair of probes is over. */
 int bp_trace_calibrate(bp_call_t *call) {
@@ -262,25 +278,25 @@ int bp_trace_calibrate(bp_call_t *call) {
         return call->err;
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_calibration_lock();
         BP_RANGE_BEGIN(bp_calibration);
         BP_RANGE_END(bp_calibration);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_calibration_lock();
         BP_MARK(bp_calibration);
         BP_MARK(bp_calibration);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_calibration_lock();
         BP_VALUE(bp_calibration, (uint32_t)0);
         BP_VALUE(bp_calibration, (uint32_t)0);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock();
+        uintptr_t before = bp_calibration_lock();
         if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) { /* as if the last was long ago */
             bp_trace_ring[0].last -= 0x1000000u;
             bp_trace_ring[0].check -= 0x1000000u;

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -243,6 +244,33 @@ def test_other_boards_record_the_same(name: str) -> None:
     assert (slots[number["again"]].count, slots[number["again"]].lost) == (0, 4)
     recorded = int((line.events.number != TraceId.DROPPED).sum())
     assert (line.dropped + recorded, line.dropped > 2000) == (5000 + 1, True)
+
+
+@pytest.mark.parametrize("name", ["linux", "native"])
+def test_programs_of_this_machine_record_in_nanoseconds(name: str) -> None:
+    with build(available(name), [FIXTURES / "calls.c"], BuildOptions()).open() as board:
+        with board.tracing(statistics=True) as recorder:
+            began = time.monotonic_ns()
+            board.functions.in_range(50_000_000)
+            most = time.monotonic_ns() - began
+            board.functions.values(-5)
+            board.functions.recursive(3)
+        found = recorder.recording()
+        with board.tracing() as second:
+            board.functions.marks(50_000)
+        [line] = second.recording().timelines().values()
+    assert (found.clock.unit, found.clock.source) == ("ticks", "CLOCK_MONOTONIC_RAW")
+    assert found.clock.hz == 1_000_000_000
+    number = {each.text: each.number for each in found.names.names}
+    events = found.timelines()[0].events
+    values = dict(zip(events.number.tolist(), events.value.tolist(), strict=True))
+    assert values[number["signed_value"]] == 2**32 - 5
+    [work] = nets(found, "work")
+    assert 50_000_000 // 10 < work < most  # no core runs ten passes of the loop in a nanosecond
+    slots = {each.number: each for each in found.slots}
+    assert (slots[number["work"]].count, slots[number["again"]].lost) == (1, 4)
+    recorded = int((line.events.number != TraceId.DROPPED).sum())
+    assert (line.dropped + recorded, line.dropped > 2000) == (50_000 + 1, True)
 
 
 # -- in running firmware ------------------------------------------------------------------------

@@ -590,6 +590,21 @@ def test_calibration_leaves_a_ring_that_can_be_read(overwritten: MemoryBoard) ->
     assert found[3] == overwritten.lib.test_cycles
 
 
+def test_calibration_on_two_cores_records_all_its_probes(boards: Boards) -> None:
+    board = made(boards({**PROBES, "BP_CFG_TRACE_CORES": 2}))
+    host = Host(board)
+    start(board)
+    board.call("bp.trace_calibrate")
+    assert len(host.drain().words[0]) == 8 * (2 + 2 + 4 + 4)
+
+
+def test_statistics_on_two_cores_are_refused(boards: Boards) -> None:
+    board = made(boards({**PROBES, "BP_CFG_TRACE_CORES": 2}))
+    with pytest.raises(BoardError) as error:
+        start(board, STATISTICS)
+    assert error.value.code == ErrorCode.UNSUPPORTED
+
+
 def test_one_wrong_bit_in_the_words_is_refused(overwritten: MemoryBoard) -> None:
     words = overwritten.lib.test_words()
     for bit in range(16 * 32):

@@ -109,8 +109,9 @@
 #define BP_CFG_TRACE 0
 #endif
 
-/* Cores that have probes, each with a ring of its own. The architecture's bp_arch.h must then
- * define bp_arch_core. 1..8. */
+/* Cores that have probes, each with a ring of its own. If there are several, the architecture's
+ * bp_arch.h must define bp_arch_core, its bp_arch_lock must keep out the other cores as well, and
+ * there are no statistics of ranges. 1..8. */
 #ifndef BP_CFG_TRACE_CORES
 #define BP_CFG_TRACE_CORES 1
 #endif

@@ -27,6 +27,26 @@
 #include "boardprof/bp_config.h"
 #include "boardprof/bp_wire.h"
 
+/* In a handler, the number of its interrupt: on Cortex-M that of the exception (16 and more: of an
+ * interrupt of the NVIC), on RISC-V that of mcause; 0 on other cores. */
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#define BP_ISR_NUMBER()                                     \
+    (__extension__({                                        \
+        uint32_t bp_number;                                 \
+        __asm__ volatile("mrs %0, ipsr" : "=r"(bp_number)); \
+        bp_number;                                          \
+    }))
+#elif defined(__riscv)
+#define BP_ISR_NUMBER()                                       \
+    (__extension__({                                          \
+        uintptr_t bp_cause;                                   \
+        __asm__ volatile("csrr %0, mcause" : "=r"(bp_cause)); \
+        (uint32_t)(bp_cause & 0xfffu);                        \
+    }))
+#else
+#define BP_ISR_NUMBER() ((uint32_t)0)
+#endif
+
 /* What else the hooks of interrupts and tasks do. */
 #ifdef __cplusplus
 extern "C" {
