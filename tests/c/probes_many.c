@@ -11,12 +11,12 @@ void test_shared_elsewhere(void) {
 }
 
 /* For each of 300 numbers of three digits. */
-#define TENS(do, n)                                                                           \
-    ONES(do, n##0)                                                                            \
-    ONES(do, n##1)                                                                            \
-    ONES(do, n##2)                                                                            \
-    ONES(do, n##3) ONES(do, n##4) ONES(do, n##5) ONES(do, n##6) ONES(do, n##7) ONES(do, n##8) \
-        ONES(do, n##9)
+#define TENS(do, n) \
+    ONES(do, n##0)  \
+    ONES(do, n##1)  \
+    ONES(do, n##2)  \
+    ONES(do, n##3)  \
+    ONES(do, n##4) ONES(do, n##5) ONES(do, n##6) ONES(do, n##7) ONES(do, n##8) ONES(do, n##9)
 #define ONES(do, n) \
     do              \
     (n##0) do(n##1) do(n##2) do(n##3) do(n##4) do(n##5) do(n##6) do(n##7) do(n##8) do(n##9)
