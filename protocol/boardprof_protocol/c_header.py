@@ -159,8 +159,8 @@ def _skip(layout: Layout) -> Iterator[str]:
     name = layout.name
     yield "\n/* Takes what the window `part` counted out of the one around it, `state`. */\n"
     yield f"static inline void bp_{name}_skip(void *state, const void *part) {{\n"
-    yield f"    bp_{name}_t *s = state;\n"
-    yield f"    const bp_{name}_t *p = part;\n"
+    yield f"    bp_{name}_t *s = (bp_{name}_t *)state;\n"
+    yield f"    const bp_{name}_t *p = (const bp_{name}_t *)part;\n"
     for counter in layout.counters:
         start, kind = counter.start, types[counter.start]
         yield f"    s->{start} = ({kind})(s->{start} + (p->{counter.stop} - p->{start}));\n"

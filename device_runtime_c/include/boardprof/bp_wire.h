@@ -472,8 +472,8 @@ static inline uint8_t *bp_cycles_instret_put(uint8_t *out, const bp_cycles_instr
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_cycles_instret_skip(void *state, const void *part) {
-    bp_cycles_instret_t *s = state;
-    const bp_cycles_instret_t *p = part;
+    bp_cycles_instret_t *s = (bp_cycles_instret_t *)state;
+    const bp_cycles_instret_t *p = (const bp_cycles_instret_t *)part;
     s->cycles_start = (uint64_t)(s->cycles_start + (p->cycles_stop - p->cycles_start));
     s->instructions_start = (uint64_t)(s->instructions_start + (p->instructions_stop - p->instructions_start));
 }
@@ -499,8 +499,8 @@ static inline uint8_t *bp_cycles32_put(uint8_t *out, const bp_cycles32_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_cycles32_skip(void *state, const void *part) {
-    bp_cycles32_t *s = state;
-    const bp_cycles32_t *p = part;
+    bp_cycles32_t *s = (bp_cycles32_t *)state;
+    const bp_cycles32_t *p = (const bp_cycles32_t *)part;
     s->start = (uint32_t)(s->start + (p->stop - p->start));
 }
 
@@ -529,8 +529,8 @@ static inline uint8_t *bp_ticks_put(uint8_t *out, const bp_ticks_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_ticks_skip(void *state, const void *part) {
-    bp_ticks_t *s = state;
-    const bp_ticks_t *p = part;
+    bp_ticks_t *s = (bp_ticks_t *)state;
+    const bp_ticks_t *p = (const bp_ticks_t *)part;
     s->start = (uint64_t)(s->start + (p->stop - p->start));
 }
 
@@ -559,8 +559,8 @@ static inline uint8_t *bp_linux_clock_put(uint8_t *out, const bp_linux_clock_t *
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_linux_clock_skip(void *state, const void *part) {
-    bp_linux_clock_t *s = state;
-    const bp_linux_clock_t *p = part;
+    bp_linux_clock_t *s = (bp_linux_clock_t *)state;
+    const bp_linux_clock_t *p = (const bp_linux_clock_t *)part;
     s->wall_start = (uint64_t)(s->wall_start + (p->wall_stop - p->wall_start));
     s->cpu_start = (uint64_t)(s->cpu_start + (p->cpu_stop - p->cpu_start));
 }
@@ -586,8 +586,8 @@ static inline uint8_t *bp_linux_faults_put(uint8_t *out, const bp_linux_faults_t
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_linux_faults_skip(void *state, const void *part) {
-    bp_linux_faults_t *s = state;
-    const bp_linux_faults_t *p = part;
+    bp_linux_faults_t *s = (bp_linux_faults_t *)state;
+    const bp_linux_faults_t *p = (const bp_linux_faults_t *)part;
     s->start = (uint64_t)(s->start + (p->stop - p->start));
 }
 
@@ -651,8 +651,8 @@ static inline uint8_t *bp_riscv_hpm_put(uint8_t *out, const bp_riscv_hpm_t *in) 
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_riscv_hpm_skip(void *state, const void *part) {
-    bp_riscv_hpm_t *s = state;
-    const bp_riscv_hpm_t *p = part;
+    bp_riscv_hpm_t *s = (bp_riscv_hpm_t *)state;
+    const bp_riscv_hpm_t *p = (const bp_riscv_hpm_t *)part;
     s->slot0_start = (uint64_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
     s->slot1_start = (uint64_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
     s->slot2_start = (uint64_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
@@ -692,8 +692,8 @@ static inline uint8_t *bp_pmuv3_put(uint8_t *out, const bp_pmuv3_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_pmuv3_skip(void *state, const void *part) {
-    bp_pmuv3_t *s = state;
-    const bp_pmuv3_t *p = part;
+    bp_pmuv3_t *s = (bp_pmuv3_t *)state;
+    const bp_pmuv3_t *p = (const bp_pmuv3_t *)part;
     s->slot0_start = (uint32_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
     s->slot1_start = (uint32_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
     s->slot2_start = (uint32_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
@@ -725,8 +725,8 @@ static inline uint8_t *bp_systick_put(uint8_t *out, const bp_systick_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_systick_skip(void *state, const void *part) {
-    bp_systick_t *s = state;
-    const bp_systick_t *p = part;
+    bp_systick_t *s = (bp_systick_t *)state;
+    const bp_systick_t *p = (const bp_systick_t *)part;
     s->start = (uint32_t)(s->start + (p->stop - p->start));
 }
 
@@ -771,8 +771,8 @@ static inline uint8_t *bp_dwt_put(uint8_t *out, const bp_dwt_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_dwt_skip(void *state, const void *part) {
-    bp_dwt_t *s = state;
-    const bp_dwt_t *p = part;
+    bp_dwt_t *s = (bp_dwt_t *)state;
+    const bp_dwt_t *p = (const bp_dwt_t *)part;
     s->cycles_start = (uint32_t)(s->cycles_start + (p->cycles_stop - p->cycles_start));
     s->cpi_start = (uint8_t)(s->cpi_start + (p->cpi_stop - p->cpi_start));
     s->exc_start = (uint8_t)(s->exc_start + (p->exc_stop - p->exc_start));
@@ -814,8 +814,8 @@ static inline uint8_t *bp_armv8m_pmu_put(uint8_t *out, const bp_armv8m_pmu_t *in
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_armv8m_pmu_skip(void *state, const void *part) {
-    bp_armv8m_pmu_t *s = state;
-    const bp_armv8m_pmu_t *p = part;
+    bp_armv8m_pmu_t *s = (bp_armv8m_pmu_t *)state;
+    const bp_armv8m_pmu_t *p = (const bp_armv8m_pmu_t *)part;
     s->slot0_start = (uint32_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
     s->slot1_start = (uint32_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
     s->slot2_start = (uint32_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
@@ -974,8 +974,8 @@ static inline uint8_t *bp_papi_put(uint8_t *out, const bp_papi_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_papi_skip(void *state, const void *part) {
-    bp_papi_t *s = state;
-    const bp_papi_t *p = part;
+    bp_papi_t *s = (bp_papi_t *)state;
+    const bp_papi_t *p = (const bp_papi_t *)part;
     s->slot0_start = (uint64_t)(s->slot0_start + (p->slot0_stop - p->slot0_start));
     s->slot1_start = (uint64_t)(s->slot1_start + (p->slot1_stop - p->slot1_start));
     s->slot2_start = (uint64_t)(s->slot2_start + (p->slot2_stop - p->slot2_start));
@@ -1009,8 +1009,8 @@ static inline uint8_t *bp_esp32c3_put(uint8_t *out, const bp_esp32c3_t *in) {
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_esp32c3_skip(void *state, const void *part) {
-    bp_esp32c3_t *s = state;
-    const bp_esp32c3_t *p = part;
+    bp_esp32c3_t *s = (bp_esp32c3_t *)state;
+    const bp_esp32c3_t *p = (const bp_esp32c3_t *)part;
     s->start = (uint32_t)(s->start + (p->stop - p->start));
 }
 
@@ -1043,8 +1043,8 @@ static inline uint8_t *bp_interrupts_put(uint8_t *out, const bp_interrupts_t *in
 
 /* Takes what the window `part` counted out of the one around it, `state`. */
 static inline void bp_interrupts_skip(void *state, const void *part) {
-    bp_interrupts_t *s = state;
-    const bp_interrupts_t *p = part;
+    bp_interrupts_t *s = (bp_interrupts_t *)state;
+    const bp_interrupts_t *p = (const bp_interrupts_t *)part;
     s->interrupts_start = (uint64_t)(s->interrupts_start + (p->interrupts_stop - p->interrupts_start));
     s->switches_start = (uint64_t)(s->switches_start + (p->switches_stop - p->switches_start));
     s->ticks_start = (uint64_t)(s->ticks_start + (p->ticks_stop - p->ticks_start));
