@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cffi import FFI
@@ -56,9 +56,10 @@ def library_of(board: MemoryBoard) -> Path:
     found = FFI()
     found.cdef("typedef struct { const char *file; void *base; const char *name; void *at; } info;")
     found.cdef("int dladdr(const void *address, info *out);")
-    out = found.new("info *")
+    out: Any = found.new("info *")
+    lib: Any = found.dlopen(None)
     own = board.ffi.cast("uintptr_t", board.ffi.addressof(board.lib, "test_mark"))
-    assert found.dlopen(None).dladdr(found.cast("void *", int(own)), out) != 0
+    assert lib.dladdr(found.cast("void *", int(own)), out) != 0
     text = found.string(out.file)
     assert isinstance(text, bytes)
     return Path(text.decode())
@@ -67,6 +68,7 @@ def library_of(board: MemoryBoard) -> Path:
 def numbers_of(board: MemoryBoard) -> dict[str, tuple[int, int]]:
     """Return kind and number of each name but the agent's, read from the file as SPEC.md says."""
     section = ELFFile(BytesIO(library_of(board).read_bytes())).get_section_by_name("bp_trace_names")
+    assert section is not None
     found: dict[str, tuple[int, int]] = {}
     number = 16
     for entry in section.data().split(b"\0")[:-1]:
@@ -224,7 +226,7 @@ def test_each_of_600_names_has_its_own_number(probed: MemoryBoard) -> None:
 
 
 def told(words: Words) -> list[tuple[int, int | None]]:
-    """Return the numbers of marks and wide values, without LONG, which comes when room is sought."""
+    """Return the numbers of marks and wide values, without LONG, which comes before some."""
     found: list[tuple[int, int | None]] = []
     rest = iter(words)
     for word in rest:
@@ -429,7 +431,7 @@ def test_drops_that_are_told_are_those_that_were_made(
     while made_events < events:
         count = min(chance.choice([1, 7, 100, trace // 8, trace, 3000]), events - made_events)
         board.lib.test_flood(made_events, count, chance.getrandbits(32), times)
-        checked.truth += board.ffi.unpack(times, count)
+        checked.truth += cast(list[int], board.ffi.unpack(times, count))
         made_events += count
         if chance.random() < 0.8:
             host.drain()
@@ -470,7 +472,7 @@ def test_two_cores_have_a_ring_each_and_drops_are_told_for_each(
         pass
     assert before == host.taken
     for core, each in enumerate(checked):
-        each.truth = board.ffi.unpack(times[core], events)
+        each.truth = cast(list[int], board.ffi.unpack(times[core], events))
         each.take(host, core, exact=False)
         last = [block for block in host.blocks if block[0] == core][-1]
         assert each.told + events - each.following == last[4]

@@ -49,8 +49,10 @@ uint32_t work(uint32_t n, int32_t m, float x) {
 """
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror", "-O2")
-TRACED = ("-DBP_CFG_TRACE=1024", "-DBP_CFG_BULK=256", "-DBP_CFG_STREAM=1024")
-TRACED += ("-DBP_CFG_ARENA=4096",)
+TRACED = (
+    *("-DBP_CFG_TRACE=1024", "-DBP_CFG_BULK=256"),
+    *("-DBP_CFG_STREAM=1024", "-DBP_CFG_ARENA=4096"),
+)
 
 
 def compiled(folder: Path, compiler: str, text: str, *options: str) -> Path:
