@@ -61,6 +61,7 @@ size: setup-test ## Show text, data, bss and the deepest stack of the agent; fai
 
 bench: setup-test ## Count the collectors' instructions; time calls, builds, Reports, start-up
 	@$(PYTHON_BIN)/python benchmarks/collectors.py
+	@$(PYTHON_BIN)/python benchmarks/probes.py
 	@$(PYTHON_BIN)/python benchmarks/rpc.py
 	@$(PYTHON_BIN)/python benchmarks/build.py
 	@$(PYTHON_BIN)/python benchmarks/report.py

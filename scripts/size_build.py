@@ -85,6 +85,7 @@ _CLOCK = {"clock": 1}
 _GUARD = {"guard": 1}
 _STACK = {"stack": 4096}
 _INTERRUPTS = {"interrupts": 1}
+_PROBES = {**_CHANNELS, "stream": 1024, "trace": 1024, "trace_clock": 1}
 _SAMPLING = {**_ARENA, **_GUARD, "sampling": 1}
 
 OPTIONS = (
@@ -99,6 +100,7 @@ OPTIONS = (
     Option("+stack", _STACK),
     Option("+interrupts", _INTERRUPTS),
     Option("+sampling", _SAMPLING),
+    Option("+probes", _PROBES),
     Option("+second collector", pair=True),
     Option(
         "all",
@@ -111,7 +113,7 @@ OPTIONS = (
             **_STACK,
             **_INTERRUPTS,
             **_SAMPLING,
-            "stream": 1024,
+            **_PROBES,
         },
         pair=True,
     ),

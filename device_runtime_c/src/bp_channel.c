@@ -269,7 +269,7 @@ int bp_channel_stream(bp_call_t *call) {
     return bp_channel_open(call, BP_CHANNEL_SENDS, BP_CHANNEL_ANY, NULL, 0);
 }
 
-static bool bp_is_streaming(void) {
+bool bp_stream_is_open(void) {
     return bp_channel.mode == BP_CHANNEL_SENDS && bp_channel.block == NULL;
 }
 
@@ -279,12 +279,12 @@ static uint32_t bp_stream_free(void) {
 
 #if BP_CFG_TRACE
 uint32_t bp_stream_room(void) {
-    return bp_is_streaming() ? bp_stream_free() : 0;
+    return bp_stream_is_open() ? bp_stream_free() : 0;
 }
 #endif
 
 size_t bp_stream_write(const void *record, size_t length) {
-    if (!bp_is_streaming()) {
+    if (!bp_stream_is_open()) {
         return 0;
     }
     if (length > bp_stream_free()) {

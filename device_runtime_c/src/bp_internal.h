@@ -276,6 +276,7 @@ bp_packed_t bp_channel_upload;
 bp_packed_t bp_channel_finish;
 #if BP_CFG_STREAM
 bp_packed_t bp_channel_stream;
+bool bp_stream_is_open(void);
 #endif
 #endif
 

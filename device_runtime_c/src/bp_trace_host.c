@@ -53,7 +53,9 @@ static void bp_trace_send(uint8_t core) {
     } else if (!lapped) {
         block.flags = BP_TRACE_BLOCK_WHOLE;
     }
-    if (words == 0 && !ring->ended && block.now - ring->told < BP_TOLD_AT_LEAST_EVERY) {
+    bool runs = (bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0;
+    bool is_due = runs && block.now - ring->told >= BP_TOLD_AT_LEAST_EVERY;
+    if (words == 0 && !ring->ended && !is_due) {
         return;
     }
     ring->ended &= words != 0;
@@ -71,8 +73,13 @@ static void bp_trace_send(uint8_t core) {
 void bp_trace_drain(void) {
     for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
         /* Before that, rings in kept memory may hold anything. */
-        if (bp_trace_is_ready && bp_trace_ring[core].mode != BP_TRACE_OVERWRITE) {
+        if (!bp_trace_is_ready || bp_trace_ring[core].mode == BP_TRACE_OVERWRITE) {
+            continue;
+        }
+        if (bp_stream_is_open()) {
             bp_trace_send(core);
+        } else {
+            bp_trace_ring[core].ended = false; /* the next host has not stopped it */
         }
     }
 }
@@ -258,6 +265,15 @@ static inline void bp_trace_interrupts(void) {
 }
 #endif
 
+/* A lock that keeps other threads or cores out does not nest: probes take it themselves. */
+static inline uintptr_t bp_calibration_lock(void) {
+#ifdef BP_ARCH_STAYS_LOCKED
+    return BP_ARCH_STAYS_LOCKED;
+#else
+    return bp_arch_lock();
+#endif
+}
+
 /* [] -> nil: probes without anything between them. Their records and the slot of the range
  * bp_calibration show what probes cost. Interrupts wait until a pair of probes is over. */
 int bp_trace_calibrate(bp_call_t *call) {
@@ -265,26 +281,31 @@ int bp_trace_calibrate(bp_call_t *call) {
         return call->err;
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock_always();
+        uintptr_t before = bp_calibration_lock();
         BP_RANGE_BEGIN(bp_calibration);
         BP_RANGE_END(bp_calibration);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock_always();
+        uintptr_t before = bp_calibration_lock();
         BP_MARK(bp_calibration);
         BP_MARK(bp_calibration);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock_always();
+        uintptr_t before = bp_calibration_lock();
         BP_VALUE(bp_calibration, (uint32_t)0);
         BP_VALUE(bp_calibration, (uint32_t)0);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
-        uintptr_t before = bp_arch_lock_always();
-        bp_trace_ring[0].last -= 0x1000000u; /* as if that had been long ago */
+        uintptr_t before = bp_calibration_lock();
+        if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) { /* as if the last was long ago */
+            bp_trace_ring_t *ring = &bp_trace_ring[0];
+            ring->check -= bp_trace_place(ring);
+            ring->last -= 0x1000000u;
+            ring->check += bp_trace_place(ring);
+        }
         BP_MARK(bp_calibration);
         BP_MARK(bp_calibration);
         bp_arch_unlock(before);
@@ -298,9 +319,9 @@ int bp_trace_calibrate(bp_call_t *call) {
 
 /* Whether a ring is one that was overwritten, and as its last record has left it. */
 static bool bp_is_kept(const bp_trace_ring_t *ring, const uint32_t *words) {
-    uint32_t at = (uint32_t)(ring->at - words);
-    if (ring->begin != words || ring->mode != BP_TRACE_OVERWRITE || at >= BP_TRACE_WORDS ||
-        (at & 1u) != 0) {
+    uintptr_t at = (uintptr_t)ring->at - (uintptr_t)words;
+    if (ring->begin != words || ring->mode != BP_TRACE_OVERWRITE || at >= BP_TRACE_WORDS * 4 ||
+        at % 8 != 0) {
         return false;
     }
     uint32_t check = bp_build_check(ring);

@@ -263,6 +263,9 @@ class ProbeRecorder:
                 hint="start recording with: boardprof trace --mode overwrite",
             )
         self._calibrate()
+        # What it has left is not worth keeping.
+        self._call(_START, int(TraceFlag.EVENTS), int(TraceMode.DROP))
+        self._call(_STOP, int(TraceFlag.EVENTS))
         self._content[:] = content
         return self.recording()
 
