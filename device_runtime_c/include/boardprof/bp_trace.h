@@ -137,7 +137,7 @@ void bp_trace_alloc(const void *block, size_t size, const void *caller);
 #define BP_TRACE_REGISTER "=d"
 #elif defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
 #define BP_TRACE_LOAD(name) \
-    "b 2f\n .balign 4\n 1: .word " BP_TRACE_NUMBER(name) "\n 2: ldr %[id], 1b"
+    "ldr %[id], 1f\n b 2f\n .balign 4\n 1: .word " BP_TRACE_NUMBER(name) "\n 2:"
 #define BP_TRACE_REGISTER "=l"
 #elif defined(__arm__)
 #define BP_TRACE_LOAD(name) "movw %[id], #:lower16:" BP_TRACE_NUMBER(name)
