@@ -14,28 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from boardprof.boards.board_file import BoardSpec
-from boardprof.boards.board_lookup import board_spec
-from boardprof.errors import BoardprofError, MissingToolError
-from boardprof.firmware.builder import build
+from benchmarks.executed import BenchmarkError, counted
+from boardprof.errors import BoardprofError
 from boardprof.resources import runtime_dir
-from tests.tools.insn_count import (
-    InsnCountError,
-    build_plugin,
-    plugin_argument,
-    read_counts,
-    symbol_range,
-)
+from tests.tools.insn_count import InsnCountError
 
 __all__ = ["BUDGETS", "Pair", "count_hooks", "count_pairs", "main"]
 
@@ -46,7 +35,6 @@ _BOARD = "qemu-rv32"
 _COLLECTORS = (*BUDGETS, "ticks")
 _LEVELS = ("-Os", "-O2")  # the first is how the board compiles the agent
 _ROUNDS = 3
-_DEADLINE_S = 60.0
 
 # Writing this word to QEMU's test device ends the emulator.
 _MAIN = """\
@@ -102,10 +90,6 @@ int main(void) {{
 """
 
 
-class BenchmarkError(Exception):
-    """The emulator did not do what was asked of it."""
-
-
 @dataclass(frozen=True)
 class Pair:
     """Instructions of a collector's ``start`` and ``stop``, the most of all rounds.
@@ -148,7 +132,7 @@ def count_pairs(level: str) -> list[Pair]:
     )
     # An init may try its own start and stop; what it does between is not theirs.
     callers = ["main", *(f"bp_{name}_init" for name in _COLLECTORS)]
-    counts = _counted(text, level, _COLLECTORS, 0, halves, callers)
+    counts = counted(_BOARD, text, level, halves, callers, _COLLECTORS, {"interrupts": 0})
     return [
         Pair(name, level, max(counts[f"bp_{name}_start"]), max(counts[f"bp_{name}_stop"]))
         for name in _COLLECTORS
@@ -164,95 +148,13 @@ def count_hooks(level: str) -> list[Pair]:
     internal = runtime_dir() / "src" / "bp_internal.h"
     text = _HOOKS_MAIN.format(internal=internal, rounds=_ROUNDS)
     hooks = ["bp_isr_enter", "bp_isr_exit"]
-    counts = _counted(text, level, ("ticks", "interrupts"), 2, hooks, ["main"])
+    counts = counted(
+        _BOARD, text, level, hooks, ["main"], ("ticks", "interrupts"), {"interrupts": 2}
+    )
     return [
         Pair(name, level, *(which(counts[hook]) for hook in hooks))
         for name, which in (("hooks, no window", min), ("hooks, in ticks'", max))
     ]
-
-
-def _counted(
-    text: str,
-    level: str,
-    collectors: tuple[str, ...],
-    interrupts: int,
-    symbols: Sequence[str],
-    callers: Sequence[str],
-) -> dict[str, Sequence[int]]:
-    """Run a ``main`` and return how many instructions each call of some functions took.
-
-    Args:
-        text: its source.
-        level: of optimization.
-        collectors: that are linked.
-        interrupts: the agent's option.
-        symbols: of the functions.
-        callers: functions that they return to.
-    """
-    with TemporaryDirectory(prefix="boardprof-bench-") as name:
-        scratch = Path(name).resolve()
-        image = _build(level, scratch, text, collectors, interrupts)
-        entries = {symbol: symbol_range(image, symbol)[0] for symbol in symbols}
-        stops = [symbol_range(image, caller) for caller in callers]
-        out = scratch / "counts"
-        arguments = plugin_argument(build_plugin(), list(entries.values()), stops, out)
-        _emulate(image, arguments)
-        counts = read_counts(out)
-    return {symbol: _all(symbol, counts.get(entry, [])) for symbol, entry in entries.items()}
-
-
-def _build(
-    level: str, scratch: Path, text: str, collectors: tuple[str, ...], interrupts: int
-) -> Path:
-    """Build the firmware, its own ``main`` in place of the agent's."""
-    spec = board_spec(_BOARD)
-    shutil.copytree(spec.folder, scratch / "board")
-    (scratch / "board" / "bench_main.c").write_text(text, encoding="utf-8")
-    changed = replace(
-        spec.build,
-        collectors=collectors,
-        sources=(*spec.build.sources, "bench_main.c"),
-        own_main=True,
-        cflags=(*spec.build.cflags, level),
-        config={**spec.build.config, "interrupts": interrupts},
-    )
-    return build(replace(spec, folder=scratch / "board", build=changed)).image
-
-
-def _emulate(image: Path, plugin: Sequence[str]) -> None:
-    spec = board_spec(_BOARD)
-    command = [*_without_line(spec, image), *plugin]
-    if shutil.which(command[0]) is None:
-        raise MissingToolError(command[0], spec.launch.package or command[0])
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_DEADLINE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise BenchmarkError(f"{command[0]} did not end within {_DEADLINE_S:.0f} s") from error
-    if done.returncode != 0:
-        raise BenchmarkError(f"{command[0]} ended with {done.returncode}:\n{done.stderr.rstrip()}")
-
-
-def _without_line(spec: BoardSpec, image: Path) -> Iterator[str]:
-    """Yield the command that launches the board, with nothing at its serial line."""
-    arguments = iter(spec.launch.command)
-    for argument in arguments:
-        yield argument.replace("{image}", str(image))
-        if argument == "-serial":
-            next(arguments)
-            yield "null"
-
-
-def _all(symbol: str, counts: Sequence[int]) -> Sequence[int]:
-    if len(counts) < _ROUNDS:
-        raise BenchmarkError(f"{symbol} ran {len(counts)} times and not {_ROUNDS} or more")
-    return counts
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

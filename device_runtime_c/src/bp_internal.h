@@ -334,6 +334,8 @@ void bp_trace_count_refused(void); /* adds events that found the lock taken to t
 #endif
 
 uint32_t bp_trace_now(void);
+void bp_trace_set(uint32_t what);
+#define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
 uint32_t bp_trace_seal(const bp_trace_ring_t *ring);
 void bp_slots_clear(void);

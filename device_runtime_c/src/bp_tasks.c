@@ -24,7 +24,7 @@ static bp_task_entry_t bp_tasks[BP_CFG_TASKS];
 
 const void *volatile bp_task_running;
 
-/* The task's place, or else one that is free, or else one whose task has ended; NULL: none. */
+/* The task's place, or else one that is free, or else one whose task has ended; NULL has none. */
 static bp_task_entry_t *bp_task_place(const void *task) {
     bp_task_entry_t *place = NULL;
     for (uint_fast8_t i = BP_CFG_TASKS; i-- != 0;) {

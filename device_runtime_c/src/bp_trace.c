@@ -25,6 +25,11 @@
 
 volatile uint32_t bp_tracing;
 
+/* Statistics alone set the sign, so that a range finds out with one comparison. */
+void bp_trace_set(uint32_t what) {
+    bp_tracing = what == BP_TRACE_STATISTICS ? what | 0x80000000u : what;
+}
+
 bp_trace_ring_t bp_trace_ring[BP_CFG_TRACE_CORES] BP_TRACE_KEPT;
 uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS] BP_TRACE_KEPT;
 
@@ -40,7 +45,7 @@ uint32_t bp_trace_words[BP_CFG_TRACE_CORES][BP_TRACE_WORDS] BP_TRACE_KEPT;
 /* Where a lock keeps other threads or cores out, it does not nest, and may be refused
  * (arch/posix/bp_arch.h). Elsewhere it masks interrupts, and nests. */
 #ifdef BP_ARCH_HAS_THREADS
-static uint32_t bp_trace_refused; /* events without a lock that the ring does not count yet */
+static uint32_t bp_trace_refused; /* events without a lock; the ring does not know of them yet */
 #endif
 
 /// The clock ///
@@ -65,7 +70,7 @@ uint32_t bp_trace_now(void) {
 
 /* Whether `words` fit. If not, the writer goes on to the next lap, or looks how far the reader is.
  */
-static bool bp_trace_fits(bp_trace_ring_t *ring, uint32_t words) {
+static inline bool bp_trace_fits(bp_trace_ring_t *ring, uint32_t words) {
     uint32_t *begin = ring->begin;
     if (!ring->lapped) {
         uint32_t *stop = begin + BP_TRACE_WORDS;
@@ -86,7 +91,13 @@ static bool bp_trace_fits(bp_trace_ring_t *ring, uint32_t words) {
 
 /* What a record adds to the check of a ring that is overwritten. */
 uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
-    return (word ^ value << 1) * 33u + value;
+    return word + 3 * value;
+}
+
+static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value) {
+    at[0] = word;
+    at[1] = value;
+    return at + 2;
 }
 
 /* Of such a ring, and of where it stands. One bit of any of these changes it. */
@@ -96,86 +107,170 @@ uint32_t bp_trace_seal(const bp_trace_ring_t *ring) {
 
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
  * the newest one. */
-static void bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value) {
+__attribute__((always_inline)) static inline void
+bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t word, uint32_t value) {
     uint32_t *at = ring->at;
     ring->check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
-    at[0] = word;
-    at[1] = value;
-    at += 2;
-    ring->before += 2;
-    ring->at = at == ring->begin + BP_TRACE_WORDS ? ring->begin : at;
-}
-
-static void bp_trace_put(bp_trace_ring_t *ring, uint32_t word, uint32_t value, uint32_t words) {
-    if (ring->mode == BP_TRACE_OVERWRITE) {
-        bp_trace_overwrite(ring, word, value);
-        return;
+    at = bp_trace_put(at, word, value);
+    if (BP_RARE(at == ring->begin + BP_TRACE_WORDS)) {
+        at = ring->begin;
+        ring->before += BP_TRACE_WORDS;
     }
-    uint32_t *at = ring->at;
-    at[0] = word;
-    if (words > 1) {
-        at[1] = value;
-    }
-    BP_PUBLISH();
-    ring->at = at + words;
+    ring->at = at;
+    ring->seal = bp_trace_seal(ring);
 }
 
 #ifdef BP_ARCH_HAS_THREADS
+/* Before any record, so that DROPPED tells of them. */
 void bp_trace_count_refused(void) {
     bp_trace_ring_t *ring = BP_RING;
     uint32_t refused = __atomic_exchange_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
     ring->dropped += refused;
     ring->pending += refused;
 }
+static inline bool bp_trace_has_refused(void) {
+    return __atomic_load_n(&bp_trace_refused, __ATOMIC_RELAXED) != 0;
+}
+#else
+static inline void bp_trace_count_refused(void) {
+}
+static inline bool bp_trace_has_refused(void) {
+    return false;
+}
 #endif
 
-/* What is unusual: a long time since the record before, a number of more than a byte, no room, or a
- * ring that is overwritten. `words` is 2 if there is a value, else 1.
- *
- * All of this takes time that the host must leave out of ranges. So LONG comes first, and says how
- * long it has taken up to there. */
-BP_FAST __attribute__((noinline)) static void
-bp_trace_unusual(uintptr_t id, uint32_t value, uintptr_t before, uint32_t now, uint32_t words) {
-    bp_trace_ring_t *ring = BP_RING;
-    uint32_t delta = now - ring->last;
-    uint32_t is_wide = id >> 8 != 0;
-#ifdef BP_ARCH_HAS_THREADS
-    bp_trace_count_refused();
-#endif
-    uint32_t need = words << is_wide; /* a wide record has its number as a value */
-    need += ring->pending != 0 ? 4 : 2;
-    bool overwrites = ring->mode == BP_TRACE_OVERWRITE;
-    if (!overwrites && !bp_trace_fits(ring, need)) {
-        ring->dropped++;
-        ring->pending++;
-        if (ring->mode == BP_TRACE_STOP) {
-            bp_tracing &= ~(uint32_t)BP_TRACE_EVENTS;
-        }
-        bp_arch_unlock(before);
-        return;
-    }
-    ring->last = now;
-    if (ring->pending != 0) {
-        bp_trace_put(ring, BP_TRACE_DROPPED, ring->pending, 2);
-        ring->pending = 0;
-    }
-    if (!overwrites || delta >> 24 != 0) {
-        uint32_t took = bp_trace_clock() - now;
-        bp_trace_put(ring, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24, 2);
+/* Not usual: a long time since the record before, or a wide number. */
+__attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
+                                                              uint32_t value, uint32_t delta,
+                                                              uint32_t words) {
+    uint32_t record[6], count = 0;
+    if (delta >> 24 != 0) {
+        record[count++] = delta << 8 | BP_TRACE_LONG;
+        record[count++] = delta >> 24;
         delta = 0;
     }
-    if (is_wide) {
-        bp_trace_put(ring, delta << 8 | BP_TRACE_WIDE, (uint32_t)id, 2);
+    if (id >> 8 != 0) {
+        record[count++] = delta << 8 | BP_TRACE_WIDE;
+        record[count++] = (uint32_t)id;
         id = BP_TRACE_VALUE;
         delta = 0;
     }
-    if (!is_wide || words > 1) {
-        bp_trace_put(ring, delta << 8 | (uint32_t)id, value, words);
+    if (id != BP_TRACE_VALUE || words > 1) {
+        record[count++] = delta << 8 | (uint32_t)id;
+        record[count++] = value;
     }
-    if (overwrites) {
-        ring->seal = bp_trace_seal(ring);
+    for (uint32_t i = 0; i < count; i += 2) {
+        bp_trace_overwrite(ring, record[i], record[i + 1]);
+    }
+}
+
+/* The record of a number of more than a byte has that as a value. */
+static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uint32_t now,
+                          uint32_t words) {
+    uint32_t delta = now - ring->last;
+    uint32_t took = bp_trace_clock() - now;
+    uint32_t *at = ring->at;
+    ring->last = now;
+    at = bp_trace_put(at, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24);
+    at = bp_trace_put(at, BP_TRACE_WIDE, (uint32_t)id);
+    if (words > 1) {
+        at = bp_trace_put(at, BP_TRACE_VALUE, value);
+    }
+    BP_PUBLISH();
+    ring->at = at;
+}
+
+/* Find room for a record, for the longest one with all that comes before it. Returns whether there
+ * is some; if not, the event is dropped. */
+static bool bp_trace_make_room(bp_trace_ring_t *ring) {
+    if (!bp_trace_fits(ring, ring->pending != 0 ? 8 : 6)) {
+        ring->dropped++;
+        ring->pending++;
+        if (ring->mode == BP_TRACE_STOP) {
+            bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
+        }
+        return false;
+    }
+    if (ring->pending != 0) {
+        ring->at = bp_trace_put(ring->at, BP_TRACE_DROPPED, ring->pending);
+        ring->pending = 0;
+    }
+    return true;
+}
+
+static void bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before,
+                                  uint32_t now);
+static void bp_trace_unusual_value(bp_trace_ring_t *ring, uintptr_t id, uint32_t value,
+                                   uintptr_t before, uint32_t now);
+
+/* What is unusual and rare: a number of more than a byte, no room before the end of the lap, or a
+ * ring that is overwritten. `words` is 2 if there is a value, else 1. */
+BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *ring, uintptr_t id,
+                                                            uint32_t value, uintptr_t before,
+                                                            uint32_t now, uint32_t words) {
+    bp_trace_count_refused();
+    if (ring->mode == BP_TRACE_OVERWRITE) {
+        uint32_t delta = now - ring->last;
+        ring->last = now;
+        bp_trace_overwrite_more(ring, id, value, delta, words);
+    } else if (bp_trace_make_room(ring)) {
+        /* The same code as for other late records: what it takes is known. */
+        if (id <= 255) {
+            if (words > 1) {
+                bp_trace_unusual_value(ring, id, value, before, now);
+            } else {
+                bp_trace_unusual_mark(ring, id, before, now);
+            }
+            return;
+        }
+        bp_trace_wide(ring, id, value, now, words);
     }
     bp_arch_unlock(before);
+}
+
+/* What is unusual: above all, a long time since the record before. LONG comes before the record,
+ * and says how long it has taken up to there: the host must leave that out of ranges.
+ *
+ * If there is room, no events were dropped, and the ring is not overwritten: then `end` would be
+ * `begin`. */
+__attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring_t *ring,
+                                                                   uintptr_t id, uint32_t value,
+                                                                   uintptr_t before, uint32_t now,
+                                                                   uint32_t words) {
+    uint32_t delta = now - ring->last;
+    uint32_t *at = ring->at;
+    if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
+        if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0) {
+            ring->last = now;
+            bp_trace_overwrite(ring, delta << 8 | (uint32_t)id, value);
+            bp_arch_unlock(before);
+        } else {
+            bp_trace_rare(ring, id, value, before, now, words);
+        }
+        return;
+    }
+    ring->last = now;
+    at[0] = delta << 8 | BP_TRACE_LONG;
+    at[1] = (bp_trace_clock() - now) << 8 | delta >> 24;
+    at[2] = (uint32_t)id;
+    if (words > 1) {
+        at[3] = value;
+    }
+    BP_PUBLISH();
+    ring->at = at + 2 + words;
+    bp_arch_unlock(before);
+}
+
+BP_FAST __attribute__((noinline)) static void
+bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, uint32_t now) {
+    bp_trace_unusual(ring, id, 0, before, now, 1);
+}
+
+BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ring_t *ring,
+                                                                     uintptr_t id, uint32_t value,
+                                                                     uintptr_t before,
+                                                                     uint32_t now) {
+    bp_trace_unusual(ring, id, value, before, now, 2);
 }
 
 /* The usual record. It is inlined into all that record something. */
@@ -185,12 +280,13 @@ bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) 
     uint32_t now = bp_trace_clock();
     uint32_t delta = now - ring->last;
     uint32_t *at = ring->at;
-    bool is_unusual = BP_RARE(id > 255) || BP_RARE(delta >> 24 != 0) || BP_RARE(at >= ring->end);
-#ifdef BP_ARCH_HAS_THREADS
-    is_unusual |= __atomic_load_n(&bp_trace_refused, __ATOMIC_RELAXED) != 0;
-#endif
-    if (is_unusual) {
-        bp_trace_unusual(id, value, before, now, words);
+    if (BP_RARE((delta >> 24 | (uint32_t)id >> 8) != 0) || BP_RARE(at >= ring->end) ||
+        BP_RARE(bp_trace_has_refused())) {
+        if (words > 1) {
+            bp_trace_unusual_value(ring, id, value, before, now);
+        } else {
+            bp_trace_unusual_mark(ring, id, before, now);
+        }
         return;
     }
     ring->last = now;
@@ -264,7 +360,7 @@ static inline bool bp_slot_has_lock(bp_slot_t *slot, uintptr_t lock, uint32_t pa
     if (bp_arch_is_refused(lock)) {
         __atomic_fetch_add(&slot->lost, passes, __ATOMIC_RELAXED);
         if (lock == BP_ARCH_TIMED_OUT) {
-            bp_tracing &= ~(uint32_t)BP_TRACE_STATISTICS;
+            bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_EVENTS);
         }
         return false;
     }
@@ -278,6 +374,7 @@ static void bp_slot_clear(bp_slot_t *slot) {
     slot->count = 0;
     slot->least = UINT32_MAX;
     slot->most = 0;
+    slot->limit = 0;
     slot->sum[0] = slot->sum[1] = 0;
     slot->squares[0] = slot->squares[1] = 0;
     slot->lost = 0;
@@ -343,27 +440,28 @@ __attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot, uintp
     bp_arch_unlock(before);
 }
 
-/* This pass took longest. So does the first one of a range that was not entered yet, because it was
- * open when recording began: it is left out. */
-__attribute__((noinline)) static void bp_slot_longest(bp_slot_t *slot, uint32_t took,
-                                                      uintptr_t before) {
+static void bp_slot_add_high(bp_slot_t *slot, uint32_t more) {
+    uint32_t high = slot->squares[1] + more;
+    slot->squares[1] = high;
+    if (high < more) {
+        slot->flags = BP_TRACE_SLOT_SQUARES_OVERFLOW;
+    }
+}
+
+/* This pass took longest, or so long that its square has more than 32 bits. If the range was not
+ * entered yet, because it was open when recording began, the pass is left out. */
+__attribute__((noinline)) static void bp_slot_long(bp_slot_t *slot, uint32_t took,
+                                                   uintptr_t before) {
     if (slot->next == NULL) {
         slot->closed = NULL; /* so that the next begin registers it */
     } else {
-        slot->most = took;
+        if (took > slot->most) {
+            slot->most = took;
+            slot->limit = took < UINT16_MAX ? took : UINT16_MAX;
+        }
+        bp_slot_add_high(slot, (uint32_t)((uint64_t)took * took >> 32));
     }
     bp_arch_unlock(before);
-}
-
-/* The upper half of the sum of squares. */
-__attribute__((always_inline)) static inline void bp_slot_square(bp_slot_t *slot, uint32_t took,
-                                                                 uint32_t carry) {
-    uint32_t high = slot->squares[1];
-    uint32_t more = (uint32_t)((uint64_t)took * took >> 32) + carry;
-    slot->squares[1] = high + more;
-    if (high + more < high) {
-        slot->flags = BP_TRACE_SLOT_SQUARES_OVERFLOW;
-    }
 }
 
 __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
@@ -380,9 +478,8 @@ __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot,
     bp_arch_unlock(before);
 }
 
-/* The clock comes first. Only the last step may be a call, so that this needs no stack. */
-__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
-    uint32_t now = bp_trace_clock();
+/* `now` is when the pass ended. Only the last step may be a call, so that this needs no stack. */
+__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot, uint32_t now) {
     uintptr_t before = bp_arch_lock();
     if (!bp_slot_has_lock(slot, before, 0)) {
         return;
@@ -391,6 +488,7 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
         bp_slot_end_unusual(slot, before);
         return;
     }
+    slot->closed = slot;
     uint32_t took = now - slot->start;
     slot->count++;
     if (took < slot->least) {
@@ -405,13 +503,10 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
     uint32_t low = slot->squares[0] + square;
     slot->squares[0] = low;
     if (BP_RARE(low < square)) {
-        bp_slot_square(slot, took, 1);
-    } else if (BP_RARE(took >> 16 != 0)) {
-        bp_slot_square(slot, took, 0);
+        bp_slot_add_high(slot, 1);
     }
-    slot->closed = slot;
-    if (BP_RARE(took > slot->most)) {
-        bp_slot_longest(slot, took, before);
+    if (BP_RARE(took > slot->limit)) {
+        bp_slot_long(slot, took, before);
         return;
     }
     bp_arch_unlock(before);
@@ -419,45 +514,39 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot) {
 
 /// Ranges ///
 
-/* With events: the mark is outside of what the slot counts. */
-BP_FAST __attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uintptr_t id,
-                                                                    uint32_t tracing) {
-    bool counts = (tracing & (uint32_t)BP_TRACE_STATISTICS) != 0;
-    if (counts && slot->next == NULL) {
+/* Both: the mark is outside of what the slot counts. */
+__attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uintptr_t id) {
+    if (slot->next == NULL) {
         bp_slot_register(slot, id); /* now, since after the mark it would count */
     }
-    if ((tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
-        bp_trace_mark(id);
-    }
-    if (counts) {
-        bp_slot_begin(slot, id);
-    }
-}
-
-BP_FAST __attribute__((noinline)) static void bp_range_end_traced(bp_slot_t *slot, uintptr_t id,
-                                                                  uint32_t tracing) {
-    if ((tracing & (uint32_t)BP_TRACE_STATISTICS) != 0) {
-        bp_slot_end(slot);
-    }
-    if ((tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
-        bp_trace_mark(id + 1);
-    }
-}
-
-BP_FAST void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
-    if (BP_RARE(tracing != BP_TRACE_STATISTICS)) {
-        bp_range_begin_traced(slot, id, tracing);
-        return;
-    }
+    bp_trace_mark(id);
     bp_slot_begin(slot, id);
 }
 
-BP_FAST void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
-    if (BP_RARE(tracing != BP_TRACE_STATISTICS)) {
-        bp_range_end_traced(slot, id, tracing);
-        return;
+__attribute__((noinline)) static void bp_range_end_traced(bp_slot_t *slot, uintptr_t id) {
+    uint32_t now = bp_trace_clock();
+    bp_trace_mark(id + 1); /* first, since how long the slot takes depends on the pass */
+    bp_slot_end(slot, now);
+}
+
+BP_FAST void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
+    if ((int32_t)tracing < 0) {
+        bp_slot_begin(slot, id);
+    } else if (tracing == BP_TRACE_EVENTS) {
+        bp_trace_mark(id);
+    } else {
+        bp_range_begin_traced(slot, id);
     }
-    bp_slot_end(slot);
+}
+
+BP_FAST void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
+    if ((int32_t)tracing < 0) {
+        bp_slot_end(slot, bp_trace_clock());
+    } else if (tracing == BP_TRACE_EVENTS) {
+        bp_trace_mark(id + 1);
+    } else {
+        bp_range_end_traced(slot, id);
+    }
 }
 
 #endif

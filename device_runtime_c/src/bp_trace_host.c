@@ -116,7 +116,7 @@ int bp_trace(bp_call_t *call) {
         bp_ret_uint(call, BP_TRACE_HZ);
         bp_ret_uint(call, BP_CFG_TRACE);
         bp_ret_uint(call, BP_CFG_TRACE_CORES);
-        bp_ret_uint(call, bp_tracing);
+        bp_ret_uint(call, bp_tracing & BP_TRACE_WHAT);
         bp_ret_uint(call, bp_trace_now());
     }
     return call->err;
@@ -165,7 +165,7 @@ int bp_trace_start(bp_call_t *call) {
     if (!may || !bp_trace_clock_init()) {
         return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
     }
-    bp_tracing &= ~what;
+    bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode);
@@ -176,7 +176,7 @@ int bp_trace_start(bp_call_t *call) {
         bp_slots_clear();
     }
     bp_ret_uint(call, bp_trace_now());
-    bp_tracing |= what;
+    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_task();
@@ -189,7 +189,7 @@ int bp_trace_start(bp_call_t *call) {
 int bp_trace_stop(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     if (bp_arg_end(call) == 0) {
-        bp_tracing &= ~what;
+        bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_trace_ring[core].ended = true;
         }
@@ -316,7 +316,7 @@ int bp_trace_kept(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
     }
-    bp_tracing &= ~(uint32_t)BP_TRACE_EVENTS;
+    bp_trace_set(bp_tracing & (uint32_t)BP_TRACE_STATISTICS);
     const bp_trace_ring_t *ring = &bp_trace_ring[core];
     if (!bp_is_kept(ring, bp_trace_words[core])) {
         bp_ret_nil(call);
@@ -325,7 +325,7 @@ int bp_trace_kept(bp_call_t *call) {
     bp_trace_kept_t kept = {
         .size = BP_TRACE_WORDS,
         .at = (uint32_t)(ring->at - ring->begin),
-        .written = ring->before,
+        .written = ring->before + (uint32_t)(ring->at - ring->begin),
         .last = ring->last,
     };
     for (uint_fast8_t i = 0; i < sizeof kept.build_id; i++) {

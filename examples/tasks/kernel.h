@@ -31,7 +31,7 @@ void k_create(k_task_t *task, const char *name, void (*body)(void), uint8_t prio
  * priority 0, "idle". */
 void k_start(uint32_t period);
 
-/* Let the running task sleep for so many ticks, 1 or more. The task "idle" must not sleep. */
+/* Let the running task sleep for `ticks`, 1 or more. The task "idle" must not sleep. */
 void k_sleep(uint32_t ticks);
 
 /* Let another task of the same priority run, if there is one. */

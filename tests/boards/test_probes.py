@@ -302,7 +302,7 @@ def test_running_firmware_shows_3_to_1_where_it_is_3_to_1(name: str, image: Imag
         found = recorder.recording()
     control, filtered = nets(found, "control"), nets(found, "filter")
     assert min(len(control), len(filtered)) > 100
-    spread = 0 if name == "qemu-rv32" else 2
+    spread = 0 if name == "qemu-rv32" else 5  # ticks; an instruction takes 1.6
     assert max(control) - min(control) <= spread
     assert max(filtered) - min(filtered) <= spread
     assert np.mean(filtered) / np.mean(control) == pytest.approx(3, rel=0.01)

@@ -58,10 +58,13 @@ class Page:
         self.browser, self.folder = browser, folder
 
     def open(self, report: Report, **options: Any) -> None:
+        self.open_text(render_html(report, **options))
+
+    def open_text(self, text: str) -> None:
         self.browser.get("about:blank")
         self.browser.get_log("performance")
         file = self.folder / "page.html"
-        file.write_text(render_html(report, **options), encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         self.browser.get(file.as_uri())
 
     def requests(self) -> list[str]:

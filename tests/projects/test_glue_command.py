@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from boardprof.firmware.project import project_table, registered
+from boardprof.firmware.project import agent_config, project_table, registered
 from tests.cli.command import Outcome, boardprof
 from tests.support import AGENT, WARNINGS, requires_compiler, requires_tool, run
 
@@ -187,6 +187,12 @@ def test_a_file_that_is_no_object_is_refused(tmp_path: Path) -> None:
 def test_a_wrong_option_is_told(tmp_path: Path, options: list[str], told: str) -> None:
     made = compiled(tmp_path, "a.c", TWICE + "BP_FUNCTION(twice);\n")
     assert refused(tmp_path, *options, made).startswith(f"2 error: {told}")
+
+
+def test_an_option_may_be_hexadecimal_as_addresses_are(tmp_path: Path) -> None:
+    made = compiled(tmp_path, "a.c", TWICE + "BP_FUNCTION(twice);\n")
+    assert glue(tmp_path, "-DBP_CFG_TRACE_CLOCK=0x40028018", made).code == 0
+    assert agent_config(["BP_CFG_TRACE_CLOCK=0x40028018"]) == {"trace_clock": 1073905688}
 
 
 def test_the_printed_folder_has_the_sources_for_every_build_system() -> None:

@@ -110,7 +110,7 @@ def record(board: Board, *work: int, words: int = 4_000) -> Traced:
 
 @pytest.fixture(scope="module")
 def rv32(make: Made) -> Traced:
-    """All tasks at work. The agent is a task, too, and cannot send all of it: events are dropped."""
+    """All tasks at work. The agent is a task, too, and not fast enough: events are dropped."""
     with connect(RV32, image=make(RV32)) as board:
         return record(board, *N.values())
 

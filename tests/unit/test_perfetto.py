@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (  # type: ignore[import-untyped]
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     ClockSnapshot,
     CounterDescriptor,
     Trace,

@@ -18,7 +18,7 @@
 #define BP_PROBE_WAIT_NS 10000000
 #define BP_AGENT_WAIT_NS 1000000000
 
-static uintptr_t bp_lock_owner; /* a thread, or 0 */
+static uintptr_t bp_lock_owner; /* a thread; 0 if it is free */
 
 static uintptr_t bp_thread(void) {
     return (uintptr_t)pthread_self();

@@ -33,24 +33,9 @@
 #define traceTASK_SWITCHED_OUT() BP_TRACE_TASK_SWITCHED(NULL)
 #define traceTASK_SWITCHED_IN() BP_TASK_SWITCH(pxCurrentTCB)
 
-/* Interrupts, by the number of the exception. From FreeRTOS 11 on, the ports for Cortex-M trace
- * their tick and portYIELD_FROM_ISR with these. */
-#if defined(__arm__) && !defined(BP_FREERTOS_INTERRUPT)
-#define BP_FREERTOS_INTERRUPT()                           \
-    (__extension__({                                      \
-        uint32_t bp_ipsr;                                 \
-        __asm__ volatile("mrs %0, ipsr" : "=r"(bp_ipsr)); \
-        bp_ipsr;                                          \
-    }))
-#elif defined(__riscv) && !defined(BP_FREERTOS_INTERRUPT)
-#define BP_FREERTOS_INTERRUPT()                               \
-    (__extension__({                                          \
-        uintptr_t bp_cause;                                   \
-        __asm__ volatile("csrr %0, mcause" : "=r"(bp_cause)); \
-        (uint32_t)(bp_cause & 0xfffu);                        \
-    }))
-#endif
-#define traceISR_ENTER() BP_ISR_ENTER_NUMBER(BP_FREERTOS_INTERRUPT())
+/* Interrupts, by their numbers. From FreeRTOS 11 on, the ports for Cortex-M trace their tick and
+ * portYIELD_FROM_ISR with these. */
+#define traceISR_ENTER() BP_ISR_ENTER_NUMBER(BP_ISR_NUMBER())
 #define traceISR_EXIT() BP_ISR_EXIT_NUMBER()
 #define traceISR_EXIT_TO_SCHEDULER() BP_ISR_EXIT_NUMBER()
 

@@ -27,6 +27,26 @@
 #include "boardprof/bp_config.h"
 #include "boardprof/bp_wire.h"
 
+/* In a handler, the number of its interrupt: on Cortex-M that of the exception (16 and more: of an
+ * interrupt of the NVIC), on RISC-V that of mcause; 0 on other cores. */
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#define BP_ISR_NUMBER()                                     \
+    (__extension__({                                        \
+        uint32_t bp_number;                                 \
+        __asm__ volatile("mrs %0, ipsr" : "=r"(bp_number)); \
+        bp_number;                                          \
+    }))
+#elif defined(__riscv)
+#define BP_ISR_NUMBER()                                       \
+    (__extension__({                                          \
+        uintptr_t bp_cause;                                   \
+        __asm__ volatile("csrr %0, mcause" : "=r"(bp_cause)); \
+        (uint32_t)(bp_cause & 0xfffu);                        \
+    }))
+#else
+#define BP_ISR_NUMBER() ((uint32_t)0)
+#endif
+
 /* What else the hooks of interrupts and tasks do. */
 #ifdef __cplusplus
 extern "C" {
@@ -59,7 +79,7 @@ extern const void *volatile bp_task_running; /* a recording begins with it */
 extern "C" {
 #endif
 
-/* What the host has asked for: enum bp_trace_flag. */
+/* What the host has asked for: enum bp_trace_flag; the sign is set for statistics alone. */
 extern volatile uint32_t bp_tracing;
 
 /* Running statistics of one range, in ticks of the trace clock. */
@@ -69,6 +89,7 @@ typedef struct bp_slot {
     uint32_t count;
     uint32_t least;
     uint32_t most;
+    uint32_t limit; /* the least of `most` and 65535: what takes longer is rare, or long */
     uint32_t sum[2];
     uint32_t squares[2];
     struct bp_slot *next; /* all slots that are in use; the last one is its own next */

@@ -317,23 +317,30 @@ def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeC
     line = Timeline(decode_words(np.concatenate(words), names), names, ProbeCosts())
     numbers = {name.kind: name.number for name in names.names if name.text == _CALIBRATION}
 
-    def between(kind: ProbeKind, *, late: bool = False) -> int:
+    def between(kind: ProbeKind, *, late: bool = False) -> float:
         """The ticks from the first to the second of two probes that follow each other."""
         mine = line.events.number == numbers[kind]
         firsts = line.events.late[mine][::2][: int(mine.sum()) // 2] == late
         steps = np.diff(line.events.time[mine])[::2] - line.events.took[mine][::2][: len(firsts)]
-        return int(np.median(steps[firsts])) if firsts.any() else 0
+        return _typical(steps[firsts]) if firsts.any() else 0
 
     empty = line.ranges.own[line.ranges.of(numbers[ProbeKind.RANGE])]
     mark = between(ProbeKind.MARK)
     late = between(ProbeKind.MARK, late=True)
     return ProbeCosts(
-        empty=int(np.median(empty[1:])) if len(empty) > 1 else 0,
+        empty=_typical(empty[1:]) if len(empty) > 1 else 0,
         mark=mark,
         value=between(ProbeKind.U32),
         late=late - mark if late else 0,
         interrupt=_interrupt_cost(line),
     )
+
+
+def _typical(steps: npt.NDArray[Any]) -> float:
+    """Return the mean of the middle half: a tick may have several instructions, or parts of one."""
+    ordered = np.sort(steps)
+    quarter = len(ordered) // 4
+    return float(ordered[quarter : len(ordered) - quarter].mean())
 
 
 def _interrupt_cost(line: Timeline) -> int:

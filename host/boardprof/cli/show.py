@@ -24,6 +24,7 @@ from boardprof.cli.output import (
     echo_configuration,
     echo_data,
     echo_incomplete_rows,
+    echo_note,
     echo_page,
     echo_profiles,
     echo_report,
@@ -193,12 +194,15 @@ def export(
     if allow and diff is None:
         raise UsageError("--allow needs --diff.")
     of_recording = find_recording_exporter(name) if is_recording(report) else None
+    if of_recording is None:
+        find_exporter(name)
+    for option, wanted, only in (("--diff", diff, "html"), ("--metric", metric, "collapsed")):
+        if wanted is not None and name != only:
+            raise UsageError(f"{option} is for {only}, not for {name}.")
+    _check_output(name, output)
     if of_recording is not None and diff is None and metric is None:
-        _check_output(name, output)
         _export_recording(name, of_recording, report, output)
         return
-    find_exporter(name)
-    _check_output(name, output)
     found = find_run(report)
     before = None if diff is None else find_run(diff)
     exporter = _option_exporter(name, found, before=before, allow=allow, metric=metric)
@@ -244,16 +248,21 @@ def _export_recording(
 
 
 def _places(recording: ProbeRecording) -> dict[int, str]:
-    """Return file and line of the calls that took memory; none if the image is not there."""
+    """Return file and line of the calls that took memory; none if its image is not there."""
     from boardprof.elf.call_sites import call_sites
     from boardprof.elf.identity import build_id_of
     from boardprof.events.heap import heap_of
 
     heap = heap_of(each.events for each in recording.timelines().values())
-    image = Path(recording.facts.image)
-    if heap is None or not recording.facts.image or not image.is_file():
+    if heap is None:
         return {}
-    if (build_id_of(image) or b"").hex() != recording.facts.build_id:  # it was built again
+    image = Path(recording.facts.image)
+    # It may have been built again.
+    if not image.is_file() or (build_id_of(image) or b"").hex() != recording.facts.build_id:
+        what = (
+            f"{image} is not the image that ran" if recording.facts.image else "no image is known"
+        )
+        echo_note(f"{what}, so call sites are shown by their addresses.")
         return {}
     return call_sites(image, [site.caller for site in heap.sites])
 
@@ -266,7 +275,7 @@ def _option_exporter(
     allow: Sequence[str],
     metric: str | None,
 ) -> Exporter:
-    """Return an exporter with its own options: the HTML page also gets earlier runs.
+    """Return an exporter with its options, which it has: the HTML page also gets earlier runs.
 
     Args:
         name: of the exporter.
@@ -274,15 +283,9 @@ def _option_exporter(
         before: an older Report, for the page.
         allow: mismatches to ignore, see `compare`.
         metric: for collapsed stacks.
-
-    Raises:
-        UsageError: the exporter has no such option.
     """
     from boardprof.exporters import find_exporter
 
-    for option, wanted, only in (("--diff", before, "html"), ("--metric", metric, "collapsed")):
-        if wanted is not None and name != only:
-            raise UsageError(f"{option} is for {only}, not for {name}.")
     if metric is not None:
         from boardprof.render.flame_graph import render_collapsed
 

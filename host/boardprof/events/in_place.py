@@ -73,7 +73,7 @@ def measurements_of(recording: ProbeRecording) -> Iterator[Measurement]:
     slots = {slot.number: slot for slot in recording.slots if slot.count}
     for name in recording.names.of_kind(ProbeKind.RANGE):
         if samples := by_name.get(name.number):
-            empty = _sample(recording, 0, recording.costs.empty, 0)
+            empty = _sample(recording, 0, round(recording.costs.empty), 0)
             yield _measurement(recording, name.text, 1, tuple(samples), empty)
         elif name.number in slots:
             yield _of_slot(recording, name.text, slots[name.number])
@@ -87,7 +87,7 @@ def _of_slot(recording: ProbeRecording, name: str, slot: Slot) -> Measurement:
 def _samples(
     recording: ProbeRecording, passes: Passes, which: npt.NDArray[np.intp]
 ) -> Iterator[Sample]:
-    empty = recording.costs.empty
+    empty = round(recording.costs.empty)
     begins, ends = passes.begin[which].tolist(), passes.end[which].tolist()
     for begin, end, net in zip(begins, ends, passes.net[which].tolist(), strict=True):
         yield _sample(recording, begin, end, end - begin - empty - net)

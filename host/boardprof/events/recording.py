@@ -144,16 +144,21 @@ class ProbeRecording:
         return Timeline(events, self.names, self.costs, end, last.dropped, task)
 
 
+_AT_ONCE = 1 << 16
+"""Words of blocks that are decoded together: each time takes as long as thousands of words."""
+
+
 def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events]:
-    """Yield the events up to the end of each whole block.
+    """Yield the events up to the ends of whole blocks.
 
     From one to the next, their times must add up to what the clock has counted. With the names of
     another image they would not.
     """
     words, now, clock = parts[0].sequence, 0, None
-    first = words
+    first = decoded = words
     waiting: list[npt.NDArray[np.uint32]] = []
-    for part in parts:
+    last_whole = max((i for i, part in enumerate(parts) if part.whole), default=-1)
+    for index, part in enumerate(parts):
         if part.sequence != words % 2**32:
             raise DecodeError(
                 f"Events of core {core} are missing: a block begins with word {part.sequence}, "
@@ -162,10 +167,11 @@ def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events
             )
         words += len(part.words)
         waiting.append(part.words)
-        if words == first or not (part.whole or part is parts[-1]):
+        is_due = clock is None or words - decoded >= _AT_ONCE or index == last_whole
+        if words == first or not ((part.whole and is_due) or part is parts[-1]):
             continue
         events = decode_words(np.concatenate(waiting), names)
-        waiting = []
+        waiting, decoded = [], words
         yield replace(events, time=events.time + now)
         now += int(events.time[-1]) if len(events) else 0
         if not part.whole:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from boardprof.errors import DecodeError
 from boardprof.events.probe_names import ProbeNames
 from boardprof_protocol.codes import TraceBlockFlag, TraceId
 from boardprof_protocol.trace import TRACE_BLOCK
+
+_HEADER = struct.Struct("<BBHIIIIQ")
+"""`TRACE_BLOCK`; struct is twenty times as fast as construct."""
 
 _HINT = "trace the firmware again; if this happens again, its image is not the one that runs"
 
@@ -49,26 +53,16 @@ def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
         content: from the stream's beginning.
         order: of the bytes of records, ``<`` or ``>``.
     """
-    header = np.dtype(TRACE_BLOCK.dtype)
     at = 0
-    while at + header.itemsize <= len(content):
-        fields = np.frombuffer(content, header, 1, at)[0]
-        at += header.itemsize
-        count = int(fields["words"])
+    while at + _HEADER.size <= len(content):
+        core, flags, count, sequence, dropped, last, now, ticks = _HEADER.unpack_from(content, at)
+        at += _HEADER.size
         if at + 4 * count > len(content):
             return
-        words = np.frombuffer(content, f"{order}u4", count, at)
+        words = np.frombuffer(content, f"{order}u4", count, at).astype(np.uint32, copy=False)
         at += 4 * count
-        yield Block(
-            int(fields["core"]),
-            int(fields["sequence"]),
-            int(fields["dropped"]),
-            bool(int(fields["flags"]) & TraceBlockFlag.WHOLE),
-            int(fields["last"]),
-            int(fields["now"]),
-            int(fields["ticks"]),
-            words.astype(np.uint32, copy=False),
-        )
+        whole = bool(flags & TraceBlockFlag.WHOLE)
+        yield Block(core, sequence, dropped, whole, last, now, ticks, words)
 
 
 @dataclass(frozen=True)
@@ -165,7 +159,7 @@ def _records(
     words follow each other.
     """
     low = (words & 255).astype(np.uint8)
-    two = has_value[low]
+    two = has_value.take(low)
     where = np.arange(len(words), dtype=np.int32)
     begin = np.zeros(len(words), np.int32)
     np.maximum.accumulate(np.where(two, 0, where + 1)[:-1], out=begin[1:])
@@ -176,8 +170,7 @@ def _records(
         starts, used = starts[:-1], used - 1
     first = words[starts]
     with_value = two[starts]
-    value = np.zeros(len(starts), np.uint32)
-    value[with_value] = words[starts[with_value] + 1]
+    value = np.append(words[1:], np.uint32(0))[starts] * with_value
     delta = (first >> 8).astype(np.int64)
     id_ = low[starts]
     long = id_ == TraceId.LONG

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,8 @@ class ProbeCosts:
     """What probes cost, in ticks of the trace clock, as the board has measured it.
 
     Attributes:
-        empty: what a range with nothing in it counts.
+        empty: what a range with nothing in it counts. This and the next three may be fractions of
+            a tick, as means of several.
         mark: what a record without a value takes of the code around it.
         value: the same with a value.
         late: what a record that is `Events.late` takes in addition to its `Events.took`.
@@ -37,10 +39,10 @@ class ProbeCosts:
         interrupt: what an interrupt takes outside of its own two marks; 0 if not known.
     """
 
-    empty: int = 0
-    mark: int = 0
-    value: int = 0
-    late: int = 0
+    empty: float = 0
+    mark: float = 0
+    value: float = 0
+    late: float = 0
     slot: int = 0
     interrupt: int = 0
 
@@ -205,7 +207,7 @@ class Timeline:
         return self._passes(begin, end, named, 0)
 
     def _passes(
-        self, begin: Ints, end: Ints, named: bool | npt.NDArray[np.bool_], empty: int
+        self, begin: Ints, end: Ints, named: bool | npt.NDArray[np.bool_], empty: float
     ) -> Passes:
         order = np.argsort(begin, kind="stable")
         begin, end = begin[order], end[order]
@@ -222,7 +224,8 @@ class Timeline:
             came[at] = entered[end[at]] - entered[begin[at]]
             # What a late record takes in addition, it takes after it has read the clock.
             inner = probes[end[at]] - probes[begin[at] + 1] + late[begin[at]]
-            net[at] = own[at] - empty - inner - came[at] * self.costs.interrupt
+            left = own[at] - empty - inner - came[at] * self.costs.interrupt
+            net[at] = np.rint(left).astype(np.int64)
         times, number = self.events.time, self.events.number.astype(np.int64)
         own_number = self.events.value[begin].astype(np.int64)
         return Passes(
@@ -238,12 +241,12 @@ class Timeline:
         )
 
     @cached_property
-    def _late(self) -> Ints:
+    def _late(self) -> npt.NDArray[np.float64]:
         """What each event took in addition, because it was late."""
-        more = self.events.took.astype(np.int64) + self.costs.late
-        return np.where(self.events.late, more, 0)
+        more = self.events.took.astype(np.float64) + self.costs.late
+        return np.where(self.events.late, more, 0.0)
 
-    def _sums(self, level: int, task: int) -> tuple[Ints, Ints, Ints]:
+    def _sums(self, level: int, task: int) -> tuple[Ints, npt.NDArray[np.float64], Ints]:
         """Return running sums before each event, of what happened in a context.
 
         Returns:
@@ -350,9 +353,10 @@ def _groups(where: Ints, keys: Ints) -> list[Ints]:
     return np.split(where[order], cuts)
 
 
-def _sum_before(values: npt.NDArray[np.generic]) -> Ints:
+def _sum_before(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the sum of all values before each index, and of all."""
-    return np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+    kind = np.float64 if values.dtype.kind == "f" else np.int64
+    return np.concatenate([np.zeros(1, kind), np.cumsum(values, dtype=kind)])
 
 
 def _joined(pieces: list[Ints]) -> Ints:

@@ -38,17 +38,36 @@ def memory_page(heap: Heap, places: Mapping[int, str]) -> Page:
 
 
 def sites_table(heap: Heap, places: Mapping[int, str]) -> Table:
-    """Return the call sites, that with the most live bytes at the peak first."""
-    sites = heap.sites
+    """Return the call sites, that with the most live bytes at the peak first.
+
+    Several calls in one line are one site.
+    """
+    by_name: dict[str, CallSite] = {}
+    for each in heap.sites:
+        name = site_name(each, places)
+        by_name[name] = _sum(by_name[name], each) if name in by_name else each
+    rows = sorted(by_name.items(), key=lambda row: (-row[1].at_peak, -row[1].bytes, row[0]))
+    names, sites = [name for name, _ in rows], [site for _, site in rows]
     return Table(
         [
-            Column("Call site", [site_name(each, places) for each in sites], is_text=True),
+            Column("Call site", names, is_text=True),
             Column("At peak (bytes)", [f"{each.at_peak:,}" for each in sites]),
             Column("At end (bytes)", [f"{each.at_end:,}" for each in sites]),
             Column("Blocks at end", [f"{each.blocks_at_end:,}" for each in sites]),
             Column("Taken (bytes)", [f"{each.bytes:,}" for each in sites]),
             Column("Blocks", [f"{each.blocks:,}" for each in sites]),
         ]
+    )
+
+
+def _sum(one: CallSite, other: CallSite) -> CallSite:
+    return CallSite(
+        one.caller,
+        one.blocks + other.blocks,
+        one.bytes + other.bytes,
+        one.at_peak + other.at_peak,
+        one.at_end + other.at_end,
+        one.blocks_at_end + other.blocks_at_end,
     )
 
 

@@ -98,7 +98,7 @@ def recording_page(recording: ProbeRecording) -> Page:
         page.append(_table("Range", recording, ranges, whole))
     if interrupts := interrupt_figures(timelines):
         page += ["", _table("Interrupt", recording, interrupts, whole)]
-    if any(set(line.task_ticks()) - {UNKNOWN_TASK} for line in timelines):
+    if span and any(set(line.task_ticks()) - {UNKNOWN_TASK} for line in timelines):
         page += ["", _tasks(timelines, span)]
     page += ["", *_notes(recording, timelines, span)]
     return page[1:] if page and page[0] == "" else page

@@ -110,7 +110,7 @@
   let to = view.end || 1;
   let track = 0; // the chosen one
   let chosen = null; // its event
-  const colours = ["--heat-3", "--mark", "--shrank-3", "--found", "--grew-3", "--heat-4", "--mark-soft", "--shrank-2", "--grew-2", "--heat-2"];
+  const colours = ["--heat-3", "--mark-soft", "--shrank-2", "--found", "--grew-2", "--heat-2", "--shrank-3", "--grew-3", "--heat-4"];
 
   function draw() {
     const width = host.clientWidth;
@@ -137,7 +137,7 @@
         slices(lane, top, { x, width, palette, ink });
         top += lane.rows * ROW;
       }
-      if (each.values) values(each.values, y + LABEL, { x, width, ink: palette[1], soft });
+      if (each.values) values(each.values, y + LABEL, { x, width, ink: colour("--mark"), soft });
       if (each.marks) marks(each.marks, y + LABEL, { x, width, caution });
       y += heightOf(each);
     });
@@ -187,11 +187,16 @@
 
   function marks({ time }, top, { x, width, caution }) {
     pen.fillStyle = caution;
-    let last = -2;
+    let last = -9;
     for (let i = after(time, from - 1e-9), end = after(time, to); i < end; i += 1) {
       const place = x(time[i]);
       if (place - last < 1) continue;
+      const isClose = place - last < 7;
       last = place;
+      if (isClose) { // they would hide the slices
+        pen.fillRect(place - 0.5, top - 6, 1, 5);
+        continue;
+      }
       pen.beginPath();
       pen.moveTo(place, top);
       pen.lineTo(place - 3, top - 6);
@@ -199,6 +204,12 @@
       pen.fill();
       pen.fillRect(place - 0.5, top, 1, ROW - 2);
     }
+  }
+
+  /** Draw all heights that a line has had in one pixel, and end at the last one. */
+  function rise(pixel, top, bottom, last) {
+    if (top === bottom) return;
+    for (const height of [top, bottom, last]) pen.lineTo(pixel + 0.5, height);
   }
 
   function values({ time, value }, top, { x, width, ink, soft }) {
@@ -209,18 +220,26 @@
     pen.strokeStyle = ink;
     pen.lineWidth = 1.5;
     pen.beginPath();
-    let before = null;
+    let before = null; // the height so far
+    let [pixel, highest, lowest] = [0, 0, 0]; // what a pixel has been: many values are one line
     const first = Math.max(0, after(time, from) - 1);
-    const end = after(time, to);
-    for (let i = first, pixel = null; i < end; i += 1) {
+    for (let i = first, end = after(time, to); i < end; i += 1) {
       if (value[i] === null) continue;
       const place = Math.max(0, x(time[i]));
       const height = y(value[i]);
       if (before === null) pen.moveTo(place, height);
-      else if (pixel !== Math.floor(place) || height !== before) { pen.lineTo(place, before); pen.lineTo(place, height); }
+      else if (Math.floor(place) === pixel) [highest, lowest] = [Math.min(highest, height), Math.max(lowest, height)];
+      else {
+        rise(pixel, highest, lowest, before);
+        pen.lineTo(place, before);
+        [highest, lowest] = [Math.min(before, height), Math.max(before, height)];
+        pen.lineTo(place, height);
+      }
+      if (before === null) [highest, lowest] = [height, height];
       pixel = Math.floor(place);
       before = height;
     }
+    if (before !== null) rise(pixel, highest, lowest, before);
     if (before !== null) pen.lineTo(width, before);
     pen.stroke();
     pen.fillStyle = soft;

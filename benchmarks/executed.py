@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many instructions functions of a firmware execute in QEMU.
+
+The plugin of tests/tools counts them: nothing of the agent takes part in the counting.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from boardprof.boards.board_file import BoardSpec
+from boardprof.boards.board_lookup import board_spec
+from boardprof.errors import MissingToolError
+from boardprof.firmware.builder import build
+from tests.tools.insn_count import build_plugin, plugin_argument, read_counts, symbol_range
+
+_DEADLINE_S = 60.0
+
+END = {
+    "qemu-rv32": "*(volatile uint32_t *)0x00100000u = 0x5555;",
+    "qemu-cortex-m4": "*(volatile uint32_t *)0xe000ed0cu = 0x05fa0004;",
+}
+"""C that ends the emulator: a word to QEMU's test device; a reset (AIRCR), with -no-reboot."""
+
+
+class BenchmarkError(Exception):
+    """The emulator did not do what was asked of it."""
+
+
+def counted(
+    board: str,
+    text: str,
+    level: str,
+    symbols: Sequence[str],
+    callers: Sequence[str],
+    collectors: tuple[str, ...] = (),
+    config: Mapping[str, int] | None = None,
+    files: Mapping[str, str] | None = None,
+) -> dict[str, Sequence[int]]:
+    """Run a ``main`` and return how many instructions each call of some functions took.
+
+    Args:
+        board: an emulated one, whose objects are linked.
+        text: the source of ``main``, which ends the emulator.
+        level: of optimization.
+        symbols: of the functions.
+        callers: functions that they return to.
+        collectors: that are linked.
+        config: options of the agent that differ from the board's.
+        files: further files beside the main one, by name.
+
+    Raises:
+        MissingToolError: the board's compiler or emulator is not installed.
+        BuildError: the firmware does not compile or link.
+        InsnCountError: the plugin cannot be built, or its output makes no sense.
+        BenchmarkError: the emulator failed, or a function was not called.
+    """
+    with TemporaryDirectory(prefix="boardprof-bench-") as name:
+        scratch = Path(name).resolve()
+        spec = board_spec(board)
+        shutil.copytree(spec.folder, scratch / "board")
+        sources = {"bench_main.c": text, **(files or {})}
+        for file, content in sources.items():
+            (scratch / "board" / file).write_text(content, encoding="utf-8")
+        changed = replace(
+            spec.build,
+            collectors=collectors,
+            sources=(*spec.build.sources, *(file for file in sources if file.endswith(".c"))),
+            own_main=True,
+            cflags=(*spec.build.cflags, level),
+            config={**spec.build.config, **(config or {})},
+        )
+        image = build(replace(spec, folder=scratch / "board", build=changed)).image
+        entries = {symbol: symbol_range(image, symbol)[0] for symbol in symbols}
+        stops = [symbol_range(image, caller) for caller in callers]
+        out = scratch / "counts"
+        _emulate(spec, image, plugin_argument(build_plugin(), list(entries.values()), stops, out))
+        counts = read_counts(out)
+    missing = [symbol for symbol, entry in entries.items() if not counts.get(entry)]
+    if missing:
+        raise BenchmarkError(f"{', '.join(missing)} did not run")
+    return {symbol: counts[entry] for symbol, entry in entries.items()}
+
+
+def _emulate(spec: BoardSpec, image: Path, plugin: Sequence[str]) -> None:
+    command = [*_without_line(spec, image), "-no-reboot", *plugin]
+    if shutil.which(command[0]) is None:
+        raise MissingToolError(command[0], spec.launch.package or command[0])
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_DEADLINE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BenchmarkError(f"{command[0]} did not end within {_DEADLINE_S:.0f} s") from error
+    if done.returncode != 0:
+        raise BenchmarkError(f"{command[0]} ended with {done.returncode}:\n{done.stderr.rstrip()}")
+
+
+def _without_line(spec: BoardSpec, image: Path) -> Iterator[str]:
+    """Yield the command that launches the board, with nothing at its serial line."""
+    arguments = iter(spec.launch.command)
+    for argument in arguments:
+        yield argument.replace("{image}", str(image))
+        if argument == "-serial":
+            next(arguments)
+            yield "null"

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`boardprof export` of a recording of probes: each form, in a file, a folder or on stdout."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from boardprof.cli import main
+from boardprof.events.trace_file import read_recording, write_recording
+from tests.cli.command import FIXTURES, Outcome, boardprof
+from tests.unit.recordings import CONTROL, block, event, recording, two_tasks
+from tests.unit.test_heap import leaking
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def command(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """The command in this process: a tenth of the time of a process of its own."""
+
+    def run(*arguments: str | Path) -> Outcome:
+        code = main([str(argument) for argument in arguments])
+        out, err = capfdbinary.readouterr()
+        return Outcome(code, out.decode("latin-1"), err.decode())
+
+    return run
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "two.trace"
+    write_recording(two_tasks(), str(file))
+    return file
+
+
+FORMS: dict[str, Callable[[str], bool]] = {
+    "perfetto": lambda text: text.startswith("\n") and "task 0x20000100" in text,
+    "chrome": lambda text: len(json.loads(text)["traceEvents"]) == 21,
+    "speedscope": lambda text: {p["type"] for p in json.loads(text)["profiles"]} == {"evented"},
+    "collapsed": lambda text: "core 0;task 0x20000100;control 30\n" in text,
+    "html": lambda text: "<h1><bdi>bench</bdi></h1>" in text,
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_printed_and_written_alike(
+    trace: Path, name: str, tmp_path: Path, command: Run
+) -> None:
+    done = command("export", name, trace)
+    assert (done.code, done.err) == (0, "")
+    assert FORMS[name](done.out)
+    file = tmp_path / "out"
+    silent = command("export", name, trace, "-o", file)
+    assert (silent.code, silent.out, silent.err) == (0, "", f"Trace written to {file}\n")
+    assert file.read_bytes() == done.out.encode("latin-1")
+
+
+def test_a_form_of_reports_only_gets_the_ranges_as_rows(trace: Path, command: Run) -> None:
+    done = command("export", "csv", trace)
+    assert done.code == 0, done.err
+    head, *rows = [line.split(",") for line in done.out.splitlines()]
+    names = [row[head.index("Name")] for row in rows]
+    assert names == ['"control"', '"filter"']
+    assert [row[head.index("cycles")] for row in rows] == ["30", "20"]
+
+
+def test_ctf_is_a_folder_that_is_written_again_and_never_over_others_files(
+    trace: Path, tmp_path: Path, command: Run
+) -> None:
+    folder = tmp_path / "ctf"
+    for _ in range(2):
+        done = command("export", "ctf", trace, "-o", folder)
+        assert (done.code, done.err) == (0, f"Trace written to {folder}\n")
+        assert sorted(each.name for each in folder.iterdir()) == ["core0", "metadata"]
+    (folder / "thesis.txt").write_text("mine")
+    refused = command("export", "ctf", trace, "-o", folder)
+    assert refused.code == 2
+    assert "the folder has other files, such as thesis.txt" in refused.err
+    nameless = command("export", "ctf", trace)
+    assert (nameless.code, nameless.out) == (2, "")
+    assert "The exporter ctf writes a folder.\nTry: name it: -o FOLDER" in nameless.err
+
+
+def test_the_image_must_be_the_one_that_ran_for_lines_of_call_sites(
+    tmp_path: Path, command: Run
+) -> None:
+    file = tmp_path / "memory.trace"
+    write_recording(leaking(), str(file))
+    done = command("export", "memory", file)
+    assert done.code == 0
+    assert "0x80000250" in done.out
+    assert "no image is known, so call sites are shown by their addresses" in done.err
+
+
+def test_a_page_of_too_many_events_is_refused_and_perfetto_offered(
+    tmp_path: Path, command: Run
+) -> None:
+    records = [event(1, CONTROL), event(1, CONTROL + 1)] * 30_000
+    parts = [block(records, 60_000 * (i + 1), before=60_000 * i) for i in range(4)]
+    file = tmp_path / "many.trace"
+    write_recording(recording(*parts), str(file))
+    refused = command("export", "html", file)
+    assert (refused.code, refused.out) == (2, "")
+    assert "The recording has 240,000 events. A page can have 200,000." in refused.err
+    assert "Try: boardprof export perfetto" in refused.err
+
+
+def test_forms_of_recordings_refuse_reports_and_options_of_reports(
+    trace: Path, tmp_path: Path, command: Run
+) -> None:
+    report = tmp_path / "report.json"
+    assert command("export", "json", trace, "-o", report).code == 0
+    refused = command("export", "perfetto", report)
+    assert refused.code == 2
+    assert "The exporter perfetto is for recordings of probes, not for Reports." in refused.err
+    odd = command("export", "perfetto", trace, "--metric", "cycles")
+    assert odd.code == 2
+    assert "is for recordings" not in odd.err
+    assert "--metric is for collapsed, not for perfetto." in odd.err
+
+
+@pytest.mark.slow
+def test_memory_of_a_board_has_its_call_sites_by_file_and_line(tmp_path: Path) -> None:
+    source, file = FIXTURES / "memory.c", str(tmp_path / "memory.trace")
+    done = boardprof("trace", "-b", "qemu-rv32", f"{source}:memory", "-o", file)
+    assert done.code == 0, done.err
+    lines = source.read_text().splitlines()
+    in_loop, after = (
+        next(i for i, line in enumerate(lines, 1) if text in line)
+        for text in ("block = take(100)", "kept = take(24)")
+    )
+    table = boardprof("export", "memory", file).out
+    assert re.search(rf"^memory\.c:{in_loop} \(memory\) +100 +0 +0 +200 +2$", table, re.MULTILINE)
+    assert re.search(rf"^memory\.c:{after} \(memory\) +0 +24 +1 +24 +1$", table, re.MULTILINE)
+    assert "Peak 100 bytes; 24 bytes live at the end. 3 blocks taken, 2 given back." in table
+    page = boardprof("export", "html", file).out
+    assert f"memory.c:{after} (memory)" in page
+    other = read_recording(file)
+    write_recording(replace(other, facts=replace(other.facts, build_id="00" * 8)), file)
+    unknown = boardprof("export", "memory", file)
+    assert "memory.c" not in unknown.out
+    assert "is not the image that ran, so call sites are shown by their addres" in unknown.err
