@@ -25,7 +25,10 @@ from tests.boards.conftest import available
 FIXTURES = Path(__file__).parent / "fixtures" / "probes"
 BOARDS = ("qemu-rv32", "qemu-cortex-m4")
 CLOCKS = {
+    "hifive1": ("instructions", "minstret"),
     "ibex-rtl": ("cycles", "mcycle"),
+    "microbit": ("ticks", "TIMER0"),
+    "netduinoplus2": ("ticks", "SysTick"),
     "qemu-cortex-a53": ("instructions", "PMEVCNTR0_EL0, event INST_RETIRED"),
     "qemu-cortex-m3": ("ticks", "FPGAIO COUNTER"),
     "qemu-cortex-m33": ("ticks", "FPGAIO COUNTER"),
