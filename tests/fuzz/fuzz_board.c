@@ -194,10 +194,13 @@ static void fuzz_check_hello(const fuzz_piece_t *piece, const fuzz_answers_t *an
         FUZZ_CHECK(fuzz_said(answers) == 0);
         return;
     }
-    fuzz_expect(answers, BP_KIND_WELCOME, piece->session, 0);
+    /* The number of a HELLO is its nonce (SPEC.md 3.1). */
+    fuzz_expect(answers, BP_KIND_WELCOME, piece->session, piece->sequence);
     FUZZ_CHECK(answers->answer.length >= 32);
-    if (piece->body[4] <= 1 && piece->body[5] >= 1 && piece->session != fuzz_heard.session) {
+    bool is_new = piece->session != fuzz_heard.session || piece->sequence != fuzz_heard.nonce;
+    if (piece->body[4] <= 1 && piece->body[5] >= 1 && is_new) {
         fuzz_heard.session = piece->session;
+        fuzz_heard.nonce = piece->sequence;
         fuzz_heard.last_sequence += fuzz_welcomed[0] << 16;
         fuzz_reply_length = 0;
         fuzz_reply_known = fuzz_accounts = true;
@@ -397,6 +400,7 @@ void fuzz_send_burst(const uint8_t *bytes, size_t length) {
     }
     fuzz_end_batch();
     fuzz_heard.session = bp_agent.session;
+    fuzz_heard.nonce = bp_agent.nonce;
     fuzz_heard.last_sequence = bp_agent.last_sequence;
     fuzz_reply_known = fuzz_accounts = false;
 }

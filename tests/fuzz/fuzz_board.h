@@ -45,6 +45,7 @@ uint32_t fuzz_function(const char *name);
 /* What the board said of late, to build frames that mean something to it. */
 typedef struct {
     uint16_t session;
+    uint32_t nonce; /* of the HELLO that began it */
     uint32_t last_sequence;
     uint32_t numbers[4]; /* the last RESULTs that were a number: handles, windows */
     uint32_t data_end;   /* behind the last DATA */

@@ -270,10 +270,11 @@ static void fuzz_hello(void) {
     fuzz_put(versions[how & 3u][1]);
     fuzz_put(0xff);
     fuzz_put(0xff);
-    fuzz_put_le(fuzz_u32());
+    uint32_t nonce = fuzz_near(fuzz_heard.nonce);
+    fuzz_put_le(nonce);
     fuzz_copy((how & 4u) != 0 ? 33 : 0); /* a claim */
     fuzz_length -= (how & 8u) != 0;
-    fuzz_frame((uint8_t)((how & 1u) << 4 | BP_KIND_HELLO), session, 0);
+    fuzz_frame((uint8_t)((how & 1u) << 4 | BP_KIND_HELLO), session, nonce);
 }
 
 static void fuzz_channel_frame(uint8_t kind) {
