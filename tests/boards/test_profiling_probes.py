@@ -58,6 +58,10 @@ def test_ranges_on_the_board_are_events_within_their_call(board: Board, tmp_path
     assert isinstance(own, Count)
     assert own.value == totals["net"] - totals["first"] - totals["second"]
     assert 0 <= own.value < 100
+    assert rows["net"].metric("instructions") == totals["net"]
+    assert rows["net"].self_metric("instructions") == own.value
+    assert rows["inner"].self_metric("instructions") == totals["inner"]
+    assert rows["network"].self_metric("instructions") is None
     prof.export_chrome_trace(tmp_path / "trace.json")
     trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     calls = [e for e in trace if e["name"] == "network"]
