@@ -84,9 +84,11 @@ def test_memory_on_the_board_is_a_timeline_over_calls(name: str, tmp_path: Path)
     ):
         board.functions.take()
         board.functions.give_back()
+        board.functions.give_back_unknown()
     assert [(e.name, e.device_memory_usage) for e in prof.events()] == [
         ("take", 28),
         ("give_back", -28),
+        ("give_back_unknown", None),
     ]
     assert prof.diagnostics[-1] == "1 blocks were given back that recording did not see taken"
     files = ("memory.json", "memory.json.gz", "memory.raw.json.gz", "memory.html")

@@ -133,7 +133,8 @@ class FunctionEvent(TimeTexts):
         profile: where the call spent what it cost, with ``with_stack``; else None.
         probes: what the board's probes have recorded during the call; None if not asked for.
         device_memory_usage: bytes that the call has taken on the board, less those that it has
-            given back; None if not recorded, or if events were dropped.
+            given back; None if not recorded, or not exact: events were dropped, or a block was
+            given back that recording did not see taken.
         cpu_parent: the innermost event around it. This is one of its own task, or one that was open
             where the task was made; outside of tasks, one of its thread. None if it is outermost.
         cpu_children: the events directly inside it.

@@ -50,7 +50,8 @@ class BoardMemory:
 
     Attributes:
         changes: in their order.
-        by_call: bytes taken less bytes given back, by call. A call with dropped events has none.
+        by_call: bytes taken less bytes given back, by call. It is left out where it is not exact:
+            events were dropped, or a block was given back or taken again that was not known.
         unknown: blocks given back that recording did not see taken.
     """
 
@@ -69,11 +70,12 @@ def memory_of(events: Iterable[FunctionEvent]) -> BoardMemory:
         probes = event.probes
         if probes is None:
             continue
-        first = len(changes)
+        first, is_exact = len(changes), not probes.dropped
         for each in probes.memory:
             time_ns = event.place_ns(each.time)
             key = event.board, each.address
             known = live.pop(key, None)
+            is_exact &= (known is None) == (each.size is not None)
             if known is not None:
                 changes.append(Change(time_ns, Action.DESTROY, known))
             elif each.size is None:
@@ -81,7 +83,7 @@ def memory_of(events: Iterable[FunctionEvent]) -> BoardMemory:
             if each.size is not None:
                 live[key] = each.size
                 changes.append(Change(time_ns, Action.CREATE, each.size))
-        if not probes.dropped:
+        if is_exact:
             by_call[event] = sum(change.bytes for change in changes[first:])
     return BoardMemory(tuple(changes), by_call, unknown)
 
