@@ -171,6 +171,18 @@ class FunctionEventAvg(TimeTexts):
             return None
         return sum(_over(metric, count) for metric, count in known) / sum(n for _, n in known)
 
+    def self_metric(self, name: str) -> float | None:
+        """Return the mean of a counter of ranges on a board, without the ranges inside them.
+
+        For other events it is their own counter. None if any of them lacks it, or if they are on
+        different boards.
+        """
+        found = [(event.self_metric(name), event.count) for event in self.events]
+        known = [(metric, count) for metric, count in found if metric is not None]
+        if len(known) < len(found) or len({event.board for event in self.events}) > 1:
+            return None
+        return sum(_over(metric, count) for metric, count in known) / sum(n for _, n in known)
+
 
 def _over(metric: Metric, calls: int) -> float:
     """Return a metric per call from its sum; shares and ratios are not divided."""

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from boardprof.metrics import Count, Duration, Metric
 from boardprof.report.profile import Profile
+from boardprof.trace.board_probes import CallProbes
 from boardprof.trace.device_spans import DeviceSpan
 from boardprof.trace.records import Kind, Thread
 
@@ -16,6 +17,9 @@ __all__ = ["FunctionEvent", "Interval"]
 
 CALLS = ("call", "measurement")
 """Kinds of events that run on boards."""
+
+WITHIN_CALLS = ("function", "device_range")
+"""Kinds of events within calls on boards. They have no time on the host."""
 
 _STEP = "ProfilerStep#"
 _N = TypeVar("_N", int, float)
@@ -105,7 +109,8 @@ class FunctionEvent(TimeTexts):
         id: its index among the trace's events, from 0.
         name: of the range, or of the function; that of a measurement is ``profile(fir)``.
         kind: ``call``, ``measurement``, ``range`` or ``step``; of averages also ``function``, which
-            is one that a call on a board has called.
+            is one that a call on a board has called, and with ``device_ranges`` also
+            ``device_range``, which is a range on the board within the call around it.
         thread: of the host.
         start_ns: the host's clock when it began.
         end_ns: likewise when it ended.
@@ -126,6 +131,10 @@ class FunctionEvent(TimeTexts):
         untimed: why `device_time` is not known; "" if it is known, for ranges, and if
             `profile.diagnostics` gives the reason.
         profile: where the call spent what it cost, with ``with_stack``; else None.
+        probes: what the board's probes have recorded during the call; None if not asked for.
+        device_memory_usage: bytes that the call has taken on the board, less those that it has
+            given back; None if not recorded, or not exact: events were dropped, or a block was
+            given back that recording did not see taken.
         cpu_parent: the innermost event around it. This is one of its own task, or one that was open
             where the task was made; outside of tasks, one of its thread. None if it is outermost.
         cpu_children: the events directly inside it.
@@ -151,6 +160,8 @@ class FunctionEvent(TimeTexts):
     count: int = 1
     untimed: str = ""
     profile: Profile | None = field(default=None, repr=False)
+    probes: CallProbes | None = field(default=None, repr=False)
+    device_memory_usage: int | None = None
     cpu_parent: FunctionEvent | None = field(default=None, repr=False)
     cpu_children: list[FunctionEvent] = field(default_factory=list, repr=False)
     calls_within: list[FunctionEvent] = field(default_factory=list, repr=False)
@@ -211,10 +222,30 @@ class FunctionEvent(TimeTexts):
             return known[0]
         return _added(known, on_one_board=len({call.board for call in self.calls}) == 1)
 
+    def place_ns(self, ticks: int) -> int:
+        """Return the host's time of what the board's probes have recorded in the call.
+
+        It lies between the call's begin and end, in proportion to the ticks since recording began.
+        """
+        whole = self.probes.end if self.probes is not None else 0
+        return (
+            self.start_ns + (self.end_ns - self.start_ns) * ticks // whole
+            if whole
+            else (self.start_ns)
+        )
+
+    def self_metric(self, name: str) -> Metric | None:
+        """Return a counter of a range on the board, without the ranges directly inside it."""
+        total = self.metrics.get(name)
+        if self.kind != "device_range" or not isinstance(total, Count):
+            return total
+        inner = [each.metrics[name] for each in self.cpu_children]
+        return Count(total.value - sum(each.value for each in inner if isinstance(each, Count)))
+
     @property
     def calls(self) -> list[FunctionEvent]:
         """The event itself, if it is a call or a measurement; else the calls inside it."""
-        is_call = self.kind in CALLS or self.kind == "function"
+        is_call = self.kind in CALLS or self.kind in WITHIN_CALLS
         return [self, *self.calls_within] if is_call else self.calls_within
 
     @property
@@ -233,7 +264,7 @@ class FunctionEvent(TimeTexts):
         names: list[str] = []
         event = self.cpu_parent
         while event is not None:
-            if event.kind == "range":
+            if event.kind in ("range", "device_range"):
                 names.append(event.name)
             event = event.cpu_parent
         return ".".join(reversed(names))

@@ -43,6 +43,7 @@ def chrome_trace_text(
     activities: frozenset[ProfilerActivity],
     *,
     with_modules: bool,
+    with_ranges: bool = False,
 ) -> str:
     """Return a trace in Chrome's format.
 
@@ -51,13 +52,17 @@ def chrome_trace_text(
         metadata: further keys beside the events.
         activities: the recorded ones; without the host, its threads have no lanes.
         with_modules: whether each event names the ranges around it.
+        with_ranges: whether ranges and marks on boards are shown.
     """
     events: list[TraceEvent] = []
     if ProfilerActivity.CPU in activities:
-        lanes = lanes_of(trace.events)
-        events += [_host_event(each, lanes[each], with_modules) for each in trace.events]
+        shown = [each for each in trace.events if each.kind != "device_range"]
+        lanes = lanes_of(shown)
+        events += [_host_event(each, lanes[each], with_modules) for each in shown]
         events += [_mark(each, trace, lanes) for each in trace.marks]
     events += _board_events(trace)
+    if with_ranges:
+        events += _probe_events(trace)
     beside: dict[str, object] = {
         _BASE: trace.unix_ns,
         _DIAGNOSTICS: list(trace.diagnostics),
@@ -118,6 +123,27 @@ def _board_events(trace: Trace) -> Iterator[TraceEvent]:
                 last[span.board] = span, at
                 start_us = at * 1e6 / span.hz
             yield TraceEvent(span.name, start_us, span.length_us, _track(span), args, span.what)
+
+
+def _probe_events(trace: Trace) -> Iterator[TraceEvent]:
+    """Yield ranges and marks on boards, inside their calls in proportion to the board's ticks."""
+    for event in trace.events:
+        probes = event.probes
+        if probes is None:
+            continue
+
+        def at_us(ticks: int, event: FunctionEvent = event) -> float:
+            return (event.place_ns(ticks) - trace.base_ns) / 1e3
+
+        track = Track(event.board, "ranges, placed inside their calls in proportion to ticks")
+        for each in probes.ranges:
+            args: dict[str, object] = {probes.unit: each.net}
+            start_us = at_us(each.begin)
+            yield TraceEvent(
+                each.name, start_us, at_us(each.end) - start_us, track, args, "device_range"
+            )
+        for mark in probes.marks:
+            yield TraceEvent(mark.name, at_us(mark.time), None, track, {}, "mark")
 
 
 _LANES = {
@@ -200,10 +226,19 @@ def _own(event: FunctionEvent, metric: str) -> float | None:
     if metric in (_SELF_CPU, _SELF_DEVICE):
         time_us = event.self_cpu_time_total if metric == _SELF_CPU else event.self_device_time_total
         return None if time_us is None else 1000 * time_us
-    found = event.metrics.get(metric)
+    if event.kind == "device_range" and _has_call_with(event, metric):
+        return None  # the call's own count covers its ranges
+    found = event.self_metric(metric)
     if isinstance(found, Count):
         return found.value
     return 1000 * found.microseconds if isinstance(found, Duration) else None
+
+
+def _has_call_with(event: FunctionEvent, metric: str) -> bool:
+    around = event.cpu_parent
+    while around is not None and around.kind == "device_range":
+        around = around.cpu_parent
+    return around is not None and metric in around.metrics
 
 
 # -- files --------------------------------------------------------------------------------------

@@ -78,7 +78,10 @@ class profile(Results):
                 None, everything is recorded and the trace is ready at the end.
             on_trace_ready: called with this profile when a trace is ready.
             record_shapes: keep the shapes and values of arguments.
-            profile_memory: not supported by any agent yet.
+            profile_memory: record the memory that boards take and give back during each call, as
+                their BP_ALLOC and BP_FREE tell it; see `export_memory_timeline`. If the firmware of
+                a board has no probes, its first call raises NotSupportedByAgentError. Recording
+                begins before each call and ends after it, which takes several exchanges.
             with_stack: record which functions run within each call, and what they cost; see
                 `Board.hotspots`. Averages then have a row for each of them, and `export_stacks`
                 goes on into the call. Each call is made once more, on an emulator of its own,
@@ -88,6 +91,8 @@ class profile(Results):
             with_flops: count operations by the formulas of `register_flops`.
             with_modules: traces name the ranges around each event.
             experimental_config: ``{"metrics": [...]}``, as the argument of that name.
+                ``{"device_ranges": True}`` makes events of the ranges on boards (BP_RANGE_BEGIN)
+                within each call, and shows their marks. It records as ``profile_memory`` does.
             acc_events: keep the events of earlier cycles together with later ones.
             custom_trace_id_callback: called before a trace begins; returns its name.
             metrics: counters of each call, by the names that `Board.profile` takes; they cover the
@@ -106,7 +111,6 @@ class profile(Results):
         Raises:
             UsageError: no activity, an unknown setting, metrics without boards, masked interrupts
                 without metrics, or a callback that cannot be called.
-            NotSupportedByAgentError: a setting needs events recorded on the board.
         """
         settings = checked_settings(
             activities,
@@ -261,7 +265,12 @@ class profile(Results):
         recorder, self._recorder = self._recorder, None
         recorded = recorder.finish()
         failed: dict[str, str] = {}
-        trace = make_trace(recorded, functools.partial(self._flops, failed))
+        trace = make_trace(
+            recorded,
+            functools.partial(self._flops, failed),
+            with_ranges=self._settings.device_ranges,
+            with_memory=self._settings.profile_memory,
+        )
         trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
         if self._accumulates and self._trace is not None:
             trace = self._trace.and_then(trace)

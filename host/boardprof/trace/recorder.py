@@ -18,6 +18,7 @@ from boardprof.measure.available_metrics import lack_text
 from boardprof.measure.clock_probe import ClockProbe, clock_probe
 from boardprof.measure.selection import is_duration
 from boardprof.report.profile import Profile
+from boardprof.trace.board_probes import call_probes, probe_recorder
 from boardprof.trace.call_counters import CallCounters
 from boardprof.trace.device_spans import DeviceSpan, placed, sample_spans
 from boardprof.trace.records import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from boardprof.arguments.arguments import Arguments
     from boardprof.arguments.array_argument import ArrayArgument
     from boardprof.board.board import Board
+    from boardprof.board.probe_recorder import ProbeRecorder
     from boardprof.decode.clock import ClockFit
     from boardprof.measure.counted_pass import Value
     from boardprof.report.measurement import Measurement
@@ -132,6 +134,8 @@ class Recorder:
         """Choose counters and begin to follow the clock."""
         if self.settings.metrics:
             self._counters_of(board)
+        if self.settings.records_probes:
+            probe_recorder(board, self.settings)
         if ProfilerActivity.BOARD in self.settings.activities:
             with self._making:
                 self._follow(board)
@@ -205,6 +209,7 @@ class _CallObservation:
         self._counters = counters
         self._is_made = False
         self._open: Open | None = None
+        self._probes: ProbeRecorder | None = None
         kind: Kind = "call" if call.rounds is None else "measurement"
         self._record = Record(
             call.function.info.name, kind, this_thread(), 0, board=recorder.name_of(call.board)
@@ -215,6 +220,8 @@ class _CallObservation:
         record = self._record
         if self._recorder.profiles is not None and self._recorder.keeps:
             record.profile = self._recorder.profiles.of(self._call, record.board)
+        if self._recorder.settings.records_probes and self._recorder.keeps:
+            self._begin_probes()
         record.around = innermost_record()
         self._open = begin(self, record)
         record.start_ns = now_ns()
@@ -238,6 +245,7 @@ class _CallObservation:
         ended_ns = now_ns()
         if self._open is not None:
             end(self._open)
+        self._end_probes(error)
         if error is not None:
             record.error = type(error).__name__
             record.is_refused = isinstance(error, UsageError) and not self._is_made
@@ -247,6 +255,19 @@ class _CallObservation:
             self._note_samples(measurement)
         record.untimed = self._untimed()
         record.end_ns = ended_ns
+
+    def _begin_probes(self) -> None:
+        """Record the probes of a call. A measurement would count them, so it goes without."""
+        if self._record.kind == "call":
+            self._probes = probe_recorder(self._call.board, self._recorder.settings)
+            self._probes.__enter__()
+
+    def _end_probes(self, error: BaseException | None) -> None:
+        recorder, self._probes = self._probes, None
+        if recorder is not None:
+            recorder.__exit__(type(error) if error else None, error, None)
+            if error is None:
+                self._record.probes = call_probes(recorder.recording())
 
     def _untimed(self) -> str:
         record, settings = self._record, self._recorder.settings

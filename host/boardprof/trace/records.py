@@ -22,9 +22,10 @@ from typing import Any, Literal, NamedTuple, ParamSpec, Self, TypeVar
 from boardprof.errors import UsageError
 from boardprof.metrics import Metric
 from boardprof.report.profile import Profile
+from boardprof.trace.board_probes import CallProbes
 from boardprof.trace.device_spans import DeviceSpan
 
-Kind = Literal["range", "step", "mark", "call", "measurement", "function"]
+Kind = Literal["range", "step", "mark", "call", "measurement", "function", "device_range"]
 
 
 class Thread(NamedTuple):
@@ -57,6 +58,7 @@ class Record:
         untimed: why its time on the board is not known; "" if it is known, and for ranges.
         error: name of the exception that ended it, "" for none.
         profile: where the call spent what it cost; None if not recorded.
+        probes: what the board's probes have recorded during the call; None if not asked for.
         is_refused: the host refused the call and did not call the board.
     """
 
@@ -78,6 +80,7 @@ class Record:
     untimed: str = ""
     error: str = ""
     profile: Profile | None = None
+    probes: CallProbes | None = None
     is_refused: bool = False
 
 

@@ -15,7 +15,8 @@ from boardprof.trace.export import (
     stacks_text,
     write_text,
 )
-from boardprof.trace.settings import Settings, refuse_board_events
+from boardprof.trace.memory_timeline import memory_of, page_text, raw_text, sizes_text
+from boardprof.trace.settings import Settings
 from boardprof.trace.trace import Trace
 
 
@@ -133,6 +134,7 @@ class Results:
             metadata,
             self._settings.activities,
             with_modules=self._settings.with_modules,
+            with_ranges=self._settings.device_ranges,
         )
         write_text(path, text)
 
@@ -156,9 +158,35 @@ class Results:
     def export_memory_timeline(
         self, path: str | os.PathLike[str], device: str | None = None
     ) -> None:
-        """Refuse: this needs allocations recorded on the board.
+        """Write the memory of boards over time; all of it has torch's last category, unknown.
+
+        A change lies inside its call, in proportion to the board's ticks.
+
+        Args:
+            path: of the file. ``.html`` is a page, ``.raw.json.gz`` has each change in ns, and
+                ``.json``, ``.json.gz`` and others have ``[times in us, bytes by category]``.
+            device: name of a board; None for all.
 
         Raises:
-            NotSupportedByAgentError: always.
+            UsageError: ``profile_memory`` was not set, no trace is ready, the board has no memory
+                events, some were dropped, or the file cannot be written.
         """
-        refuse_board_events("export_memory_timeline")
+        if not self._settings.profile_memory:
+            raise UsageError(
+                "export_memory_timeline needs memory that was recorded.",
+                hint="profile(profile_memory=True)",
+            )
+        events = [e for e in self._ready.events if device is None or e.board == device]
+        if any(each.probes is not None and each.probes.dropped for each in events):
+            raise UsageError(
+                "The memory is not known: a board has dropped events.",
+                hint="a larger ring (BP_CFG_TRACE), or fewer probes",
+            )
+        changes, name = memory_of(events).changes, os.fspath(path)
+        sizes = sizes_text(changes)
+        if name.endswith(".html"):
+            write_text(path, page_text(changes))
+        elif name.endswith(".raw.json.gz"):
+            write_text(path, raw_text(changes))
+        else:
+            write_text(path, sizes)

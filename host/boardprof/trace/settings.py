@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings of a profile: activities, the schedule of steps, and features no agent has yet."""
+"""The settings of a profile: activities, the schedule of steps, and what is recorded."""
 
 from __future__ import annotations
 
@@ -7,18 +7,11 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import NoReturn
 
 from boardprof.errors import UnknownNameError, UsageError
 from boardprof.measure.selection import metric_names
 
-_ON_BOARD = ("device_ranges",)
-_SETTINGS = ("metrics",)
-_INSTEAD = {
-    "device_ranges": "mark ranges on the host, by record_function",
-    "export_memory_timeline": "see the stack of each function in the Reports of board.profile",
-    "profile_memory": "leave it out; the Reports of board.profile have the stack of each function",
-}
+_SETTINGS = ("metrics", "device_ranges")
 
 
 class ProfilerActivity(Enum):
@@ -135,17 +128,6 @@ class NotSupportedByAgentError(UsageError):
         self.what = what
 
 
-def refuse_board_events(what: str) -> NoReturn:
-    """Refuse a feature that needs events recorded on the board.
-
-    Raises:
-        NotSupportedByAgentError: always, until there is an agent that records them.
-    """
-    raise NotSupportedByAgentError(
-        what, "it would have to record events on the board", hint=_INSTEAD[what]
-    )
-
-
 @dataclass(frozen=True)
 class Settings:
     """The checked settings of a profile; see `profile`.
@@ -153,6 +135,8 @@ class Settings:
     Attributes:
         activities: of the host, of boards, or both.
         record_shapes: whether events have the shapes and values of arguments.
+        profile_memory: whether memory that boards take and give back is recorded.
+        device_ranges: whether ranges and marks on boards are recorded.
         with_stack: whether the functions within calls are recorded.
         with_flops: whether operations are counted.
         with_modules: whether traces name the ranges around each event.
@@ -162,6 +146,8 @@ class Settings:
 
     activities: frozenset[ProfilerActivity]
     record_shapes: bool
+    profile_memory: bool
+    device_ranges: bool
     with_stack: bool
     with_flops: bool
     with_modules: bool
@@ -174,9 +160,14 @@ class Settings:
         return self.record_shapes or self.with_flops
 
     @property
+    def records_probes(self) -> bool:
+        """Whether the probes of boards are recorded during each call."""
+        return self.profile_memory or self.device_ranges
+
+    @property
     def flags(self) -> dict[str, str]:
         """The enabled flags, as written to the trace."""
-        names = ("record_shapes", "with_stack", "with_flops", "with_modules")
+        names = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
         return {name: "1" for name in names if getattr(self, name)}
 
 
@@ -197,16 +188,19 @@ def checked_settings(
     Raises:
         UsageError: no activity, an unknown setting, metrics without boards, or masked interrupts
             without metrics.
-        NotSupportedByAgentError: a setting needs events recorded on the board.
     """
-    if profile_memory:
-        refuse_board_events("profile_memory")
     chosen = _activities(activities)
     names = _metrics(experimental_config, metrics)
     if names and ProfilerActivity.BOARD not in chosen:
         raise UsageError(
             f"metrics={names} are counted on boards, but ProfilerActivity.BOARD is not among "
             "the activities."
+        )
+    device_ranges = bool((experimental_config or {}).get("device_ranges"))
+    if (profile_memory or device_ranges) and ProfilerActivity.BOARD not in chosen:
+        raise UsageError(
+            "profile_memory and device_ranges record boards, but ProfilerActivity.BOARD is not "
+            "among the activities."
         )
     if mask_interrupts and not names:
         raise UsageError(
@@ -216,6 +210,8 @@ def checked_settings(
     return Settings(
         chosen,
         record_shapes,
+        profile_memory,
+        device_ranges,
         with_stack,
         with_flops,
         with_modules,
@@ -242,11 +238,9 @@ def _activities(given: Iterable[ProfilerActivity] | None) -> frozenset[ProfilerA
 def _metrics(config: Mapping[str, object] | None, metrics: str | Iterable[str] | None) -> list[str]:
     if config is not None and not isinstance(config, Mapping):
         raise UsageError(f"experimental_config={config!r:.60} is not a dict.")
-    for name, value in (config or {}).items():
-        if name not in (*_SETTINGS, *_ON_BOARD):
+    for name in config or {}:
+        if name not in _SETTINGS:
             raise UnknownNameError("setting of experimental_config", name, _SETTINGS)
-        if name in _ON_BOARD and value:
-            refuse_board_events(name)
     configured = (config or {}).get("metrics")
     if configured is not None and metrics is not None:
         raise UsageError("metrics is given twice: as an argument and in experimental_config.")

@@ -10,7 +10,7 @@ from boardprof.errors import UnknownNameError, UsageError
 from boardprof.printable import bounded, display_width
 from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Table, plain
-from boardprof.trace.events import CALLS, UNITS, UNKNOWN, sum_if_known, time_text
+from boardprof.trace.events import CALLS, UNITS, UNKNOWN, WITHIN_CALLS, sum_if_known, time_text
 
 if TYPE_CHECKING:
     from boardprof.trace.averages import FunctionEventAvg
@@ -112,7 +112,7 @@ def _columns(
 
     def own(row: FunctionEventAvg, us: float) -> float | None:
         """Return a time of the host's; a function within a call on a board has none."""
-        return None if row.kind == "function" else us
+        return None if row.kind in WITHIN_CALLS else us
 
     whole = sum(row.self_cpu_time_total for row in rows)
     columns: list[_Column] = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from boardprof.metrics import Count, Metric
 from boardprof.trace.events import CALLS, FunctionEvent
+from boardprof.trace.memory_timeline import memory_of
 from boardprof.trace.recorder import Recorded
 from boardprof.trace.records import Record
 
@@ -52,8 +53,17 @@ Flops = Callable[[Record], int | None]
 """Returns the number of operations of one call."""
 
 
-def make_trace(recorded: Recorded, flops: Flops) -> Trace:
-    """Make events from records, and nest them."""
+def make_trace(
+    recorded: Recorded, flops: Flops, *, with_ranges: bool = False, with_memory: bool = False
+) -> Trace:
+    """Make events from records, and nest them.
+
+    Args:
+        recorded: what was recorded.
+        flops: counts the operations of a call.
+        with_ranges: make events of the ranges on boards.
+        with_memory: note what each call did to the memory of its board.
+    """
     marks = tuple(r for r in recorded.records if r.kind == "mark")
     others = sorted(
         (r for r in recorded.records if r.kind != "mark"), key=lambda record: record.start_ns
@@ -61,14 +71,65 @@ def make_trace(recorded: Recorded, flops: Flops) -> Trace:
     events = tuple(_event(i, record, recorded, flops) for i, record in enumerate(others))
     known = dict(zip(others, events, strict=True))
     nest(events, [tuple(_around(record, known)) for record in others])
+    if with_memory:
+        for call, change in memory_of(events).by_call.items():
+            call.device_memory_usage = change
+    notes = (*_diagnostics(recorded, events), *_probe_notes(events, with_memory))
+    if with_ranges:
+        events = tuple(_with_ranges(events))
+        for number, event in enumerate(events):
+            event.id = number
     return Trace(
         events,
         marks,
         recorded.begin_ns,
         recorded.unix_ns,
-        tuple(_diagnostics(recorded, events)),
+        notes,
         {mark: outer for mark in marks if (outer := next(_around(mark, known), None)) is not None},
     )
+
+
+def _with_ranges(events: Iterable[FunctionEvent]) -> Iterator[FunctionEvent]:
+    """Yield events, each followed by the ranges on the board within it."""
+    for event in events:
+        yield event
+        probes = event.probes
+        if probes is None:
+            continue
+        made: list[FunctionEvent] = []
+        for each in probes.ranges:
+            parent = made[each.parent] if each.parent >= 0 else event
+            inner = FunctionEvent(
+                0,
+                each.name,
+                "device_range",
+                event.thread,
+                event.start_ns,
+                event.start_ns,
+                event.base_ns,
+                event.board,
+                metrics={probes.unit: Count(each.net)},
+                cpu_parent=parent,
+            )
+            parent.cpu_children.append(inner)
+            made.append(inner)
+        yield from made
+
+
+def _probe_notes(events: Iterable[FunctionEvent], with_memory: bool) -> Iterator[str]:
+    """Say what the probes of boards have not recorded."""
+    for event in events:
+        probes = event.probes
+        if probes is not None and probes.dropped:
+            yield f"{event.board} dropped {probes.dropped} events of probes during {event.name}"
+        if probes is not None and probes.unmatched:
+            yield (
+                f"{probes.unmatched} begins or ends of ranges during {event.name} on "
+                f"{event.board} have no partner"
+            )
+    unknown = memory_of(events).unknown if with_memory else 0
+    if unknown:
+        yield f"{unknown} blocks were given back that recording did not see taken"
 
 
 def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> FunctionEvent:
@@ -95,6 +156,7 @@ def _event(number: int, record: Record, recorded: Recorded, flops: Flops) -> Fun
         record.calls,
         record.untimed,
         record.profile,
+        record.probes,
     )
 
 

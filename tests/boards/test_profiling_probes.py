@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A profile of the host's calls, with what the probes of the boards record during them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from boardprof.board.board import Board
+from boardprof.errors import UsageError
+from boardprof.firmware.build_options import BuildOptions
+from boardprof.firmware.builder import build
+from boardprof.metrics import Count
+from boardprof.trace.profiler import profile
+from boardprof.trace.settings import NotSupportedByAgentError
+from tests.boards.conftest import available
+
+SOURCE = Path(__file__).parent / "fixtures" / "probes" / "network.c"
+
+
+@pytest.fixture(scope="module")
+def board() -> Iterator[Board]:
+    with build(available("qemu-rv32"), [SOURCE], BuildOptions()).open() as opened:
+        yield opened
+
+
+def test_ranges_on_the_board_are_events_within_their_call(board: Board, tmp_path: Path) -> None:
+    with profile(experimental_config={"device_ranges": True}) as prof:
+        board.functions.network()
+        board.functions.network()
+    events = prof.events()
+    once = [
+        ("network", ()),
+        ("net", ("network",)),
+        ("first", ("net", "network")),
+        ("second", ("net", "network")),
+        ("inner", ("second", "net", "network")),
+    ]
+    assert [(e.name, e.stack) for e in events] == once + once
+    assert [e.id for e in events] == list(range(10))
+    assert events[4].module_hierarchy == "net.second"
+    rows = {row.key: row for row in prof.key_averages()}
+    assert rows["inner"].count == 2
+    totals = {}
+    for event in events[:5]:
+        total = event.metric_total("instructions")
+        if isinstance(total, Count):
+            totals[event.name] = total.value
+    assert totals.keys() == {"net", "first", "second", "inner"}
+    # Both run the same loop, which takes a whole number of instructions for a pass of it.
+    per_pass, rest = divmod(totals["inner"] - totals["first"], 1000)
+    assert (rest, 2 <= per_pass <= 8) == (0, True)
+    own = events[1].self_metric("instructions")
+    assert isinstance(own, Count)
+    assert own.value == totals["net"] - totals["first"] - totals["second"]
+    assert 0 <= own.value < 100
+    assert rows["net"].metric("instructions") == totals["net"]
+    assert rows["net"].self_metric("instructions") == own.value
+    assert rows["inner"].self_metric("instructions") == totals["inner"]
+    assert rows["network"].self_metric("instructions") is None
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    calls = [e for e in trace if e["name"] == "network"]
+    for name in ("net", "first", "second", "inner", "between"):
+        found = [e for e in trace if e["name"] == name]
+        assert len(found) == 2
+        for call, each in zip(calls, found, strict=True):
+            end = each["ts"] + each.get("dur", 0)
+            assert call["ts"] <= each["ts"] <= end <= call["ts"] + call["dur"] + 0.001
+    prof.export_stacks(tmp_path / "stacks", "instructions")
+    lines = (tmp_path / "stacks").read_text().splitlines()
+    assert f"network;net;second;inner {2 * totals['inner']}" in lines
+
+
+@pytest.mark.parametrize("name", ["qemu-rv32", "qemu-cortex-m4", "native"])
+def test_memory_on_the_board_is_a_timeline_over_calls(name: str, tmp_path: Path) -> None:
+    with (
+        build(available(name), [SOURCE], BuildOptions()).open() as board,
+        profile(profile_memory=True) as prof,
+    ):
+        board.functions.take()
+        board.functions.give_back()
+        board.functions.give_back_unknown()
+    assert [(e.name, e.device_memory_usage) for e in prof.events()] == [
+        ("take", 28),
+        ("give_back", -28),
+        ("give_back_unknown", None),
+    ]
+    assert prof.diagnostics[-1] == "1 blocks were given back that recording did not see taken"
+    files = ("memory.json", "memory.json.gz", "memory.raw.json.gz", "memory.html")
+    for file in files:
+        prof.export_memory_timeline(tmp_path / file)
+    times, sizes = json.loads((tmp_path / "memory.json").read_text())
+    assert sizes == [[0] * 8 + [total] for total in (100, 128, 28, 0)]
+    assert times == sorted(times)
+    assert json.loads(gzip.decompress((tmp_path / "memory.json.gz").read_bytes())) == [times, sizes]
+    raw = json.loads(gzip.decompress((tmp_path / "memory.raw.json.gz").read_bytes()))
+    assert [row[1:] for row in raw] == [[2, 100, 7], [2, 28, 7], [4, -100, 7], [4, -28, 7]]
+    assert [row[0] // 1000 for row in raw] == times
+    assert "Most live bytes at a time: 128. At the end: 0." in (tmp_path / files[3]).read_text()
+
+
+def test_a_call_without_memory_has_no_timeline(board: Board, tmp_path: Path) -> None:
+    with profile(profile_memory=True) as prof:
+        board.functions.network()
+    assert prof.events()[0].device_memory_usage == 0
+    with pytest.raises(UsageError, match="no memory event of a board"):
+        prof.export_memory_timeline(tmp_path / "memory.json")
+
+
+def test_firmware_without_probes_is_not_supported() -> None:
+    source = Path(__file__).parent / "fixtures" / "state.c"
+    with (
+        build(available("microbit"), [source], BuildOptions()).open() as board,
+        profile(profile_memory=True),
+        pytest.raises(NotSupportedByAgentError, match="profile_memory is not supported") as error,
+    ):
+        board.functions.so_far()
+    assert "microbit" in error.value.message
