@@ -60,7 +60,9 @@ PORTABLE = (
         ("-march=rv64imac", "-misa-spec=2.2", "-mabi=lp64", "-mcmodel=medany"),
         "riscv",
     ),
-    Portable("aarch64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", ("ticks",)),
+    Portable(
+        "aarch64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu", ("ticks",), (), "aarch64"
+    ),
     Portable("avr", "avr-gcc", "gcc-avr", ("ticks",), ("-mmcu=atmega328p",), "avr"),
 )
 

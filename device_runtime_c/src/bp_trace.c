@@ -425,7 +425,7 @@ __attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uin
     } else {
         bool is_first = slot->closed == NULL; /* then the pass that is open is lost, too */
         slot->lost += is_first ? 2 : 1;
-        slot->depth = is_first ? 2 : slot->depth + 1;
+        slot->depth = (uint8_t)(is_first ? 2 : slot->depth + 1);
         slot->closed = BP_OVERLAPPING;
     }
     slot->start = bp_trace_clock();
