@@ -282,8 +282,10 @@ int bp_trace_calibrate(bp_call_t *call) {
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
         uintptr_t before = bp_calibration_lock();
+        BP_MARK(bp_calibration);
         BP_RANGE_BEGIN(bp_calibration);
         BP_RANGE_END(bp_calibration);
+        BP_MARK(bp_calibration);
         bp_arch_unlock(before);
     }
     for (uint_fast8_t i = 0; i < 8; i++) {

@@ -283,7 +283,7 @@ def test_threads_and_signal_handlers_lose_no_event_without_counting_it(name: str
     """
     with build(available(name), [FIXTURES / "threads.c"], BuildOptions()).open() as board:
         with board.tracing() as recorder:
-            made = board.functions.threads(2_000_000)
+            made = board.functions.threads(200_000)
         [line] = recorder.recording().timelines().values()
     recorded = int((line.events.number != TraceId.DROPPED).sum())
     assert recorded + line.dropped == made

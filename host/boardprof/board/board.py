@@ -489,9 +489,10 @@ class Board:
         return self._probe_recorder(TraceFlag.EVENTS, TraceMode.OVERWRITE).kept()
 
     def _probe_recorder(self, what: TraceFlag, mode: TraceMode) -> ProbeRecorder:
-        from boardprof.board.probe_recorder import ProbeRecorder, image_names
+        from boardprof.board.probe_recorder import ProbeRecorder, check_probes, image_names
         from boardprof.events.recording import Recorded
 
+        check_probes(self.spec.name, self.dictionary)
         if self.image is None:
             raise UsageError(
                 f"The names of the probes on {self.spec.name} are in its image, which is not "

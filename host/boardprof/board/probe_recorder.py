@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
 from boardprof.errors import BoardprofError, FrameError, UsageError
@@ -41,8 +42,26 @@ _CALIBRATION = "bp_calibration"
 _INTERRUPT = "bp_interrupt"
 """Name of the marks around an interrupt that it triggers, if the board's port can."""
 
-_LAST_BLOCK_S = 2.0
+_MOST_NUMBERS = 2048
+"""Numbers that one instruction can load on each architecture; on RISC-V the fewest."""
+
+_LAST_BLOCK_S = 5.0
 """How long the last block is waited for, as long as none comes."""
+
+
+def check_probes(board: str, dictionary: Dictionary) -> None:
+    """Check that a board's firmware has probes.
+
+    Raises:
+        UsageError: it has none.
+    """
+    if any(each.name == _TRACE for each in dictionary.functions):
+        return
+    able = [each for each in find_boards() if board_spec(each).build.config.get("trace")]
+    raise UsageError(
+        f"The firmware of {board} has no probes: its agent has no {_TRACE}.",
+        hint=f"take one of {', '.join(able)}; firmware of your own needs BP_CFG_TRACE",
+    )
 
 
 def image_names(image: Path) -> ProbeNames:
@@ -63,7 +82,14 @@ def image_names(image: Path) -> ProbeNames:
             f"{image} has no names of probes: it has no section {NAMES_SECTION}.",
             hint="use the image as the linker wrote it, built with BP_CFG_TRACE",
         )
-    return read_names(content)
+    names = read_names(content)
+    if names.end > _MOST_NUMBERS:
+        raise UsageError(
+            f"{image} has names of probes up to number {names.end - 1:,}, and a probe can load "
+            f"numbers up to {_MOST_NUMBERS - 1:,}.",
+            hint="use fewer names: a range takes two numbers",
+        )
+    return names
 
 
 class ProbeRecorder:
@@ -84,17 +110,8 @@ class ProbeRecorder:
         what: TraceFlag,
         mode: TraceMode,
     ) -> None:
-        """Ask the board for its probes; see `Board.tracing`.
-
-        Raises:
-            UsageError: its firmware has none.
-        """
+        """Ask the board for its probes; see `Board.tracing`."""
         self._ids = {each.name: each.id for each in dictionary.functions}
-        if _TRACE not in self._ids:
-            raise UsageError(
-                f"The firmware of {facts.board} has no probes: its agent has no {_TRACE}.",
-                hint="build it with BP_CFG_TRACE set to the bytes of a ring, such as 4096",
-            )
         self._facts, self._session, self._open_stream = facts, session, open_stream
         self._names = names
         self._what, self._mode = what, mode
@@ -139,8 +156,10 @@ class ProbeRecorder:
             self._read_to_end()
         elif self._what & TraceFlag.EVENTS:
             self._content[:] = self._kept_content()
-        found = blocks(bytes(self._content), self._facts.order)
-        words = [each.words for each in found if each.core == 0]
+        found = [b for b in blocks(bytes(self._content), self._facts.order) if b.core == 0]
+        # A recording that still ran may have left blocks: ours begins with word 0.
+        begins = [at for at, block in enumerate(found) if block.sequence == 0]
+        words = [block.words for block in found[begins[-1] if begins else 0 :]]
         self.costs = replace(_costs(words, self._names), slot=self._slot_cost())
         self._content.clear()
 
@@ -335,20 +354,23 @@ def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeC
     line = Timeline(decode_words(np.concatenate(words), names), names, ProbeCosts())
     numbers = {name.kind: name.number for name in names.names if name.text == _CALIBRATION}
 
-    def between(kind: ProbeKind, *, late: bool = False) -> float:
-        """The ticks from the first to the second of two probes that follow each other."""
-        mine = line.events.number == numbers[kind]
-        firsts = line.events.late[mine][::2][: int(mine.sum()) // 2] == late
-        steps = np.diff(line.events.time[mine])[::2] - line.events.took[mine][::2][: len(firsts)]
-        return _typical(steps[firsts]) if firsts.any() else 0
+    def between(kind: ProbeKind, inner: int = 0, *, late: bool = False) -> float:
+        """The ticks from the first to the second of two probes with ``inner`` between them."""
+        mine = np.flatnonzero(line.events.number == numbers[kind])
+        first, second = mine[: len(mine) // 2 * 2 : 2], mine[1::2]
+        steps = line.events.time[second] - line.events.time[first] - line.events.took[first]
+        steps = steps[(second - first == inner + 1) & (line.events.late[first] == late)]
+        return _typical(steps) if len(steps) else 0
 
     empty = line.ranges.own[line.ranges.of(numbers[ProbeKind.RANGE])]
     mark = between(ProbeKind.MARK)
     late = between(ProbeKind.MARK, late=True)
+    around_range = between(ProbeKind.MARK, inner=2)
     return ProbeCosts(
         empty=_typical(empty[1:]) if len(empty) > 1 else 0,
         mark=mark,
         value=between(ProbeKind.U32),
+        range=(around_range - mark) / 2 if around_range else 0,
         late=late - mark if late else 0,
         interrupt=_interrupt_cost(line),
     )

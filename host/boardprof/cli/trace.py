@@ -116,6 +116,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
 
     if not options["events"] and not options["statistics"]:
         raise UsageError("Nothing is recorded: neither events nor statistics.", hint="--statistics")
+    _check(target, output, options)
     wanted = RecordingPlan(
         mode=options["mode"],
         events=options["events"],
@@ -198,6 +199,26 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
             elif number:
                 echo("")
             echo_page(interval_page(interval))
+
+
+def _check(target: str, output: str | None, options: Mapping[str, Any]) -> None:
+    if not target and options["image"] is None and options["port"] is None:
+        raise UsageError(
+            "There is nothing to record: no function and no firmware is named.",
+            hint="FILE.c:FUNCTION, or --image ELF",
+        )
+    if options["mode"] != "overwrite":
+        return
+    if options["port"] is None:
+        raise UsageError(
+            "A board that is started here ends with this command, and its ring with it.",
+            hint="--mode overwrite needs a board at a port (-p)",
+        )
+    if output is not None:
+        raise UsageError(
+            "With --mode overwrite the events stay on the board.",
+            hint="leave out -o, and read them later with: boardprof dump",
+        )
 
 
 def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:

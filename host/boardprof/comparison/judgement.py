@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from boardprof.comparison.comparison import Difference, Verdict
+from boardprof.events.in_place import LABEL as IN_PLACE
 from boardprof.metrics import Kind, Percent, Ratio
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.ranks import mann_whitney, signed_rank, smallest_p
@@ -65,6 +66,9 @@ def difference(
         change = _change(before, after)
         is_exact = _is_exact(before, after)
         is_of_calls = _repeats(before) and _repeats(after)
+        if key.label == IN_PLACE:  # what firmware does by itself, it does not do twice the same way
+            is_exact = is_exact and _is_steady(before) and _is_steady(after)
+            is_of_calls = False
         p = None if is_exact or is_of_calls else _p(before, after, is_paired)
         verdict = _verdict(before, after, p, alpha, is_paired)
         if is_of_calls and not is_exact and verdict != "same":

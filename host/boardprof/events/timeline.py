@@ -30,10 +30,11 @@ class ProbeCosts:
     """What probes cost, in ticks of the trace clock, as the board has measured it.
 
     Attributes:
-        empty: what a range with nothing in it counts. This and the next three may be fractions of
+        empty: what a range with nothing in it counts. This and the next four may be fractions of
             a tick, as means of several.
         mark: what a record without a value takes of the code around it.
         value: the same with a value.
+        range: the same of the begin or the end of a range.
         late: what a record that is `Events.late` takes in addition to its `Events.took`.
         slot: what the statistics of a range with nothing in it count for each pass.
         interrupt: what an interrupt takes outside of its own two marks; 0 if not known.
@@ -42,6 +43,7 @@ class ProbeCosts:
     empty: float = 0
     mark: float = 0
     value: float = 0
+    range: float = 0
     late: float = 0
     slot: int = 0
     interrupt: int = 0
@@ -175,10 +177,7 @@ class Timeline:
     def ranges(self) -> Passes:
         """All complete passes of ranges."""
         numbers = self.names.of_kind(ProbeKind.RANGE)
-        is_range = np.zeros(max(self.names.end, 16), np.bool_)
-        for name in numbers:
-            is_range[[name.number, name.number + 1]] = True
-        where = np.flatnonzero(is_range[self.events.number])
+        where = np.flatnonzero(self._is_range)
         begins, ends = [], []
         number = self.events.number[where]
         context = np.stack([self.level[where], self.task[where]])
@@ -195,6 +194,15 @@ class Timeline:
         return self._passes(_joined(begins), _joined(ends), True, self.costs.empty)
 
     @cached_property
+    def _is_range(self) -> npt.NDArray[np.bool_]:
+        """Which events begin or end a range."""
+        found = np.zeros(max(self.names.end, 16), np.bool_)
+        for name in self.names.of_kind(ProbeKind.RANGE):
+            found[[name.number, name.number + 1]] = True
+        taken: npt.NDArray[np.bool_] = found[self.events.number]
+        return taken
+
+    @cached_property
     def interrupts(self) -> Passes:
         """All complete interrupts."""
         where = np.flatnonzero(self._interrupt_step)
@@ -204,7 +212,8 @@ class Timeline:
         _count(self._without_end, "interrupts", pairs.without_end)
         begin, end = where[pairs.begin], where[pairs.end]
         named = self.events.number[begin] != TraceId.INTERRUPT_ENTER
-        return self._passes(begin, end, named, 0)
+        # Between its two marks there is what one of them takes.
+        return self._passes(begin, end, named, self.costs.mark)
 
     def _passes(
         self, begin: Ints, end: Ints, named: bool | npt.NDArray[np.bool_], empty: float
@@ -257,6 +266,7 @@ class Timeline:
             runs &= self.task == task
         before = np.concatenate([[False], runs[:-1]])
         cost = np.where(self.has_value, self.costs.value, self.costs.mark)
+        cost = np.where(self._is_range, self.costs.range, cost)
         enters = (self._interrupt_step > 0) & before
         # What a late record takes in addition comes after it: of an interrupt's end, in the task.
         late = np.where(runs, self._late, 0.0)

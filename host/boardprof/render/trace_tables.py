@@ -74,7 +74,7 @@ def interrupt_figures(timelines: Sequence[Timeline]) -> list[RangeFigures]:
         for named, number in kinds.tolist():
             text = line.names.by_number[number].text if named else f"interrupt {number}"
             mine = (passes.named == bool(named)) & (passes.number == number)
-            nets.setdefault(text, []).append(passes.own[mine])
+            nets.setdefault(text, []).append(passes.net[mine])
     found = [_figures(name, np.concatenate(each)) for name, each in nets.items()]
     return sorted(found, key=lambda each: -each.total)
 
