@@ -275,6 +275,10 @@ def test_options_of_the_agent_are_those_of_bp_config_h() -> None:
         "stack": 0,
         "interrupts": 0,
         "sampling": 0,
+        "trace": 0,
+        "trace_cores": 1,
+        "trace_clock": 0,
+        "tasks": 0,
         "crc_table": 0,
     }
 
