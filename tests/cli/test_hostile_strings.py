@@ -118,6 +118,9 @@ COMMANDS: dict[str, list[str]] = {
         for name in ("table", "json", "markdown", "html", "chrome", "speedscope", "collapsed")
     ],
     "decode": ["decode REPORT"],
+    "trace": ["trace -b DIR/linux DIR/plus.c:two", "trace -p PORT -b linux --time 100ms"],
+    "top": ["top -p PORT -b linux --count 1 --interval 100ms", "top -p NAMELESS --count 1"],
+    "dump": ["dump -p PORT -b linux", "dump -p NAMELESS"],
     "boards": ["boards"],
     "devices": ["devices PORT", "devices NAMELESS", "devices BUSY"],
     "info": ["info -p PORT -b linux", "info -p NAMELESS", "info -p NAMELESS -b linux --json"],

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,7 @@ def small_arena(folder: Path, arena: int) -> BoardSpec:
     text = text.replace("arena = 8388608", f"arena = {arena}")
     if not arena:
         text = text.replace("bulk = 65535", "bulk = 0").replace("stream = 65536", "stream = 0")
+        text = re.sub(r"trace = \d+", "trace = 0", text)
     file.write_text(text)
     return load_board(copy)
 

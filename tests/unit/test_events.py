@@ -17,13 +17,14 @@ import numpy.typing as npt
 import pytest
 
 from boardprof.errors import DecodeError, ReportFileError, UsageError
+from boardprof.events import is_recording
 from boardprof.events.in_place import report_of
 from boardprof.events.interval import Intervals
 from boardprof.events.probe_names import ProbeName, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, TraceClock
 from boardprof.events.records import Events, decode_words, kept_blocks
 from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
-from boardprof.events.trace_file import is_recording, read_recording, write_recording
+from boardprof.events.trace_file import read_recording, write_recording
 from boardprof.metrics import Count, Duration
 from boardprof_protocol.codes import ProbeKind
 

@@ -187,7 +187,7 @@ def export(
     ctf         TRACE only: a folder for babeltrace2 and Trace Compass
     memory      TRACE only: memory that was taken and given back, by call site
     """  # noqa: D301 (click knows the backspace as: do not wrap)
-    from boardprof.events.trace_file import is_recording
+    from boardprof.events import is_recording
     from boardprof.exporters import exported, find_exporter, find_recording_exporter
     from boardprof.history.report_lookup import find_run
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from boardprof.comparison.comparison import Difference, Verdict
-from boardprof.events.in_place import LABEL as IN_PLACE
+from boardprof.events import IN_PLACE
 from boardprof.metrics import Kind, Percent, Ratio
 from boardprof.stats.groups import GroupKey, GroupSummary
 from boardprof.stats.ranks import mann_whitney, signed_rank, smallest_p

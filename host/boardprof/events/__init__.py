@@ -1,2 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the probes of running firmware have recorded: events, ranges, tasks, and files of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+IN_PLACE = "in place"
+"""Label of a Report's rows of ranges."""
+
+_MAGIC = b"PK\x03\x04"
+
+
+def is_recording(file: str) -> bool:
+    """Return whether a file may hold a recording; False also if it cannot be read."""
+    try:
+        with Path(file).open("rb") as opened:
+            return opened.read(len(_MAGIC)) == _MAGIC
+    except (OSError, ValueError):
+        return False

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from boardprof.decode.dictionary import CollectorInfo, CounterInfo
 from boardprof.decode.samples import Reading, Sample
 from boardprof.errors import UsageError
+from boardprof.events import IN_PLACE
 from boardprof.events.recording import ProbeRecording, Slot
 from boardprof.events.timeline import Passes
 from boardprof.events.trace_file import read_recording
@@ -26,9 +27,6 @@ from boardprof.report.report import Report
 from boardprof_protocol.blob import encode_blob
 from boardprof_protocol.codes import CounterStatus, ProbeKind
 from boardprof_protocol.trace import PASSES
-
-LABEL = "in place"
-"""Of these rows."""
 
 _BITS = 64
 
@@ -130,4 +128,4 @@ def _measurement(
         clock_given=True,
     )
     windows = Windows(samples, (empty,), samples, mask=1)
-    return Measurement(name, device, number, 0, (windows,), flags=facts.flags, label=LABEL)
+    return Measurement(name, device, number, 0, (windows,), flags=facts.flags, label=IN_PLACE)

@@ -19,7 +19,6 @@ VERSION = 1
 """Of the archive's content."""
 
 _FACTS, _CONTENT = "boardprof-trace.json", "blocks"
-_MAGIC = b"PK\x03\x04"
 _MOST_BYTES = 1 << 33
 """Of what an archive unpacks to: more is not a recording."""
 
@@ -48,15 +47,6 @@ def write_recording(recording: ProbeRecording, file: str) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         raise unwritable(file, error) from error
-
-
-def is_recording(file: str) -> bool:
-    """Return whether a file may be one; False also if it cannot be read."""
-    try:
-        with Path(file).open("rb") as opened:
-            return opened.read(len(_MAGIC)) == _MAGIC
-    except OSError:
-        return False
 
 
 def read_recording(file: str) -> ProbeRecording:

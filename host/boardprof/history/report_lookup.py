@@ -13,8 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from boardprof.errors import ReportFileError, UnknownNameError
-from boardprof.events.in_place import report_of_file
-from boardprof.events.trace_file import is_recording
+from boardprof.events import is_recording
 from boardprof.history.database import may_exist
 from boardprof.history.run import LAST, HistoryError, Run
 from boardprof.history.store import History
@@ -191,6 +190,11 @@ def _mode(path: str) -> int:
 
 
 def _of_file(path: Path) -> Found:
-    report = report_of_file(str(path)) if is_recording(str(path)) else read_report(str(path))
+    if is_recording(str(path)):
+        from boardprof.events.in_place import report_of_file  # it needs numpy
+
+        report = report_of_file(str(path))
+    else:
+        report = read_report(str(path))
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     return Found(report, path.name, f"{written:%Y-%m-%dT%H:%M:%SZ}")
