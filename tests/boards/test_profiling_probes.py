@@ -115,9 +115,9 @@ def test_a_call_without_memory_has_no_timeline(board: Board, tmp_path: Path) -> 
 def test_firmware_without_probes_is_not_supported() -> None:
     source = Path(__file__).parent / "fixtures" / "state.c"
     with (
-        build(available("microbit"), [source], BuildOptions()).open() as board,
+        build(available("arduino-uno"), [source], BuildOptions()).open() as board,
         profile(profile_memory=True),
         pytest.raises(NotSupportedByAgentError, match="profile_memory is not supported") as error,
     ):
         board.functions.so_far()
-    assert "microbit" in error.value.message
+    assert "arduino-uno" in error.value.message

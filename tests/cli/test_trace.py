@@ -16,7 +16,7 @@ import pytest
 from boardprof.events.trace_file import read_recording
 from boardprof.firmware.builder import build
 from tests.boards.conftest import available
-from tests.cli.command import BOARDPROF, boardprof
+from tests.cli.command import BOARDPROF, FIXTURES, boardprof
 from tests.support import ROOT
 
 PROBES = ROOT / "tests" / "boards" / "fixtures" / "probes"
@@ -73,9 +73,16 @@ def test_nothing_to_record_is_a_mistake() -> None:
 
 
 def test_a_board_without_probes_says_how_to_get_them() -> None:
-    done = boardprof("trace", "-b", "arduino-uno", "--time", "1s")
+    done = boardprof("trace", "-b", "arduino-uno", f"{FIXTURES / 'scalars.c'}:count_calls")
     assert done.code == 2
-    assert "has no names of probes" in done.err or "has no probes" in done.err
+    assert "The firmware of arduino-uno has no probes" in done.err
+    assert "qemu-rv32" in done.err
+
+
+def test_nothing_to_call_and_no_firmware_is_a_mistake() -> None:
+    done = boardprof("trace", *RV32)
+    assert done.code == 2
+    assert "There is nothing to record: no function and no firmware is named." in done.err
 
 
 def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
