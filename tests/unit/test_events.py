@@ -26,6 +26,7 @@ from boardprof.events.records import Events, decode_words, kept_blocks
 from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.events.trace_file import read_recording, write_recording
 from boardprof.metrics import Count, Duration
+from boardprof.render.trace_tables import recording_page
 from boardprof_protocol.codes import ProbeKind
 
 SECTION = b"\x01loop\0\x03go\0\x04level\0\x02timer\0\x01inner\0"
@@ -418,3 +419,12 @@ def test_an_interval_has_what_came_since_the_last_one() -> None:
     found = made.next(second, 116)
     assert (found.ticks, found.tasks) == (100, {0xA0: 8 + 2})
     assert [(each.passes, each.ticks) for each in found.ranges] == [(3, 17)]
+
+
+def test_an_interrupt_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
+    content = block(0, 0, 30, (0, LOOP), (10, TIMER), (5, TIMER + 1), (15, LOOP + 1))
+    unknown = recording_page(recording(content))
+    known = recording_page(recording(content, costs=ProbeCosts(interrupt=3)))
+    told = "What an interrupt takes outside of its two marks is not known here, and is in ranges"
+    assert any(told in str(line) for line in unknown)
+    assert not any(told in str(line) for line in known)

@@ -383,8 +383,8 @@ def _typical(steps: npt.NDArray[Any]) -> float:
     return float(ordered[quarter : len(ordered) - quarter].mean())
 
 
-def _interrupt_cost(line: Timeline) -> int:
-    """Return what an interrupt takes outside of its own two marks; 0 if that is not known.
+def _interrupt_cost(line: Timeline) -> int | None:
+    """Return what an interrupt takes outside of its own two marks; None if not known.
 
     Bp.trace_calibrate triggers one between two marks, and one that is masked until after them.
     """
@@ -397,5 +397,5 @@ def _interrupt_cost(line: Timeline) -> int:
     hit = begin[end - begin == 3]
     around = time[hit + 3] - time[hit] - (time[hit + 2] - time[hit + 1])
     if not len(hit) or not (end - begin == 1).any():
-        return 0
+        return None
     return int(np.median(around)) - int(np.median(masked[end - begin == 1]))

@@ -37,7 +37,7 @@ class ProbeCosts:
         range: the same of the begin or the end of a range.
         late: what a record that is `Events.late` takes in addition to its `Events.took`.
         slot: what the statistics of a range with nothing in it count for each pass.
-        interrupt: what an interrupt takes outside of its own two marks; 0 if not known.
+        interrupt: what an interrupt takes outside of its own two marks; None if not known.
     """
 
     empty: float = 0
@@ -46,7 +46,7 @@ class ProbeCosts:
     range: float = 0
     late: float = 0
     slot: int = 0
-    interrupt: int = 0
+    interrupt: int | None = None
 
 
 @dataclass(frozen=True)
@@ -233,7 +233,7 @@ class Timeline:
             came[at] = entered[end[at]] - entered[begin[at]]
             # What a late record takes in addition, it takes after it has read the clock.
             inner = probes[end[at]] - probes[begin[at] + 1] + late[begin[at]]
-            left = own[at] - empty - inner - came[at] * self.costs.interrupt
+            left = own[at] - empty - inner - came[at] * (self.costs.interrupt or 0)
             net[at] = np.rint(left).astype(np.int64)
         times, number = self.events.time, self.events.number.astype(np.int64)
         own_number = self.events.value[begin].astype(np.int64)

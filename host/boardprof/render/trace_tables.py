@@ -162,6 +162,13 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
         values = sum(int(line.has_value.sum()) for line in timelines)
         cost = values * recording.costs.value + (events - values) * recording.costs.mark
         yield f"Probes took {100 * cost / span:.2g} % of the time; it is left out of ranges."
+    if recording.costs.interrupt is None and any(
+        line.ranges.interrupts.any() for line in timelines
+    ):
+        yield (
+            "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
+            "BP_CFG_INTERRUPTS=2 lets the agent measure it."
+        )
     for core, line in enumerate(timelines):
         found = line.diagnostics
         where = f"Core {core}: " if len(timelines) > 1 else ""
