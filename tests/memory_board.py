@@ -117,7 +117,10 @@ void test_wide_mark(void);
 void test_wide_value(uint32_t value);
 void test_wide_range(void);
 void test_events(uint32_t first, uint32_t count);
-void test_core_events(uint32_t core, uint32_t count);
+void test_core_events(uint32_t core, uint32_t first, uint32_t count, uint64_t *times);
+extern uint64_t test_core_offset[8];
+extern int64_t test_core_apart[8];
+extern uint64_t test_cycles_per_tick;
 uint8_t *test_ring(uint32_t core);
 size_t test_ring_bytes(void);
 """

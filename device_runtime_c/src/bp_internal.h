@@ -296,6 +296,10 @@ void bp_window_forget(const bp_collector_t *collector);
 
 #define BP_TRACE_WORDS (BP_CFG_TRACE / 4u)
 
+/* Each core counts on its own clock, and SYNC relates them. */
+#define BP_TRACE_OWN_CLOCKS \
+    (BP_CFG_TRACE_CORES > 1 && (BP_CFG_TRACE_CLOCK == 0 || BP_CFG_TRACE_CLOCK == 2))
+
 /* Survives a reset. */
 #if defined(__linux__)
 #define BP_TRACE_KEPT
@@ -316,6 +320,9 @@ typedef struct {
     uint32_t pending;  /* those that no record tells of yet */
     uint32_t check;    /* of a ring that is overwritten: of its records, and where it stands */
     uint32_t told;     /* clock when the host got its last block */
+#if BP_TRACE_OWN_CLOCKS
+    uint32_t synced; /* clock of the last SYNC */
+#endif
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
     bool ended;   /* the host has stopped, and an empty block must tell it so */

@@ -141,15 +141,60 @@ static inline bool bp_trace_has_refused(void) {
 }
 #endif
 
-/* Not usual: a long time since the record before, or a wide number. */
+/* Of several cores, SYNC relates a core's clock to bp_port_ticks. It comes before the first record,
+ * before one that is long after the last one, and now and then when the ring is looked after. */
+#if BP_TRACE_OWN_CLOCKS
+#define BP_SYNC_WORDS 4u
+#define BP_SYNC_EVERY 0x100000u /* ticks; sooner they tell nothing new */
+
+static bool bp_trace_sync_is_due(const bp_trace_ring_t *ring, uint32_t now) {
+    if (ring->at == ring->begin && ring->before == 0) {
+        return true; /* the first record */
+    }
+    bool is_late = (now - ring->last) >> 24 != 0 && ring->synced != now;
+    return is_late || now - ring->synced >= BP_SYNC_EVERY;
+}
+
+static uint32_t *bp_trace_put_sync(bp_trace_ring_t *ring, uint32_t *at, uint32_t now) {
+    uint64_t ticks = bp_port_ticks();
+    ring->synced = now;
+    at = bp_trace_put(at, BP_TRACE_SYNC, (uint32_t)(ticks >> 32));
+    return bp_trace_put(at, BP_TRACE_SYNC, (uint32_t)ticks);
+}
+
+static inline bool bp_trace_begins_lap(const bp_trace_ring_t *ring) {
+    return ring->at == ring->begin;
+}
+#else
+#define BP_SYNC_WORDS 0u
+static inline bool bp_trace_sync_is_due(const bp_trace_ring_t *ring, uint32_t now) {
+    (void)ring, (void)now;
+    return false;
+}
+static inline uint32_t *bp_trace_put_sync(bp_trace_ring_t *ring, uint32_t *at, uint32_t now) {
+    (void)ring, (void)now;
+    return at;
+}
+static inline bool bp_trace_begins_lap(const bp_trace_ring_t *ring) {
+    (void)ring;
+    return false;
+}
+#endif
+
+/* Not usual: a long time since the record before, a wide number, or the clock is to be related. */
 __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
                                                               uint32_t value, uint32_t now,
                                                               uint32_t words) {
     uint32_t delta = now - ring->last;
-    uint32_t record[6], count = 0;
-    if (delta >> 24 != 0) {
+    uint32_t record[6 + BP_SYNC_WORDS], count = 0, took = 0;
+    bool relates = BP_TRACE_OWN_CLOCKS && (delta >> 24 != 0 || bp_trace_begins_lap(ring));
+    if (relates) {
+        count = (uint32_t)(bp_trace_put_sync(ring, record, now) - record);
+        took = bp_trace_clock() - now;
+    }
+    if (relates || delta >> 24 != 0) {
         record[count++] = delta << 8 | BP_TRACE_LONG;
-        record[count++] = delta >> 24;
+        record[count++] = took << 8 | delta >> 24;
         delta = 0;
     }
     if (id >> 8 != 0) {
@@ -183,10 +228,11 @@ static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, u
     ring->at = at;
 }
 
-/* Find room for a record, for the longest one with all that comes before it. Returns whether there
- * is some; if not, the event is dropped. */
-static bool bp_trace_make_room(bp_trace_ring_t *ring) {
-    if (!bp_trace_fits(ring, ring->pending != 0 ? 8 : 6)) {
+/* Find room for a record at `now`, for the longest one with all that comes before it. Returns
+ * whether there is some; if not, the event is dropped. */
+static bool bp_trace_make_room(bp_trace_ring_t *ring, uint32_t now) {
+    bool relates = bp_trace_sync_is_due(ring, now);
+    if (!bp_trace_fits(ring, (ring->pending != 0 ? 8u : 6u) + (relates ? BP_SYNC_WORDS : 0u))) {
         ring->dropped++;
         ring->pending++;
         if (ring->mode == BP_TRACE_STOP) {
@@ -197,6 +243,9 @@ static bool bp_trace_make_room(bp_trace_ring_t *ring) {
     if (ring->pending != 0) {
         ring->at = bp_trace_put(ring->at, BP_TRACE_DROPPED, ring->pending);
         ring->pending = 0;
+    }
+    if (relates) {
+        ring->at = bp_trace_put_sync(ring, ring->at, now);
     }
     return true;
 }
@@ -214,7 +263,7 @@ BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *rin
     bp_trace_count_refused();
     if (ring->mode == BP_TRACE_OVERWRITE) {
         bp_trace_overwrite_more(ring, id, value, now, words);
-    } else if (bp_trace_make_room(ring)) {
+    } else if (bp_trace_make_room(ring, now)) {
         /* The same code as for other late records: what it takes is known. */
         if (id <= 255) {
             if (words > 1) {
@@ -240,8 +289,10 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
                                                                    uint32_t words) {
     uint32_t delta = now - ring->last;
     uint32_t *at = ring->at;
-    if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
-        if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0) {
+    if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused()) ||
+        bp_trace_sync_is_due(ring, now)) {
+        if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0 &&
+            !bp_trace_begins_lap(ring)) {
             bp_trace_overwrite(ring, now, delta << 8 | (uint32_t)id, value);
             bp_arch_unlock(before);
         } else {

@@ -53,6 +53,11 @@ static void bp_trace_send(uint8_t core) {
     } else if (!lapped) {
         block.flags = BP_TRACE_BLOCK_WHOLE;
     }
+#if BP_TRACE_OWN_CLOCKS
+    if (core != bp_arch_core()) {
+        block.flags |= BP_TRACE_BLOCK_OTHER_CLOCK;
+    }
+#endif
     bool runs = (bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0;
     bool is_due = runs && block.now - ring->told >= BP_TOLD_AT_LEAST_EVERY;
     if (words == 0 && !ring->ended && !is_due) {
@@ -147,7 +152,8 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
         .begin = words,
         .at = words,
         .read = words,
-        .end = overwrites ? words : words + BP_TRACE_WORDS - 1,
+        /* If cores have own clocks, the first record is looked after: SYNC comes before it. */
+        .end = overwrites || BP_TRACE_OWN_CLOCKS ? words : words + BP_TRACE_WORDS - 1,
         .last = now,
         .told = now,
         .mode = mode,

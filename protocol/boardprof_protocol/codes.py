@@ -211,6 +211,7 @@ class TraceBlockFlag(IntFlag):
     """Bits of a block's ``flags``."""
 
     WHOLE = 1
+    OTHER_CLOCK = 2
 
 
 class TraceSlotFlag(IntFlag):

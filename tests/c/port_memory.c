@@ -38,6 +38,7 @@ static struct {
 size_t test_read_most;
 uint64_t test_ticks;
 uint64_t test_ticks_step;
+uint64_t test_cycles_per_tick; /* 0: test_ticks counts */
 uint32_t test_coarse;
 uint32_t test_boots;
 uint64_t test_cycles;
@@ -142,6 +143,7 @@ void test_port_reset(void) {
     test_read_most = SIZE_MAX;
     test_ticks = test_cycles = test_instructions = 0;
     test_ticks_step = test_cycles_step = test_instructions_step = 1;
+    test_cycles_per_tick = 0;
     test_coarse = 0;
     test_boots = 0x0b0075;
     memset(test_log, 0, sizeof test_log);
@@ -187,6 +189,9 @@ const bp_port_clock_t bp_port_clock BP_ROM = {.source = test_ticks_source,
                                               .ticks_bits = TEST_TICKS_BITS};
 
 uint64_t bp_port_ticks(void) {
+    if (test_cycles_per_tick != 0) {
+        return test_cycles / test_cycles_per_tick;
+    }
     uint64_t now = test_ticks;
     test_ticks += test_ticks_step;
     return TEST_TICKS_BITS < 64 ? now & (((uint64_t)1 << TEST_TICKS_BITS % 64) - 1) : now;

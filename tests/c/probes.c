@@ -9,8 +9,13 @@
 #include "port_memory.h"
 #include "probes.h"
 
+TEST_OF_CORE bool test_reads_first;
+TEST_OF_CORE uint64_t test_first;
+
 #if BP_CFG_TRACE_CORES > 1
-__thread unsigned test_core;
+TEST_OF_CORE unsigned test_core;
+uint64_t test_core_offset[BP_CFG_TRACE_CORES];
+int64_t test_core_apart[BP_CFG_TRACE_CORES];
 int test_lock;
 #else
 uintptr_t test_locks;
@@ -100,18 +105,27 @@ void test_events(uint32_t first, uint32_t count) {
     }
 }
 
+/* Events first to first + count - 1 of a core. Writes down when each one was, on `test_cycles`. */
+void test_core_events(uint32_t core, uint32_t first, uint32_t count, uint64_t *times) {
+    static const uint32_t steps[] = {1, 7, 100, 3, 2, 0, 5, 1000, 60};
 #if BP_CFG_TRACE_CORES > 1
-void test_core_events(uint32_t core, uint32_t count) {
     test_core = core;
-    for (uint32_t i = 0; i < count; i++) {
-        BP_VALUE(number, i);
-        if (i % 64 == 0) {
-            for (volatile int wait = 0; wait < 2000; wait++) {
-            }
+#else
+    (void)core;
+#endif
+    for (uint32_t i = first; i != first + count; i++) {
+        uintptr_t before = bp_arch_lock();
+        test_cycles += i % 4999 == 4998 ? 0x1234567 : steps[i % 9];
+        bp_arch_unlock(before);
+        test_reads_first = true;
+        if (i % 5 == 3) {
+            BP_VALUE(wide_value, i);
+        } else {
+            BP_VALUE(number, i);
         }
+        times[i] = test_first;
     }
 }
-#endif
 
 uint8_t *test_ring(uint32_t core) {
     return (uint8_t *)&bp_trace_ring[core];

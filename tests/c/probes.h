@@ -19,7 +19,7 @@ void test_wide_mark(void);
 void test_wide_value(uint32_t value);
 void test_wide_range(void);
 void test_events(uint32_t first, uint32_t count);
-void test_core_events(uint32_t core, uint32_t count);
+void test_core_events(uint32_t core, uint32_t first, uint32_t count, uint64_t *times);
 uint8_t *test_ring(uint32_t core);
 size_t test_ring_bytes(void);
 

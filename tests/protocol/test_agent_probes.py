@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import re
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ PROBES = {**CHANNELS, "BP_CFG_TRACE": 256}
 STREAM, INFO, START, STOP, SLOTS, KEPT, READ = 9, 11, 12, 13, 14, 15, 16
 EVENTS, STATISTICS = 1, 2
 DROP, STOPS, OVERWRITE = 0, 1, 2
-LONG, WIDE, VALUE, DROPPED = 11, 8, 9, 10
+SYNC, LONG, WIDE, VALUE, DROPPED = 7, 11, 8, 9, 10
 BLOCK = struct.Struct("<BBHIIIIQ")
 
 
@@ -254,6 +253,57 @@ def test_the_last_block_is_empty_however_much_room_the_stream_has(
     reader._content = b"".join(frame.body[4:] for frame in frames)[full:]
     blocks = reader.read()
     assert [block.words for block in blocks] == [1, 0]
+
+
+def test_cores_with_own_clocks_say_at_first_and_after_a_long_time_what_the_shared_ticks_are(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    """LONG says that the ticks were read within a cycle: each look at the clock takes one."""
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CORES": 2})
+    board.lib.test_cycles_step = 1
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    tick, level = number("tick"), number("level")
+    at(board, 2000).test_mark()
+    at(board, 2100).test_mark()
+    at(board, 2100 + 0x1000000).test_value(5)
+    blocks = reader.read()
+    assert [(block.core, block.flags & 2) for block in blocks] == [(0, 0)]
+    [block] = blocks
+    synced = (SYNC, 0x01, SYNC, 0x02030405)
+    assert block.records == (
+        *(*synced, 1000 << 8 | LONG, 1 << 8, tick),
+        100 << 8 | tick,
+        *(*synced, LONG, 1 << 8 | 1, level, 5),
+    )
+
+
+@pytest.mark.parametrize("clock", [0, 1])
+def test_cores_that_share_a_clock_say_nothing_of_shared_ticks(
+    boards: Boards, number: Callable[[str], int], clock: int
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CORES": 1 + clock, "BP_CFG_TRACE_CLOCK": clock})
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    board.lib.test_mark()
+    [block] = reader.read()
+    assert [word & 255 for word in block.records] == [number("tick")]
+
+
+def test_of_a_kept_ring_of_one_of_several_cores_each_lap_says_what_the_shared_ticks_are(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    """38 records of two words into 64: a lap has three records that relate, and 29 others."""
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CORES": 2})
+    board.call(START, EVENTS, OVERWRITE)
+    for i in range(38):
+        at(board, 1000 + 3 * i).test_value(i)
+    kept = board.call(KEPT, 0)
+    words = struct.unpack("<64I", b"".join(board.call(READ, 0, i, 16) for i in range(0, 64, 16)))
+    level = number("level")
+    assert struct.unpack("<III", kept[:12]) == (64, 2 * (38 + 2 * 3) - 64, 2 * (38 + 2 * 3))
+    assert words[:8] == (SYNC, 0x01, SYNC, 0x02030405, 3 << 8 | LONG, 0, level, 29)
+    assert board.call(KEPT, 1) is not None
 
 
 def test_a_second_start_begins_from_nothing(
@@ -502,41 +552,3 @@ def test_drops_are_counted_to_the_event_and_time_never_goes_back(
     assert seen + dropped == made
     assert dropped > many // 10
     assert board.lib.test_locks == 0
-
-
-@pytest.mark.parametrize("many", [50_000, pytest.param(5_000_000, marks=pytest.mark.nightly)])
-def test_two_cores_record_into_rings_of_their_own(
-    boards: Boards, number: Callable[[str], int], many: int
-) -> None:
-    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CORES": 2})
-    board.lib.test_cycles_step = 1
-    board.call(START, EVENTS, DROP)
-    reader = Reader(board)
-    threads = [
-        threading.Thread(target=board.lib.test_core_events, args=(core, many)) for core in (0, 1)
-    ]
-    for thread in threads:
-        thread.start()
-    decoders = [Decoder(number("number"), number("wide_value")) for _ in threads]
-    words: list[list[int]] = [[], []]
-    values: list[list[int]] = [[], []]
-    sequence, dropped = [0, 0], [0, 0]
-    stopped = False
-    while True:
-        alive = any(thread.is_alive() for thread in threads)
-        for block in reader.read(100_000):
-            assert block.sequence == sequence[block.core]
-            sequence[block.core] += block.words
-            words[block.core] += block.records
-            assert block.dropped >= dropped[block.core]
-            dropped[block.core] = block.dropped
-            for _, value in decoders[block.core].take(words[block.core]):
-                values[block.core].append(value)
-                assert value == len(values[block.core]) - 1 + decoders[block.core].dropped
-        if stopped:
-            break
-        stopped = not alive
-    for core in (0, 1):
-        assert words[core] == []
-        assert len(values[core]) + dropped[core] == many
-        assert len(values[core]) > 10

@@ -34,7 +34,7 @@ def free(delta: int, address: int) -> list[bytes]:
 
 def heap(records: list[bytes]) -> Heap:
     made = recording(block(records, 1000))
-    found = heap_of(each.events for each in made.timelines().values())
+    found = heap_of(made.timelines().values())
     assert found is not None
     return found
 
@@ -57,7 +57,7 @@ def leaking() -> ProbeRecording:
 
 
 def test_live_bytes_follow_each_event_and_the_peak_is_the_most_of_them() -> None:
-    found = heap_of(each.events for each in leaking().timelines().values())
+    found = heap_of(leaking().timelines().values())
     assert found is not None
     assert found.time.tolist() == [10, 20, 30, 40, 50, 60, 70]
     assert found.live.tolist() == [100, 140, 40, 100, 150, 110, 110]
@@ -67,7 +67,7 @@ def test_live_bytes_follow_each_event_and_the_peak_is_the_most_of_them() -> None
 
 
 def test_a_call_site_has_what_it_took_and_what_was_live_at_the_peak_and_at_the_end() -> None:
-    found = heap_of(each.events for each in leaking().timelines().values())
+    found = heap_of(leaking().timelines().values())
     assert found is not None
     assert found.sites == (
         CallSite(TASK, blocks=2, bytes=100, at_peak=100, at_end=60, blocks_at_end=1),
@@ -102,7 +102,7 @@ def test_cores_share_the_memory() -> None:
     made = recording(
         block(alloc(10, 0x1000, 100), 1000, core=0), block(free(25, 0x1000), 1000, core=1)
     )
-    found = heap_of(each.events for each in made.timelines().values())
+    found = heap_of(made.timelines().values())
     assert found is not None
     assert (found.time.tolist(), found.live.tolist()) == ([10, 25], [100, 0])
     assert found.freed == 1
@@ -110,7 +110,7 @@ def test_cores_share_the_memory() -> None:
 
 def test_there_is_no_heap_without_events_of_memory() -> None:
     made = recording(block([event(1, STEP)], 1))
-    assert heap_of(each.events for each in made.timelines().values()) is None
+    assert heap_of(made.timelines().values()) is None
     with pytest.raises(UsageError, match="The recording of bench says nothing of memory"):
         render_memory(made)
 

@@ -143,6 +143,7 @@ enum bp_trace_mode {
 
 enum bp_trace_block_flag {
     BP_TRACE_BLOCK_WHOLE = 1,
+    BP_TRACE_BLOCK_OTHER_CLOCK = 2,
 };
 
 enum bp_trace_slot_flag {

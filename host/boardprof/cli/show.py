@@ -253,7 +253,7 @@ def _places(recording: ProbeRecording) -> dict[int, str]:
     from boardprof.elf.identity import build_id_of
     from boardprof.events.heap import heap_of
 
-    heap = heap_of(each.events for each in recording.timelines().values())
+    heap = heap_of(recording.timelines().values())
     if heap is None:
         return {}
     image = Path(recording.facts.image)

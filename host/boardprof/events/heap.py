@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from boardprof.events.records import Events
-from boardprof.events.timeline import Ints
+from boardprof.events.timeline import Ints, Timeline
 from boardprof_protocol.codes import TraceId
 
 UNKNOWN_CALLER = 0
@@ -76,37 +75,60 @@ class Heap:
         return int(self.live[-1]) if len(self.live) else 0
 
 
-def heap_of(cores: Iterable[Events]) -> Heap | None:
+def heap_of(cores: Iterable[Timeline]) -> Heap | None:
     """Return what happened to memory; None if the events say nothing of it.
 
     Args:
-        cores: the events of each core. They share the memory.
+        cores: all of the board. They share the memory.
     """
-    found = [_memory_events(each) for each in cores]
-    time, number, value = (np.concatenate(column) for column in zip(*found, strict=True))
-    if not len(time):
+    found = [_changes(each) for each in cores]
+    if not any(len(each.time) for each in found):
         return None
+    time = np.concatenate([each.time for each in found])
     order = np.argsort(time, kind="stable")
-    time, number, value = time[order], number[order], value[order]
+    is_alloc, address, size, caller, has_size = (
+        np.concatenate([getattr(each, name) for each in found])[order]
+        for name in ("is_alloc", "address", "size", "caller", "has_size")
+    )
     # Nothing is at address 0: free(NULL) does nothing, and malloc returns it if it fails.
-    failed = (number == TraceId.ALLOC) & (value == 0)
-    kept = np.flatnonzero((value != 0) & ((number == TraceId.ALLOC) | (number == TraceId.FREE)))
+    failed = int((is_alloc & (address == 0)).sum())
+    kept = address != 0
+    ends = _ends(address[kept], is_alloc[kept])
+    return _heap(
+        time[order][kept], is_alloc[kept], size[kept], caller[kept], ends, failed, has_size[kept]
+    )
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """Blocks of memory that a core took and gave back."""
+
+    time: Ints
+    is_alloc: npt.NDArray[np.bool_]
+    address: npt.NDArray[np.uint32]
+    size: Ints
+    caller: Ints
+    has_size: npt.NDArray[np.bool_]
+
+
+def _changes(line: Timeline) -> _Changes:
+    """Return the changes of a core: SIZE and CALLER belong to the ALLOC before them."""
+    events = line.events
+    mine = np.isin(events.number, (TraceId.ALLOC, TraceId.SIZE, TraceId.CALLER, TraceId.FREE))
+    number, value = events.number[mine], events.value[mine]
+    kept = np.flatnonzero((number == TraceId.ALLOC) | (number == TraceId.FREE))
     is_alloc = number[kept] == TraceId.ALLOC
     following = np.minimum(kept[:, None] + (1, 2), len(number) - 1)
     has_size = is_alloc & (number[following[:, 0]] == TraceId.SIZE)
     has_caller = has_size & (number[following[:, 1]] == TraceId.CALLER)
-    size = np.where(has_size, value[following[:, 0]], 0).astype(np.int64)
-    caller = np.where(has_caller, value[following[:, 1]], UNKNOWN_CALLER).astype(np.int64)
-    ends = _ends(value[kept], is_alloc)
-    return _heap(time[kept], is_alloc, size, caller, ends, int(failed.sum()), has_size)
-
-
-def _memory_events(
-    events: Events,
-) -> tuple[Ints, npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-    """Return time, number and value of the events of memory."""
-    mine = np.isin(events.number, (TraceId.ALLOC, TraceId.SIZE, TraceId.CALLER, TraceId.FREE))
-    return events.time[mine], events.number[mine], events.value[mine]
+    return _Changes(
+        line.common(events.time[mine][kept]),
+        is_alloc,
+        value[kept],
+        np.where(has_size, value[following[:, 0]], 0).astype(np.int64),
+        np.where(has_caller, value[following[:, 1]], UNKNOWN_CALLER).astype(np.int64),
+        has_size,
+    )
 
 
 def _ends(address: npt.NDArray[np.uint32], is_alloc: npt.NDArray[np.bool_]) -> Ints:

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from boardprof.errors import DecodeError
+from boardprof.events.core_clocks import CoreClock, related_clocks
+from boardprof.events.core_events import CoreEvents, events_of_core
 from boardprof.events.probe_names import ProbeNames
-from boardprof.events.records import Block, Events, blocks, decode_words, join
+from boardprof.events.records import Block, blocks, join
 from boardprof.events.timeline import UNKNOWN_TASK, ProbeCosts, Timeline
 
 
@@ -128,6 +130,25 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class MergedEvents:
+    """Events of all cores, in the order in which they happened.
+
+    Attributes:
+        time: ticks of the common clock, since recording began.
+        core: which has recorded it.
+        number: as in `Events`.
+        value: the same.
+        error: how far off the times of two cores may be, in ticks; 0 with one core.
+    """
+
+    time: npt.NDArray[np.int64]
+    core: npt.NDArray[np.int64]
+    number: npt.NDArray[np.uint16]
+    value: npt.NDArray[np.uint32]
+    error: float
+
+
+@dataclass(frozen=True)
 class ProbeRecording:
     """What was recorded.
 
@@ -158,57 +179,60 @@ class ProbeRecording:
         Raises:
             DecodeError: they do not follow each other, or contradict the clock.
         """
+        cores = self._cores()
+        known = tasks or {}
+        # Ticks are those of one counter, which all cores read.
+        is_shared = self.clock.unit == "ticks"
+        clocks = dict.fromkeys(cores, CoreClock()) if is_shared else related_clocks(cores)
+        ends = [each.end for core, each in cores.items() if each.has_own_end]
+        found = {}
+        for core, each in cores.items():
+            clock, task = clocks[core], known.get(core, UNKNOWN_TASK)
+            events = replace(each.events, time=each.events.time + clock.shift)
+            end = each.end + clock.shift
+            if not each.has_own_end and ends:
+                end = max(end, *ends)
+            found[core] = Timeline(
+                events, self.names, self.costs, end, each.dropped, task, clock=clock
+            )
+        return found
+
+    def _cores(self) -> dict[int, CoreEvents]:
         found: dict[int, list[Block]] = {}
         for block in blocks(self.content, self.facts.order):
             found.setdefault(block.core, []).append(block)
-        known = tasks or {}
         return {
-            core: self._timeline(core, each, known.get(core, UNKNOWN_TASK))
-            for core, each in sorted(found.items())
+            core: events_of_core(core, each, self.names) for core, each in sorted(found.items())
         }
 
-    def _timeline(self, core: int, parts: list[Block], task: int) -> Timeline:
-        events = join(list(_pieces(core, parts, self.names)))
-        last = parts[-1]
-        end = int(events.time[-1]) + (last.now - last.last) % 2**32 if len(events) else None
-        return Timeline(events, self.names, self.costs, end, last.dropped, task)
+    def merged(self) -> MergedEvents:
+        """Return the events of all cores in the order in which they happened.
 
+        Events of several cores are in a wrong order only if they are closer than
+        `MergedEvents.error`. Those of one core always keep their order.
 
-_AT_ONCE = 1 << 16
-"""Words of blocks that are decoded together: each time takes as long as thousands of words."""
-
-
-def _pieces(core: int, parts: list[Block], names: ProbeNames) -> Iterator[Events]:
-    """Yield the events up to the ends of whole blocks.
-
-    From one to the next, their times must add up to what the clock has counted. With the names of
-    another image they would not.
-    """
-    words, now, clock = parts[0].sequence, 0, None
-    first = decoded = words
-    waiting: list[npt.NDArray[np.uint32]] = []
-    last_whole = max((i for i, part in enumerate(parts) if part.whole), default=-1)
-    for index, part in enumerate(parts):
-        if part.sequence != words % 2**32:
+        Raises:
+            DecodeError: as `timelines`; or the board has not told how its cores' clocks relate.
+        """
+        lines = self.timelines()
+        errors = [line.clock.error for line in lines.values()]
+        if None in errors:
             raise DecodeError(
-                f"Events of core {core} are missing: a block begins with word {part.sequence}, "
-                f"and {words} words came before it.",
-                hint="record again",
+                "The clocks of the cores are not related: one of them has told nothing of its own.",
+                hint="record for longer, or look at each core with timelines()",
             )
-        words += len(part.words)
-        waiting.append(part.words)
-        is_due = clock is None or words - decoded >= _AT_ONCE or index == last_whole
-        if words == first or not ((part.whole and is_due) or part is parts[-1]):
-            continue
-        events = decode_words(np.concatenate(waiting), names)
-        waiting, decoded = [], words
-        yield replace(events, time=events.time + now)
-        now += int(events.time[-1]) if len(events) else 0
-        if not part.whole:
-            return
-        if clock is not None and (now - clock[0] - (part.last - clock[1])) % 2**32:
-            raise DecodeError(
-                f"The events of core {core} contradict the board's clock after {words} words.",
-                hint="give the image that runs on the board (--image)",
-            )
-        clock = (now, part.last)
+        each = [line.events for line in lines.values()]
+        sizes = [len(events) for events in each]
+        time = np.concatenate([line.common(line.events.time) for line in lines.values()] or [_NONE])
+        order = np.argsort(time, kind="stable")
+        all_events = join(each)
+        return MergedEvents(
+            time[order],
+            np.repeat(np.array(list(lines), np.int64), sizes)[order],
+            all_events.number[order],
+            all_events.value[order],
+            max((error for error in errors if error is not None), default=0.0),
+        )
+
+
+_NONE = np.zeros(0, np.int64)

@@ -30,6 +30,7 @@ class Block:
         sequence: words of this core before it, modulo 2^32.
         dropped: events that this core has dropped so far.
         whole: it ends with the last record that there was, at the time ``last``.
+        other_clock: ``now`` is the clock of another core, which has made the block.
         last: the trace clock of that record, 32 bits.
         now: the trace clock when the block was made, 32 bits.
         ticks: the port's tick counter at the same time.
@@ -40,6 +41,7 @@ class Block:
     sequence: int
     dropped: int
     whole: bool
+    other_clock: bool
     last: int
     now: int
     ticks: int
@@ -62,7 +64,8 @@ def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
         words = np.frombuffer(content, f"{order}u4", count, at).astype(np.uint32, copy=False)
         at += 4 * count
         whole = bool(flags & TraceBlockFlag.WHOLE)
-        yield Block(core, sequence, dropped, whole, last, now, ticks, words)
+        other = bool(flags & TraceBlockFlag.OTHER_CLOCK)
+        yield Block(core, sequence, dropped, whole, other, last, now, ticks, words)
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,12 @@ class Events:
     def __len__(self) -> int:
         """Return how many events there are."""
         return len(self.time)
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> Events:
+        """Return some of the events."""
+        return Events(
+            self.time[kept], self.number[kept], self.value[kept], self.late[kept], self.took[kept]
+        )
 
     @property
     def dropped(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.events.core_clocks import CoreClock
 from boardprof.events.probe_names import ProbeNames
 from boardprof.events.records import Events
 from boardprof_protocol.codes import ProbeKind, TraceId
@@ -113,6 +114,7 @@ class Timeline:
         end: ticks since recording began; the last event is not after it.
         dropped: events that the board has dropped, after the last event, too.
         task_before: that had the core when recording began.
+        clock: relates the core's clock to that of other cores.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class Timeline:
         end: int | None = None,
         dropped: int = 0,
         task_before: int = UNKNOWN_TASK,
+        clock: CoreClock = CoreClock(),  # noqa: B008
     ) -> None:
         """Put events together."""
         self.events = events
@@ -131,9 +134,14 @@ class Timeline:
         last = int(events.time[-1]) if len(events) else 0
         self.end = max(last, end if end is not None else last)
         self.task_before = task_before
+        self.clock = clock
         self.dropped = max(dropped, events.dropped)
         self._without_begin: dict[str, int] = {}
         self._without_end: dict[str, int] = {}
+
+    def common(self, times: Ints) -> Ints:
+        """Return times of this core on the clock that all cores have in common."""
+        return self.clock.common(times)
 
     # -- what runs after each event -----------------------------------------------------------
 

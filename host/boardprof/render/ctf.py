@@ -68,7 +68,6 @@ _OWN = {
     TraceId.SIZE: ("alloc_size", "uint32_t bytes;"),
     TraceId.CALLER: ("alloc_caller", "address_t caller;"),
     TraceId.FREE: ("free", "address_t block;"),
-    TraceId.SYNC: ("sync", "uint32_t ticks;"),
     TraceId.DROPPED: ("dropped", "uint32_t events;"),
 }
 """Names and fields of events that have no name in the firmware."""
@@ -156,16 +155,17 @@ def _quoted(text: str) -> str:
 def _packets(core: int, timeline: Timeline) -> Iterator[bytes]:
     """Yield packets, each drop of events in one of its own: what it counts came just before it."""
     events = timeline.events
-    content, at = _content(timeline)
+    content, starts = _content(timeline)
     drops = np.flatnonzero(events.number == TraceId.DROPPED)
     cuts = np.unique(np.concatenate([[0], drops, drops + 1, [len(events)]])).tolist()
     counts = np.where(events.number == TraceId.DROPPED, events.value, 0)
     dropped = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     for first, end in pairwise(cuts):
-        times = int(events.time[first]), int(events.time[end - 1])
-        yield _packet(core, times, int(dropped[end]), content[at[first] : at[end]])
+        begin, last = map(int, timeline.common(events.time[[first, end - 1]]))
+        yield _packet(core, (begin, last), int(dropped[end]), content[starts[first] : starts[end]])
     if timeline.dropped > int(dropped[-1]) or not len(events):
-        yield _packet(core, (timeline.end, timeline.end), timeline.dropped, b"")
+        at = int(timeline.common(np.array([timeline.end]))[0])
+        yield _packet(core, (at, at), timeline.dropped, b"")
 
 
 def _packet(core: int, times: tuple[int, int], dropped: int, content: bytes) -> bytes:
@@ -182,7 +182,7 @@ def _content(timeline: Timeline) -> tuple[bytes, Ints]:
     for first in range(0, len(events), _PIECE):
         piece = slice(first, first + _PIECE)
         heads = np.empty(len(events.time[piece]), _EVENT)
-        heads["id"], heads["time"] = events.number[piece], events.time[piece]
+        heads["id"], heads["time"] = events.number[piece], timeline.common(events.time[piece])
         starts = at[:-1][piece]
         _write(content, starts, heads)
         valued = has_value[piece]

@@ -156,7 +156,7 @@ class ProbeTracks:
     @cached_property
     def heap(self) -> Heap | None:
         """What happened to memory."""
-        return heap_of(each.events for each in self.timelines.values())
+        return heap_of(self.timelines.values())
 
     @property
     def clock(self) -> TraceClock:
@@ -181,8 +181,8 @@ class ProbeTracks:
     @property
     def end(self) -> int:
         """When recording ended."""
-        last = max((each.end for each in self.timelines.values()), default=0)
-        return int(self.times(np.array([last]))[0])
+        ends = [each.common(np.array([each.end])) for each in self.timelines.values()]
+        return int(self.times(np.max(ends, axis=0))[0]) if ends else 0
 
     def times(self, ticks: Ints) -> Ints:
         """Return ticks of the trace clock as times, rounded to the nearest one."""
@@ -204,12 +204,13 @@ class ProbeTracks:
         for name in timeline.names.of_kind(*VALUES):
             mine = events.number == name.number
             if mine.any():
-                time, value = self.times(events.time[mine]), _numbers_of(name, events.value[mine])
+                time = self.times(timeline.common(events.time[mine]))
+                value = _numbers_of(name, events.value[mine])
                 yield Counter(core, name.text, "", time, value, name.kind != ProbeKind.F32)
         time, dropped = gaps_of(timeline)
         if len(time):
             total = np.cumsum(dropped).astype(np.float64)
-            yield Counter(core, DROPPED, "events", self.times(time), total)
+            yield Counter(core, DROPPED, "events", self.times(timeline.common(time)), total)
 
 
 def _numbers_of(name: ProbeName, value: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
@@ -259,6 +260,9 @@ class _Core:
                 )
         yield from self._interrupts()
 
+    def _times(self, ticks: Ints) -> Ints:
+        return self._drawing.times(self._timeline.common(ticks))
+
     def _title(self, task: int) -> str:
         return task_title(task, self._drawing.recording.tasks)
 
@@ -271,7 +275,7 @@ class _Core:
             kind,
             title,
             lanes_of(*slices),
-            self._drawing.times(events.time[marks]),
+            self._times(events.time[marks]),
             self._names(events.number[marks].astype(np.int64)),
         )
 
@@ -285,7 +289,7 @@ class _Core:
         known = (owner[change] >= 0) & (end > begin)
         columns = [begin[known], end[known], owner[change][known], (end - begin)[known]]
         gaps, _ = gaps_of(line)
-        time = self._drawing.times
+        time = self._times
         lane = lanes_of(time(columns[0]), time(columns[1]), columns[2], columns[3])
         dropped = np.full(len(gaps), self._drawing.name(DROPPED) if len(gaps) else 0)
         return Track(self._core, TrackKind.CORE, "what runs", lane, time(gaps), dropped)
@@ -360,7 +364,7 @@ class _Core:
 
     def _columns(self, passes: Passes, which: Ints, name: int | None = None) -> list[Ints]:
         """Return begin, end, name and own ticks of some passes."""
-        time = self._drawing.times
+        time = self._times
         names = self._names(passes.number[which]) if name is None else np.full(len(which), name)
         return [time(passes.begin[which]), time(passes.end[which]), names, passes.own[which]]
 

@@ -169,6 +169,12 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
             "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
             "BP_CFG_INTERRUPTS=2 lets the agent measure it."
         )
+    errors = [line.clock.error for line in timelines]
+    if None in errors:
+        yield "How the clocks of the cores relate is not known: compare no times of two cores."
+    elif any(errors):
+        error = max(error for error in errors if error is not None)
+        yield f"Times of different cores agree within {error:,.0f} {clock.unit}."
     for core, line in enumerate(timelines):
         found = line.diagnostics
         where = f"Core {core}: " if len(timelines) > 1 else ""

@@ -4,6 +4,7 @@
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,10 +18,41 @@ extern uint64_t test_cycles_step; /* each read advances by it, after the read */
 extern uint64_t test_instructions;
 extern uint64_t test_instructions_step;
 
+#if BP_CFG_TRACE_CORES > 1
+#define TEST_OF_CORE __thread
+/* Each thread that has set it is a core of its own, whose clock has an offset and a drift. */
+extern TEST_OF_CORE unsigned test_core;
+extern uint64_t test_core_offset[];
+extern int64_t test_core_apart[]; /* cycles after which it is one ahead, or behind; 0: none */
+
+static inline uint64_t test_core_clock(uint64_t now) {
+    int64_t apart = test_core_apart[test_core];
+    return now + test_core_offset[test_core] + (uint64_t)(apart != 0 ? (int64_t)now / apart : 0);
+}
+#else
+#define TEST_OF_CORE
+#define test_core_clock(now) (now)
+#endif
+
+#if BP_CFG_TRACE
+extern TEST_OF_CORE bool test_reads_first; /* the next read of the clock is the first one */
+extern TEST_OF_CORE uint64_t test_first;   /* what that has read, without offset and drift */
+
+static inline void test_note_read(uint64_t now) {
+    if (test_reads_first) {
+        test_reads_first = false;
+        test_first = now;
+    }
+}
+#else
+#define test_note_read(now) ((void)(now))
+#endif
+
 static inline uint64_t bp_arch_cycles(void) {
     uint64_t now = test_cycles;
     test_cycles += test_cycles_step;
-    return now;
+    test_note_read(now);
+    return test_core_clock(now);
 }
 
 static inline uint64_t bp_arch_instructions(void) {
@@ -55,8 +87,7 @@ static inline uint32_t bp_arch_instructions32(void) {
 
 #if BP_CFG_TRACE_CORES > 1
 
-/* Each thread that has set it is a core of its own. One lock keeps out all others. */
-extern __thread unsigned test_core;
+/* One lock keeps out all other cores. */
 extern int test_lock;
 #define BP_ARCH_STAYS_LOCKED ((uintptr_t)0)
 
@@ -66,6 +97,7 @@ static inline unsigned bp_arch_core(void) {
 
 static inline uintptr_t bp_arch_lock(void) {
     while (__atomic_exchange_n(&test_lock, 1, __ATOMIC_ACQUIRE) != 0) {
+        sched_yield(); /* the one that has it may wait for this processor */
     }
     return 1;
 }
