@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,9 @@ _WRAP = 1 << 32
 _SLACK = 1 << 30
 """How far two cores' clocks may run apart while a core records nothing."""
 
-_AT_ONCE = 1 << 16
-"""Words of blocks that are decoded together: each time takes as long as thousands of words."""
+_AT_ONCE = 50_000
+"""Words of blocks that are decoded together: each time takes as long as thousands of words, and a
+piece of `decode_words` has some more."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,17 @@ def events_of_core(core: int, blocks: Sequence[Block], names: ProbeNames) -> Cor
 
 def _without_syncs(events: Events) -> tuple[Events, Syncs]:
     is_sync = events.number == TraceId.SYNC
+    if not is_sync.any():
+        none = np.zeros(0, np.int64)
+        return events, Syncs(none, none, none.astype(np.uint64))
     found = np.flatnonzero(is_sync[:-2] & is_sync[1:-1] & ~is_sync[2:])
-    value = events.value.astype(np.uint64)
+    high, low = (events.value[found + i].astype(np.uint64) for i in (0, 1))
     syncs = Syncs(
         events.time[found + 2],
         events.took[found + 2].astype(np.int64),
-        value[found] << np.uint64(32) | value[found + 1],
+        high << np.uint64(32) | low,
     )
-    return (events.where(~is_sync) if is_sync.any() else events), syncs
+    return events.where(~is_sync), syncs
 
 
 class _Pieces:
@@ -162,6 +166,6 @@ class _Pieces:
             return events
         first = self._time + int(events.time[0])
         wraps = max(0, -((first + _SLACK - floor) // _WRAP))
-        placed = replace(events, time=events.time + (self._time + wraps * _WRAP))
-        self._time = int(placed.time[-1])
-        return placed
+        events.time[:] += self._time + wraps * _WRAP
+        self._time = int(events.time[-1])
+        return events

@@ -77,6 +77,18 @@ class ProbeNames:
                 found[name.number] = True
         return found
 
+    @cached_property
+    def unusual(self) -> npt.NDArray[np.uint8]:
+        """What is unusual of the record of an id, 0 to 255.
+
+        0: nothing, 1: it belongs to the record after it or before it, 2: there is no such id.
+        """
+        found = np.full(256, 2, np.uint8)
+        found[list(TraceId)] = 0
+        found[TRACE_FIRST_NAME : self.end] = 0
+        found[[TraceId.LONG, TraceId.WIDE, TraceId.VALUE]] = 1
+        return found
+
     def of_kind(self, *kinds: ProbeKind) -> list[ProbeName]:
         """Return the names of some kinds."""
         return [name for name in self.names if name.kind in kinds]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +19,13 @@ from boardprof_protocol.trace import TRACE_BLOCK
 _HEADER = struct.Struct("<BBHIIIIQ")
 """`TRACE_BLOCK`; struct is twenty times as fast as construct."""
 
+_WHOLE, _OTHER_CLOCK = int(TraceBlockFlag.WHOLE), int(TraceBlockFlag.OTHER_CLOCK)
+"""A flag's own operators would take longer than all else that a block takes."""
+
 _HINT = "trace the firmware again; if this happens again, its image is not the one that runs"
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A block of one core's records.
 
     Attributes:
@@ -55,16 +58,17 @@ def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
         content: from the stream's beginning.
         order: of the bytes of records, ``<`` or ``>``.
     """
+    all_words = np.frombuffer(content, f"{order}u4", len(content) // 4)
+    all_words = all_words.astype(np.uint32, copy=False)
     at = 0
     while at + _HEADER.size <= len(content):
         core, flags, count, sequence, dropped, last, now, ticks = _HEADER.unpack_from(content, at)
         at += _HEADER.size
         if at + 4 * count > len(content):
             return
-        words = np.frombuffer(content, f"{order}u4", count, at).astype(np.uint32, copy=False)
+        words = all_words[at // 4 : at // 4 + count]
         at += 4 * count
-        whole = bool(flags & TraceBlockFlag.WHOLE)
-        other = bool(flags & TraceBlockFlag.OTHER_CLOCK)
+        whole, other = bool(flags & _WHOLE), bool(flags & _OTHER_CLOCK)
         yield Block(core, sequence, dropped, whole, other, last, now, ticks, words)
 
 
@@ -116,19 +120,20 @@ def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
         records = _records(piece, names.has_value, is_last=at + _PIECE >= len(words))
         if not records.count:
             break
-        events = _events(records, now, names.end)
-        pieces.append(events)
-        now += records.span
+        pieces.append(_events(records, now, names))
+        now += int(records.delta.sum(dtype=np.int64))
         at += records.words
     return join(pieces)
 
 
 _PIECE = 1 << 16
-"""Words that are decoded at once: as many as the processor's cache holds."""
+"""Words that are decoded at once, at most: as many as the processor's cache holds."""
 
 
 def join(pieces: Sequence[Events]) -> Events:
     """Return the events of all pieces, one after the other."""
+    if len(pieces) == 1:
+        return pieces[0]
     if not pieces:
         return Events(*(np.zeros(0, kind) for kind in ("i8", "u2", "u4", "?", "u4")))
     return Events(
@@ -144,8 +149,8 @@ def join(pieces: Sequence[Events]) -> Events:
 class _Records:
     """Records as they stand in words: id, delta and value of each one."""
 
-    id: npt.NDArray[np.uint16]
-    delta: npt.NDArray[np.int64]
+    id: npt.NDArray[np.uint8]
+    delta: npt.NDArray[np.uint32]
     value: npt.NDArray[np.uint32]
     words: int
 
@@ -153,9 +158,8 @@ class _Records:
     def count(self) -> int:
         return len(self.id)
 
-    @property
-    def span(self) -> int:
-        return int(self.delta.sum())
+
+_ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
 
 
 def _records(
@@ -167,55 +171,64 @@ def _records(
     record: either it is such a record, or it is a value. Up to the next such word, records of two
     words follow each other.
     """
-    low = (words & 255).astype(np.uint8)
+    low = words.astype(np.uint8)
     two = has_value.take(low)
-    where = np.arange(len(words), dtype=np.int32)
-    begin = np.zeros(len(words), np.int32)
-    np.maximum.accumulate(np.where(two, 0, where + 1)[:-1], out=begin[1:])
-    starts = np.flatnonzero(((where - begin) & 1) == 0)
+    runs = np.concatenate(([0], np.flatnonzero(~two) + 1, [len(words)]))
+    begins = np.repeat((runs[:-1] & 1).astype(np.uint8), np.diff(runs))
+    starts = np.flatnonzero(begins == _ODD[: len(words)])
     used = len(words)
     last = starts[-1]
     if two[last] and last + 1 == len(words):
         starts, used = starts[:-1], used - 1
-    first = words[starts]
-    with_value = two[starts]
-    value = np.append(words[1:], np.uint32(0))[starts] * with_value
-    delta = (first >> 8).astype(np.int64)
-    id_ = low[starts]
-    long = id_ == TraceId.LONG
-    if long.any():
-        delta[long] += (value[long] & 255).astype(np.int64) << 24
+    first = words.take(starts)
+    value = np.append(words[1:], np.uint32(0)).take(starts) * two.take(starts)
+    delta = first >> 8
+    id_ = low.take(starts)
+    long = np.flatnonzero(id_ == TraceId.LONG)
+    if len(long):
+        delta[long] += value[long] << 24
     end = len(starts)
     # What belongs together must not be taken apart.
     if not is_last and end > 1 and id_[-1] in (TraceId.WIDE, TraceId.LONG):
         end, used = end - 1, int(starts[-1])
-    return _Records(id_[:end].astype(np.uint16), delta[:end], value[:end], used)
+    return _Records(id_[:end], delta[:end], value[:end], used)
 
 
-def _events(records: _Records, now: int, end: int) -> Events:
+def _events(records: _Records, now: int, names: ProbeNames) -> Events:
     """Return records as events: wide numbers put together, long deltas left out."""
-    number, value = records.id, records.value
-    time = np.cumsum(records.delta)
+    id_, value = records.id, records.value
+    unusual = names.unusual.take(id_)
+    worst = int(unusual.max())
+    if worst > 1:
+        raise _no_such_number(int(id_[unusual > 1][0]), names)
+    time = np.cumsum(records.delta, dtype=np.int64)
     time += now
+    number = id_.astype(np.uint16)
     late, took = np.zeros(len(number), np.bool_), np.zeros(len(number), np.uint32)
-    special = (number == TraceId.LONG) | (number == TraceId.VALUE) | (number == TraceId.WIDE)
-    if special.any():
-        wide = np.flatnonzero(number == TraceId.WIDE)
+    if worst:
+        wide = np.flatnonzero(id_ == TraceId.WIDE)
         following = np.minimum(wide + 1, len(number) - 1)
-        has_value = number[following] == TraceId.VALUE
-        late[1:] = number[:-1] == TraceId.LONG
+        has_value = id_[following] == TraceId.VALUE
+        late[1:] = id_[:-1] == TraceId.LONG
         took[1:] = np.where(late[1:], value[:-1] >> 8, 0)
-        kept = (number != TraceId.LONG) & (number != TraceId.VALUE)
+        kept = (id_ != TraceId.LONG) & (id_ != TraceId.VALUE)
+        unknown = (value[wide] <= 255) | (value[wide] >= names.end)
+        if unknown.any():
+            raise _no_such_number(int(value[wide][unknown][0]), names)
+        if int(has_value.sum()) != int((id_ == TraceId.VALUE).sum()):
+            raise DecodeError("An event has a value and no number.", hint=_HINT)
         number[wide] = value[wide]
         value[wide] = np.where(has_value, value[following], 0)
         late, took = late[kept], took[kept]
         time, number, value = time[kept], number[kept], value[kept]
-    if len(number) and int(number.max()) >= end:
-        raise DecodeError(
-            f"An event has the number {number.max()}, and the image has names up to {end - 1}.",
-            hint=_HINT,
-        )
     return Events(time, number, value, late, took)
+
+
+def _no_such_number(number: int, names: ProbeNames) -> DecodeError:
+    return DecodeError(
+        f"An event has the number {number}, and the image has names up to {names.end - 1}.",
+        hint=_HINT,
+    )
 
 
 def kept_blocks(
