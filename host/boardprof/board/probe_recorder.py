@@ -26,7 +26,7 @@ from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
 from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode
-from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
+from boardprof_protocol.trace import PASSES, TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
 _TRACE, _START, _STOP = "bp.trace", "bp.trace_start", "bp.trace_stop"
 _SLOTS, _CALIBRATE = "bp.trace_slots", "bp.trace_calibrate"
@@ -44,6 +44,12 @@ _INTERRUPT = "bp_interrupt"
 
 _MOST_NUMBERS = 2048
 """Numbers that one instruction can load on each architecture; on RISC-V the fewest."""
+
+_MOST_RING, _MOST_CORES, _MOST_TASKS = 1 << 24, 8, 255
+"""What an agent can have at most."""
+
+_MOST_ON_ITS_WAY = 1 << 20
+"""Bytes that may come after recording was stopped, besides what the rings hold."""
 
 _LAST_BLOCK_S = 5.0
 """How long the last block is waited for, as long as none comes."""
@@ -119,16 +125,19 @@ class ProbeRecorder:
         self._runs = False
         self._seen = self._words = 0
         self._dropped: dict[int, int] = {}
+        self._last_words: dict[int, int] = {}
         self._slots: tuple[Slot, ...] = ()
         self._tasks: tuple[Task, ...] = ()
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
         match value:
-            case [str(unit), str(source), int(hz), int(), int(cores), int(), int(), *_]:
+            case [str(unit), str(source), int(hz), int(ring), int(cores), int(), int(), *_] if (
+                unit in PASSES and hz >= 0 and 0 < ring <= _MOST_RING and 0 < cores <= _MOST_CORES
+            ):
                 self.clock = TraceClock(unit, source, hz)
-                self._cores = cores
+                self._ring_bytes, self._cores = ring, cores
             case _:
-                raise FrameError(f"{_TRACE} returned {value!r:.60}, not what SPEC.md 5.12 says.")
+                raise _unexpected(_TRACE, value)
         self.costs = ProbeCosts()
 
     def __enter__(self) -> Self:
@@ -162,6 +171,9 @@ class ProbeRecorder:
         words = [block.words for block in found[begins[-1] if begins else 0 :]]
         self.costs = replace(_costs(words, self._names), slot=self._slot_cost())
         self._content.clear()
+        self._seen = self._words = 0
+        self._dropped.clear()
+        self._last_words.clear()
 
     def __exit__(
         self,
@@ -201,7 +213,9 @@ class ProbeRecorder:
                 case [int(number), bytes(name), int() | None as stack, int() | None as used]:
                     found.append(Task(number, name.decode(errors="replace"), stack, used))
                 case _:
-                    raise FrameError(f"{_TASKS} returned {row!r:.60}, not what SPEC.md 5.12 says.")
+                    raise _unexpected(_TASKS, row)
+            if len(found) > _MOST_TASKS:
+                raise FrameError(f"{_TASKS} has no end after {_MOST_TASKS} tasks.")
         return tuple(found)
 
     def _call(self, name: str, *arguments: object) -> Any:
@@ -224,19 +238,29 @@ class ProbeRecorder:
             at = end
         left += self._content[at:]
         slots = self.statistics() if self._what & TraceFlag.STATISTICS else ()
+        self._scan()
+        self._seen -= len(taken)
         self._content[:] = left
         return replace(self.recording(), content=bytes(taken), slots=slots)
 
     @property
     def progress(self) -> tuple[int, int]:
         """Words of records, and events that the board has dropped, so far."""
-        content = memoryview(self._content)
-        while self._seen + TRACE_BLOCK.size <= len(content):
-            header = TRACE_BLOCK.struct.parse(content[self._seen : self._seen + TRACE_BLOCK.size])
-            self._seen += TRACE_BLOCK.size + 4 * header.words
-            self._words += header.words
-            self._dropped[header.core] = header.dropped
+        self._scan()
         return self._words, sum(self._dropped.values())
+
+    def _scan(self) -> None:
+        """Look at the blocks that have come since the last time."""
+        for block in blocks(bytes(self._content[self._seen :]), self._facts.order):
+            if block.core >= self._cores:
+                raise FrameError(
+                    f"{self._facts.board} sent events of core {block.core}, and has {self._cores}.",
+                    hint="flash the firmware again, or look at the line: boardprof doctor",
+                )
+            self._seen += TRACE_BLOCK.size + 4 * len(block.words)
+            self._words += len(block.words)
+            self._dropped[block.core] = block.dropped
+            self._last_words[block.core] = len(block.words)
 
     @property
     def now(self) -> int:
@@ -253,13 +277,20 @@ class ProbeRecorder:
     def _read_to_end(self) -> None:
         """Read until each core's last block is there: it is empty, as the host has stopped."""
         deadline_s = time.monotonic() + _LAST_BLOCK_S
+        most = len(self._content) + 4 * self._cores * self._ring_bytes + _MOST_ON_ITS_WAY
         while True:
             before = len(self._content)
             if self.read(0.05) != before:
                 deadline_s = time.monotonic() + _LAST_BLOCK_S
-            last = {each.core: each for each in blocks(bytes(self._content), self._facts.order)}
-            if len(last) == self._cores and not any(len(each.words) for each in last.values()):
+            self._scan()
+            last = self._last_words
+            if len(last) == self._cores and not any(last.values()):
                 return
+            if len(self._content) > most:
+                raise FrameError(
+                    f"{self._facts.board} goes on sending events after recording was stopped.",
+                    hint="reset the board",
+                )
             if time.monotonic() > deadline_s:
                 raise FrameError(
                     f"The last events of {self._facts.board} did not come within "
@@ -295,7 +326,12 @@ class ProbeRecorder:
             found = self._call(_KEPT, core)
             if found is None:
                 continue
+            if not isinstance(found, bytes) or len(found) != header.itemsize:
+                raise _unexpected(_KEPT, found)
             state = np.frombuffer(found, header, 1)[0]
+            at, size = int(state["at"]), int(state["size"])
+            if 4 * size > self._ring_bytes or at % 2 or at >= max(size, 1):
+                raise _unexpected(_KEPT, found)
             build_id = bytes(state["build_id"]).hex()
             if build_id != self._facts.build_id:
                 raise UsageError(
@@ -312,7 +348,11 @@ class ProbeRecorder:
         found = b""
         while len(found) < 4 * words:
             first = len(found) // 4
-            found += self._call(_READ, core, first, min(words - first, _WORDS_AT_ONCE))
+            count = min(words - first, _WORDS_AT_ONCE)
+            part = self._call(_READ, core, first, count)
+            if not isinstance(part, bytes) or len(part) != 4 * count:
+                raise _unexpected(_READ, part)
+            found += part
         return found
 
     def _slot_cost(self) -> int:
@@ -325,8 +365,11 @@ class ProbeRecorder:
     def statistics(self) -> tuple[Slot, ...]:
         """Return the statistics of the ranges that were entered so far."""
         record = np.dtype(TRACE_SLOT.dtype)
+        ranges = {each.number for each in self._names.of_kind(ProbeKind.RANGE)}
         found: list[Slot] = []
         while content := self._call(_SLOTS, len(found)):
+            if not isinstance(content, bytes) or len(content) % record.itemsize:
+                raise _unexpected(_SLOTS, content)
             for each in np.frombuffer(content, record):
                 fields = {name: int(each[name]) for name in record.names or ()}
                 overflow = fields.pop("flags") & 1
@@ -341,7 +384,18 @@ class ProbeRecorder:
                         None if overflow else fields["squares"],
                     )
                 )
+                if found[-1].number not in ranges:
+                    raise FrameError(
+                        f"{self._facts.board} sent statistics of range {found[-1].number} twice, "
+                        "or its image has no such range.",
+                        hint="give the image that runs on the board (--image)",
+                    )
+                ranges.remove(found[-1].number)  # each has one slot
         return tuple(found)
+
+
+def _unexpected(name: str, value: object) -> FrameError:
+    return FrameError(f"{name} returned {value!r:.60}, not what SPEC.md 5.12 says.")
 
 
 def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeCosts:

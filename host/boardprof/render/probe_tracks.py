@@ -215,7 +215,8 @@ class ProbeTracks:
 
 def _numbers_of(name: ProbeName, value: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
     kinds = {ProbeKind.I32: np.dtype(np.int32), ProbeKind.F32: np.dtype(np.float32)}
-    return value.view(kinds.get(name.kind, np.dtype(np.uint32))).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # a float may be any NaN
+        return value.view(kinds.get(name.kind, np.dtype(np.uint32))).astype(np.float64)
 
 
 def gaps_of(timeline: Timeline) -> tuple[Ints, Ints]:

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A board whose probes say what no agent says: each answer has a diagnosis, and none goes on."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import msgpack
+import pytest
+
+from boardprof.board.probe_recorder import ProbeRecorder
+from boardprof.decode.dictionary import Dictionary, FunctionInfo
+from boardprof.errors import BoardprofError, FrameError
+from boardprof.events.probe_names import read_names
+from boardprof.events.recording import Recorded
+from boardprof.link.session import Session
+from boardprof.link.stream import Stream
+from boardprof.transport.tcp import connect_tcp
+from boardprof_protocol.codes import FrameKind, TraceFlag, TraceMode
+from tests.link.fake_agent import Answer, fake_agent
+
+FUNCTIONS = ("bp.trace", "bp.trace_start", "bp.trace_stop", "bp.trace_slots")
+FUNCTIONS += ("bp.trace_calibrate", "bp.trace_kept", "bp.trace_read", "bp.trace_tasks")
+NAMES = read_names(b"\x01work\0\x01bp_calibration\0\x03bp_calibration\0\x04bp_calibration\0")
+INFO = ["cycles", "mcycle", 0, 4096, 1, 0, 1000]
+LAST = struct.pack("<BBHIIIIQ", 0, 1, 0, 0, 0, 5, 5, 5)
+USUAL: dict[str, Any] = {
+    "bp.trace": INFO,
+    "bp.trace_start": 1000,
+    "bp.trace_stop": 1000,
+    "bp.trace_slots": b"",
+    "bp.trace_calibrate": None,
+    "bp.trace_kept": None,
+    "bp.trace_read": b"",
+    "bp.trace_tasks": None,
+}
+
+
+class Blocks:
+    """A stream that always has the same to give."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def read(self, timeout_s: float) -> bytes:
+        return self._content
+
+    def close(self) -> None:
+        pass
+
+
+@contextmanager
+def recorder(
+    what: TraceFlag = TraceFlag.EVENTS,
+    mode: TraceMode = TraceMode.DROP,
+    stream: bytes = LAST,
+    **said: object,
+) -> Iterator[Callable[[], ProbeRecorder]]:
+    """Give what makes a recorder of a board with other answers than the usual ones."""
+    answers = {**USUAL, **{f"bp.{name}": value for name, value in said.items()}}
+
+    def answer(body: bytes) -> list[Answer]:
+        (function, *arguments) = msgpack.unpackb(body)
+        value = answers[FUNCTIONS[function]]
+        packed = msgpack.packb(value(*arguments) if callable(value) else value)
+        return [(FrameKind.RESULT, cast("bytes", packed))]
+
+    functions = tuple(
+        FunctionInfo(i, name, "", measurable=False) for i, name in enumerate(FUNCTIONS)
+    )
+    with fake_agent(answer) as port:
+        session = Session(connect_tcp(port, 1.0), timeout_s=20.0)
+        session.open()
+        yield lambda: ProbeRecorder(
+            Recorded("bench", build_id="00" * 8),
+            session,
+            Dictionary("bench", "0.1.0", 0, functions, ()),
+            lambda: cast("Stream", Blocks(stream)),
+            NAMES,
+            what,
+            mode,
+        )
+        session.close()
+
+
+def refused(make: Callable[[], ProbeRecorder], *, kept: bool = False) -> str:
+    """Record, or read what was kept; return the diagnosis, which must come soon."""
+    began_s = time.monotonic()
+    with pytest.raises(BoardprofError) as caught:
+        if kept:
+            make().kept()
+        else:
+            with make() as made:
+                made.stop()
+    assert time.monotonic() - began_s < 4.0
+    return str(caught.value)
+
+
+def slot(number: int) -> bytes:
+    return struct.pack("<IIIIIIQQ", number, 1, 0, 0, 5, 5, 5, 25)
+
+
+def kept(size: int, at: int) -> bytes:
+    return struct.pack("<IIII8s", size, at, size, 5, bytes(8))
+
+
+@pytest.mark.parametrize(
+    "info",
+    [
+        None,
+        [],
+        ["cycles", "mcycle", 0, 4096, 1, 0],
+        ["seconds", "mcycle", 0, 4096, 1, 0, 0],
+        ["cycles", "mcycle", -1, 4096, 1, 0, 0],
+        ["cycles", "mcycle", 0, 2**40, 1, 0, 0],
+        ["cycles", "mcycle", 0, 4096, 2**31, 0, 0],
+        ["cycles", "mcycle", 0, 4096, 0, 0, 0],
+        ["cycles", b"mcycle", 0, 4096, 1, 0, 0],
+    ],
+)
+def test_what_is_no_description_of_probes_is_refused(info: object) -> None:
+    with recorder(trace=info) as make:
+        assert "bp.trace returned" in refused(make)
+
+
+def test_the_usual_answers_are_taken() -> None:
+    with recorder() as make, make() as made:
+        assert made.stop().content == LAST
+
+
+def test_events_that_never_end_are_refused() -> None:
+    endless = struct.pack("<BBHIIIIQ", 0, 1, 1000, 0, 0, 5, 5, 5) + bytes(4000)
+    with recorder(stream=endless) as make:
+        assert "goes on sending events after recording was stopped" in refused(make)
+
+
+def test_events_of_a_core_that_there_is_not_are_refused() -> None:
+    with recorder(stream=b"\x03" + LAST[1:]) as make:
+        assert "sent events of core 3, and has 1" in refused(make)
+
+
+@pytest.mark.parametrize(
+    ("slots", "why"),
+    [
+        (slot(16), "sent statistics of range 16 twice"),
+        (slot(17), "or its image has no such range"),
+        (slot(16)[:39], "bp.trace_slots returned"),
+        (7, "bp.trace_slots returned"),
+        ("text", "bp.trace_slots returned"),
+    ],
+)
+def test_statistics_without_an_end_or_of_no_range_are_refused(slots: object, why: str) -> None:
+    with recorder(TraceFlag.STATISTICS, trace_slots=slots) as make:
+        assert why in refused(make)
+
+
+@pytest.mark.parametrize("task", [[1, b"main", None, None], [1, "main", None, None], 5])
+def test_tasks_without_an_end_are_refused(task: object) -> None:
+    with recorder(trace_tasks=task) as make:
+        assert "bp.trace_tasks " in refused(make)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        kept(2**32 - 1, 0),
+        kept(1024, 1024),
+        kept(1024, 3),
+        kept(1025, 0),
+        kept(64, 0)[:23],
+        b"",
+        5,
+    ],
+)
+def test_a_kept_ring_that_cannot_be_is_refused(state: object) -> None:
+    with recorder(mode=TraceMode.OVERWRITE, trace_kept=state) as make:
+        assert "bp.trace_kept returned" in refused(make, kept=True)
+
+
+@pytest.mark.parametrize("words", [b"", bytes(127), bytes(4096), None, 3])
+def test_words_of_a_kept_ring_that_are_not_those_asked_for_are_refused(words: object) -> None:
+    with recorder(mode=TraceMode.OVERWRITE, trace_kept=kept(64, 0), trace_read=words) as make:
+        assert "bp.trace_read returned" in refused(make, kept=True)
+
+
+def test_a_kept_ring_that_no_record_fits_is_refused() -> None:
+    with recorder(
+        mode=TraceMode.OVERWRITE,
+        trace_kept=kept(64, 0),
+        trace_read=lambda core, first, count: b"\xff" * (4 * count),
+    ) as make:
+        assert "An event has the number 255" in refused(make, kept=True)
+
+
+def test_errors_are_of_the_link_and_name_the_board() -> None:
+    with (
+        recorder(stream=b"\x03" + LAST[1:]) as make,
+        pytest.raises(FrameError, match="^bench sent"),
+    ):
+        with make():
+            pass
