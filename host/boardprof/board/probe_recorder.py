@@ -186,7 +186,12 @@ class ProbeRecorder:
             self.stop()
             return
         with suppress(BoardprofError):  # the first error counts; the board may be gone
+            self.read()
+        with suppress(BoardprofError):
             self.stop()
+        if self._stream is not None:
+            stream, self._stream = self._stream, None
+            stream.__exit__(kind, error, trace)
 
     def stop(self) -> ProbeRecording:
         """End recording; take the last blocks, and the statistics of ranges.

@@ -127,7 +127,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
     shows_console = options["verbose"] or options["console"]
     with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
         plan, listener = _plan(target, values, options), _listener(options, on_progress)
-        recording = record_events(plan, wanted, listener)
+        recording = record_events(plan, wanted, listener, lambda came: _keep(came, output))
     if wanted.mode == "overwrite":
         echo_note("recording goes on; read it with boardprof dump, also after a reset")
     else:
@@ -249,6 +249,17 @@ def _listener(options: Mapping[str, Any], on_progress: Any) -> Listener:
         on_progress=on_progress,
         flash_output=_STDERR,
     )
+
+
+def _keep(came: ProbeRecording, output: str | None) -> None:
+    """Save what had come before an error."""
+    from boardprof.events.trace_file import write_recording
+
+    if output is None:
+        echo_note("recording ended early; with -o FILE what had come before would be kept")
+        return
+    write_recording(came, output)
+    echo_note(f"recording ended early; what had come before is in {output}")
 
 
 def _finish(recording: ProbeRecording, output: str | None) -> None:

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from boardprof.board.board import Board
 from boardprof.board.probe_recorder import ProbeRecorder
-from boardprof.errors import UsageError
+from boardprof.errors import BoardprofError, UsageError
 from boardprof.events.interval import Interval, Intervals
 from boardprof.events.recording import ProbeRecording
 from boardprof.run.function_choice import chosen_functions
@@ -20,6 +20,9 @@ from boardprof.run.plan import Plan, boards_of
 
 if TYPE_CHECKING:
     from boardprof.firmware.firmware import Firmware
+
+_SILENT_S = 2.0
+"""After this long without an event, the board is asked whether it still records."""
 
 _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
@@ -60,8 +63,19 @@ def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware |
         yield board, firmware
 
 
-def record_events(plan: Plan, wanted: RecordingPlan, listener: Listener) -> ProbeRecording:
+def record_events(
+    plan: Plan,
+    wanted: RecordingPlan,
+    listener: Listener,
+    on_cut: Callable[[ProbeRecording], None] | None = None,
+) -> ProbeRecording:
     """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned.
+
+    Args:
+        plan: names the board, and the function to call.
+        wanted: what is recorded.
+        listener: is told of progress.
+        on_cut: gets what had come when an error ended the recording, if anything had.
 
     Raises:
         UsageError: the firmware has no probes, or the plan names several functions.
@@ -77,13 +91,19 @@ def record_events(plan: Plan, wanted: RecordingPlan, listener: Listener) -> Prob
         recorder = board.tracing(
             events=wanted.events, statistics=wanted.statistics, mode=wanted.mode
         )
-        with recorder:
-            if names:
-                _call(plan, wanted, board, names[0], recorder, listener)
-            elif wanted.mode != "overwrite":
-                with suppress(KeyboardInterrupt):
-                    _wait(wanted.time_s, recorder, listener)
-            return recorder.stop()
+        try:
+            with recorder:
+                if names:
+                    _call(plan, wanted, board, names[0], recorder, listener)
+                elif wanted.mode != "overwrite":
+                    with suppress(KeyboardInterrupt):
+                        _wait(wanted.time_s, recorder, listener)
+                return recorder.stop()
+        except BoardprofError:
+            came = recorder.recording()
+            if came.content and on_cut is not None:
+                on_cut(came)
+            raise
 
 
 def _call(
@@ -103,12 +123,20 @@ def _call(
 
 
 def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> None:
-    began_s = time.monotonic()
+    began_s = heard_s = time.monotonic()
+    came = 0
     while True:
-        passed_s = time.monotonic() - began_s
+        now_s = time.monotonic()
+        passed_s = now_s - began_s
         if time_s is not None and passed_s >= time_s:
             return
-        recorder.read(_AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s))
+        before = came
+        came = recorder.read(_AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s))
+        if came != before:
+            heard_s = now_s
+        elif now_s - heard_s > _SILENT_S:
+            _ = recorder.now  # a board that was reset, or is gone, is noticed
+            heard_s = now_s
         whole = None if time_s is None else max(1, round(time_s))
         _show(recorder, listener, int(passed_s), whole)
 
