@@ -17,6 +17,7 @@ from boardprof_protocol.codes import FrameKind
 from tests.boards.conftest import NAMES, available, spec_of
 from tests.faults.boards import Target
 from tests.faults.cases import FAMILIES, STEPS, Family, thinned
+from tests.faults.events import EVENTS, event_outcomes
 from tests.faults.matrix import applies, frame_outcomes, side_outcomes
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS
 from tests.faults.step import Outcome, Step
@@ -68,6 +69,17 @@ def test_every_fault_at_the_begin_the_middle_and_the_end_of_frames_is_survived(
     outcomes = frame_outcomes(target, tried)
     assert [outcome for outcome in outcomes if outcome.wrong] == []
     assert faults_by_frame(outcomes) == dict.fromkeys((step.name for step in FRAMES), 9)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_no_fault_of_the_line_makes_a_wrong_event_or_loses_one_that_is_not_counted(
+    name: str,
+) -> None:
+    recorded = Target(available(name).name, EVENTS)
+    outcomes = list(event_outcomes(recorded, 2))
+    recorded.close()
+    assert [outcome for outcome in outcomes if outcome.wrong] == []
+    assert len(outcomes) == 2 * 10
 
 
 @pytest.mark.parametrize("target", [*WHOLE, *THIN], indirect=True)

@@ -250,6 +250,20 @@ def test_other_boards_record_the_same(name: str) -> None:
     assert (line.dropped + recorded, line.dropped > 2000) == (5000 + 1, True)
 
 
+FIVE = ("hifive1", "qemu-cortex-a53", "qemu-cortex-m4", "qemu-cortex-m7", "qemu-rv32")
+
+
+@pytest.mark.parametrize("name", FIVE)
+def test_what_takes_three_times_as_long_has_three_times_the_ticks_on_five_boards(name: str) -> None:
+    firmware = build(available(name), [FIXTURES / "calls.c"], BuildOptions())
+    with firmware.open() as board, board.tracing() as recorder:
+        board.functions.three_to_one(20)
+    found = recorder.recording()
+    once, thrice = nets(found, "once"), nets(found, "thrice")
+    assert (len(once), len(thrice)) == (20, 20)
+    assert np.array(thrice) / np.array(once) == pytest.approx(np.full(20, 3), rel=0.01)
+
+
 @pytest.mark.parametrize("name", ["linux", "native"])
 def test_programs_of_this_machine_record_in_nanoseconds(name: str) -> None:
     with build(available(name), [FIXTURES / "calls.c"], BuildOptions()).open() as board:

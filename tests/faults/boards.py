@@ -104,10 +104,10 @@ class Target:
         descriptor: of the line to the board that was started last; -1 for one in this process.
     """
 
-    def __init__(self, name: str) -> None:
-        """Build the firmware; ``name`` is a board whose launch kind is library or process."""
+    def __init__(self, name: str, *more: Path) -> None:
+        """Build the firmware, with ``more`` sources; the board's launch kind is not serial."""
         self.spec: BoardSpec = board_spec(name)
-        self.image = build(self.spec, [FUNCTIONS]).image
+        self.image = build(self.spec, [FUNCTIONS, *more]).image
         self.descriptor = -1
         self._emulator: ChildProcess | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="boardprof-")
@@ -250,7 +250,9 @@ class Rig:
         session = self.session()
         welcome = session.open()
         layouts = layouts_for(self.target.spec.folder)
-        return Board(self.target.spec, session, welcome, fetch_dictionary(session, None), layouts)
+        board = Board(self.target.spec, session, welcome, fetch_dictionary(session, None), layouts)
+        board.image = self.target.image  # has the names of probes
+        return board
 
     def renew(self, session: Session) -> None:
         """Go on with another session, which is open."""

@@ -17,12 +17,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from boardprof.boards.board_lookup import find_boards
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, STEPS, Family, damage
+from tests.faults.events import EVENT_FAMILIES, EVENTS, event_outcomes
 from tests.faults.sessions import HOST_KILLED, SESSION_ROWS, TWO_HOSTS, side_faults
 from tests.faults.step import Outcome, Step
 
 __all__ = ["applies", "board_outcomes", "frame_outcomes", "main", "side_outcomes", "table"]
 
 _HURRY = 60.0
+_EVENT_POSITIONS = 200
+"""Of each family, at random: frames with events are too long for every one."""
+
 _NOT_APPLICABLE = "n/a"
 _FOOT = """\
 Positions that gave the right answer + positions that gave the right typed error. n/a: a board
@@ -74,11 +78,17 @@ def board_outcomes(name: str) -> Iterator[Outcome]:
                 yield from side_outcomes(target, row)
     finally:
         target.close()
+    if target.spec.build.config.get("trace"):
+        recorded = Target(name, EVENTS)
+        try:
+            yield from event_outcomes(recorded, _EVENT_POSITIONS)
+        finally:
+            recorded.close()
 
 
 def table(outcomes: dict[str, list[Outcome]]) -> str:
     """Return faults as rows and boards as columns."""
-    rows = [family.name for family in FAMILIES] + list(SESSION_ROWS)
+    rows = [family.name for family in EVENT_FAMILIES] + list(SESSION_ROWS)
     cells = [[row, *(_cell(row, outcomes[board]) for board in outcomes)] for row in rows]
     lines = [["fault", *outcomes], *cells]
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]

@@ -12,6 +12,7 @@ from boardprof.transport.faults import Duplicate
 from boardprof_protocol.codes import FrameKind
 from tests.faults.boards import Rig, Target
 from tests.faults.cases import FAMILIES, STEPS, run_position
+from tests.faults.events import EVENTS, event_outcomes
 from tests.faults.matrix import frame_outcomes, side_outcomes, table
 from tests.faults.sessions import HOST_KILLED, READ_ONCE, RESET, SESSION_ROWS, TWO_HOSTS
 from tests.faults.step import Outcome, Step
@@ -61,6 +62,28 @@ def test_every_fault_at_every_position_of_a_frame_is_survived(target: Target, st
         "delayed duplicate": 3,
         "garbage before": 4,
         "garbage among": length,
+    }
+
+
+@pytest.mark.parametrize("positions", [10, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_no_fault_of_the_line_makes_a_wrong_event_or_loses_one_that_is_not_counted(
+    positions: int,
+) -> None:
+    recorded = Target("linux", EVENTS)
+    outcomes = list(event_outcomes(recorded, positions))
+    recorded.close()
+    assert wrong(outcomes) == []
+    assert Counter(outcome.fault for outcome in outcomes) == {
+        "bit flip": positions,
+        "dropped byte": positions,
+        "dropped delimiter": positions,
+        "cut short": positions,
+        "late frame": positions,
+        "duplicated frame": positions,
+        "delayed duplicate": positions,
+        "garbage before": positions,
+        "garbage among": positions,
+        "lost frame": positions,
     }
 
 

@@ -103,6 +103,7 @@ class ProbeRecorder:
 
     Attributes:
         clock: of the board's probes.
+        ring_bytes: of the ring of each core.
         costs: of its probes, measured when recording begins.
     """
 
@@ -135,7 +136,7 @@ class ProbeRecorder:
                 unit in PASSES and hz >= 0 and 0 < ring <= _MOST_RING and 0 < cores <= _MOST_CORES
             ):
                 self.clock = TraceClock(unit, source, hz)
-                self._ring_bytes, self._cores = ring, cores
+                self.ring_bytes, self._cores = ring, cores
             case _:
                 raise _unexpected(_TRACE, value)
         self.costs = ProbeCosts()
@@ -282,7 +283,7 @@ class ProbeRecorder:
     def _read_to_end(self) -> None:
         """Read until each core's last block is there: it is empty, as the host has stopped."""
         deadline_s = time.monotonic() + _LAST_BLOCK_S
-        most = len(self._content) + 4 * self._cores * self._ring_bytes + _MOST_ON_ITS_WAY
+        most = len(self._content) + 4 * self._cores * self.ring_bytes + _MOST_ON_ITS_WAY
         while True:
             before = len(self._content)
             if self.read(0.05) != before:
@@ -335,7 +336,7 @@ class ProbeRecorder:
                 raise _unexpected(_KEPT, found)
             state = np.frombuffer(found, header, 1)[0]
             at, size = int(state["at"]), int(state["size"])
-            if 4 * size > self._ring_bytes or at % 2 or at >= max(size, 1):
+            if 4 * size > self.ring_bytes or at % 2 or at >= max(size, 1):
                 raise _unexpected(_KEPT, found)
             build_id = bytes(state["build_id"]).hex()
             if build_id != self._facts.build_id:

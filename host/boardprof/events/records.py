@@ -182,7 +182,7 @@ def _records(
         starts, used = starts[:-1], used - 1
     first = words.take(starts)
     value = np.append(words[1:], np.uint32(0)).take(starts) * two.take(starts)
-    delta = first >> 8
+    delta: npt.NDArray[np.uint32] = np.right_shift(first, 8)
     id_ = low.take(starts)
     long = np.flatnonzero(id_ == TraceId.LONG)
     if len(long):

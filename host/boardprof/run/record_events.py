@@ -74,7 +74,7 @@ def record_events(
     Args:
         plan: names the board, and the function to call.
         wanted: what is recorded.
-        listener: is told of progress.
+        listener: hears of progress.
         on_cut: gets what had come when an error ended the recording, if anything had.
 
     Raises:
