@@ -307,21 +307,29 @@ void bp_window_forget(const bp_collector_t *collector);
 #define BP_TRACE_KEPT __attribute__((section(".noinit")))
 #endif
 
+/* The host gets 32 bits of the trace clock. Where more cost nothing, they tell how often those have
+ * wrapped: a program of a PC may take seconds without a record, and 32 bits of ns are 4.3 s. */
+#if BP_CFG_TRACE_CLOCK == 1 && UINTPTR_MAX > UINT32_MAX
+typedef uint64_t bp_trace_time_t;
+#else
+typedef uint32_t bp_trace_time_t;
+#endif
+
 /* The ring of one core. It is written by probes of that core alone. */
 typedef struct {
     uint32_t *begin;
-    uint32_t *at;      /* the next record begins here */
-    uint32_t *end;     /* the longest record fits before it; `begin`: no record fits */
-    uint32_t *read;    /* the host has everything before it */
-    uint32_t *lap_end; /* if `lapped`, the reader goes on at `begin` after it */
-    uint32_t last;     /* clock of the last record */
-    uint32_t before;   /* words before `begin` in this lap */
-    uint32_t dropped;  /* events, since the start */
-    uint32_t pending;  /* those that no record tells of yet */
-    uint32_t check;    /* of a ring that is overwritten: of its records, and where it stands */
-    uint32_t told;     /* clock when the host got its last block */
+    uint32_t *at;         /* the next record begins here */
+    uint32_t *end;        /* the longest record fits before it; `begin`: no record fits */
+    uint32_t *read;       /* the host has everything before it */
+    uint32_t *lap_end;    /* if `lapped`, the reader goes on at `begin` after it */
+    bp_trace_time_t last; /* clock of the last record */
+    uint32_t before;      /* words before `begin` in this lap */
+    uint32_t dropped;     /* events, since the start */
+    uint32_t pending;     /* those that no record tells of yet */
+    uint32_t check;       /* of a ring that is overwritten: of its records, and where it stands */
+    uint32_t told;        /* clock when the host got its last block */
 #if BP_TRACE_OWN_CLOCKS
-    uint32_t synced; /* clock of the last SYNC */
+    bp_trace_time_t synced; /* clock of the last SYNC */
 #endif
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
@@ -340,7 +348,7 @@ void bp_trace_count_refused(void); /* adds events that found the lock taken to t
 #define bp_arch_lock_always bp_arch_lock
 #endif
 
-uint32_t bp_trace_now(void);
+bp_trace_time_t bp_trace_now(void);
 void bp_trace_set(uint32_t what);
 #define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);

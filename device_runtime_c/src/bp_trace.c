@@ -50,11 +50,11 @@ static uint32_t bp_trace_refused; /* events without a lock; the ring does not kn
 
 /// The clock ///
 
-static inline uint32_t bp_trace_clock(void) {
+static inline bp_trace_time_t bp_trace_clock(void) {
 #if BP_CFG_TRACE_CLOCK == 0
     return bp_arch_cycles32();
 #elif BP_CFG_TRACE_CLOCK == 1
-    return (uint32_t)bp_port_ticks();
+    return (bp_trace_time_t)bp_port_ticks();
 #elif BP_CFG_TRACE_CLOCK == 2
     return bp_arch_instructions32();
 #else
@@ -62,8 +62,13 @@ static inline uint32_t bp_trace_clock(void) {
 #endif
 }
 
-uint32_t bp_trace_now(void) {
+bp_trace_time_t bp_trace_now(void) {
     return bp_trace_clock();
+}
+
+/* How often the host's 32 bits have wrapped in a time. */
+static inline uint32_t bp_trace_wraps(bp_trace_time_t delta) {
+    return (uint32_t)((uint64_t)delta >> 32);
 }
 
 /// Records ///
@@ -96,7 +101,7 @@ uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
 }
 
 uint32_t bp_trace_place(const bp_trace_ring_t *ring) {
-    return ring->before * 3u + ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
+    return ring->before * 3u + (uint32_t)ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
 }
 
 static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value) {
@@ -108,7 +113,7 @@ static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
  * the newest one. */
 __attribute__((always_inline)) static inline void
-bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t now, uint32_t word, uint32_t value) {
+bp_trace_overwrite(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word, uint32_t value) {
     uint32_t *at = ring->at;
     uint32_t check = ring->check - bp_trace_place(ring);
     check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
@@ -147,7 +152,7 @@ static inline bool bp_trace_has_refused(void) {
 #define BP_SYNC_WORDS 4u
 #define BP_SYNC_EVERY 0x100000u /* ticks; sooner they tell nothing new */
 
-static bool bp_trace_sync_is_due(const bp_trace_ring_t *ring, uint32_t now) {
+static bool bp_trace_sync_is_due(const bp_trace_ring_t *ring, bp_trace_time_t now) {
     if (ring->at == ring->begin && ring->before == 0) {
         return true; /* the first record */
     }
@@ -155,7 +160,7 @@ static bool bp_trace_sync_is_due(const bp_trace_ring_t *ring, uint32_t now) {
     return is_late || now - ring->synced >= BP_SYNC_EVERY;
 }
 
-static uint32_t *bp_trace_put_sync(bp_trace_ring_t *ring, uint32_t *at, uint32_t now) {
+static uint32_t *bp_trace_put_sync(bp_trace_ring_t *ring, uint32_t *at, bp_trace_time_t now) {
     uint64_t ticks = bp_port_ticks();
     ring->synced = now;
     at = bp_trace_put(at, BP_TRACE_SYNC, (uint32_t)(ticks >> 32));
@@ -167,11 +172,12 @@ static inline bool bp_trace_begins_lap(const bp_trace_ring_t *ring) {
 }
 #else
 #define BP_SYNC_WORDS 0u
-static inline bool bp_trace_sync_is_due(const bp_trace_ring_t *ring, uint32_t now) {
+static inline bool bp_trace_sync_is_due(const bp_trace_ring_t *ring, bp_trace_time_t now) {
     (void)ring, (void)now;
     return false;
 }
-static inline uint32_t *bp_trace_put_sync(bp_trace_ring_t *ring, uint32_t *at, uint32_t now) {
+static inline uint32_t *bp_trace_put_sync(bp_trace_ring_t *ring, uint32_t *at,
+                                          bp_trace_time_t now) {
     (void)ring, (void)now;
     return at;
 }
@@ -183,28 +189,33 @@ static inline bool bp_trace_begins_lap(const bp_trace_ring_t *ring) {
 
 /* Not usual: a long time since the record before, a wide number, or the clock is to be related. */
 __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
-                                                              uint32_t value, uint32_t now,
+                                                              uint32_t value, bp_trace_time_t now,
                                                               uint32_t words) {
-    uint32_t delta = now - ring->last;
-    uint32_t record[6 + BP_SYNC_WORDS], count = 0, took = 0;
+    bp_trace_time_t delta = now - ring->last;
+    uint32_t record[8 + BP_SYNC_WORDS], count = 0, took = 0;
     bool relates = BP_TRACE_OWN_CLOCKS && (delta >> 24 != 0 || bp_trace_begins_lap(ring));
     if (relates) {
         count = (uint32_t)(bp_trace_put_sync(ring, record, now) - record);
-        took = bp_trace_clock() - now;
+        took = (uint32_t)(bp_trace_clock() - now);
+    }
+    if (bp_trace_wraps(delta) != 0) {
+        record[count++] = BP_TRACE_WRAPPED;
+        record[count++] = bp_trace_wraps(delta);
+        delta = (uint32_t)delta;
     }
     if (relates || delta >> 24 != 0) {
-        record[count++] = delta << 8 | BP_TRACE_LONG;
-        record[count++] = took << 8 | delta >> 24;
+        record[count++] = (uint32_t)delta << 8 | BP_TRACE_LONG;
+        record[count++] = took << 8 | (uint32_t)(delta >> 24);
         delta = 0;
     }
     if (id >> 8 != 0) {
-        record[count++] = delta << 8 | BP_TRACE_WIDE;
+        record[count++] = (uint32_t)delta << 8 | BP_TRACE_WIDE;
         record[count++] = (uint32_t)id;
         id = BP_TRACE_VALUE;
         delta = 0;
     }
     if (id != BP_TRACE_VALUE || words > 1) {
-        record[count++] = delta << 8 | (uint32_t)id;
+        record[count++] = (uint32_t)delta << 8 | (uint32_t)id;
         record[count++] = value;
     }
     for (uint32_t i = 0; i < count; i += 2) {
@@ -213,13 +224,14 @@ __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *r
 }
 
 /* The record of a number of more than a byte has that as a value. */
-static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uint32_t now,
+static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, bp_trace_time_t now,
                           uint32_t words) {
-    uint32_t delta = now - ring->last;
-    uint32_t took = bp_trace_clock() - now;
+    bp_trace_time_t delta = now - ring->last;
+    uint32_t took = (uint32_t)(bp_trace_clock() - now);
     uint32_t *at = ring->at;
     ring->last = now;
-    at = bp_trace_put(at, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24);
+    at =
+        bp_trace_put(at, (uint32_t)delta << 8 | BP_TRACE_LONG, took << 8 | (uint32_t)(delta >> 24));
     at = bp_trace_put(at, BP_TRACE_WIDE, (uint32_t)id);
     if (words > 1) {
         at = bp_trace_put(at, BP_TRACE_VALUE, value);
@@ -230,9 +242,11 @@ static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, u
 
 /* Find room for a record at `now`, for the longest one with all that comes before it. Returns
  * whether there is some; if not, the event is dropped. */
-static bool bp_trace_make_room(bp_trace_ring_t *ring, uint32_t now) {
+static bool bp_trace_make_room(bp_trace_ring_t *ring, bp_trace_time_t now) {
     bool relates = bp_trace_sync_is_due(ring, now);
-    if (!bp_trace_fits(ring, (ring->pending != 0 ? 8u : 6u) + (relates ? BP_SYNC_WORDS : 0u))) {
+    uint32_t wraps = bp_trace_wraps(now - ring->last);
+    uint32_t more = (ring->pending != 0 ? 2u : 0u) + (wraps != 0 ? 2u : 0u);
+    if (!bp_trace_fits(ring, 6 + more + (relates ? BP_SYNC_WORDS : 0u))) {
         ring->dropped++;
         ring->pending++;
         if (ring->mode == BP_TRACE_STOP) {
@@ -244,6 +258,10 @@ static bool bp_trace_make_room(bp_trace_ring_t *ring, uint32_t now) {
         ring->at = bp_trace_put(ring->at, BP_TRACE_DROPPED, ring->pending);
         ring->pending = 0;
     }
+    if (wraps != 0) {
+        ring->at = bp_trace_put(ring->at, BP_TRACE_WRAPPED, wraps);
+        ring->last += (bp_trace_time_t)((uint64_t)wraps << 32);
+    }
     if (relates) {
         ring->at = bp_trace_put_sync(ring, ring->at, now);
     }
@@ -251,15 +269,15 @@ static bool bp_trace_make_room(bp_trace_ring_t *ring, uint32_t now) {
 }
 
 static void bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before,
-                                  uint32_t now);
+                                  bp_trace_time_t now);
 static void bp_trace_unusual_value(bp_trace_ring_t *ring, uintptr_t id, uint32_t value,
-                                   uintptr_t before, uint32_t now);
+                                   uintptr_t before, bp_trace_time_t now);
 
 /* What is unusual and rare: a number of more than a byte, no room before the end of the lap, or a
  * ring that is overwritten. `words` is 2 if there is a value, else 1. */
 BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *ring, uintptr_t id,
                                                             uint32_t value, uintptr_t before,
-                                                            uint32_t now, uint32_t words) {
+                                                            bp_trace_time_t now, uint32_t words) {
     bp_trace_count_refused();
     if (ring->mode == BP_TRACE_OVERWRITE) {
         bp_trace_overwrite_more(ring, id, value, now, words);
@@ -283,17 +301,16 @@ BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *rin
  *
  * If there is room, no events were dropped, and the ring is not overwritten: then `end` would be
  * `begin`. */
-__attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring_t *ring,
-                                                                   uintptr_t id, uint32_t value,
-                                                                   uintptr_t before, uint32_t now,
-                                                                   uint32_t words) {
-    uint32_t delta = now - ring->last;
+__attribute__((always_inline)) static inline void
+bp_trace_unusual(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uintptr_t before,
+                 bp_trace_time_t now, uint32_t words) {
+    bp_trace_time_t delta = now - ring->last;
     uint32_t *at = ring->at;
     if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused()) ||
-        bp_trace_sync_is_due(ring, now)) {
+        bp_trace_wraps(delta) != 0 || bp_trace_sync_is_due(ring, now)) {
         if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0 &&
             !bp_trace_begins_lap(ring)) {
-            bp_trace_overwrite(ring, now, delta << 8 | (uint32_t)id, value);
+            bp_trace_overwrite(ring, now, (uint32_t)delta << 8 | (uint32_t)id, value);
             bp_arch_unlock(before);
         } else {
             bp_trace_rare(ring, id, value, before, now, words);
@@ -301,8 +318,8 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
         return;
     }
     ring->last = now;
-    at[0] = delta << 8 | BP_TRACE_LONG;
-    at[1] = (bp_trace_clock() - now) << 8 | delta >> 24;
+    at[0] = (uint32_t)delta << 8 | BP_TRACE_LONG;
+    at[1] = (uint32_t)(bp_trace_clock() - now) << 8 | (uint32_t)(delta >> 24);
     at[2] = (uint32_t)id;
     if (words > 1) {
         at[3] = value;
@@ -313,14 +330,14 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
 }
 
 BP_FAST __attribute__((noinline)) static void
-bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, uint32_t now) {
+bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, bp_trace_time_t now) {
     bp_trace_unusual(ring, id, 0, before, now, 1);
 }
 
 BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ring_t *ring,
                                                                      uintptr_t id, uint32_t value,
                                                                      uintptr_t before,
-                                                                     uint32_t now) {
+                                                                     bp_trace_time_t now) {
     bp_trace_unusual(ring, id, value, before, now, 2);
 }
 
@@ -328,8 +345,8 @@ BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ri
 __attribute__((always_inline)) static inline void
 bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) {
     bp_trace_ring_t *ring = BP_RING;
-    uint32_t now = bp_trace_clock();
-    uint32_t delta = now - ring->last;
+    bp_trace_time_t now = bp_trace_clock();
+    bp_trace_time_t delta = now - ring->last;
     uint32_t *at = ring->at;
     if (BP_RARE((delta >> 24 | (uint32_t)id >> 8) != 0) || BP_RARE(at >= ring->end) ||
         BP_RARE(bp_trace_has_refused())) {
@@ -341,7 +358,7 @@ bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) 
         return;
     }
     ring->last = now;
-    at[0] = delta << 8 | (uint32_t)id;
+    at[0] = (uint32_t)delta << 8 | (uint32_t)id;
     if (words > 1) {
         at[1] = value;
     }
@@ -479,7 +496,7 @@ __attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uin
         slot->depth = (uint8_t)(is_first ? 2 : slot->depth + 1);
         slot->closed = BP_OVERLAPPING;
     }
-    slot->start = bp_trace_clock();
+    slot->start = (uint32_t)bp_trace_clock();
     bp_arch_unlock(before);
 }
 
@@ -525,7 +542,7 @@ __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot,
         return;
     }
     slot->closed = NULL;
-    slot->start = bp_trace_clock();
+    slot->start = (uint32_t)bp_trace_clock();
     bp_arch_unlock(before);
 }
 
@@ -575,7 +592,7 @@ __attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uin
 }
 
 __attribute__((noinline)) static void bp_range_end_traced(bp_slot_t *slot, uintptr_t id) {
-    uint32_t now = bp_trace_clock();
+    uint32_t now = (uint32_t)bp_trace_clock();
     bp_trace_mark(id + 1); /* first, since how long the slot takes depends on the pass */
     bp_slot_end(slot, now);
 }
@@ -592,7 +609,7 @@ BP_FAST void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
 
 BP_FAST void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing) {
     if ((int32_t)tracing < 0) {
-        bp_slot_end(slot, bp_trace_clock());
+        bp_slot_end(slot, (uint32_t)bp_trace_clock());
     } else if (tracing == BP_TRACE_EVENTS) {
         bp_trace_mark(id + 1);
     } else {

@@ -40,8 +40,8 @@ static void bp_trace_send(uint8_t core) {
         .core = core,
         .sequence = lapped ? sequence - (uint32_t)(stop - ring->begin) : sequence,
         .dropped = ring->dropped,
-        .last = ring->last,
-        .now = bp_trace_now(),
+        .last = (uint32_t)ring->last,
+        .now = (uint32_t)bp_trace_now(),
         .ticks = bp_port_ticks(),
     };
     bp_arch_unlock(before);
@@ -129,7 +129,7 @@ int bp_trace(bp_call_t *call) {
         bp_ret_uint(call, BP_CFG_TRACE);
         bp_ret_uint(call, BP_CFG_TRACE_CORES);
         bp_ret_uint(call, bp_tracing & BP_TRACE_WHAT);
-        bp_ret_uint(call, bp_trace_now());
+        bp_ret_uint(call, (uint32_t)bp_trace_now());
     }
     return call->err;
 }
@@ -147,7 +147,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
     bool overwrites = mode == BP_TRACE_OVERWRITE;
     uintptr_t before = bp_arch_lock_always();
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
-    uint32_t now = bp_trace_now();
+    bp_trace_time_t now = bp_trace_now();
     *ring = (bp_trace_ring_t){
         .begin = words,
         .at = words,
@@ -155,7 +155,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
         /* If cores have own clocks, the first record is looked after: SYNC comes before it. */
         .end = overwrites || BP_TRACE_OWN_CLOCKS ? words : words + BP_TRACE_WORDS - 1,
         .last = now,
-        .told = now,
+        .told = (uint32_t)now,
         .mode = mode,
     };
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
@@ -188,7 +188,7 @@ int bp_trace_start(bp_call_t *call) {
     if ((what & (uint32_t)BP_TRACE_STATISTICS) != 0) {
         bp_slots_clear();
     }
-    bp_ret_uint(call, bp_trace_now());
+    bp_ret_uint(call, (uint32_t)bp_trace_now());
     bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
@@ -206,7 +206,7 @@ int bp_trace_stop(bp_call_t *call) {
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_trace_ring[core].ended = true;
         }
-        bp_ret_uint(call, bp_trace_now());
+        bp_ret_uint(call, (uint32_t)bp_trace_now());
     }
     return call->err;
 }
@@ -355,7 +355,7 @@ int bp_trace_kept(bp_call_t *call) {
         .size = BP_TRACE_WORDS,
         .at = (uint32_t)(ring->at - ring->begin),
         .written = ring->before + (uint32_t)(ring->at - ring->begin),
-        .last = ring->last,
+        .last = (uint32_t)ring->last,
     };
     for (uint_fast8_t i = 0; i < sizeof kept.build_id; i++) {
         kept.build_id[i] = ring->build_id[i];

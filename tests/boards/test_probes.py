@@ -291,6 +291,18 @@ def test_programs_of_this_machine_record_in_nanoseconds(name: str) -> None:
     assert (line.dropped + recorded, line.dropped > 2000) == (50_000 + 1, True)
 
 
+def test_a_range_longer_than_32_bits_of_ns_has_its_true_time() -> None:
+    """They wrap after 4.29 s."""
+    with build(available("linux"), [FIXTURES / "asleep.c"], BuildOptions()).open() as board:
+        with board.tracing() as recorder:
+            board.functions.asleep(4400)
+        found = recorder.recording()
+    [asleep] = nets(found, "asleep")
+    assert 4_400_000_000 <= asleep < 5_400_000_000
+    [line] = found.timelines().values()
+    assert asleep < line.end < asleep + 5_000_000_000
+
+
 @pytest.mark.parametrize("name", ["linux"])
 def test_threads_and_signal_handlers_lose_no_event_without_counting_it(name: str) -> None:
     """Nor do they wait for ever. The handler makes six events: a mark, a range, and an allocation

@@ -28,7 +28,7 @@ PROBES = {**CHANNELS, "BP_CFG_TRACE": 256}
 STREAM, INFO, START, STOP, SLOTS, KEPT, READ = 9, 11, 12, 13, 14, 15, 16
 EVENTS, STATISTICS = 1, 2
 DROP, STOPS, OVERWRITE = 0, 1, 2
-SYNC, LONG, WIDE, VALUE, DROPPED = 7, 11, 8, 9, 10
+SYNC, LONG, WIDE, VALUE, DROPPED, WRAPPED = 7, 11, 8, 9, 10, 12
 BLOCK = struct.Struct("<BBHIIIIQ")
 
 
@@ -165,6 +165,40 @@ def test_a_long_time_between_records_takes_one_of_its_own(
         *(LONG, 1, tick),
         *(0xDCBA98 << 8 | LONG, 0xFE, tick),
     )
+
+
+def test_a_clock_of_64_bits_says_how_often_32_have_wrapped(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    """However short the rest is."""
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    board.lib.test_ticks = began = 0x0102030405
+    board.call(START, EVENTS, DROP)
+    reader = Reader(board)
+    for ticks in (5, (3 << 32) + 7, (4 << 32) + 0x1000007, (4 << 32) + 0x1000008):
+        board.lib.test_ticks = began + ticks
+        board.lib.test_mark()
+    tick = number("tick")
+    [block] = reader.read()
+    assert block.records == (
+        5 << 8 | tick,
+        *(WRAPPED, 3, 2 << 8 | LONG, 0, tick),
+        *(WRAPPED, 1, LONG, 1, tick),
+        1 << 8 | tick,
+    )
+
+
+def test_a_kept_ring_of_a_clock_of_64_bits_says_how_often_32_have_wrapped(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    board.lib.test_ticks = 1000
+    board.call(START, EVENTS, OVERWRITE)
+    board.lib.test_ticks = 1000 + (2 << 32) + 9
+    board.lib.test_value(5)
+    assert board.call(KEPT, 0) is not None
+    words = struct.unpack("<4I", board.call(READ, 0, 0, 4))
+    assert words == (WRAPPED, 2, 9 << 8 | number("level"), 5)
 
 
 def test_a_number_above_255_is_wide_and_its_value_follows(

@@ -18,7 +18,7 @@ from boardprof.render.table import plain
 from boardprof.render.trace_tables import recording_page
 from tests.unit.recordings import ALLOC, CALLER, FREE, SIZE, STEP, event, recording
 
-SYNC, LONG = 7, 11
+SYNC, LONG, WRAPPED = 7, 11, 12
 WHOLE, OTHER_CLOCK = 1, 2
 
 
@@ -145,6 +145,26 @@ def test_a_recording_that_ends_long_after_its_last_event_lasts_that_long() -> No
     parts += [block(0, 1, [], 10, 10 + (3 << 30) * n) for n in range(1, 7)]
     [line] = recording(*parts).timelines().values()
     assert line.end == 10 + 19_327_352_832
+
+
+@pytest.mark.parametrize("wraps", [1, 3])
+def test_events_far_apart_in_a_call_have_their_true_times(wraps: int) -> None:
+    """The board tells how often its clock has wrapped; blocks come before and after the call."""
+    far = wraps << 32
+    parts = [
+        block(0, 0, [event(10, STEP)], 10, 12, 12),
+        block(0, 1, [event(0, WRAPPED, wraps), event(7, STEP)], far + 17, far + 18, far + 18),
+    ]
+    [line] = recording(*parts, unit="ticks").timelines().values()
+    assert line.events.time.tolist() == [10, far + 17]
+    assert line.end == far + 18
+
+
+def test_a_recording_of_ticks_that_ends_in_a_long_call_lasts_as_long_as_the_ticks_say() -> None:
+    later = (2 << 32) + 50
+    parts = [block(0, 0, [event(10, STEP)], 10, 12, 12), block(0, 1, [], 10, later, later)]
+    [line] = recording(*parts, unit="ticks").timelines().values()
+    assert line.end == later
 
 
 def test_memory_that_one_core_takes_and_the_other_gives_back_is_followed() -> None:

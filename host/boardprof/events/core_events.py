@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from boardprof_protocol.codes import TraceId
 Ints = npt.NDArray[np.int64]
 
 _WRAP = 1 << 32
+_LONGEST = 1 << 61
 _SLACK = 1 << 30
 """How far two cores' clocks may run apart while a core records nothing."""
 
@@ -65,13 +67,22 @@ class CoreEvents:
     blocks: tuple[int, int]
 
 
-def events_of_core(core: int, blocks: Sequence[Block], names: ProbeNames) -> CoreEvents:
+def events_of_core(
+    core: int, blocks: Sequence[Block], names: ProbeNames, *, counts_ticks: bool = False
+) -> CoreEvents:
     """Put the blocks of a core together.
+
+    Args:
+        core: its number.
+        blocks: in the order in which they came.
+        names: of the image's probes.
+        counts_ticks: the trace clock is the board's counter of ticks, so that these show how often
+            it has wrapped.
 
     Raises:
         DecodeError: they do not follow each other, or contradict the clock.
     """
-    pieces = _Pieces(core, blocks, names)
+    pieces = _Pieces(core, blocks, names, counts_ticks)
     events, syncs = _without_syncs(join(list(pieces.decoded())))
     first, last = blocks[0], blocks[-1]
     return CoreEvents(
@@ -107,18 +118,29 @@ class _Pieces:
     another image they would not.
     """
 
-    def __init__(self, core: int, blocks: Sequence[Block], names: ProbeNames) -> None:
+    def __init__(
+        self, core: int, blocks: Sequence[Block], names: ProbeNames, counts_ticks: bool
+    ) -> None:
         self._core, self._blocks, self._names = core, blocks, names
-        now = np.array([block.now for block in blocks], np.int64)
-        self.elapsed: list[int] = [0, *np.cumsum(np.diff(now) % _WRAP).tolist()]
+        self.elapsed = [0]
+        for before, block in pairwise(blocks):
+            step = (block.now - before.now) % _WRAP
+            more = block.ticks - before.ticks - step if counts_ticks else 0
+            wraps = max(0, (more + _WRAP // 2) // _WRAP)
+            self.elapsed.append(self.elapsed[-1] + step + wraps * _WRAP)
+        self._counts_ticks = counts_ticks
         self._time = 0  # of the last event
-        self._known = 0  # the block with which it came
+        self._known: tuple[int, int] | None = None  # a block, and when it was made
 
     def idle_until(self, index: int) -> int:
         """Return when a block was made, if no event came since the last one that was decoded."""
-        known = self._blocks[self._known]
-        age = 0 if known.other_clock else (known.now - known.last) % _WRAP
-        return self._time + age + self.elapsed[index] - self.elapsed[self._known]
+        at, time = self._known or (0, self._made(0))
+        return time + self.elapsed[index] - self.elapsed[at]
+
+    def _made(self, index: int) -> int:
+        """Return when a block was made, right after the last event."""
+        block = self._blocks[index]
+        return self._time + (0 if block.other_clock else (block.now - block.last) % _WRAP)
 
     def decoded(self) -> Iterator[Events]:
         """Yield them."""
@@ -144,7 +166,8 @@ class _Pieces:
                 events = decode_words(np.concatenate(waiting), self._names)
                 waiting, decoded = [], words
                 yield self._placed(events, floor)
-                self._known = index
+                if self._known is None or not self._counts_ticks:
+                    self._known = index, self._made(index)
                 if not block.whole:
                     return
                 if clock and (self._time - clock[0] - (block.last - clock[1])) % _WRAP:
@@ -166,6 +189,11 @@ class _Pieces:
             return events
         first = self._time + int(events.time[0])
         wraps = max(0, -((first + _SLACK - floor) // _WRAP))
+        if self._time > _LONGEST:
+            raise DecodeError(
+                f"The clock of core {self._core} has run for centuries, as its events say.",
+                hint="give the image that runs on the board (--image)",
+            )
         events.time[:] += self._time + wraps * _WRAP
         self._time = int(events.time[-1])
         return events

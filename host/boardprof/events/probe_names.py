@@ -86,7 +86,7 @@ class ProbeNames:
         found = np.full(256, 2, np.uint8)
         found[list(TraceId)] = 0
         found[TRACE_FIRST_NAME : self.end] = 0
-        found[[TraceId.LONG, TraceId.WIDE, TraceId.VALUE]] = 1
+        found[[TraceId.LONG, TraceId.WIDE, TraceId.VALUE, TraceId.WRAPPED]] = 1
         return found
 
     def of_kind(self, *kinds: ProbeKind) -> list[ProbeName]:

@@ -180,9 +180,13 @@ class ProbeRecording:
             DecodeError: they do not follow each other, or contradict the clock.
         """
         cores = self._cores()
+        if any(each.end > self._longest for each in cores.values()):
+            raise DecodeError(
+                f"The clock of {self.facts.board} has run for centuries, as its events say.",
+                hint="give the image that runs on the board (--image)",
+            )
         known = tasks or {}
-        # Ticks are those of one counter, which all cores read.
-        is_shared = self.clock.unit == "ticks"
+        is_shared = self._counts_ticks
         clocks = dict.fromkeys(cores, CoreClock()) if is_shared else related_clocks(cores)
         ends = [each.end for core, each in cores.items() if each.has_own_end]
         found = {}
@@ -202,8 +206,19 @@ class ProbeRecording:
         for block in blocks(self.content, self.facts.order):
             found.setdefault(block.core, []).append(block)
         return {
-            core: events_of_core(core, each, self.names) for core, each in sorted(found.items())
+            core: events_of_core(core, each, self.names, counts_ticks=self._counts_ticks)
+            for core, each in sorted(found.items())
         }
+
+    @property
+    def _longest(self) -> int:
+        """The most ticks that are still less than 2^63 as ns."""
+        return 9_000_000_000 * self.clock.hz if self.clock.hz else 1 << 62
+
+    @property
+    def _counts_ticks(self) -> bool:
+        """Whether the trace clock is the board's counter of ticks, which all cores share."""
+        return self.clock.unit == "ticks"
 
     def merged(self) -> MergedEvents:
         """Return the events of all cores in the order in which they happened.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -150,7 +150,7 @@ class _Records:
     """Records as they stand in words: id, delta and value of each one."""
 
     id: npt.NDArray[np.uint8]
-    delta: npt.NDArray[np.uint32]
+    delta: npt.NDArray[np.integer[Any]]
     value: npt.NDArray[np.uint32]
     words: int
 
@@ -158,6 +158,9 @@ class _Records:
     def count(self) -> int:
         return len(self.id)
 
+
+_MOST_WRAPS = 1 << 24
+"""In words that are decoded at once; of a clock of ns that is two years."""
 
 _ODD = (np.arange(_PIECE) & 1).astype(np.uint8)
 
@@ -182,11 +185,17 @@ def _records(
         starts, used = starts[:-1], used - 1
     first = words.take(starts)
     value = np.append(words[1:], np.uint32(0)).take(starts) * two.take(starts)
-    delta: npt.NDArray[np.uint32] = np.right_shift(first, 8)
+    delta: npt.NDArray[np.integer[Any]] = np.right_shift(first, 8)
     id_ = low.take(starts)
     long = np.flatnonzero(id_ == TraceId.LONG)
     if len(long):
         delta[long] += value[long] << 24
+    wrapped = np.flatnonzero(id_ == TraceId.WRAPPED)
+    if len(wrapped):
+        if int(value[wrapped].sum(dtype=np.int64)) > _MOST_WRAPS:
+            raise DecodeError("The board's clock has run for years, as its events say.", hint=_HINT)
+        delta = delta.astype(np.int64)
+        delta[wrapped] += value[wrapped].astype(np.int64) << 32
     end = len(starts)
     # What belongs together must not be taken apart.
     if not is_last and end > 1 and id_[-1] in (TraceId.WIDE, TraceId.LONG):
@@ -211,7 +220,7 @@ def _events(records: _Records, now: int, names: ProbeNames) -> Events:
         has_value = id_[following] == TraceId.VALUE
         late[1:] = id_[:-1] == TraceId.LONG
         took[1:] = np.where(late[1:], value[:-1] >> 8, 0)
-        kept = (id_ != TraceId.LONG) & (id_ != TraceId.VALUE)
+        kept = (id_ != TraceId.LONG) & (id_ != TraceId.VALUE) & (id_ != TraceId.WRAPPED)
         unknown = (value[wide] <= 255) | (value[wide] >= names.end)
         if unknown.any():
             raise _no_such_number(int(value[wide][unknown][0]), names)
