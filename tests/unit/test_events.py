@@ -421,6 +421,17 @@ def test_an_interval_has_what_came_since_the_last_one() -> None:
     assert [(each.passes, each.ticks) for each in found.ranges] == [(3, 17)]
 
 
+@pytest.mark.parametrize(
+    ("passed_s", "ticks"), [(0.5, 500), (4_294_967.5, 4_294_967_796), (8_590_000.0, 8_589_935_092)]
+)
+def test_an_interval_longer_than_a_wrap_of_the_clock_has_its_true_ticks(
+    passed_s: float, ticks: int
+) -> None:
+    """At 1 kHz; how long it was is known to half a wrap."""
+    made = recording(b"")
+    assert Intervals(2**32 - 300).next(made, 200, passed_s).ticks == ticks
+
+
 def test_an_interrupt_whose_cost_is_not_known_is_said_to_be_in_ranges() -> None:
     content = block(0, 0, 30, (0, LOOP), (10, TIMER), (5, TIMER + 1), (15, LOOP + 1))
     unknown = recording_page(recording(content))

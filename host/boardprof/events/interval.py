@@ -55,14 +55,16 @@ class Intervals:
         self._slots: dict[int, Slot] = {}
         self._task: dict[int, int] = {}
 
-    def next(self, recording: ProbeRecording, now: int) -> Interval:
+    def next(self, recording: ProbeRecording, now: int, passed_s: float = 0.0) -> Interval:
         """Return the interval up to now.
 
         Args:
             recording: the events since the last interval, and the statistics since the start.
             now: the trace clock, 32 bits.
+            passed_s: about how long the interval was, to know how often the clock has wrapped.
         """
         ticks = (now - self._clock) % 2**32
+        ticks += max(0, round((passed_s * recording.clock.hz - ticks) / 2**32)) * 2**32
         self._clock = now
         ranges = sorted(self._ranges(recording), key=lambda each: -each.ticks)
         tasks: dict[int, int] = {}

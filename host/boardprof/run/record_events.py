@@ -161,10 +161,11 @@ def intervals(
     """
     number = 0
     with board.tracing(events=events, statistics=True) as recorder:
-        made = Intervals(recorder.now)
+        made, began_s = Intervals(recorder.now), time.monotonic()
         while count is None or number < count:
             deadline_s = time.monotonic() + interval_s
             while (left_s := deadline_s - time.monotonic()) > 0:
                 recorder.read(left_s)
-            yield made.next(recorder.take(), recorder.now)
-            number += 1
+            taken, now, now_s = recorder.take(), recorder.now, time.monotonic()
+            yield made.next(taken, now, now_s - began_s)
+            number, began_s = number + 1, now_s
