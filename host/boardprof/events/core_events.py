@@ -189,7 +189,7 @@ class _Pieces:
             return events
         first = self._time + int(events.time[0])
         wraps = max(0, -((first + _SLACK - floor) // _WRAP))
-        if self._time > _LONGEST:
+        if max(first, floor) > _LONGEST:
             raise DecodeError(
                 f"The clock of core {self._core} has run for centuries, as its events say.",
                 hint="give the image that runs on the board (--image)",

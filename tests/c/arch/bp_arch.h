@@ -4,9 +4,12 @@
 #ifndef BP_ARCH_H
 #define BP_ARCH_H
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#if BP_CFG_TRACE_CORES > 1
+#include <sched.h>
+#endif
 
 #define BP_ARCH_HAS_CYCLES32 1
 #define BP_ARCH_CYCLES32_SOURCE "test_cycles"
