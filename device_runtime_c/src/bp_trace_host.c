@@ -112,12 +112,28 @@ static bool bp_trace_clock_init(void) {
 #endif
 }
 
+/// Names ///
+
+/* The linker sets these for a section of this name (bp_trace.h). */
+extern const uint8_t __start_bp_trace_check[] __attribute__((visibility("hidden")));
+extern const uint8_t __stop_bp_trace_check[] __attribute__((visibility("hidden")));
+
+/* The CRC-32 of the section: it differs if any name, or their order, differs. */
+static uint32_t bp_names_check(void) {
+    uint32_t crc = 0;
+    for (const uint8_t *at = __start_bp_trace_check; at != __stop_bp_trace_check; at++) {
+        uint8_t byte = BP_ROM_GET(*at);
+        crc = bp_crc32(crc, &byte, 1);
+    }
+    return crc;
+}
+
 /// The packed functions ///
 
-/* [] -> [unit, source, hz, ring, cores, running, now] */
+/* [] -> [unit, source, hz, ring, cores, running, now, names] */
 int bp_trace(bp_call_t *call) {
     if (bp_arg_end(call) == 0) {
-        bp_ret_array(call, 7);
+        bp_ret_array(call, 8);
         bp_ret_text(call, bp_trace_unit);
         bp_ret_text(call, BP_TRACE_SOURCE);
         bp_ret_uint(call, BP_TRACE_HZ);
@@ -125,13 +141,14 @@ int bp_trace(bp_call_t *call) {
         bp_ret_uint(call, BP_CFG_TRACE_CORES);
         bp_ret_uint(call, bp_tracing & BP_TRACE_WHAT);
         bp_ret_uint(call, bp_trace_now());
+        bp_ret_uint(call, bp_names_check());
     }
     return call->err;
 }
 
-/* What the build id adds to the check of a ring. */
+/* What the image adds to the check of a ring: its build id, and its names. */
 static uint32_t bp_build_check(const bp_trace_ring_t *ring) {
-    uint32_t check = 0;
+    uint32_t check = bp_names_check();
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         check = check * 33u + ring->build_id[i];
     }

@@ -83,6 +83,48 @@ def net_of(board: Board, function: str, n: int) -> int:
 # -- in calls -------------------------------------------------------------------------------------
 
 
+def _function(folder: Path, name: str, *ranges: str) -> Path:
+    """A file with a function that has ranges; only their names differ from file to file."""
+    lines = "".join(f"    BP_RANGE_BEGIN({r});\n    BP_RANGE_END({r});\n" for r in ranges)
+    folder.mkdir(exist_ok=True)
+    file = folder / f"{name}.c"
+    file.write_text(
+        '#include <stdint.h>\n#include "boardprof/bp_trace.h"\n'
+        f"uint32_t {name}(uint32_t n);\nuint32_t {name}(uint32_t n) {{\n{lines}    return n;\n}}\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize("name", ["native", "linux", *BOARDS])
+def test_names_of_another_image_are_refused_even_where_its_code_is_the_same(
+    name: str, tmp_path: Path
+) -> None:
+    spec = available(name)
+    one, two = _function(tmp_path, "one", "left"), _function(tmp_path, "two", "right")
+    others = {
+        "renamed": [_function(tmp_path / "r", "one", "links"), two],
+        "exchanged": [
+            _function(tmp_path / "e", "one", "right"),
+            _function(tmp_path / "e", "two", "left"),
+        ],
+        "added": [_function(tmp_path / "a", "one", "more", "left"), two],
+        "linked in another order": [two, one],
+    }
+    with build(spec, [one, two], BuildOptions()).open() as board:
+        right = board.image
+        for each in others.values():
+            board.image = build(spec, each, BuildOptions()).image
+            with pytest.raises(UsageError, match="are not those of the firmware on") as caught:
+                board.tracing()
+            assert "flash this image" in str(caught.value)
+        board.image = right
+        with board.tracing() as recorder:
+            board.functions.two(1)
+        recording = recorder.recording()
+        assert len(nets(recording, "right")) == 1
+        assert len(nets(recording, "left")) == 0
+
+
 def test_a_range_grows_by_what_the_code_in_it_takes_to_the_instruction() -> None:
     """A pass also counts what stands between the two probes besides the call: a few instructions
     that pass arguments. They are the same for each n."""

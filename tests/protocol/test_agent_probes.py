@@ -10,6 +10,7 @@ import random
 import re
 import struct
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,16 +97,21 @@ def probes(boards: Boards, config: dict[str, int]) -> MemoryBoard:
 
 
 @pytest.fixture(scope="session")
-def number(libraries: Libraries) -> Callable[[str], int]:
-    """Return what gives a name's number, as `nm` lists it; numbers begin at 16."""
-    nm = requires_tool("nm", "binutils")
+def library(libraries: Libraries) -> str:
+    """The file of the library with the agent and its probes."""
     ffi, lib = libraries(PROBES)
     place = int(ffi.cast("uintptr_t", ffi.addressof(lib, "test_mark")))
     maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
     [path] = [
         m[5] for m in maps if int(m[0].split("-")[0], 16) <= place < int(m[0].split("-")[1], 16)
     ]
-    listed = run([nm, path])
+    return path
+
+
+@pytest.fixture(scope="session")
+def number(library: str) -> Callable[[str], int]:
+    """Return what gives a name's number, as `nm` lists it; numbers begin at 16."""
+    listed = run([requires_tool("nm", "binutils"), library])
     found = re.findall(r"^(\w+) . bp_trace\.\d\.(\w+)$", listed, flags=re.MULTILINE)
     numbers = {name: int(value, 16) + 16 for value, name in found}
     return lambda name: numbers[name]
@@ -120,8 +126,27 @@ def at(board: MemoryBoard, cycles: int) -> Any:
 ### Records and blocks ###
 
 
-def test_what_is_said_of_the_clock_and_the_rings(board: MemoryBoard) -> None:
-    assert board.call(INFO) == ["cycles", "test_cycles", 0, 256, 1, 0, 1000]
+def test_what_is_said_of_the_clock_the_rings_and_the_names(
+    board: MemoryBoard, library: str, tmp_path: Path
+) -> None:
+    copy = requires_tool("objcopy", "binutils")
+    run([copy, "-O", "binary", "-j", "bp_trace_check", library, tmp_path / "check"])
+    check = (tmp_path / "check").read_bytes()
+    run(
+        [
+            copy,
+            "-O",
+            "binary",
+            "--set-section-flags",
+            "bp_trace_names=alloc",
+            "-j",
+            "bp_trace_names",
+            library,
+            tmp_path / "names",
+        ]
+    )
+    assert len(check) == 4 * (tmp_path / "names").read_bytes().count(0)
+    assert board.call(INFO) == ["cycles", "test_cycles", 0, 256, 1, 0, 1000, zlib.crc32(check)]
     assert board.call(START, EVENTS, DROP) == 1000
     assert board.call(INFO)[5] == EVENTS
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,7 @@ from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
 from boardprof.errors import BoardprofError, FrameError, UsageError
-from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
+from boardprof.events.probe_names import CHECK_SECTION, NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
 from boardprof.events.records import blocks, decode_words, kept_blocks
 from boardprof.events.timeline import ProbeCosts, Timeline
@@ -64,23 +65,28 @@ def check_probes(board: str, dictionary: Dictionary) -> None:
     )
 
 
-def image_names(image: Path) -> ProbeNames:
-    """Read the names of the probes in an image.
+def image_names(image: Path, check: int, board: str) -> ProbeNames:
+    """Read the names of the probes in the image that runs on a board.
+
+    Args:
+        image: the ELF file.
+        check: what the board says of its names, as in SPEC.md 5.12.
+        board: its name.
 
     Raises:
-        UsageError: it is not an ELF file, or it has no probes.
+        UsageError: it is not an ELF file, it has no probes, or it is not the image that runs.
         DecodeError: its section with the names is damaged.
     """
-    content = b"".join(
-        read_image(
-            each, lambda elf: s.data() if (s := elf.get_section_by_name(NAMES_SECTION)) else b""
-        )
-        for each in images(image)
-    )
+    content = _section(image, NAMES_SECTION)
     if not content:
         raise UsageError(
             f"{image} has no names of probes: it has no section {NAMES_SECTION}.",
             hint="use the image as the linker wrote it, built with BP_CFG_TRACE",
+        )
+    if zlib.crc32(_section(image, CHECK_SECTION)) != check:
+        raise UsageError(
+            f"The names of the probes in {image} are not those of the firmware on {board}.",
+            hint="flash this image, or name the ELF file of the image that runs",
         )
     names = read_names(content)
     if names.end > _MOST_NUMBERS:
@@ -90,6 +96,14 @@ def image_names(image: Path) -> ProbeNames:
             hint="use fewer names: a range takes two numbers",
         )
     return names
+
+
+def _section(image: Path, name: str) -> bytes:
+    """Return the bytes of a section; none if there is no such section."""
+    return b"".join(
+        read_image(each, lambda elf: s.data() if (s := elf.get_section_by_name(name)) else b"")
+        for each in images(image)
+    )
 
 
 class ProbeRecorder:
@@ -106,14 +120,12 @@ class ProbeRecorder:
         session: Session,
         dictionary: Dictionary,
         open_stream: Callable[[], Stream],
-        names: ProbeNames,
         what: TraceFlag,
         mode: TraceMode,
     ) -> None:
-        """Ask the board for its probes; see `Board.tracing`."""
+        """Ask the board for its probes, and read their names; see `Board.tracing`."""
         self._ids = {each.name: each.id for each in dictionary.functions}
         self._facts, self._session, self._open_stream = facts, session, open_stream
-        self._names = names
         self._what, self._mode = what, mode
         self._content = bytearray()
         self._runs = False
@@ -124,9 +136,10 @@ class ProbeRecorder:
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
         match value:
-            case [str(unit), str(source), int(hz), int(), int(cores), int(), int(), *_]:
+            case [str(unit), str(source), int(hz), int(), int(cores), int(), int(), int(names), *_]:
                 self.clock = TraceClock(unit, source, hz)
                 self._cores = cores
+                self._names = image_names(Path(facts.image), names, facts.board)
             case _:
                 raise FrameError(f"{_TRACE} returned {value!r:.60}, not what SPEC.md 5.12 says.")
         self.costs = ProbeCosts()
