@@ -50,11 +50,11 @@ static uint32_t bp_trace_refused; /* events without a lock; the ring does not kn
 
 /// The clock ///
 
-static inline uint32_t bp_trace_clock(void) {
+static inline bp_trace_time_t bp_trace_clock(void) {
 #if BP_CFG_TRACE_CLOCK == 0
     return bp_arch_cycles32();
 #elif BP_CFG_TRACE_CLOCK == 1
-    return (uint32_t)bp_port_ticks();
+    return (bp_trace_time_t)bp_port_ticks();
 #elif BP_CFG_TRACE_CLOCK == 2
     return bp_arch_instructions32();
 #else
@@ -62,9 +62,15 @@ static inline uint32_t bp_trace_clock(void) {
 #endif
 }
 
-uint32_t bp_trace_now(void) {
+bp_trace_time_t bp_trace_time(void) {
     return bp_trace_clock();
 }
+
+/* How many times 2^32 ticks have passed, if the clock has more than 32 bits. */
+static inline uint32_t bp_trace_wraps(bp_trace_time_t delta) {
+    return (uint32_t)((uint64_t)delta >> 32);
+}
+#define BP_TRACE_WRAPPED_WORDS (sizeof(bp_trace_time_t) > 4 ? 2u : 0u)
 
 /// Records ///
 
@@ -96,7 +102,7 @@ uint32_t bp_trace_mix(uint32_t word, uint32_t value) {
 }
 
 uint32_t bp_trace_place(const bp_trace_ring_t *ring) {
-    return ring->before * 3u + ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
+    return ring->before * 3u + (uint32_t)ring->last * 5u + (uint32_t)(uintptr_t)ring->at * 7u;
 }
 
 static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value) {
@@ -108,7 +114,7 @@ static inline uint32_t *bp_trace_put(uint32_t *at, uint32_t word, uint32_t value
 /* In a ring that is overwritten each record has two words, so that it can be read backwards from
  * the newest one. */
 __attribute__((always_inline)) static inline void
-bp_trace_overwrite(bp_trace_ring_t *ring, uint32_t now, uint32_t word, uint32_t value) {
+bp_trace_overwrite(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word, uint32_t value) {
     uint32_t *at = ring->at;
     uint32_t check = ring->check - bp_trace_place(ring);
     check += bp_trace_mix(word, value) - bp_trace_mix(at[0], at[1]);
@@ -143,10 +149,15 @@ static inline bool bp_trace_has_refused(void) {
 
 /* Not usual: a long time since the record before, or a wide number. */
 __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *ring, uintptr_t id,
-                                                              uint32_t value, uint32_t now,
+                                                              uint32_t value, bp_trace_time_t now,
                                                               uint32_t words) {
-    uint32_t delta = now - ring->last;
-    uint32_t record[6], count = 0;
+    uint32_t delta = (uint32_t)(now - ring->last);
+    uint32_t wraps = bp_trace_wraps(now - ring->last);
+    uint32_t record[8], count = 0;
+    if (wraps != 0) {
+        record[count++] = BP_TRACE_WRAPPED;
+        record[count++] = wraps;
+    }
     if (delta >> 24 != 0) {
         record[count++] = delta << 8 | BP_TRACE_LONG;
         record[count++] = delta >> 24;
@@ -168,10 +179,10 @@ __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *r
 }
 
 /* The record of a number of more than a byte has that as a value. */
-static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uint32_t now,
+static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, bp_trace_time_t now,
                           uint32_t words) {
-    uint32_t delta = now - ring->last;
-    uint32_t took = bp_trace_clock() - now;
+    uint32_t delta = (uint32_t)(now - ring->last);
+    uint32_t took = (uint32_t)(bp_trace_clock() - now);
     uint32_t *at = ring->at;
     ring->last = now;
     at = bp_trace_put(at, delta << 8 | BP_TRACE_LONG, took << 8 | delta >> 24);
@@ -186,7 +197,7 @@ static void bp_trace_wide(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, u
 /* Find room for a record, for the longest one with all that comes before it. Returns whether there
  * is some; if not, the event is dropped. */
 static bool bp_trace_make_room(bp_trace_ring_t *ring) {
-    if (!bp_trace_fits(ring, ring->pending != 0 ? 8 : 6)) {
+    if (!bp_trace_fits(ring, BP_TRACE_WRAPPED_WORDS + (ring->pending != 0 ? 8 : 6))) {
         ring->dropped++;
         ring->pending++;
         if (ring->mode == BP_TRACE_STOP) {
@@ -202,19 +213,25 @@ static bool bp_trace_make_room(bp_trace_ring_t *ring) {
 }
 
 static void bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before,
-                                  uint32_t now);
+                                  bp_trace_time_t now);
 static void bp_trace_unusual_value(bp_trace_ring_t *ring, uintptr_t id, uint32_t value,
-                                   uintptr_t before, uint32_t now);
+                                   uintptr_t before, bp_trace_time_t now);
 
-/* What is unusual and rare: a number of more than a byte, no room before the end of the lap, or a
- * ring that is overwritten. `words` is 2 if there is a value, else 1. */
+/* What is unusual and rare: a number of more than a byte, no room before the end of the lap, a
+ * clock that has wrapped, or a ring that is overwritten. `words` is 2 if there is a value, else 1.
+ */
 BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *ring, uintptr_t id,
                                                             uint32_t value, uintptr_t before,
-                                                            uint32_t now, uint32_t words) {
+                                                            bp_trace_time_t now, uint32_t words) {
     bp_trace_count_refused();
     if (ring->mode == BP_TRACE_OVERWRITE) {
         bp_trace_overwrite_more(ring, id, value, now, words);
     } else if (bp_trace_make_room(ring)) {
+        uint32_t wraps = bp_trace_wraps(now - ring->last);
+        if (wraps != 0) {
+            ring->at = bp_trace_put(ring->at, BP_TRACE_WRAPPED, wraps);
+            ring->last += (bp_trace_time_t)((uint64_t)wraps << 32);
+        }
         /* The same code as for other late records: what it takes is known. */
         if (id <= 255) {
             if (words > 1) {
@@ -234,14 +251,14 @@ BP_FAST __attribute__((noinline)) static void bp_trace_rare(bp_trace_ring_t *rin
  *
  * If there is room, no events were dropped, and the ring is not overwritten: then `end` would be
  * `begin`. */
-__attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring_t *ring,
-                                                                   uintptr_t id, uint32_t value,
-                                                                   uintptr_t before, uint32_t now,
-                                                                   uint32_t words) {
-    uint32_t delta = now - ring->last;
+__attribute__((always_inline)) static inline void
+bp_trace_unusual(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uintptr_t before,
+                 bp_trace_time_t now, uint32_t words) {
+    uint32_t delta = (uint32_t)(now - ring->last);
+    bool is_rare = id > 255 || bp_trace_wraps(now - ring->last) != 0;
     uint32_t *at = ring->at;
-    if (BP_RARE(id > 255) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
-        if (ring->mode == BP_TRACE_OVERWRITE && (delta >> 24 | (uint32_t)id >> 8) == 0) {
+    if (BP_RARE(is_rare) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
+        if (ring->mode == BP_TRACE_OVERWRITE && !is_rare && delta >> 24 == 0) {
             bp_trace_overwrite(ring, now, delta << 8 | (uint32_t)id, value);
             bp_arch_unlock(before);
         } else {
@@ -251,7 +268,7 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
     }
     ring->last = now;
     at[0] = delta << 8 | BP_TRACE_LONG;
-    at[1] = (bp_trace_clock() - now) << 8 | delta >> 24;
+    at[1] = (uint32_t)(bp_trace_clock() - now) << 8 | delta >> 24;
     at[2] = (uint32_t)id;
     if (words > 1) {
         at[3] = value;
@@ -262,14 +279,14 @@ __attribute__((always_inline)) static inline void bp_trace_unusual(bp_trace_ring
 }
 
 BP_FAST __attribute__((noinline)) static void
-bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, uint32_t now) {
+bp_trace_unusual_mark(bp_trace_ring_t *ring, uintptr_t id, uintptr_t before, bp_trace_time_t now) {
     bp_trace_unusual(ring, id, 0, before, now, 1);
 }
 
 BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ring_t *ring,
                                                                      uintptr_t id, uint32_t value,
                                                                      uintptr_t before,
-                                                                     uint32_t now) {
+                                                                     bp_trace_time_t now) {
     bp_trace_unusual(ring, id, value, before, now, 2);
 }
 
@@ -277,8 +294,8 @@ BP_FAST __attribute__((noinline)) static void bp_trace_unusual_value(bp_trace_ri
 __attribute__((always_inline)) static inline void
 bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) {
     bp_trace_ring_t *ring = BP_RING;
-    uint32_t now = bp_trace_clock();
-    uint32_t delta = now - ring->last;
+    bp_trace_time_t now = bp_trace_clock();
+    bp_trace_time_t delta = now - ring->last;
     uint32_t *at = ring->at;
     if (BP_RARE((delta >> 24 | (uint32_t)id >> 8) != 0) || BP_RARE(at >= ring->end) ||
         BP_RARE(bp_trace_has_refused())) {
@@ -290,7 +307,7 @@ bp_trace_locked(uintptr_t id, uint32_t value, uint32_t words, uintptr_t before) 
         return;
     }
     ring->last = now;
-    at[0] = delta << 8 | (uint32_t)id;
+    at[0] = (uint32_t)delta << 8 | (uint32_t)id;
     if (words > 1) {
         at[1] = value;
     }
@@ -444,7 +461,7 @@ static void bp_slot_add_high(bp_slot_t *slot, uint32_t more) {
     uint32_t high = slot->squares[1] + more;
     slot->squares[1] = high;
     if (high < more) {
-        slot->flags = BP_TRACE_SLOT_SQUARES_OVERFLOW;
+        slot->flags |= BP_TRACE_SLOT_SQUARES_OVERFLOW;
     }
 }
 
@@ -464,6 +481,37 @@ __attribute__((noinline)) static void bp_slot_long(bp_slot_t *slot, uint32_t too
     bp_arch_unlock(before);
 }
 
+/* A pass takes so long that the clock wraps in it: it is left out. */
+static void bp_slot_leave_out(bp_slot_t *slot) {
+    slot->lost++;
+    slot->flags |= BP_TRACE_SLOT_TOO_LONG;
+}
+
+/* A pass has ended after the clock has wrapped. That is known only with a clock of 64 bits. */
+__attribute__((noinline)) static void bp_slot_too_long(bp_slot_t *slot, uintptr_t before) {
+    if (slot->next == NULL) {
+        slot->closed = NULL; /* as in bp_slot_long */
+    } else {
+        slot->closed = slot;
+        bp_slot_leave_out(slot);
+    }
+    bp_arch_unlock(before);
+}
+
+/* With a clock of 32 bits a pass must be left out before the clock wraps. */
+void bp_slots_age(void) {
+    for (bp_slot_t *slot = bp_slots, *last = NULL; slot != last; slot = slot->next) {
+        uintptr_t before = bp_arch_lock_always();
+        if (slot->closed == NULL && (bp_trace_clock() - slot->start) >> 31 != 0) {
+            slot->closed = BP_OVERLAPPING;
+            slot->depth = 1;
+            bp_slot_leave_out(slot);
+        }
+        bp_arch_unlock(before);
+        last = slot;
+    }
+}
+
 __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot, uintptr_t id) {
     uintptr_t before = bp_arch_lock();
     if (!bp_slot_has_lock(slot, before, 1)) {
@@ -479,7 +527,8 @@ __attribute__((always_inline)) static inline void bp_slot_begin(bp_slot_t *slot,
 }
 
 /* `now` is when the pass ended. Only the last step may be a call, so that this needs no stack. */
-__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot, uint32_t now) {
+__attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot,
+                                                              bp_trace_time_t now) {
     uintptr_t before = bp_arch_lock();
     if (!bp_slot_has_lock(slot, before, 0)) {
         return;
@@ -488,8 +537,12 @@ __attribute__((always_inline)) static inline void bp_slot_end(bp_slot_t *slot, u
         bp_slot_end_unusual(slot, before);
         return;
     }
+    if (BP_RARE(bp_trace_wraps(now - slot->start) != 0)) {
+        bp_slot_too_long(slot, before);
+        return;
+    }
     slot->closed = slot;
-    uint32_t took = now - slot->start;
+    uint32_t took = (uint32_t)(now - slot->start);
     slot->count++;
     if (took < slot->least) {
         slot->least = took;
@@ -524,7 +577,7 @@ __attribute__((noinline)) static void bp_range_begin_traced(bp_slot_t *slot, uin
 }
 
 __attribute__((noinline)) static void bp_range_end_traced(bp_slot_t *slot, uintptr_t id) {
-    uint32_t now = bp_trace_clock();
+    bp_trace_time_t now = bp_trace_clock();
     bp_trace_mark(id + 1); /* first, since how long the slot takes depends on the pass */
     bp_slot_end(slot, now);
 }

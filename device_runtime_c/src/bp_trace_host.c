@@ -12,10 +12,46 @@
 
 static bool bp_trace_is_ready; /* bp.trace_start has initialised the rings */
 
-/// The stream ///
+/// The clock may wrap ///
+
+/* Width of bp_port_ticks from which on it shows that the trace clock has wrapped. */
+#define BP_TRACE_TICKS_BITS 40
 
 /* An empty block tells the host the time before the clock has wrapped. */
 #define BP_TOLD_AT_LEAST_EVERY 0x20000000u
+
+/* How long the clock of statistics was not looked at: then a pass may have taken longer than the
+ * clock has bits for. A clock of 64 bits has no need of it. */
+static struct {
+    uint64_t ticks;
+    uint64_t longest; /* ticks of bp_port_ticks between two looks */
+    uint32_t clock;
+} bp_trace_look;
+
+static void bp_trace_look_begin(void) {
+    bp_trace_look.ticks = bp_port_ticks();
+    bp_trace_look.longest = 0;
+    bp_trace_look.clock = bp_trace_now();
+}
+
+static void bp_trace_look_again(void) {
+    if (sizeof(bp_trace_time_t) > 4 || (bp_tracing & (uint32_t)BP_TRACE_STATISTICS) == 0) {
+        return;
+    }
+    uint64_t ticks = bp_port_ticks();
+    uint64_t passed = ticks - bp_trace_look.ticks;
+    bp_trace_look.ticks = ticks;
+    if (passed > bp_trace_look.longest) {
+        bp_trace_look.longest = passed;
+    }
+    uint32_t now = bp_trace_now();
+    if (now - bp_trace_look.clock >= BP_TOLD_AT_LEAST_EVERY) {
+        bp_trace_look.clock = now;
+        bp_slots_age();
+    }
+}
+
+/// The stream ///
 
 /* Send a block: what is in a ring up to its end or up to the writer, whichever comes first, as far
  * as the stream has room. */
@@ -40,7 +76,7 @@ static void bp_trace_send(uint8_t core) {
         .core = core,
         .sequence = lapped ? sequence - (uint32_t)(stop - ring->begin) : sequence,
         .dropped = ring->dropped,
-        .last = ring->last,
+        .last = (uint32_t)ring->last,
         .now = bp_trace_now(),
         .ticks = bp_port_ticks(),
     };
@@ -58,7 +94,10 @@ static void bp_trace_send(uint8_t core) {
     if (words == 0 && !ring->ended && !is_due) {
         return;
     }
-    ring->ended &= words != 0;
+    if (words == 0 && ring->ended) {
+        ring->ended = false;
+        block.flags |= BP_TRACE_BLOCK_LAST;
+    }
     block.words = (uint16_t)words;
     uint8_t header[BP_TRACE_BLOCK_LEN];
     bp_trace_block_put(header, &block);
@@ -71,6 +110,7 @@ static void bp_trace_send(uint8_t core) {
 }
 
 void bp_trace_drain(void) {
+    bp_trace_look_again();
     for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
         /* Before that, rings in kept memory may hold anything. */
         if (!bp_trace_is_ready || bp_trace_ring[core].mode == BP_TRACE_OVERWRITE) {
@@ -130,10 +170,11 @@ static uint32_t bp_names_check(void) {
 
 /// The packed functions ///
 
-/* [] -> [unit, source, hz, ring, cores, running, now, names] */
+/* [] -> [unit, source, hz, ring, cores, running, now, names, ticks, unseen] */
 int bp_trace(bp_call_t *call) {
     if (bp_arg_end(call) == 0) {
-        bp_ret_array(call, 8);
+        bp_trace_look_again();
+        bp_ret_array(call, 10);
         bp_ret_text(call, bp_trace_unit);
         bp_ret_text(call, BP_TRACE_SOURCE);
         bp_ret_uint(call, BP_TRACE_HZ);
@@ -142,6 +183,13 @@ int bp_trace(bp_call_t *call) {
         bp_ret_uint(call, bp_tracing & BP_TRACE_WHAT);
         bp_ret_uint(call, bp_trace_now());
         bp_ret_uint(call, bp_names_check());
+        if (BP_ROM_GET(bp_port_clock.ticks_bits) < BP_TRACE_TICKS_BITS) {
+            bp_ret_nil(call);
+            bp_ret_nil(call);
+        } else {
+            bp_ret_u64(call, bp_port_ticks());
+            bp_ret_u64(call, bp_trace_look.longest);
+        }
     }
     return call->err;
 }
@@ -155,18 +203,18 @@ static uint32_t bp_build_check(const bp_trace_ring_t *ring) {
     return check;
 }
 
-static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
+static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode,
+                          bp_trace_time_t now) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
     uintptr_t before = bp_arch_lock_always();
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
-    uint32_t now = bp_trace_now();
     *ring = (bp_trace_ring_t){
         .begin = words,
         .at = words,
         .read = words,
         .end = overwrites ? words : words + BP_TRACE_WORDS - 1,
         .last = now,
-        .told = now,
+        .told = (uint32_t)now,
         .mode = mode,
     };
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
@@ -177,7 +225,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) 
     bp_arch_unlock(before);
 }
 
-/* [what, mode] -> clock */
+/* [what, mode] -> clock, from which the first record counts */
 int bp_trace_start(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     uint8_t mode = (uint8_t)bp_arg_uint(call, BP_TRACE_OVERWRITE);
@@ -190,16 +238,18 @@ int bp_trace_start(bp_call_t *call) {
         return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
     }
     bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
+    bp_trace_time_t began = bp_trace_time();
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
-            bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode);
+            bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode, began);
         }
         bp_trace_is_ready = true;
     }
     if ((what & (uint32_t)BP_TRACE_STATISTICS) != 0) {
         bp_slots_clear();
+        bp_trace_look_begin();
     }
-    bp_ret_uint(call, bp_trace_now());
+    bp_ret_uint(call, (uint32_t)began);
     bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
@@ -213,6 +263,7 @@ int bp_trace_start(bp_call_t *call) {
 int bp_trace_stop(bp_call_t *call) {
     uint32_t what = bp_arg_u32(call);
     if (bp_arg_end(call) == 0) {
+        bp_trace_look_again();
         bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_trace_ring[core].ended = true;
@@ -366,7 +417,7 @@ int bp_trace_kept(bp_call_t *call) {
         .size = BP_TRACE_WORDS,
         .at = (uint32_t)(ring->at - ring->begin),
         .written = ring->before + (uint32_t)(ring->at - ring->begin),
-        .last = ring->last,
+        .last = (uint32_t)ring->last,
     };
     for (uint_fast8_t i = 0; i < sizeof kept.build_id; i++) {
         kept.build_id[i] = ring->build_id[i];

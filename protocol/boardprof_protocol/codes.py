@@ -190,6 +190,7 @@ class TraceId(IntEnum):
     VALUE = 9
     DROPPED = 10
     LONG = 11
+    WRAPPED = 12
 
 
 class TraceFlag(IntFlag):
@@ -211,9 +212,11 @@ class TraceBlockFlag(IntFlag):
     """Bits of a block's ``flags``."""
 
     WHOLE = 1
+    LAST = 2
 
 
 class TraceSlotFlag(IntFlag):
     """Bits of a slot's ``flags``."""
 
     SQUARES_OVERFLOW = 1
+    TOO_LONG = 2

@@ -319,6 +319,31 @@ def test_programs_of_this_machine_record_in_nanoseconds(name: str) -> None:
     assert (line.dropped + recorded, line.dropped > 2000) == (50_000 + 1, True)
 
 
+@pytest.mark.parametrize("name", ["linux", "native"])
+def test_a_pass_may_take_longer_than_the_clocks_32_bits(name: str, tmp_path: Path) -> None:
+    """They are nanoseconds, so they wrap after 4.3 s."""
+    source = tmp_path / "nap.c"
+    source.write_text(
+        '#include <stdint.h>\n#include <time.h>\n#include "boardprof/bp_trace.h"\n'
+        "void nap(uint32_t ms);\nvoid nap(uint32_t ms) {\n"
+        "    struct timespec time = {ms / 1000, ms % 1000 * 1000000};\n"
+        "    BP_RANGE(nap);\n    (void)nanosleep(&time, 0);\n}\n"
+    )
+    with build(available(name), [source], BuildOptions()).open() as board:
+        with board.tracing(statistics=True) as recorder:
+            began = time.monotonic_ns()
+            board.functions.nap(4600)
+            most = time.monotonic_ns() - began
+            board.functions.nap(1)
+        found = recorder.recording()
+    long, short = nets(found, "nap")
+    assert 4_600_000_000 <= long <= most
+    assert 1_000_000 <= short < 1_000_000_000
+    [slot] = found.slots
+    assert (slot.count, slot.lost, slot.too_long) == (1, 1, True)
+    assert slot.least == slot.most == slot.sum < 1_000_000_000
+
+
 @pytest.mark.parametrize("name", ["linux"])
 def test_threads_and_signal_handlers_lose_no_event_without_counting_it(name: str) -> None:
     """Nor do they wait for ever. The handler makes six events: a mark, a range, and an allocation

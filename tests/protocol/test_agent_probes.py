@@ -30,7 +30,8 @@ PROBES = {**CHANNELS, "BP_CFG_TRACE": 256}
 STREAM, INFO, START, STOP, SLOTS, KEPT, READ = 9, 11, 12, 13, 14, 15, 16
 EVENTS, STATISTICS = 1, 2
 DROP, STOPS, OVERWRITE = 0, 1, 2
-LONG, WIDE, VALUE, DROPPED = 11, 8, 9, 10
+LONG, WIDE, VALUE, DROPPED, WRAPPED = 11, 8, 9, 10, 12
+TOO_LONG = 2
 BLOCK = struct.Struct("<BBHIIIIQ")
 
 
@@ -146,7 +147,10 @@ def test_what_is_said_of_the_clock_the_rings_and_the_names(
         ]
     )
     assert len(check) == 4 * (tmp_path / "names").read_bytes().count(0)
-    assert board.call(INFO) == ["cycles", "test_cycles", 0, 256, 1, 0, 1000, zlib.crc32(check)]
+    assert board.call(INFO) == [
+        *("cycles", "test_cycles", 0, 256, 1, 0, 1000),
+        *(zlib.crc32(check), 0x0102030405, 0),
+    ]
     assert board.call(START, EVENTS, DROP) == 1000
     assert board.call(INFO)[5] == EVENTS
 
@@ -191,6 +195,39 @@ def test_a_long_time_between_records_takes_one_of_its_own(
         *(LONG, 1, tick),
         *(0xDCBA98 << 8 | LONG, 0xFE, tick),
     )
+
+
+def test_a_clock_of_64_bits_says_how_often_its_low_half_has_wrapped(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    began = 0x0102030405
+    assert board.call(START, EVENTS, DROP) == began % 2**32
+    reader = Reader(board)
+    board.lib.test_ticks = began + 2**32
+    board.lib.test_mark()
+    board.lib.test_ticks = began + 4 * 2**32 + 0x1000005
+    board.lib.test_value(7)
+    board.lib.test_ticks += 9
+    board.lib.test_mark()
+    tick, level = number("tick"), number("level")
+    [block] = reader.read()
+    assert block.records == (
+        *(WRAPPED, 1, LONG, 0, tick),
+        *(WRAPPED, 3, 5 << 8 | LONG, 1, level, 7),
+        9 << 8 | tick,
+    )
+    assert block.last == 0x0202030405 % 2**32 + 0x1000005 - 0x100000000 + 2**32 + 9
+
+
+def test_a_ring_that_is_overwritten_says_so_too(boards: Boards) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    board.call(START, EVENTS, OVERWRITE)
+    board.lib.test_ticks += 2 * 2**32 + 3
+    board.lib.test_mark()
+    size, at_word, *_ = struct.unpack_from("<III", board.call(KEPT, 0))
+    assert (size, at_word) == (64, 4)
+    assert struct.unpack("<3I", board.call(READ, 0, 0, 3))[:2] == (WRAPPED, 2)
 
 
 def test_a_number_above_255_is_wide_and_its_value_follows(
@@ -258,7 +295,7 @@ def test_an_empty_block_is_the_last_one(board: MemoryBoard) -> None:
     blocks = reader.read()
     assert [(block.words, block.flags, block.sequence) for block in blocks] == [
         (1, 1, 0),
-        (0, 1, 1),
+        (0, 3, 1),
     ]
     assert reader.read() == []
 
@@ -351,6 +388,51 @@ def test_sums_carry_and_squares_say_that_they_have_lost_a_carry(
         *(2, 0, 1, 0xFFFFFFFF, 0xFFFFFFFF, 0x1FFFFFFFE),
         0xFFFFFFFC00000002,
     )
+
+
+def test_a_pass_of_2_to_the_32_ticks_is_left_out_and_said_to_be(
+    boards: Boards, number: Callable[[str], int]
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1})
+    board.call(START, STATISTICS, DROP)
+    for length in (2**32 - 1, 2**32, 2**32 + 7, 2**34 + 7):
+        board.lib.test_begin()
+        board.lib.test_ticks += length
+        board.lib.test_end()
+    most = 2**32 - 1
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (1, 3, TOO_LONG, most, most, most)
+
+
+def test_with_32_bits_a_pass_is_left_out_before_the_clock_can_wrap_in_it(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    """If bp_poll runs within it: it looks at the clock."""
+    board.call(START, STATISTICS, DROP)
+    board.lib.test_begin()
+    for _ in range(9):
+        board.lib.test_cycles += 0x1FFFFFFF + 1
+        board.call(INFO)
+    board.lib.test_end()
+    passes(board, 9)
+    board.lib.test_begin()
+    for _ in range(3):
+        board.lib.test_cycles += 0x1FFFFFFF + 1
+        board.call(INFO)
+    board.lib.test_end()
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (2, 1, TOO_LONG, 9, 3 << 29, (3 << 29) + 9)
+    assert board.lib.test_locks == 0
+
+
+def test_how_long_the_clock_was_not_looked_at_is_known(board: MemoryBoard) -> None:
+    board.call(START, STATISTICS, DROP)
+    for ticks in (5, 7_000_000_000, 6):
+        board.lib.test_ticks += ticks
+        board.call(INFO)
+    assert board.call(INFO)[8:] == [0x0102030405 + 7_000_000_011, 7_000_000_000]
+    board.call(START, STATISTICS, DROP)
+    assert board.call(INFO)[9] == 0
 
 
 def test_passes_that_overlap_are_lost_and_the_next_one_counts(

@@ -8,6 +8,7 @@ The names are ``loop`` (a range, 16 and 17), ``go`` (a mark, 18), ``level`` (a u
 from __future__ import annotations
 
 import random
+import struct
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,7 @@ from boardprof_protocol.codes import ProbeKind
 SECTION = b"\x01loop\0\x03go\0\x04level\0\x02timer\0\x01inner\0"
 NAMES = read_names(SECTION)
 LOOP, GO, LEVEL, TIMER, INNER = 16, 18, 19, 20, 22
-EXIT, ENTER, TASK, WIDE, VALUE, DROPPED, LONG = 0, 1, 2, 8, 9, 10, 11
+EXIT, ENTER, TASK, WIDE, VALUE, DROPPED, LONG, WRAPPED = 0, 1, 2, 8, 9, 10, 11, 12
 
 
 def words(*records: tuple[int, ...]) -> npt.NDArray[np.uint32]:
@@ -356,6 +357,70 @@ def test_events_that_contradict_the_clock_are_an_error() -> None:
 def test_the_clock_may_wrap() -> None:
     content = block(0, 0, 2**32 - 5, (5, GO)) + block(0, 1, 3, (8, GO))
     assert recording(content).timelines()[0].end == 15
+
+
+W = 2**32
+RATE = TraceClock("cycles", "CYCCNT", 0, per_tick=1000)
+"""Its 32 bits wrap after 4,294,967 ticks of the port."""
+
+
+def timed(sequence: int, last: int, now: int, *records: tuple[int, ...], ticks: int = 0) -> bytes:
+    """A whole block, with the clock's low 32 bits and the port's ticks when it was made."""
+    content = words(*records)
+    clock = (last % W, now % W, ticks or now // 1000)
+    head = struct.pack("<BBHIIIIQ", 0, 1, len(content), sequence, 0, *clock)
+    return head + content.astype("<u4").tobytes()
+
+
+def later(delta: int, number: int) -> list[tuple[int, ...]]:
+    """The records of an event that comes long after the one before."""
+    return [(delta % 2**24, LONG, delta % W >> 24), (0, number)]
+
+
+def test_the_clock_may_wrap_between_two_events_if_blocks_come_meanwhile() -> None:
+    """2.5 times 2^32 pass within a range; its records only say a half."""
+    half, step = W // 2, W // 8
+    idle = b"".join(timed(1, 5, step * i) for i in range(1, 20))
+    end = 5 + 5 * half
+    content = timed(0, 5, 5, (5, LOOP)) + idle
+    content += timed(1, end + 4, end + 9, *later(half, LOOP + 1), (4, GO))
+    found = recording(content, clock=RATE).timelines()[0]
+    assert passes(found) == [(16, 5, end, 5 * half)]
+    assert found.end == end + 9
+    assert found.diagnostics == Diagnostics()
+
+
+def test_events_between_which_the_clock_may_have_wrapped_are_left_out() -> None:
+    """A call of 10^7 ticks, in which it may wrap twice; the events say 300."""
+    content = (
+        timed(0, 0, 0)
+        + timed(0, 40, 40, (10, LOOP), (20, LOOP + 1), (10, LOOP))
+        + timed(3, 340, 340, (100, LOOP + 1), (100, LOOP), (100, LOOP + 1), ticks=10_000_000)
+        + timed(6, 365, 365, (10, LOOP), (15, LOOP + 1), ticks=10_000_001)
+    )
+    found = recording(content, clock=RATE)
+    line = found.timelines()[0]
+    assert passes(line) == [(16, 10, 30, 20), (16, 350, 365, 15)]
+    assert (line.diagnostics.unsure, line.diagnostics.unsure_gaps) == (3, 1)
+    assert (line.diagnostics.dropped, line.diagnostics.gaps) == (0, 0)
+    text = "\n".join(str(each) for each in recording_page(found))
+    assert "3 events left out in 1 place: bp_poll did not run for so long" in text
+    assert "Share" not in text
+
+
+def test_a_long_time_without_a_block_is_sure_if_the_events_add_up_to_it() -> None:
+    """The same without a doubt: the events take 2.4 times 2^32, as the ticks do."""
+    step = W * 6 // 10
+    steps = [each for i in range(4) for each in later(step, LOOP + i % 2)]
+    content = timed(0, 0, 0) + timed(0, 4 * step, 4 * step, *steps)
+    found = recording(content, clock=RATE).timelines()[0]
+    assert passes(found) == [(16, step, 2 * step, step), (16, 3 * step, 4 * step, step)]
+    assert found.diagnostics == Diagnostics()
+
+
+def test_wraps_that_a_record_tells_are_part_of_the_time() -> None:
+    content = block(0, 0, 12, (5, LOOP), (0, WRAPPED, 3), (7, LOOP + 1))
+    assert passes(recording(content).timelines()[0]) == [(16, 5, 3 * W + 12, 3 * W + 7)]
 
 
 def test_a_file_keeps_all_of_a_recording(tmp_path: Path) -> None:

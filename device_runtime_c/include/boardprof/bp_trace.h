@@ -83,10 +83,18 @@ extern "C" {
 /* What the host has asked for: enum bp_trace_flag; the sign is set for statistics alone. */
 extern volatile uint32_t bp_tracing;
 
+/* The trace clock has 32 bits, where a long time may pass without a look at it, too. A program of
+ * this machine has 64 anyway. */
+#if BP_CFG_TRACE_CLOCK == 1 && UINTPTR_MAX > UINT32_MAX
+typedef uint64_t bp_trace_time_t;
+#else
+typedef uint32_t bp_trace_time_t;
+#endif
+
 /* Running statistics of one range, in ticks of the trace clock. */
 typedef struct bp_slot {
     struct bp_slot *closed; /* this slot; NULL: the range is open, or was never entered */
-    uint32_t start;
+    bp_trace_time_t start;
     uint32_t count;
     uint32_t least;
     uint32_t most;
@@ -94,7 +102,7 @@ typedef struct bp_slot {
     uint32_t sum[2];
     uint32_t squares[2];
     struct bp_slot *next; /* all slots that are in use; the last one is its own next */
-    uint32_t lost;        /* passes that another one overlapped */
+    uint32_t lost;        /* passes that another one overlapped, or that took too long */
     uint16_t id;
     uint8_t depth; /* of passes that overlap */
     uint8_t flags; /* enum bp_trace_slot_flag */

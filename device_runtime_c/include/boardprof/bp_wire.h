@@ -128,6 +128,7 @@ enum bp_trace_id {
     BP_TRACE_VALUE = 9,
     BP_TRACE_DROPPED = 10,
     BP_TRACE_LONG = 11,
+    BP_TRACE_WRAPPED = 12,
 };
 
 enum bp_trace_flag {
@@ -143,10 +144,12 @@ enum bp_trace_mode {
 
 enum bp_trace_block_flag {
     BP_TRACE_BLOCK_WHOLE = 1,
+    BP_TRACE_BLOCK_LAST = 2,
 };
 
 enum bp_trace_slot_flag {
     BP_TRACE_SLOT_SQUARES_OVERFLOW = 1,
+    BP_TRACE_SLOT_TOO_LONG = 2,
 };
 
 /// hello, version 1 ///

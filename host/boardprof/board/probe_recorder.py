@@ -21,12 +21,12 @@ from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
 from boardprof.errors import BoardprofError, FrameError, UsageError
 from boardprof.events.probe_names import CHECK_SECTION, NAMES_SECTION, ProbeNames, read_names
-from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
-from boardprof.events.records import blocks, decode_words, kept_blocks
+from boardprof.events.recording import WRAP, ProbeRecording, Recorded, Slot, Task, TraceClock
+from boardprof.events.records import blocks, decode_words, empty_block, kept_blocks
 from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
-from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode
+from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode, TraceSlotFlag
 from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
 _TRACE, _START, _STOP = "bp.trace", "bp.trace_start", "bp.trace_stop"
@@ -48,6 +48,18 @@ _MOST_NUMBERS = 2048
 
 _LAST_BLOCK_S = 5.0
 """How long the last block is waited for, as long as none comes."""
+
+
+_RATE_S = 0.1
+"""How long is waited at most for `_RATE_TICKS`, to learn the rate of the trace clock."""
+
+_RATE_TICKS = 20
+
+_RATE_MARGIN = {"cycles": 1.1, "instructions": 2.0}
+"""Unit -> how much faster the clock may be than while it was measured."""
+
+_MOST_UNSEEN = 3 << 29
+"""The agent leaves out a pass once it is older than 2^31 ticks, and looks every 2^29 at least."""
 
 
 def check_probes(board: str, dictionary: Dictionary) -> None:
@@ -144,17 +156,50 @@ class ProbeRecorder:
                 raise FrameError(f"{_TRACE} returned {value!r:.60}, not what SPEC.md 5.12 says.")
         self.costs = ProbeCosts()
 
+    def _look(self) -> tuple[int, int | None, int | None]:
+        """Return the trace clock, the port's ticks, and the most ticks without a look at the clock.
+
+        The last two are None if the port's counter has too few bits.
+        """
+        value: Any = self._call(_TRACE)
+        match value[6:]:
+            case [int(now), _, int() | None as ticks, int() | None as unseen, *_]:
+                return now, ticks, unseen
+            case _:
+                raise FrameError(f"{_TRACE} returned {value!r:.60}, not what SPEC.md 5.12 says.")
+
     def __enter__(self) -> Self:
         """Measure what probes cost, and begin to record."""
         if self._streams:
             self._stream = self._open_stream()
             self._tasks = self.tasks()
+        before = self._look()
         self._calibrate()
+        self.clock = replace(self.clock, per_tick=self._per_tick(before))
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._facts = replace(self._facts, time=now)
-        self._call(_START, int(self._what), int(self._mode))
+        began = self._call(_START, int(self._what), int(self._mode))
         self._runs = True
+        if self._streams and self._cores == 1:
+            # Without it, the time up to the board's first block would not be known.
+            clock, ticks, _ = self._look()
+            self._content += empty_block(0, began, clock, ticks or 0)
         return self
+
+    def _per_tick(self, before: tuple[int, int | None, int | None]) -> float:
+        """Return at most how much the trace clock counts in one tick of the port's counter."""
+        if before[1] is None:
+            return 0
+        if self.clock.unit == "ticks":
+            return 1
+        deadline_s = time.monotonic() + _RATE_S
+        while True:
+            now, ticks, _ = self._look()
+            passed = (ticks or 0) - before[1]
+            if passed >= _RATE_TICKS or time.monotonic() > deadline_s:
+                break
+        counted = (now - before[0]) % WRAP
+        return counted / passed * _RATE_MARGIN[self.clock.unit] if passed > 0 else 0
 
     @property
     def _streams(self) -> bool:
@@ -254,7 +299,7 @@ class ProbeRecorder:
     @property
     def now(self) -> int:
         """The trace clock of the board, 32 bits."""
-        return int(self._call(_TRACE)[6])
+        return self._look()[0]
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""
@@ -264,14 +309,14 @@ class ProbeRecorder:
         )
 
     def _read_to_end(self) -> None:
-        """Read until each core's last block is there: it is empty, as the host has stopped."""
+        """Read until each core's last block is there, which comes as the host has stopped."""
         deadline_s = time.monotonic() + _LAST_BLOCK_S
         while True:
             before = len(self._content)
             if self.read(0.05) != before:
                 deadline_s = time.monotonic() + _LAST_BLOCK_S
             last = {each.core: each for each in blocks(bytes(self._content), self._facts.order)}
-            if len(last) == self._cores and not any(len(each.words) for each in last.values()):
+            if len(last) == self._cores and all(each.is_last for each in last.values()):
                 return
             if time.monotonic() > deadline_s:
                 raise FrameError(
@@ -336,13 +381,17 @@ class ProbeRecorder:
         return next((s.least for s in self.statistics() if s.number in numbers), 0)
 
     def statistics(self) -> tuple[Slot, ...]:
-        """Return the statistics of the ranges that were entered so far."""
+        """Return the statistics of the ranges that were entered so far.
+
+        Raises:
+            UsageError: a pass may have taken so long that the trace clock has wrapped.
+        """
         record = np.dtype(TRACE_SLOT.dtype)
         found: list[Slot] = []
         while content := self._call(_SLOTS, len(found)):
             for each in np.frombuffer(content, record):
                 fields = {name: int(each[name]) for name in record.names or ()}
-                overflow = fields.pop("flags") & 1
+                flags = TraceSlotFlag(fields.pop("flags"))
                 found.append(
                     Slot(
                         fields["id"],
@@ -351,9 +400,17 @@ class ProbeRecorder:
                         fields["least"] if fields["count"] else 0,
                         fields["most"],
                         fields["sum"],
-                        None if overflow else fields["squares"],
+                        None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
+                        TraceSlotFlag.TOO_LONG in flags,
                     )
                 )
+        _, _, unseen = self._look()
+        if (unseen or 0) * self.clock.per_tick >= _MOST_UNSEEN:
+            raise UsageError(
+                f"The statistics of {self._facts.board} may be wrong: the firmware did not call "
+                f"bp_poll for so long that its trace clock of 32 bits may have wrapped in a pass.",
+                hint="record events, which show it, or call bp_poll more often",
+            )
         return tuple(found)
 
 

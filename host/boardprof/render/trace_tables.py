@@ -91,7 +91,7 @@ def recording_page(recording: ProbeRecording) -> Page:
     timelines = list(lines.values())
     span = max((line.end for line in timelines), default=0)
     # Of passes across dropped events nothing is known, so there is no share of the time.
-    whole = 0 if any(line.dropped for line in timelines) else span
+    whole = 0 if any(line.dropped or line.unsure_gaps for line in timelines) else span
     page: list[Table | str] = []
     ranges = range_figures(recording, timelines)
     if ranges:
@@ -176,6 +176,12 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
             yield (
                 f"{where}{plural(found.dropped, 'event')} dropped in "
                 f"{plural(found.gaps, 'place')}; passes across them are left out."
+            )
+        if found.unsure_gaps:
+            yield (
+                f"{where}{plural(found.unsure, 'event')} left out in "
+                f"{plural(found.unsure_gaps, 'place')}: bp_poll did not run for so long that the "
+                "trace clock may have wrapped."
             )
         for name, count in found.without_begin.items():
             yield f"{where}{name}: {plural(count, 'end')} without a begin."
