@@ -50,6 +50,13 @@ static uint32_t bp_trace_refused; /* events without a lock; the ring does not kn
 
 /// The clock ///
 
+#if BP_CFG_TRACE_CLOCK == 0 && !BP_ARCH_HAS_CYCLES32
+#error "this core has no cycle counter: set BP_CFG_TRACE_CLOCK=1 for bp_port_ticks"
+#endif
+#if BP_CFG_TRACE_CLOCK == 2 && !defined(BP_ARCH_INSTRUCTIONS32_SOURCE)
+#error "this core has no counter of instructions: set BP_CFG_TRACE_CLOCK=1 for bp_port_ticks"
+#endif
+
 static inline bp_trace_time_t bp_trace_clock(void) {
 #if BP_CFG_TRACE_CLOCK == 0
     return bp_arch_cycles32();

@@ -152,6 +152,23 @@ static bool bp_trace_clock_init(void) {
 #endif
 }
 
+/* ID bits do not say whether a counter is there: it must be seen to count. A slow one may take
+ * thousands of reads to do so. */
+static enum bp_trace_clock_status bp_trace_clock_status(void) {
+#if BP_CFG_TRACE_CLOCK == 1
+    if (BP_ROM_GET(bp_port_clock.ticks_bits) < 32) {
+        return BP_TRACE_CLOCK_NARROW;
+    }
+#endif
+    uint32_t before = bp_trace_now();
+    for (uint32_t reads = 0; reads < 100000; reads++) {
+        if (bp_trace_now() != before) {
+            return BP_TRACE_CLOCK_OK;
+        }
+    }
+    return BP_TRACE_CLOCK_STUCK;
+}
+
 /// Names ///
 
 /* The linker sets these for a section of this name (bp_trace.h). */
@@ -170,11 +187,12 @@ static uint32_t bp_names_check(void) {
 
 /// The packed functions ///
 
-/* [] -> [unit, source, hz, ring, cores, running, now, names, ticks, unseen] */
+/* [] -> [unit, source, hz, ring, cores, running, now, names, ticks, unseen, clock] */
 int bp_trace(bp_call_t *call) {
     if (bp_arg_end(call) == 0) {
         bp_trace_look_again();
-        bp_ret_array(call, 10);
+        bool has_clock = bp_trace_clock_init();
+        bp_ret_array(call, 11);
         bp_ret_text(call, bp_trace_unit);
         bp_ret_text(call, BP_TRACE_SOURCE);
         bp_ret_uint(call, BP_TRACE_HZ);
@@ -190,6 +208,7 @@ int bp_trace(bp_call_t *call) {
             bp_ret_u64(call, bp_port_ticks());
             bp_ret_u64(call, bp_trace_look.longest);
         }
+        bp_ret_uint(call, has_clock ? bp_trace_clock_status() : BP_TRACE_CLOCK_STUCK);
     }
     return call->err;
 }

@@ -21,6 +21,7 @@ __all__ = [
     "ProbeKind",
     "ResetCause",
     "TraceBlockFlag",
+    "TraceClockStatus",
     "TraceFlag",
     "TraceId",
     "TraceMode",
@@ -206,6 +207,14 @@ class TraceMode(IntEnum):
     DROP = 0
     STOP = 1
     OVERWRITE = 2
+
+
+class TraceClockStatus(IntEnum):
+    """Whether the trace clock can be used."""
+
+    OK = 0
+    STUCK = 1
+    NARROW = 2
 
 
 class TraceBlockFlag(IntFlag):

@@ -14,7 +14,7 @@ import pytest
 
 from boardprof.board.board import Board
 from boardprof.connection import connect
-from boardprof.errors import DeviceResetError, UnknownNameError, UsageError
+from boardprof.errors import BuildError, DeviceResetError, UnknownNameError, UsageError
 from boardprof.events.recording import ProbeRecording
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
@@ -290,6 +290,24 @@ def test_other_boards_record_the_same(name: str) -> None:
     assert (slots[number["again"]].count, slots[number["again"]].lost) == (0, 4)
     recorded = int((line.events.number != TraceId.DROPPED).sum())
     assert (line.dropped + recorded, line.dropped > 2000) == (5000 + 1, True)
+
+
+def test_a_cycle_counter_that_stands_still_is_refused() -> None:
+    """QEMU's DWT says that it has CYCCNT, which never moves."""
+    spec = available("qemu-cortex-m4")
+    own = replace(spec.build, config={**spec.build.config, "trace_clock": 0})
+    firmware = build(replace(spec, build=own), [FIXTURES / "calls.c"], BuildOptions())
+    with firmware.open() as board, pytest.raises(UsageError) as caught:
+        board.tracing()
+    assert "The trace clock of qemu-cortex-m4 does not count: DWT CYCCNT." in str(caught.value)
+    assert "BP_CFG_TRACE_CLOCK=1" in str(caught.value)
+
+
+def test_a_core_without_a_cycle_counter_says_what_to_set() -> None:
+    spec = available("microbit")
+    own = replace(spec.build, config={**spec.build.config, "trace_clock": 0})
+    with pytest.raises(BuildError, match="no cycle counter: set BP_CFG_TRACE_CLOCK=1"):
+        build(replace(spec, build=own), [FIXTURES / "calls.c"], BuildOptions())
 
 
 @pytest.mark.parametrize("name", ["linux", "native"])

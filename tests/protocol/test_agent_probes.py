@@ -32,6 +32,7 @@ EVENTS, STATISTICS = 1, 2
 DROP, STOPS, OVERWRITE = 0, 1, 2
 LONG, WIDE, VALUE, DROPPED, WRAPPED = 11, 8, 9, 10, 12
 TOO_LONG = 2
+COUNTS, STUCK, NARROW = 0, 1, 2
 BLOCK = struct.Struct("<BBHIIIIQ")
 
 
@@ -149,10 +150,22 @@ def test_what_is_said_of_the_clock_the_rings_and_the_names(
     assert len(check) == 4 * (tmp_path / "names").read_bytes().count(0)
     assert board.call(INFO) == [
         *("cycles", "test_cycles", 0, 256, 1, 0, 1000),
-        *(zlib.crc32(check), 0x0102030405, 0),
+        *(zlib.crc32(check), 0x0102030405, 0, STUCK),
     ]
+    board.lib.test_cycles_step = 1
+    assert board.call(INFO)[10] == COUNTS
+    board.lib.test_cycles, board.lib.test_cycles_step = 1000, 0
     assert board.call(START, EVENTS, DROP) == 1000
     assert board.call(INFO)[5] == EVENTS
+
+
+@pytest.mark.parametrize(("bits", "status"), [(24, NARROW), (32, COUNTS)])
+def test_ticks_of_fewer_than_32_bits_are_no_trace_clock(
+    boards: Boards, bits: int, status: int
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_CLOCK": 1, "TEST_TICKS_BITS": bits})
+    board.lib.test_ticks_step = 1
+    assert board.call(INFO)[8:] == [None, None, status]
 
 
 def test_records_are_the_words_of_the_specification(
@@ -430,7 +443,7 @@ def test_how_long_the_clock_was_not_looked_at_is_known(board: MemoryBoard) -> No
     for ticks in (5, 7_000_000_000, 6):
         board.lib.test_ticks += ticks
         board.call(INFO)
-    assert board.call(INFO)[8:] == [0x0102030405 + 7_000_000_011, 7_000_000_000]
+    assert board.call(INFO)[8:10] == [0x0102030405 + 7_000_000_011, 7_000_000_000]
     board.call(START, STATISTICS, DROP)
     assert board.call(INFO)[9] == 0
 

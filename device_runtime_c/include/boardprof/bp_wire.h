@@ -142,6 +142,12 @@ enum bp_trace_mode {
     BP_TRACE_OVERWRITE = 2,
 };
 
+enum bp_trace_clock_status {
+    BP_TRACE_CLOCK_OK = 0,
+    BP_TRACE_CLOCK_STUCK = 1,
+    BP_TRACE_CLOCK_NARROW = 2,
+};
+
 enum bp_trace_block_flag {
     BP_TRACE_BLOCK_WHOLE = 1,
     BP_TRACE_BLOCK_LAST = 2,

@@ -26,7 +26,13 @@ from boardprof.events.records import blocks, decode_words, empty_block, kept_blo
 from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof.link.session import Session
 from boardprof.link.stream import Stream
-from boardprof_protocol.codes import ProbeKind, TraceFlag, TraceMode, TraceSlotFlag
+from boardprof_protocol.codes import (
+    ProbeKind,
+    TraceClockStatus,
+    TraceFlag,
+    TraceMode,
+    TraceSlotFlag,
+)
 from boardprof_protocol.trace import TRACE_BLOCK, TRACE_KEPT, TRACE_SLOT
 
 _TRACE, _START, _STOP = "bp.trace", "bp.trace_start", "bp.trace_stop"
@@ -75,6 +81,26 @@ def check_probes(board: str, dictionary: Dictionary) -> None:
         f"The firmware of {board} has no probes: its agent has no {_TRACE}.",
         hint=f"take one of {', '.join(able)}; firmware of your own needs BP_CFG_TRACE",
     )
+
+
+def check_clock(board: str, source: str, status: int) -> None:
+    """Check that a board's trace clock can be used.
+
+    Raises:
+        UsageError: it stands still, or it has too few bits.
+    """
+    if status == TraceClockStatus.STUCK:
+        raise UsageError(
+            f"The trace clock of {board} does not count: {source}.",
+            hint="build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see "
+            "bp_config.h",
+        )
+    if status == TraceClockStatus.NARROW:
+        raise UsageError(
+            f"The trace clock of {board} has fewer than 32 bits: {source}.",
+            hint="build the firmware with BP_CFG_TRACE_CLOCK=0, for the core's cycle counter, or "
+            "with a port whose bp_port_ticks has 32 bits or more",
+        )
 
 
 def image_names(image: Path, check: int, board: str) -> ProbeNames:
@@ -148,7 +174,21 @@ class ProbeRecorder:
         self._stream: Stream | None = None
         value: Any = self._call(_TRACE)
         match value:
-            case [str(unit), str(source), int(hz), int(), int(cores), int(), int(), int(names), *_]:
+            case [
+                str(unit),
+                str(source),
+                int(hz),
+                int(),
+                int(cores),
+                int(),
+                int(),
+                int(names),
+                _,
+                _,
+                int(status),
+                *_,
+            ]:
+                check_clock(facts.board, source, status)
                 self.clock = TraceClock(unit, source, hz)
                 self._cores = cores
                 self._names = image_names(Path(facts.image), names, facts.board)
