@@ -329,6 +329,7 @@ extern bp_slot_t *bp_slots; /* that are in use */
 /* The agent's lock; that of probes may be refused where there are threads. */
 #ifdef BP_ARCH_HAS_THREADS
 void bp_trace_count_refused(void); /* adds events that found the lock taken to those dropped */
+void bp_trace_forget_refused(void);
 #else
 #define bp_arch_lock_always bp_arch_lock
 #endif

@@ -137,6 +137,10 @@ bp_trace_overwrite(bp_trace_ring_t *ring, bp_trace_time_t now, uint32_t word, ui
 
 #ifdef BP_ARCH_HAS_THREADS
 /* Before any record, so that DROPPED tells of them. */
+void bp_trace_forget_refused(void) {
+    __atomic_store_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
+}
+
 void bp_trace_count_refused(void) {
     bp_trace_ring_t *ring = BP_RING;
     uint32_t refused = __atomic_exchange_n(&bp_trace_refused, 0, __ATOMIC_RELAXED);
@@ -160,7 +164,12 @@ __attribute__((noinline)) static void bp_trace_overwrite_more(bp_trace_ring_t *r
                                                               uint32_t words) {
     uint32_t delta = (uint32_t)(now - ring->last);
     uint32_t wraps = bp_trace_wraps(now - ring->last);
-    uint32_t record[8], count = 0;
+    uint32_t record[10], count = 0;
+    if (ring->pending != 0) {
+        record[count++] = BP_TRACE_DROPPED;
+        record[count++] = ring->pending;
+        ring->pending = 0;
+    }
     if (wraps != 0) {
         record[count++] = BP_TRACE_WRAPPED;
         record[count++] = wraps;
@@ -262,9 +271,9 @@ __attribute__((always_inline)) static inline void
 bp_trace_unusual(bp_trace_ring_t *ring, uintptr_t id, uint32_t value, uintptr_t before,
                  bp_trace_time_t now, uint32_t words) {
     uint32_t delta = (uint32_t)(now - ring->last);
-    bool is_rare = id > 255 || bp_trace_wraps(now - ring->last) != 0;
+    bool is_rare = id > 255 || bp_trace_wraps(now - ring->last) != 0 || bp_trace_has_refused();
     uint32_t *at = ring->at;
-    if (BP_RARE(is_rare) || BP_RARE(at + 2 >= ring->end) || BP_RARE(bp_trace_has_refused())) {
+    if (BP_RARE(is_rare) || BP_RARE(at + 2 >= ring->end)) {
         if (ring->mode == BP_TRACE_OVERWRITE && !is_rare && delta >> 24 == 0) {
             bp_trace_overwrite(ring, now, delta << 8 | (uint32_t)id, value);
             bp_arch_unlock(before);

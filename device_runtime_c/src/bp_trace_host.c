@@ -259,6 +259,9 @@ int bp_trace_start(bp_call_t *call) {
     bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
     bp_trace_time_t began = bp_trace_time();
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+#ifdef BP_ARCH_HAS_THREADS
+        bp_trace_forget_refused();
+#endif
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
             bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode, began);
         }

@@ -379,6 +379,22 @@ def test_threads_and_signal_handlers_lose_no_event_without_counting_it(name: str
 # -- in running firmware ------------------------------------------------------------------------
 
 
+def test_events_that_a_ring_with_the_last_ones_has_lost_are_told_and_not_told_again() -> None:
+    """Of 200,000 events some find the ring locked: they are lost in each mode."""
+    firmware = build(available("linux"), [FIXTURES / "threads.c"], BuildOptions())
+    with firmware.open() as board:
+        for _ in range(10):
+            with board.tracing(mode="overwrite"):
+                board.functions.threads(4000)
+            [line] = board.kept_events().timelines().values()
+            with board.tracing() as recorder:
+                pass
+            assert recorder.recording().timelines()[0].dropped == 0
+            if line.diagnostics.dropped > 0:
+                return
+        pytest.fail("no event was lost")
+
+
 @pytest.mark.parametrize("name", BOARDS)
 def test_running_firmware_shows_3_to_1_where_it_is_3_to_1(name: str, image: Image) -> None:
     with connect(name, image=image(name)) as board, board.tracing() as recorder:
