@@ -27,7 +27,11 @@ from boardprof.events.records import Events, decode_words, kept_blocks
 from boardprof.events.timeline import UNKNOWN_TASK, Diagnostics, ProbeCosts, Timeline
 from boardprof.events.trace_file import read_recording, write_recording
 from boardprof.metrics import Count, Duration
+from boardprof.render.answer import answer_page
+from boardprof.render.layout import plain
+from boardprof.render.markdown import render_markdown
 from boardprof.render.trace_tables import recording_page
+from boardprof.stats.warnings import warnings
 from boardprof_protocol.codes import ProbeKind
 
 SECTION = b"\x01loop\0\x03go\0\x04level\0\x02timer\0\x01inner\0"
@@ -447,6 +451,41 @@ def test_ranges_are_rows_of_a_report() -> None:
     assert [str(row["Name"]) for row in report.calls] == ["loop", "loop"]
     assert [row["Duration (us)"] for row in report.calls] == [Duration(10_000.0), Duration(3_000.0)]
     assert {str(row["Label"]) for row in report.calls} == {"in place"}
+
+
+def test_a_report_says_what_its_recording_lacks_as_trace_does() -> None:
+    content = block(0, 0, 60, (0, LOOP), (10, LOOP + 1), (9, LOOP), (1, DROPPED, 4), (40, GO))
+    found = recording(content)
+    lacks = [
+        "4 events dropped in 1 place; passes across them are left out.",
+        "loop: 1 begin without an end.",
+    ]
+    assert recording_page(found)[-2:] == lacks
+    report = report_of(found)
+    assert report.configuration["board probes"] == " ".join(lacks).removesuffix(".")
+    for text in (plain(answer_page(report)), render_markdown(report)):
+        assert "4 events dropped in 1 place; passes across them are left out" in text
+        assert "loop: 1 begin without an end" in text
+    whole = report_of(recording(block(0, 0, 10, (0, LOOP), (10, LOOP + 1))))
+    assert "board probes" not in whole.configuration
+
+
+def test_ranges_are_described_as_passes_and_not_as_calls() -> None:
+    records = [each for n in range(40) for each in ((90, LOOP), (10 + n % 2 * 30, LOOP + 1))]
+    report = report_of(recording(block(0, 0, sum(delta for delta, _ in records), *records)))
+    texts = [
+        plain(answer_page(report)),
+        report.table(),
+        report.statistics(),
+        render_markdown(report),
+        *(str(each) for each in warnings(report)),
+    ]
+    for text in texts:
+        for word in ("per call", "/call", "warm-up", "Warm-up", "--mask-interrupts", "--number"):
+            assert word not in text
+    assert "per pass, " in texts[0]
+    assert "Values are per pass." in texts[2]
+    assert any("an interrupt without BP_ISR_ENTER" in text for text in texts)
 
 
 def test_statistics_are_one_sample_of_all_passes() -> None:

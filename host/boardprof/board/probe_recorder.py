@@ -218,12 +218,12 @@ class ProbeRecorder:
         self.clock = replace(self.clock, per_tick=self._per_tick(before))
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._facts = replace(self._facts, time=now)
+        _, ticks, _ = self._look()
         began = self._call(_START, int(self._what), int(self._mode))
         self._runs = True
         if self._streams and self._cores == 1:
             # Without it, the time up to the board's first block would not be known.
-            clock, ticks, _ = self._look()
-            self._content += empty_block(0, began, clock, ticks or 0)
+            self._content += empty_block(0, began, ticks or 0)
         return self
 
     def _per_tick(self, before: tuple[int, int | None, int | None]) -> float:

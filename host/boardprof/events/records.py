@@ -279,12 +279,12 @@ _BLOCK = 1 << 15
 def _block(
     core: int, sequence: int, words: npt.NDArray[np.uint32], last: int, *, whole: bool
 ) -> bytes:
-    head = empty_block(core, last, last, 0, whole=whole)
+    head = empty_block(core, last, whole=whole)
     header = {**TRACE_BLOCK.struct.parse(head), "words": len(words), "sequence": sequence}
     return bytes(TRACE_BLOCK.struct.build(header)) + words.tobytes()
 
 
-def empty_block(core: int, last: int, now: int, ticks: int, *, whole: bool = True) -> bytes:
-    """Return the header of a block without records."""
+def empty_block(core: int, now: int, ticks: int = 0, *, whole: bool = True) -> bytes:
+    """Return a block without records, made at the time of the last record."""
     flags = TraceBlockFlag.WHOLE if whole else 0
-    return _HEADER.pack(core, flags, 0, 0, 0, last, now, ticks)
+    return _HEADER.pack(core, flags, 0, 0, 0, now, now, ticks)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.events.doubts import doubts_of
 from boardprof.events.interval import Interval, is_known
 from boardprof.events.recording import ProbeRecording, Task, task_name
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
@@ -162,31 +163,7 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
         values = sum(int(line.has_value.sum()) for line in timelines)
         cost = values * recording.costs.value + (events - values) * recording.costs.mark
         yield f"Probes took {100 * cost / span:.2g} % of the time; it is left out of ranges."
-    if recording.costs.interrupt is None and any(
-        line.ranges.interrupts.any() for line in timelines
-    ):
-        yield (
-            "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
-            "BP_CFG_INTERRUPTS=2 lets the agent measure it."
-        )
-    for core, line in enumerate(timelines):
-        found = line.diagnostics
-        where = f"Core {core}: " if len(timelines) > 1 else ""
-        if found.dropped:
-            yield (
-                f"{where}{plural(found.dropped, 'event')} dropped in "
-                f"{plural(found.gaps, 'place')}; passes across them are left out."
-            )
-        if found.unsure_gaps:
-            yield (
-                f"{where}{plural(found.unsure, 'event')} left out in "
-                f"{plural(found.unsure_gaps, 'place')}: bp_poll did not run for so long that the "
-                "trace clock may have wrapped."
-            )
-        for name, count in found.without_begin.items():
-            yield f"{where}{name}: {plural(count, 'end')} without a begin."
-        for name, count in found.without_end.items():
-            yield f"{where}{name}: {plural(count, 'begin')} without an end."
+    yield from doubts_of(recording, timelines)
 
 
 def interval_page(interval: Interval) -> Page:
