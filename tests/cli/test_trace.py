@@ -132,3 +132,19 @@ def test_a_damaged_trace_is_refused(tmp_path: Path) -> None:
     done = boardprof("show", str(file))
     assert done.code == 2
     assert "is not a trace of this boardprof" in done.err
+
+
+def test_a_gate_that_can_judge_nothing_of_two_traces_is_an_error(tmp_path: Path) -> None:
+    """Three passes are too few for a rank test."""
+    files = [str(tmp_path / name) for name in ("before.trace", "after.trace")]
+    for file in files:
+        done = boardprof(
+            "trace", "-q", "-b", "native", f"{CALLS}:in_range", "n=9", "--calls", "3", "-o", file
+        )
+        assert done.code == 0, done.err
+    done = boardprof("compare", *files, "--fail-if", "ticks>5%")
+    assert done.code == 2
+    assert "No rule could judge any row." in done.err
+    assert "too few samples to reach p < 0.01" in done.out
+    done = boardprof("compare", *files, "--fail-if", "ticks>5%", "--fail-if-missing")
+    assert done.code == 1
