@@ -465,9 +465,31 @@ __attribute__((noinline)) static void bp_slot_begin_unusual(bp_slot_t *slot, uin
     bp_arch_unlock(before);
 }
 
+/* In the upper half of `flags`: how often bp_slot_unmatched has begun again. */
+#define BP_UNMATCHED_ONE 0x10u
+#define BP_UNMATCHED_MOST 0xf0u
+
+/* An end without a begin: when recording began, a task was in the range already. Its end may have
+ * been taken for that of another task's pass. It is not known for which one, so all begins again.
+ * If this goes on, the firmware itself has more ends than begins. */
+static void bp_slot_unmatched(bp_slot_t *slot) {
+    uint8_t flags = slot->flags;
+    if (slot->next == NULL || slot->count == 0 || flags >= BP_UNMATCHED_MOST) {
+        return;
+    }
+    uint32_t lost = slot->lost + slot->count;
+    bp_slot_clear(slot);
+    slot->lost = lost;
+    slot->flags =
+        (uint8_t)((flags & ~(unsigned)BP_TRACE_SLOT_SQUARES_OVERFLOW) + BP_UNMATCHED_ONE) |
+        BP_TRACE_SLOT_UNMATCHED;
+}
+
 /* A pass ends that overlaps another one, or one that began when nothing was recorded. */
 __attribute__((noinline)) static void bp_slot_end_unusual(bp_slot_t *slot, uintptr_t before) {
-    if (slot->closed == BP_OVERLAPPING && --slot->depth == 0) {
+    if (slot->closed != BP_OVERLAPPING) {
+        bp_slot_unmatched(slot);
+    } else if (--slot->depth == 0) {
         slot->closed = slot;
     }
     bp_arch_unlock(before);

@@ -321,7 +321,7 @@ int bp_trace_slots(bp_call_t *call) {
             .id = first->id,
             .count = first->count,
             .lost = first->lost,
-            .flags = first->flags,
+            .flags = first->flags & 0x0fu,
             .least = first->least,
             .most = first->most,
             .sum = (uint64_t)first->sum[1] << 32 | first->sum[0],

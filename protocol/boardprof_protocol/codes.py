@@ -229,3 +229,4 @@ class TraceSlotFlag(IntFlag):
 
     SQUARES_OVERFLOW = 1
     TOO_LONG = 2
+    UNMATCHED = 4

@@ -31,7 +31,7 @@ STREAM, INFO, START, STOP, SLOTS, KEPT, READ = 9, 11, 12, 13, 14, 15, 16
 EVENTS, STATISTICS = 1, 2
 DROP, STOPS, OVERWRITE = 0, 1, 2
 LONG, WIDE, VALUE, DROPPED, WRAPPED = 11, 8, 9, 10, 12
-TOO_LONG = 2
+TOO_LONG, UNMATCHED = 2, 4
 COUNTS, STUCK, NARROW = 0, 1, 2
 BLOCK = struct.Struct("<BBHIIIIQ")
 
@@ -435,6 +435,29 @@ def test_with_32_bits_a_pass_is_left_out_before_the_clock_can_wrap_in_it(
     board.lib.test_end()
     found = {slot[0]: slot[1:7] for slot in slots(board)}
     assert found[number("work")] == (2, 1, TOO_LONG, 9, 3 << 29, (3 << 29) + 9)
+    assert board.lib.test_locks == 0
+
+
+def test_passes_before_the_end_of_one_that_began_before_the_recording_are_left_out(
+    board: MemoryBoard, number: Callable[[str], int]
+) -> None:
+    """A task is in the range already; its end comes within another task's pass, of 5 + 6."""
+    board.call(START, STATISTICS, DROP)
+    passes(board, 3)
+    board.lib.test_begin()
+    board.lib.test_cycles += 5
+    board.lib.test_end()
+    board.lib.test_cycles += 6
+    board.lib.test_end()
+    assert {s[0]: s[1:5] for s in slots(board)}[number("work")] == (0, 2, UNMATCHED, 0xFFFFFFFF)
+    passes(board, 9, 8)
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (2, 2, UNMATCHED, 8, 9, 17)
+    for _ in range(30):  # firmware that ends each pass twice: this cannot go on for ever
+        passes(board, 7)
+        board.lib.test_end()
+    found = {slot[0]: slot[1:7] for slot in slots(board)}
+    assert found[number("work")] == (16, 18, UNMATCHED, 7, 7, 16 * 7)
     assert board.lib.test_locks == 0
 
 

@@ -105,7 +105,7 @@ typedef struct bp_slot {
     uint32_t lost;        /* passes that another one overlapped, or that took too long */
     uint16_t id;
     uint8_t depth; /* of passes that overlap */
-    uint8_t flags; /* enum bp_trace_slot_flag */
+    uint8_t flags; /* enum bp_trace_slot_flag; the upper half is for bp_trace.c */
 } bp_slot_t;
 
 /* The macros below call these. */

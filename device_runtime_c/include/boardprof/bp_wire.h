@@ -156,6 +156,7 @@ enum bp_trace_block_flag {
 enum bp_trace_slot_flag {
     BP_TRACE_SLOT_SQUARES_OVERFLOW = 1,
     BP_TRACE_SLOT_TOO_LONG = 2,
+    BP_TRACE_SLOT_UNMATCHED = 4,
 };
 
 /// hello, version 1 ///

@@ -442,6 +442,7 @@ class ProbeRecorder:
                         fields["sum"],
                         None if TraceSlotFlag.SQUARES_OVERFLOW in flags else fields["squares"],
                         TraceSlotFlag.TOO_LONG in flags,
+                        TraceSlotFlag.UNMATCHED in flags,
                     )
                 )
         _, _, unseen = self._look()

@@ -27,8 +27,13 @@ def doubts_of(recording: ProbeRecording, timelines: Sequence[Timeline]) -> Itera
         where = f"Core {core}: " if len(timelines) > 1 else ""
         yield from (f"{where}{text}" for text in _of_core(line))
     for slot in recording.slots:
+        name = recording.names.by_number[slot.number].text
+        if slot.unmatched:
+            yield (
+                f"{name}: ends without a begin; statistics leave out the passes before, as a task "
+                "may have been in the range when recording began."
+            )
         if slot.too_long:
-            name = recording.names.by_number[slot.number].text
             yield (
                 f"{name}: statistics leave out passes that took so long that the trace clock of 32 "
                 "bits may wrap in them."

@@ -51,6 +51,8 @@ class Slot:
         sum: of all.
         squares: sum of their squares; None if it was too large for the board.
         too_long: whether passes were left out because the trace clock may wrap in them.
+        unmatched: whether passes were left out because a task was in the range when recording
+            began.
     """
 
     number: int
@@ -61,6 +63,7 @@ class Slot:
     sum: int
     squares: int | None
     too_long: bool = False
+    unmatched: bool = False
 
     @property
     def mean(self) -> float:

@@ -115,7 +115,7 @@ def _table(title: str, recording: ProbeRecording, rows: Sequence[RangeFigures], 
         Column("Max", [f"{each.most:,}" if each.count else "" for each in rows]),
     ]
     if any(each.lost for each in rows):
-        columns.append(Column("Overlapping", [f"{each.lost:,}" for each in rows]))
+        columns.append(Column("Not counted", [f"{each.lost:,}" for each in rows]))
     if span:
         columns.append(Column("Share", [f"{100 * each.total / span:.1f} %" for each in rows]))
     return Table(columns)
