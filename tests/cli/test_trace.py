@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import signal
@@ -148,3 +149,39 @@ def test_a_gate_that_can_judge_nothing_of_two_traces_is_an_error(tmp_path: Path)
     assert "too few samples to reach p < 0.01" in done.out
     done = boardprof("compare", *files, "--fail-if", "ticks>5%", "--fail-if-missing")
     assert done.code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (
+            "my-loop",
+            "build the firmware with the name of the board it runs on (CMake: BOARD linux)",
+        ),
+        ("native", "give -b native"),
+    ],
+)
+def test_firmware_with_the_name_of_another_board_says_what_to_type(name: str, hint: str) -> None:
+    image = build(replace(available("linux"), name=name)).image
+    done = boardprof("trace", "-b", "linux", "--image", str(image), "--time", "100ms")
+    assert done.code != 0
+    assert f"belongs to the board '{name}', not 'linux'" in done.err
+    assert f"Try: {hint}\n" in done.err
+
+
+def test_info_tells_what_probes_can_record() -> None:
+    assert "  probes      a ring of 8,192 bytes; the clock counts instructions of minstret\n" in (
+        boardprof("info", *RV32).out
+    )
+    found = json.loads(boardprof("info", "-b", "native", "--json").out)["probes"]
+    assert found == {
+        "ring_bytes": 65536,
+        "cores": 1,
+        "clock_unit": "ticks",
+        "clock_source": "CLOCK_MONOTONIC_RAW",
+        "clock_hz": 1_000_000_000,
+        "clock_unsupported": None,
+        "recording": [],
+    }
+    without = boardprof("info", "-b", "arduino-uno")
+    assert "  probes      none: the agent was built without BP_CFG_TRACE\n" in without.out

@@ -83,24 +83,38 @@ def check_probes(board: str, dictionary: Dictionary) -> None:
     )
 
 
-def check_clock(board: str, source: str, status: int) -> None:
-    """Check that a board's trace clock can be used.
+_CLOCK_FAULTS: dict[int, str] = {
+    TraceClockStatus.STUCK: "does not count",
+    TraceClockStatus.NARROW: "has fewer than 32 bits",
+}
 
-    Raises:
-        UsageError: it stands still, or it has too few bits.
-    """
-    if status == TraceClockStatus.STUCK:
-        raise UsageError(
-            f"The trace clock of {board} does not count: {source}.",
-            hint="build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see "
-            "bp_config.h",
-        )
-    if status == TraceClockStatus.NARROW:
-        raise UsageError(
-            f"The trace clock of {board} has fewer than 32 bits: {source}.",
-            hint="build the firmware with BP_CFG_TRACE_CLOCK=0, for the core's cycle counter, or "
-            "with a port whose bp_port_ticks has 32 bits or more",
-        )
+_CLOCK_HINTS: dict[int, str] = {
+    TraceClockStatus.STUCK: (
+        "build the firmware with BP_CFG_TRACE_CLOCK=1, which takes bp_port_ticks; see bp_config.h"
+    ),
+    TraceClockStatus.NARROW: (
+        "build the firmware with BP_CFG_TRACE_CLOCK=0, for the core's cycle counter, or with a "
+        "port whose bp_port_ticks has 32 bits or more"
+    ),
+}
+
+
+def probe_facts(session: Session, dictionary: Dictionary) -> dict[str, Any] | None:
+    """Return what firmware can record, for `boardprof info`; None if it has no probes."""
+    ids = [each.id for each in dictionary.functions if each.name == _TRACE]
+    if not ids:
+        return None
+    reply: Any = session.invoke(ids[0], _TRACE)
+    unit, source, hz, ring, cores, running = reply[:6]
+    return {
+        "ring_bytes": ring,
+        "cores": cores,
+        "clock_unit": unit,
+        "clock_source": source,
+        "clock_hz": hz or None,
+        "clock_unsupported": _CLOCK_FAULTS.get(reply[10]),
+        "recording": [flag.name.lower() for flag in TraceFlag if flag & running and flag.name],
+    }
 
 
 def image_names(image: Path, check: int, board: str) -> ProbeNames:
@@ -188,7 +202,11 @@ class ProbeRecorder:
                 int(status),
                 *_,
             ]:
-                check_clock(facts.board, source, status)
+                if status in _CLOCK_FAULTS:
+                    raise UsageError(
+                        f"The trace clock of {facts.board} {_CLOCK_FAULTS[status]}: {source}.",
+                        hint=_CLOCK_HINTS[status],
+                    )
                 self.clock = TraceClock(unit, source, hz)
                 self._cores = cores
                 self._names = image_names(Path(facts.image), names, facts.board)
