@@ -79,7 +79,8 @@ def check_probes(board: str, dictionary: Dictionary) -> None:
     able = [each for each in find_boards() if board_spec(each).build.config.get("trace")]
     raise UsageError(
         f"The firmware of {board} has no probes: its agent has no {_TRACE}.",
-        hint=f"take one of {', '.join(able)}; firmware of your own needs BP_CFG_TRACE",
+        hint=f"take one of {', '.join(able)}; firmware of your own needs BP_CFG_TRACE, "
+        "BP_CFG_STREAM, BP_CFG_BULK and BP_CFG_ARENA",
     )
 
 
