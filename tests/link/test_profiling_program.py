@@ -302,6 +302,28 @@ def test_two_boards_of_the_same_name_are_refused(native: Board) -> None:
             program.profile()
 
 
+def test_a_collector_of_one_board_leaves_the_others_rows_without_its_metrics(
+    native: Board, rv32: Board
+) -> None:
+    program = Program(native)
+    program.add("tick")
+    program.add("tick", device=rv32)
+    for collectors in (["cycles"], ["instructions"]):
+        of_native, of_rv32 = program.profile(collectors).calls
+        assert "instructions" in of_rv32
+        assert "Duration (us)" not in of_rv32
+        assert "instructions" not in of_native
+        assert "Duration (us)" in of_native
+
+
+def test_a_collector_that_no_board_has_is_refused(native: Board, rv32: Board) -> None:
+    program = Program(native)
+    program.add("tick")
+    program.add("tick", device=rv32)
+    with pytest.raises(UnknownNameError, match="no collector 'cycels'"):
+        program.profile(["cycels"])
+
+
 def test_progress_is_told_call_by_call(native: Board) -> None:
     told: list[tuple[int, int]] = []
     program = Program(native)

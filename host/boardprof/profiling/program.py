@@ -166,7 +166,7 @@ class Program:
                 f"Two boards of the program have the same name: {', '.join(sorted(names))}.",
                 hint="give them different names: a Report tells boards apart by name",
             )
-        choices = {board: choose(board, collectors) for board in boards}
+        choices = choose(boards, collectors)
         passes = {
             board: planned_passes(board, choice.metrics, mask_interrupts=mask_interrupts)
             for board, choice in choices.items()
