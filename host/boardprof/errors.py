@@ -27,6 +27,7 @@
     │   └── CheckFailedError        a check on the board failed
     ├── BuildError               7  firmware could not be built
     │   └── MissingToolError        a program needed for it is not installed
+    ├── ProgramError                a call of a Program failed: as its cause
     └── StorageError             8  a file has no room: the disk is full, or fails
 
 Every message says what happened and to what; ``hint`` says what to try. The
@@ -37,12 +38,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from boardprof.printable import escaped
 
 if TYPE_CHECKING:
     from boardprof.elf.binutils import Location
+    from boardprof.report.report import Report
 
 __all__ = [
     "AuthenticationError",
@@ -64,6 +66,7 @@ __all__ = [
     "LayoutMismatchError",
     "LinkError",
     "MissingToolError",
+    "ProgramError",
     "ProtocolMismatchError",
     "ReportFileError",
     "RpcError",
@@ -79,7 +82,7 @@ _TAB = "\t"
 class BoardprofError(Exception):
     """The root of the tree, with a message, a hint and an exit code."""
 
-    exit_code: ClassVar[int] = 70
+    exit_code: int = 70
     """Exit code of an error in boardprof itself (EX_SOFTWARE of sysexits(3)); 1 is a regression."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
@@ -375,6 +378,34 @@ class MissingToolError(BuildError):
         super().__init__(message or f"{tool} was not found on PATH.", hint=hint or install)
         self.tool = tool
         self.package = package
+
+
+class ProgramError(BoardprofError):
+    """A call of a Program failed; ``report`` has the rows before it, ``__cause__`` the reason."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: BoardprofError,
+        call: int,
+        label: str | None,
+        report: Report | None,
+    ) -> None:
+        """Keep what was measured; the hint and the exit code are those of the cause.
+
+        Args:
+            message: which call failed.
+            cause: the board's error.
+            call: the call's number in the program, from 0.
+            label: the caller's name for it, or None.
+            report: the rows that were measured before; None if there are none.
+        """
+        super().__init__(f"{message}: {cause.message}", hint=cause.hint)
+        self.call = call
+        self.label = label
+        self.report = report
+        self.exit_code = cause.exit_code
 
 
 class StorageError(BoardprofError):

@@ -29,6 +29,7 @@ from boardprof.errors import (
     LayoutMismatchError,
     LinkError,
     MissingToolError,
+    ProgramError,
     ProtocolMismatchError,
     ReportFileError,
     RpcError,
@@ -62,6 +63,7 @@ TREE: list[tuple[type[BoardprofError], type[BoardprofError], int]] = [
     (CheckFailedError, DeviceError, 6),
     (BuildError, BoardprofError, 7),
     (MissingToolError, BuildError, 7),
+    (ProgramError, BoardprofError, 70),  # each one has the exit code of its cause
     (StorageError, BoardprofError, 8),
 ]
 

@@ -209,6 +209,8 @@ class _CallObservation:
         self._counters = counters
         self._is_made = False
         self._open: Open | None = None
+        self._label: Record | None = None
+        self._label_open: Open | None = None
         self._probes: ProbeRecorder | None = None
         kind: Kind = "call" if call.rounds is None else "measurement"
         self._record = Record(
@@ -222,6 +224,8 @@ class _CallObservation:
             record.profile = self._recorder.profiles.of(self._call, record.board)
         if self._recorder.settings.records_probes and self._recorder.keeps:
             self._begin_probes()
+        if self._call.label is not None:
+            self._begin_label(self._call.label)
         record.around = innermost_record()
         self._open = begin(self, record)
         record.start_ns = now_ns()
@@ -246,6 +250,9 @@ class _CallObservation:
         if self._open is not None:
             end(self._open)
         self._end_probes(error)
+        if self._label is not None and self._label_open is not None:
+            end(self._label_open)
+            self._label.end_ns = ended_ns
         if error is not None:
             record.error = type(error).__name__
             record.is_refused = isinstance(error, UsageError) and not self._is_made
@@ -255,6 +262,12 @@ class _CallObservation:
             self._note_samples(measurement)
         record.untimed = self._untimed()
         record.end_ns = ended_ns
+
+    def _begin_label(self, label: str) -> None:
+        """Begin a range around the call, as a module has around its layers."""
+        self._label = Record(label, "range", this_thread(), now_ns(), around=innermost_record())
+        self._label_open = begin(self, self._label)
+        self._recorder.add(self._label)
 
     def _begin_probes(self) -> None:
         """Record the probes of a call. A measurement would count them, so it goes without."""
