@@ -27,24 +27,25 @@
     │   └── CheckFailedError        a check on the board failed
     ├── BuildError               7  firmware could not be built
     │   └── MissingToolError        a program needed for it is not installed
-    ├── ProgramError                a call of a Program failed: as its cause
     └── StorageError             8  a file has no room: the disk is full, or fails
 
-Every message says what happened and to what; ``hint`` says what to try. The
-command line ends with ``exit_code``.
+Every message says what happened and to what; ``hint`` says what to try, with the options of the
+command line. As a text in Python, it has the names of parameters instead. The command line ends
+with ``exit_code``.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from boardprof.printable import escaped
 
 if TYPE_CHECKING:
     from boardprof.elf.binutils import Location
-    from boardprof.report.report import Report
 
 __all__ = [
     "AuthenticationError",
@@ -66,7 +67,6 @@ __all__ = [
     "LayoutMismatchError",
     "LinkError",
     "MissingToolError",
-    "ProgramError",
     "ProtocolMismatchError",
     "ReportFileError",
     "RpcError",
@@ -74,6 +74,30 @@ __all__ = [
     "UnknownNameError",
     "UsageError",
 ]
+
+HINTS_HAVE_OPTIONS: ContextVar[bool] = ContextVar("boardprof_hints_have_options", default=False)
+"""Whether errors become texts for somebody at the command line."""
+
+_PARAMETERS = {
+    "--baud": "baud=",
+    "--clock": "clock=",
+    "--cold": "cold=True",
+    "--image": "image=",
+    "--keep": "keep=",
+    "--key-file": "key_file=",
+    "--ldflags": "ldflags=",
+    "--libc none": 'libc="none"',
+    "--mask-interrupts": "mask_interrupts=True",
+    "--metrics": "metrics=",
+    "--number": "number=",
+    "--repeat": "repeat=",
+    "--takeover": "takeover=True",
+    "--timeout": "timeout_s=",
+    "--wall-timeout": "wall_timeout_s=",
+    "--warmup": "warmup=",
+}
+_OPTION = re.compile(r"`[^`]*`|boardprof [^;,]*|(?<![\w-])--[a-z-]+(?:[ ]none|[ ](?=\d))?")
+"""Whole commands, which stay as they are, or an option."""
 
 _CONSOLE_LINES = 20
 _TAB = "\t"
@@ -93,11 +117,18 @@ class BoardprofError(Exception):
 
     def __str__(self) -> str:
         """Return the message, and the hint on a line of its own."""
-        return self.message if self.hint is None else f"{self.message}\nTry: {self.hint}"
+        if self.hint is None:
+            return self.message
+        hint = self.hint if HINTS_HAVE_OPTIONS.get() else _with_parameters(self.hint)
+        return f"{self.message}\nTry: {hint}"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let errors cross a process boundary whatever their constructor takes."""
         return _restore, (type(self), self.args, self.__dict__)
+
+
+def _with_parameters(hint: str) -> str:
+    return _OPTION.sub(lambda found: _PARAMETERS.get(found[0].strip(), found[0]), hint)
 
 
 def _restore(
@@ -378,34 +409,6 @@ class MissingToolError(BuildError):
         super().__init__(message or f"{tool} was not found on PATH.", hint=hint or install)
         self.tool = tool
         self.package = package
-
-
-class ProgramError(BoardprofError):
-    """A call of a Program failed; ``report`` has the rows before it, ``__cause__`` the reason."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        cause: BoardprofError,
-        call: int,
-        label: str | None,
-        report: Report | None,
-    ) -> None:
-        """Keep what was measured; the hint and the exit code are those of the cause.
-
-        Args:
-            message: which call failed.
-            cause: the board's error.
-            call: the call's number in the program, from 0.
-            label: the caller's name for it, or None.
-            report: the rows that were measured before; None if there are none.
-        """
-        super().__init__(f"{message}: {cause.message}", hint=cause.hint)
-        self.call = call
-        self.label = label
-        self.report = report
-        self.exit_code = cause.exit_code
 
 
 class StorageError(BoardprofError):

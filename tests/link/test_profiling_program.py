@@ -23,7 +23,6 @@ from boardprof.boards.board_lookup import board_spec
 from boardprof.errors import (
     DeviceFaultError,
     LinkError,
-    ProgramError,
     UnknownNameError,
     UsageError,
 )
@@ -33,6 +32,7 @@ from boardprof.profiling import (
     DeviceWrapper,
     MetricCollector,
     Program,
+    ProgramError,
     Report,
     profile_function,
     time_evaluator,

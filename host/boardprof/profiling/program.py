@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from boardprof.board.board import Board
 from boardprof.decode.samples import Sample
-from boardprof.errors import BoardprofError, ProgramError, UsageError
+from boardprof.errors import BoardprofError, UsageError
 from boardprof.measure.counted_pass import UNMASKED, CountedPass, Taken
 from boardprof.measure.measure_function import Progress
 from boardprof.measure.passes import PassQueue, Rounds
@@ -47,6 +47,34 @@ _Place = tuple[int, int]
 
 _END_TO_END = "End to end (us)"
 """Time of a whole run by the host's clock."""
+
+
+class ProgramError(BoardprofError):
+    """A call of a Program failed; ``report`` has the rows before it, ``__cause__`` the reason."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        cause: BoardprofError,
+        call: int,
+        label: str | None,
+        report: Report | None,
+    ) -> None:
+        """Keep what was measured; the hint and the exit code are those of the cause.
+
+        Args:
+            message: which call failed.
+            cause: the board's error.
+            call: the call's number in the program, from 0.
+            label: the caller's name for it, or None.
+            report: the rows that were measured before; None if there are none.
+        """
+        super().__init__(f"{message}: {cause.message}", hint=cause.hint)
+        self.call = call
+        self.label = label
+        self.report = report
+        self.exit_code = cause.exit_code
 
 
 class Program:
