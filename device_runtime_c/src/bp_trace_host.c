@@ -183,7 +183,7 @@ int bp_trace_start(bp_call_t *call) {
         bp_slots_clear();
     }
     bp_ret_uint(call, bp_trace_now());
-    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
+    bp_trace_begin(what);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_task();

@@ -190,6 +190,7 @@ class TraceId(IntEnum):
     VALUE = 9
     DROPPED = 10
     LONG = 11
+    LIVE = 12
 
 
 class TraceFlag(IntFlag):

@@ -128,6 +128,7 @@ enum bp_trace_id {
     BP_TRACE_VALUE = 9,
     BP_TRACE_DROPPED = 10,
     BP_TRACE_LONG = 11,
+    BP_TRACE_LIVE = 12,
 };
 
 enum bp_trace_flag {

@@ -8,24 +8,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from boardprof.elf.binutils import demangled, frames_at
-from boardprof.elf.object_file import read_if_possible
 
 
 def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
     """Return ``file.c:12 (function)`` by return address; those that are not known are left out.
 
-    None is known in a position-independent program, which is loaded anywhere.
-
     Args:
         image: an ELF file with debug information.
-        returns: addresses as in the file. On Arm, bit 0 marks Thumb code.
+        returns: addresses as in the file, wherever it was loaded. On Arm, bit 0 marks Thumb code.
 
     Raises:
         MissingToolError: addr2line is not installed.
         BuildError: it cannot read the image.
     """
-    if not read_if_possible(image, lambda elf: elf["e_type"] == "ET_EXEC"):
-        return {}
     # A call ends one byte before the address to which it returns; with Thumb's bit, two.
     inside = {address: (address & ~1) - 1 for address in returns if address > 1}
     frames = frames_at(image, inside.values())
