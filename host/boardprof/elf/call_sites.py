@@ -7,11 +7,13 @@ import posixpath
 from collections.abc import Iterable
 from pathlib import Path
 
-from boardprof.elf.binutils import demangled, frames_at
+from boardprof.elf.binutils import Frame, demangled, frames_at
 
 
 def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
     """Return ``file.c:12 (function)`` by return address; those that are not known are left out.
+
+    The functions of a C library may have no lines.
 
     Args:
         image: an ELF file with debug information.
@@ -24,10 +26,12 @@ def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:
     # A call ends one byte before the address to which it returns; with Thumb's bit, two.
     inside = {address: (address & ~1) - 1 for address in returns if address > 1}
     frames = frames_at(image, inside.values())
-    found = {a: frames[at][0] for a, at in inside.items() if frames.get(at) and frames[at][0].line}
+    found = {a: frames[at][0] for a, at in inside.items() if frames.get(at)}
     names = demangled(frame.function for frame in found.values())
-    return {
-        address: f"{posixpath.basename(frame.file)}:{frame.line}"
-        + (f" ({names[frame.function]})" if frame.function else "")
-        for address, frame in found.items()
-    }
+
+    def text(frame: Frame) -> str:
+        place = f"{posixpath.basename(frame.file)}:{frame.line}" if frame.line else ""
+        function = f"({names[frame.function]})" if frame.function else ""
+        return f"{place} {function}".strip()
+
+    return {address: text(frame) for address, frame in found.items() if text(frame)}
