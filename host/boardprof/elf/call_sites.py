@@ -7,7 +7,30 @@ import posixpath
 from collections.abc import Iterable
 from pathlib import Path
 
-from boardprof.elf.binutils import Frame, demangled, frames_at
+from boardprof.elf.binutils import demangled, frames_at
+from boardprof.elf.identity import build_id_of
+from boardprof.errors import UsageError
+from boardprof.report.profile import Frame
+
+
+def call_sites_of_build(image: str, build_id: str, returns: Iterable[int]) -> dict[int, str]:
+    """Return `call_sites` of the image that ran, if it is still there.
+
+    Args:
+        image: its file; "" if not known.
+        build_id: 16 hexadecimal digits.
+        returns: as for `call_sites`.
+
+    Raises:
+        UsageError: the image is not known, or it is another one.
+        BoardprofError: as `call_sites`.
+    """
+    if not image:
+        raise UsageError("No image is known.", hint="--image ELF, when the firmware is recorded")
+    # It may have been built again.
+    if not Path(image).is_file() or (build_id_of(Path(image)) or b"").hex() != build_id:
+        raise UsageError(f"{image} is not the image that ran.")
+    return call_sites(Path(image), returns)
 
 
 def call_sites(image: Path, returns: Iterable[int]) -> dict[int, str]:

@@ -213,9 +213,7 @@ def _heap(events: MemoryEvents, failed: int, dropped: int) -> Heap:
     )
 
 
-def _blocks_before(
-    events: MemoryEvents, is_live: npt.NDArray[np.bool_]
-) -> tuple[int, int] | None:
+def _blocks_before(events: MemoryEvents, is_live: npt.NDArray[np.bool_]) -> tuple[int, int] | None:
     """Return the place of the event that says what existed before, and how many blocks that was.
 
     None if there is none, or if the agent cannot know it: it has seen blocks given back that it has

@@ -11,7 +11,6 @@ from boardprof.events.recording import ProbeRecording
 from boardprof.render.cells import plural
 from boardprof.render.layout import Column, Page, Table, plain
 
-
 WITHOUT_MEMORY = (
     "record malloc and free (trace --heap, or BP_CFG_TRACE_HEAP), or put BP_ALLOC and BP_FREE into "
     "functions that take memory and give it back"
