@@ -46,7 +46,7 @@ boardprof_files += $(patsubst $(BOARDPROF_RUNTIME)/%,%,\
     $(wildcard $(BOARDPROF_RUNTIME)/arch/$(BOARDPROF_ARCH)/bp_arch_guard*.[cS]))
 endif
 BOARDPROF_LDFLAGS :=
-ifneq ($(filter BP_CFG_TRACE_HEAP=1,$(BOARDPROF_CONFIG)),)
+ifneq ($(and $(filter BP_CFG_TRACE_HEAP=1,$(BOARDPROF_CONFIG)),$(if $(BOARDPROF_FREESTANDING),,libc)),)
 boardprof_files += libc/bp_heap.c
 # newlib alone has the last four. The C library may be the first to call the replacement.
 BOARDPROF_LDFLAGS += $(addprefix -Wl$(boardprof_comma)--wrap=,malloc calloc realloc free \

@@ -65,6 +65,45 @@ own: main.o functions.o $(BOARDPROF_LIBRARY)
 \t$(CC) -gdwarf-4 $(BOARDPROF_CPPFLAGS) -c $< -o $@
 """
 
+# A heap with macros where FreeRTOS 10 has them: traceMALLOC has the wanted size, traceFREE the
+# block's own, which is larger if the rest would have been too small for a block.
+FREERTOS = """\
+#include <stddef.h>
+#define configTOTAL_HEAP_SIZE 1000
+size_t xPortGetFreeHeapSize(void);
+#include "boardprof/bp_freertos.h"
+static size_t left = 1000, held;
+static int calls;
+static const void *from;
+void bp_heap_taken(const void *block, size_t bytes, size_t of_block, const void *caller) {
+    calls += block != NULL && bytes == 100;
+    held += of_block;
+    from = caller;
+}
+void bp_heap_given(const void *block, size_t of_block) {
+    calls += block != NULL && of_block == 108;
+    held -= of_block;
+}
+size_t xPortGetFreeHeapSize(void) { return left; }
+static char memory[108];
+__attribute__((noipa)) static void *pvPortMalloc(size_t wanted) {
+    left -= 108;
+    traceMALLOC(memory, wanted);
+    return memory;
+}
+__attribute__((noipa)) static void vPortFree(void *block) {
+    left += 108;
+    traceFREE(block, 108);
+}
+int main(void) {
+    void *block = pvPortMalloc(100);
+    int is_right = held == 108 && (const char *)from > (const char *)main;
+    vPortFree(block);
+    pvPortMalloc(100);
+    return is_right && calls == 3 && held == 108 ? 0 : 1;
+}
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -104,3 +143,22 @@ def test_every_function_that_is_replaced_has_a_replacement() -> None:
     text = (AGENT / "libc" / "bp_heap.c").read_text(encoding="utf-8")
     defined = re.findall(r"^\w[\w ]*\*?__wrap_(\w+)\([^;]*\{", text, re.MULTILINE)
     assert sorted(defined) == sorted(HEAP_FUNCTIONS)
+
+
+def test_the_hooks_of_freertos_count_what_its_heap_has_in_use(tmp_path: Path) -> None:
+    cc = requires_tool("gcc", "gcc")
+    (tmp_path / "heap.c").write_text(FREERTOS)
+    options = [f"-DBP_CFG_{name}={value}" for name, value in OPTIONS.items()]
+    command = [cc, "-Wall", "-Werror", "-O2", *options, f"-I{AGENT / 'include'}", "heap.c"]
+    shell([*command, "-o", "heap"], tmp_path)
+    shell(["./heap"], tmp_path)
+
+
+def test_heap_3_of_freertos_leaves_the_heap_to_malloc(tmp_path: Path) -> None:
+    cc = requires_tool("gcc", "gcc")
+    (tmp_path / "heap.c").write_text(FREERTOS)
+    options = [f"-DBP_CFG_{name}={value}" for name, value in OPTIONS.items()]
+    options += ["-DBP_FREERTOS_HEAP_3", f"-I{AGENT / 'include'}"]
+    shell([cc, "-Wall", "-O2", *options, "heap.c", "-o", "heap"], tmp_path)
+    with pytest.raises(AssertionError):
+        shell(["./heap"], tmp_path)  # no call of bp_heap_taken
