@@ -120,6 +120,7 @@ def test_cores_share_the_memory() -> None:
 def test_there_is_no_heap_without_events_of_memory() -> None:
     made = recording(block([event(1, STEP)], 1))
     assert heap_of(each.events for each in made.timelines().values()) is None
+    assert heap_of([]) is None  # of a recording without events
     with pytest.raises(UsageError, match="The recording of bench says nothing of memory"):
         render_memory(made)
 

@@ -143,10 +143,10 @@ def heap_of(cores: Iterable[Events]) -> Heap | None:
     """
     all_cores = list(cores)
     found = [memory_events(each) for each in all_cores]
-    columns = [np.concatenate([getattr(m, each.name) for m in found]) for each in fields(found[0])]
-    events = MemoryEvents(*columns)
-    if not len(events):
+    if not any(map(len, found)):
         return None
+    names = [each.name for each in fields(MemoryEvents)]
+    events = MemoryEvents(*(np.concatenate([getattr(m, name) for m in found]) for name in names))
     events = events.at(np.argsort(events.time, kind="stable"))
     # Nothing is at address 0: free(NULL) does nothing, and malloc returns it if it fails.
     is_nothing = (events.value == 0) & (events.number != TraceId.LIVE)

@@ -92,7 +92,9 @@ def memory_notes(heap: Heap) -> Iterator[str]:
         f"Peak {heap.peak:,} bytes; {heap.at_end:,} bytes live at the end. "
         f"{plural(heap.blocks, 'block')} taken, {heap.freed:,} given back."
     )
-    if heap.before is not None:
+    if heap.before is not None and not heap.before.blocks:
+        yield "No block existed before recording."
+    elif heap.before is not None:
         yield (
             f"{plural(heap.before.blocks, 'block')} of {heap.before.bytes:,} bytes existed before "
             f"recording, {heap.freed_before:,} of these given back."

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.events.heap import heap_of
 from boardprof.events.interval import Interval, is_known
 from boardprof.events.recording import ProbeRecording, Task, task_name
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
@@ -168,6 +169,11 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
         yield (
             "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
             "BP_CFG_INTERRUPTS=2 lets the agent measure it."
+        )
+    if heap := heap_of(line.events for line in timelines):
+        yield (
+            f"Memory: {heap.peak:,} bytes at the peak, {heap.at_end:,} at the end. By call site: "
+            "boardprof export memory TRACE."
         )
     for core, line in enumerate(timelines):
         found = line.diagnostics
