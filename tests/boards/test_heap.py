@@ -11,7 +11,7 @@ import pytest
 from boardprof.board.board import Board
 from boardprof.elf.call_sites import call_sites
 from boardprof.errors import UsageError
-from boardprof.events.heap import BEFORE, Heap, heap_of
+from boardprof.events.heap import BEFORE, CallSite, Heap, heap_of
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.firmware.firmware import Firmware
@@ -34,7 +34,7 @@ def recorded(board: Board, *calls: str) -> Heap:
     with board.tracing() as recorder:
         for name in calls:
             board.functions[name]()
-    found = heap_of(each.events for each in recorder.recording().timelines().values())
+    found = heap_of(recorder.recording().timelines().values())
     assert found is not None
     assert (found.dropped, found.lost) == (0, 0)
     return found
@@ -127,6 +127,22 @@ def test_realloc_takes_moves_and_gives_back(opened: tuple[Firmware, Board]) -> N
         at('strndup("seventeen", 5)', "resize"): (1, 6, 0, 0, 0),
     }
     assert board.functions.clear() == 0
+
+
+def test_blocks_that_threads_share_are_in_their_order() -> None:
+    with build(available("linux"), [SOURCE.with_name("heap_threads.c")], HEAP).open() as board:
+        with board.tracing() as recorder:
+            board.functions.share(600)
+        found = heap_of(recorder.recording().timelines().values())
+        with board.tracing() as recorder:
+            board.functions.share(1)
+        after = heap_of(recorder.recording().timelines().values())
+    assert found is not None
+    assert after is not None
+    assert (found.before, after.before) == (CallSite(BEFORE, 0, 0, 0, 0, 0),) * 2
+    if not found.dropped:  # a thread may not get the lock in time
+        assert (found.blocks, found.freed, found.freed_unknown, found.lost) == (1200, 1200, 0, 0)
+        assert (int(found.live.min()), found.at_end) == (0, 0)
 
 
 def test_a_board_without_probes_cannot_record_its_heap() -> None:

@@ -43,7 +43,7 @@ def live(blocks: int, size: int) -> list[bytes]:
 
 def heap(records: list[bytes]) -> Heap:
     made = recording(block(records, 1000))
-    found = heap_of(each.events for each in made.timelines().values())
+    found = heap_of(made.timelines().values())
     assert found is not None
     return found
 
@@ -66,7 +66,7 @@ def leaking() -> ProbeRecording:
 
 
 def test_live_bytes_follow_each_event_and_the_peak_is_the_most_of_them() -> None:
-    found = heap_of(each.events for each in leaking().timelines().values())
+    found = heap_of(leaking().timelines().values())
     assert found is not None
     assert found.time.tolist() == [10, 20, 30, 40, 50, 60, 70]
     assert found.live.tolist() == [100, 140, 40, 100, 150, 110, 110]
@@ -76,7 +76,7 @@ def test_live_bytes_follow_each_event_and_the_peak_is_the_most_of_them() -> None
 
 
 def test_a_call_site_has_what_it_took_and_what_was_live_at_the_peak_and_at_the_end() -> None:
-    found = heap_of(each.events for each in leaking().timelines().values())
+    found = heap_of(leaking().timelines().values())
     assert found is not None
     assert found.sites == (
         CallSite(TASK, blocks=2, bytes=100, at_peak=100, at_end=60, blocks_at_end=1),
@@ -111,7 +111,7 @@ def test_cores_share_the_memory() -> None:
     made = recording(
         block(alloc(10, 0x1000, 100), 1000, core=0), block(free(25, 0x1000), 1000, core=1)
     )
-    found = heap_of(each.events for each in made.timelines().values())
+    found = heap_of(made.timelines().values())
     assert found is not None
     assert (found.time.tolist(), found.live.tolist()) == ([10, 25], [100, 0])
     assert found.freed == 1
@@ -119,7 +119,7 @@ def test_cores_share_the_memory() -> None:
 
 def test_there_is_no_heap_without_events_of_memory() -> None:
     made = recording(block([event(1, STEP)], 1))
-    assert heap_of(each.events for each in made.timelines().values()) is None
+    assert heap_of(made.timelines().values()) is None
     assert heap_of([]) is None  # of a recording without events
     with pytest.raises(UsageError, match="The recording of bench says nothing of memory"):
         render_memory(made)
@@ -154,7 +154,7 @@ def surrounded() -> ProbeRecording:
 
 
 def test_what_existed_before_recording_is_live_until_it_is_given_back() -> None:
-    found = heap_of(each.events for each in surrounded().timelines().values())
+    found = heap_of(surrounded().timelines().values())
     assert found is not None
     assert found.time.tolist() == [2, 12, 22, 32, 42]
     assert found.live.tolist() == [48, 148, 132, 32, 39]
@@ -203,14 +203,15 @@ def test_records_of_another_core_do_not_come_between_those_of_a_block() -> None:
         block([event(10, ALLOC, 0x10), event(5, SIZE, 100), event(5, CALLER, MAIN)], 1000, core=0),
         block([event(12, ALLOC, 0x20), event(5, SIZE, 7), event(5, CALLER, TASK)], 1000, core=1),
     )
-    found = heap_of(each.events for each in made.timelines().values())
+    found = heap_of(made.timelines().values())
     assert found is not None
     assert found.live.tolist() == [100, 107]
     assert {site.caller: site.bytes for site in found.sites} == {MAIN: 100, TASK: 7}
 
 
-def test_dropped_events_are_told_with_the_memory() -> None:
-    made = recording(block([*alloc(1, 0x10, 8), event(5, DROPPED, 3)], 1000, dropped=3))
+@pytest.mark.parametrize("last", [[event(5, DROPPED, 3)], []], ids=["between", "at the end"])
+def test_dropped_events_are_told_with_the_memory(last: list[bytes]) -> None:
+    made = recording(block([*alloc(1, 0x10, 8), *last], 1000, dropped=3))
     assert render_memory(made).splitlines()[-1] == (
         "3 events dropped: the figures of memory are not exact."
     )

@@ -252,7 +252,7 @@ def _places(recording: ProbeRecording) -> dict[int, str]:
     from boardprof.elf.call_sites import call_sites_of_build
     from boardprof.events.heap import heap_of
 
-    heap = heap_of(each.events for each in recording.timelines().values())
+    heap = heap_of(recording.timelines().values())
     if heap is None:
         return {}
     callers = [site.caller for site in heap.sites]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.events.records import Events
-from boardprof.events.timeline import Ints
+from boardprof.events.timeline import Ints, Timeline
 from boardprof_protocol.codes import TraceId
 
 UNKNOWN_CALLER = 0
@@ -135,14 +135,14 @@ class Heap:
         return int(self.live[-1]) if len(self.live) else 0
 
 
-def heap_of(cores: Iterable[Events]) -> Heap | None:
+def heap_of(cores: Iterable[Timeline]) -> Heap | None:
     """Return what happened to memory; None if the events say nothing of it.
 
     Args:
-        cores: the events of each core. They share the memory.
+        cores: each one's events. They share the memory.
     """
-    all_cores = list(cores)
-    found = [memory_events(each) for each in all_cores]
+    lines = list(cores)
+    found = [memory_events(line.events) for line in lines]
     if not any(map(len, found)):
         return None
     names = [each.name for each in fields(MemoryEvents)]
@@ -151,7 +151,7 @@ def heap_of(cores: Iterable[Events]) -> Heap | None:
     # Nothing is at address 0: free(NULL) does nothing, and malloc returns it if it fails.
     is_nothing = (events.value == 0) & (events.number != TraceId.LIVE)
     failed = int((is_nothing & (events.number == TraceId.ALLOC)).sum())
-    dropped = sum(each.dropped for each in all_cores)
+    dropped = sum(line.dropped for line in lines)
     return _heap(events.at(~is_nothing), failed, dropped)
 
 

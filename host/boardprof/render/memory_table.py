@@ -29,7 +29,7 @@ def render_memory(recording: ProbeRecording, places: Mapping[int, str] | None = 
         UsageError: it says nothing of memory.
         DecodeError: it is damaged.
     """
-    heap = heap_of(each.events for each in recording.timelines().values())
+    heap = heap_of(recording.timelines().values())
     if heap is None:
         raise UsageError(
             f"The recording of {recording.facts.board} says nothing of memory.",

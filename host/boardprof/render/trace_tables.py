@@ -170,7 +170,7 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
             "What an interrupt takes outside of its two marks is not known here, and is in ranges; "
             "BP_CFG_INTERRUPTS=2 lets the agent measure it."
         )
-    if heap := heap_of(line.events for line in timelines):
+    if heap := heap_of(timelines):
         yield (
             f"Memory: {heap.peak:,} bytes at the peak, {heap.at_end:,} at the end. By call site: "
             "boardprof export memory TRACE."

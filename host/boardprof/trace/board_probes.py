@@ -116,7 +116,7 @@ def call_probes(recording: ProbeRecording) -> CallProbes:
     for line in lines:
         ranges += _ranges(line, len(ranges))
     found = [line.diagnostics for line in lines]
-    heap = heap_of(line.events for line in lines)
+    heap = heap_of(lines)
     memory = sorted((m for line in lines for m in _memory(line)), key=lambda m: m.time)
     lost = [[*each.without_begin.values(), *each.without_end.values()] for each in found]
     return CallProbes(
