@@ -48,9 +48,10 @@ endif
 BOARDPROF_LDFLAGS :=
 ifneq ($(and $(filter BP_CFG_TRACE_HEAP=1,$(BOARDPROF_CONFIG)),$(if $(BOARDPROF_FREESTANDING),,libc)),)
 boardprof_files += libc/bp_heap.c
-# newlib alone has the last four. The C library may be the first to call the replacement.
+# newlib alone has the last five. The C library may be the first to call the replacement.
 BOARDPROF_LDFLAGS += $(addprefix -Wl$(boardprof_comma)--wrap=,malloc calloc realloc free \
-    strdup strndup _malloc_r _calloc_r _realloc_r _free_r) -Wl,--undefined=__wrap_malloc
+    strdup strndup aligned_alloc memalign posix_memalign \
+    _malloc_r _calloc_r _realloc_r _memalign_r _free_r) -Wl,--undefined=__wrap_malloc
 endif
 boardprof_objects := $(addprefix $(BOARDPROF_BUILD)/,$(addsuffix .o,$(boardprof_files)) bp_table.c.o)
 boardprof_compile = $(CC) $(BOARDPROF_CFLAGS) $(BOARDPROF_CPPFLAGS) -Os -g \

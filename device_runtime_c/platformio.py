@@ -50,7 +50,8 @@ library.Replace(
 )
 if "BP_CFG_TRACE_HEAP=1" in config:
     heap = ["malloc", "calloc", "realloc", "free", "strdup", "strndup"]
-    heap += ["_malloc_r", "_calloc_r", "_realloc_r", "_free_r"]  # newlib
+    heap += ["aligned_alloc", "memalign", "posix_memalign"]
+    heap += ["_malloc_r", "_calloc_r", "_realloc_r", "_memalign_r", "_free_r"]  # newlib
     project.Append(LINKFLAGS=[f"-Wl,--wrap={name}" for name in heap])
     project.Append(LINKFLAGS=["-Wl,--undefined=__wrap_malloc"])  # before the C library calls it
 

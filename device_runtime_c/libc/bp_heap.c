@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The C library's heap as probes (BP_CFG_TRACE_HEAP): malloc, calloc, realloc, free, strdup and
- * strndup, each with the address that called it. The linker replaces calls of them by these
+/* The C library's heap as probes (BP_CFG_TRACE_HEAP): malloc, calloc, realloc, free, strdup,
+ * strndup, aligned_alloc, memalign and posix_memalign, each with the address that called it. The
+ * linker replaces calls of them by these
  * (-Wl,--wrap=malloc, and so on: the list is in docs/probes.md). Calls from within a static C
  * library, such as those of asprintf, are replaced as well. Those within a shared one are not seen.
  *
@@ -13,6 +14,7 @@
 
 #if BP_CFG_TRACE_HEAP
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,14 +31,18 @@
 #include <reent.h>
 #define BP_HAS_REENT 1
 void *__real__malloc_r(struct _reent *reent, size_t bytes);
+void *__real__memalign_r(struct _reent *reent, size_t alignment, size_t bytes);
 void __real__free_r(struct _reent *reent, void *block);
 #define BP_REAL_MALLOC(bytes) __real__malloc_r(_REENT, bytes)
 #define BP_REAL_FREE(block) __real__free_r(_REENT, block)
+#define BP_REAL_MEMALIGN(alignment, bytes) __real__memalign_r(_REENT, alignment, bytes)
 #else
 void *__real_malloc(size_t bytes);
+void *__real_memalign(size_t alignment, size_t bytes);
 void __real_free(void *block);
 #define BP_REAL_MALLOC(bytes) __real_malloc(bytes)
 #define BP_REAL_FREE(block) __real_free(block)
+#define BP_REAL_MEMALIGN(alignment, bytes) __real_memalign(alignment, bytes)
 #endif
 
 /* newlib and picolibc make calloc of malloc, which would be seen twice. */
@@ -114,6 +120,31 @@ static void *bp_take_copy(const char *text, size_t length, const void *caller) {
     return copy;
 }
 
+/* newlib's memalign takes a larger block and gives parts of it back with its own functions. These
+ * calls are on the same stack, a few frames below this one. A task that interrupts it has another
+ * stack. */
+#ifdef BP_HAS_REENT
+#define BP_FRAMES_OF_MEMALIGN 512u
+static volatile uintptr_t bp_aligning;
+
+static bool bp_is_aligning(void) {
+    uintptr_t frame = bp_aligning;
+    return frame != 0 && frame - (uintptr_t)__builtin_frame_address(0) < BP_FRAMES_OF_MEMALIGN;
+}
+#endif
+
+static void *bp_take_aligned(size_t alignment, size_t bytes, const void *caller) {
+#ifdef BP_HAS_REENT
+    bp_aligning = (uintptr_t)__builtin_frame_address(0);
+#endif
+    void *block = BP_REAL_MEMALIGN(alignment, bytes);
+#ifdef BP_HAS_REENT
+    bp_aligning = 0;
+#endif
+    bp_heap_taken(block, bytes, bp_held(block), caller);
+    return block;
+}
+
 /// What the linker puts in their place ///
 
 void *__wrap_malloc(size_t bytes);
@@ -122,6 +153,9 @@ void *__wrap_realloc(void *block, size_t bytes);
 void __wrap_free(void *block);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t most);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_memalign(size_t alignment, size_t bytes);
+int __wrap_posix_memalign(void **block, size_t alignment, size_t bytes);
 
 void *__wrap_malloc(size_t bytes) {
     return bp_take(bytes, BP_CALLER());
@@ -148,17 +182,38 @@ char *__wrap_strndup(const char *text, size_t most) {
     return bp_take_copy(text, end != NULL ? (size_t)(end - text) : most, BP_CALLER());
 }
 
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    return bp_take_aligned(alignment, bytes, BP_CALLER());
+}
+
+void *__wrap_memalign(size_t alignment, size_t bytes) {
+    return bp_take_aligned(alignment, bytes, BP_CALLER());
+}
+
+int __wrap_posix_memalign(void **block, size_t alignment, size_t bytes) {
+    if (alignment < sizeof(void *) || (alignment & (alignment - 1)) != 0) {
+        return EINVAL;
+    }
+    void *taken = bp_take_aligned(alignment, bytes, BP_CALLER());
+    if (taken == NULL) {
+        return ENOMEM;
+    }
+    *block = taken;
+    return 0;
+}
+
 #ifdef BP_HAS_REENT
 
 void *__wrap__malloc_r(struct _reent *reent, size_t bytes);
 void *__wrap__calloc_r(struct _reent *reent, size_t count, size_t bytes);
 void *__wrap__realloc_r(struct _reent *reent, void *block, size_t bytes);
+void *__wrap__memalign_r(struct _reent *reent, size_t alignment, size_t bytes);
 void __wrap__free_r(struct _reent *reent, void *block);
 
 /* `reent` is the caller's own, as _REENT is. */
 void *__wrap__malloc_r(struct _reent *reent, size_t bytes) {
     (void)reent;
-    return bp_take(bytes, BP_CALLER());
+    return bp_is_aligning() ? BP_REAL_MALLOC(bytes) : bp_take(bytes, BP_CALLER());
 }
 
 void *__wrap__calloc_r(struct _reent *reent, size_t count, size_t bytes) {
@@ -171,9 +226,18 @@ void *__wrap__realloc_r(struct _reent *reent, void *block, size_t bytes) {
     return bp_take_again(block, bytes, BP_CALLER());
 }
 
+void *__wrap__memalign_r(struct _reent *reent, size_t alignment, size_t bytes) {
+    (void)reent;
+    return bp_take_aligned(alignment, bytes, BP_CALLER());
+}
+
 void __wrap__free_r(struct _reent *reent, void *block) {
     (void)reent;
-    bp_give(block);
+    if (bp_is_aligning()) {
+        BP_REAL_FREE(block);
+    } else {
+        bp_give(block);
+    }
 }
 
 #endif

@@ -129,6 +129,24 @@ def test_realloc_takes_moves_and_gives_back(opened: tuple[Firmware, Board]) -> N
     assert board.functions.clear() == 0
 
 
+def test_aligned_blocks_are_recorded_once(opened: tuple[Firmware, Board]) -> None:
+    firmware, board = opened
+    heap = recorded(board, "align")
+    assert heap.before is not None
+    assert board.functions.align() == 0
+    live = [int(each) - heap.before.bytes for each in heap.live]
+    assert live == [0, *[8, 520, 620, 612, 100, 0] * 3]
+    assert (heap.blocks, heap.freed, heap.freed_before, heap.freed_unknown) == (9, 9, 0, 0)
+    assert {place: row[:2] for place, row in sites(firmware, heap).items()} == {
+        at("one = malloc(8)", "align"): (3, 24),
+        at("aligned_alloc(256, 512)", "align"): (3, 1536),
+        at("memalign(64, 100)", "align"): (3, 300),
+    }
+    after = recorded(board, "clear").before
+    assert after is not None
+    assert (after.blocks, after.bytes) == (heap.before.blocks, heap.before.bytes)
+
+
 def test_blocks_that_threads_share_are_in_their_order() -> None:
     with build(available("linux"), [SOURCE.with_name("heap_threads.c")], HEAP).open() as board:
         with board.tracing() as recorder:

@@ -49,9 +49,10 @@ _PROBE = "string.h"
 
 HEAP_FUNCTIONS = (
     *("malloc", "calloc", "realloc", "free", "strdup", "strndup"),
-    *("_malloc_r", "_calloc_r", "_realloc_r", "_free_r"),
+    *("aligned_alloc", "memalign", "posix_memalign"),
+    *("_malloc_r", "_calloc_r", "_realloc_r", "_memalign_r", "_free_r"),
 )
-"""What libc/bp_heap.c replaces. newlib alone has the last four."""
+"""What libc/bp_heap.c replaces. newlib alone has the last five."""
 
 
 @dataclass(frozen=True)
