@@ -307,14 +307,6 @@ void bp_window_forget(const bp_collector_t *collector);
 #define BP_TRACE_KEPT __attribute__((section(".noinit")))
 #endif
 
-/* The host gets 32 bits of the trace clock. Where more cost nothing, they tell how often those have
- * wrapped: a program of a PC may take seconds without a record, and 32 bits of ns are 4.3 s. */
-#if BP_CFG_TRACE_CLOCK == 1 && UINTPTR_MAX > UINT32_MAX
-typedef uint64_t bp_trace_time_t;
-#else
-typedef uint32_t bp_trace_time_t;
-#endif
-
 /* The ring of one core. It is written by probes of that core alone. */
 typedef struct {
     uint32_t *begin;
@@ -329,7 +321,7 @@ typedef struct {
     uint32_t check;       /* of a ring that is overwritten: of its records, and where it stands */
     uint32_t told;        /* clock when the host got its last block */
 #if BP_TRACE_OWN_CLOCKS
-    bp_trace_time_t synced; /* clock of the last SYNC */
+    uint32_t synced; /* clock of the last SYNC */
 #endif
     uint8_t build_id[8];
     uint8_t mode; /* enum bp_trace_mode */
@@ -344,16 +336,26 @@ extern bp_slot_t *bp_slots; /* that are in use */
 /* The agent's lock; that of probes may be refused where there are threads. */
 #ifdef BP_ARCH_HAS_THREADS
 void bp_trace_count_refused(void); /* adds events that found the lock taken to those dropped */
+void bp_trace_forget_refused(void);
 #else
 #define bp_arch_lock_always bp_arch_lock
 #endif
 
-bp_trace_time_t bp_trace_now(void);
+bp_trace_time_t bp_trace_time(void);
+static inline uint32_t bp_trace_now(void) {
+    return (uint32_t)bp_trace_time();
+}
 void bp_trace_set(uint32_t what);
 #define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
+#if BP_CFG_TRACE_HEAP
+void bp_trace_begin(uint32_t what); /* the first of the events says what memory is live */
+#else
+#define bp_trace_begin(what) bp_trace_set((bp_tracing | (what)) & BP_TRACE_WHAT)
+#endif
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
 uint32_t bp_trace_place(const bp_trace_ring_t *ring);
 void bp_slots_clear(void);
+void bp_slots_age(void); /* leave out passes before the clock wraps; at least every 2^29 ticks */
 
 /* Move records from the rings to the stream, as far as there is room. */
 void bp_trace_drain(void);

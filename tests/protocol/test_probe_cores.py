@@ -17,7 +17,8 @@ import numpy.typing as npt
 import pytest
 from cffi import FFI
 
-from boardprof.board.probe_recorder import image_names
+from boardprof.elf.object_file import images, read_image
+from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, TraceClock
 from boardprof.events.timeline import ProbeCosts, Timeline
 from boardprof_protocol.codes import FrameKind, TraceId
@@ -46,6 +47,12 @@ def image_of(library: Any) -> Path:
         if begin <= place < end:
             return Path(line.split()[5])
     raise AssertionError("the library is not mapped")
+
+
+def names_of(library: Any) -> ProbeNames:
+    [image] = images(image_of(library))
+    section = read_image(image, lambda elf: elf.get_section_by_name(NAMES_SECTION).data())
+    return read_names(section)
 
 
 class Cores:
@@ -136,7 +143,7 @@ def test_the_events_of_cores_are_one_timeline_without_a_loss_that_is_not_counted
     recording = ProbeRecording(
         Recorded("memory"),
         TraceClock("cycles", "test_cycles", 0),
-        image_names(image_of(library)),
+        names_of(library),
         ProbeCosts(),
         content,
     )

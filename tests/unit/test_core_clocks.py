@@ -160,13 +160,6 @@ def test_events_far_apart_in_a_call_have_their_true_times(wraps: int) -> None:
     assert line.end == far + 18
 
 
-def test_a_recording_of_ticks_that_ends_in_a_long_call_lasts_as_long_as_the_ticks_say() -> None:
-    later = (2 << 32) + 50
-    parts = [block(0, 0, [event(10, STEP)], 10, 12, 12), block(0, 1, [], 10, later, later)]
-    [line] = recording(*parts, unit="ticks").timelines().values()
-    assert line.end == later
-
-
 def test_memory_that_one_core_takes_and_the_other_gives_back_is_followed() -> None:
     """The second core gives it back while the first one is still telling of it."""
     first = [

@@ -12,19 +12,20 @@ import numpy.typing as npt
 
 from boardprof.errors import DecodeError
 from boardprof.events.probe_names import ProbeNames
-from boardprof.events.records import Block, Events, decode_words, join
+from boardprof.events.records import Block, Events, decode_words, gap, join
 from boardprof_protocol.codes import TraceId
 
 Ints = npt.NDArray[np.int64]
 
-_WRAP = 1 << 32
-_LONGEST = 1 << 61
-_SLACK = 1 << 30
-"""How far two cores' clocks may run apart while a core records nothing."""
+WRAP = 1 << 32
+"""The trace clock has 32 bits, unless the agent tells how often these have wrapped."""
 
 _AT_ONCE = 50_000
 """Words of blocks that are decoded together: each time takes as long as thousands of words, and a
 piece of `decode_words` has some more."""
+
+_LONGEST = 1 << 61
+"""Ticks; more than any board counts."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class CoreEvents:
         end: ticks since recording began, when its last block was made. Too early by the age of the
             last event if another core has made the block.
         dropped: events, so far.
+        unsure: events that were left out, since the clock may have wrapped between them.
         is_whole: whether its first block is the first one of the recording.
         has_own_end: whether its own clock was read for ``end``.
         blocks: from its first block to its last one, in ticks of the clock that was read for them,
@@ -62,13 +64,14 @@ class CoreEvents:
     syncs: Syncs
     end: int
     dropped: int
+    unsure: int
     is_whole: bool
     has_own_end: bool
     blocks: tuple[int, int]
 
 
 def events_of_core(
-    core: int, blocks: Sequence[Block], names: ProbeNames, *, counts_ticks: bool = False
+    core: int, blocks: Sequence[Block], names: ProbeNames, per_tick: float = 0
 ) -> CoreEvents:
     """Put the blocks of a core together.
 
@@ -76,23 +79,25 @@ def events_of_core(
         core: its number.
         blocks: in the order in which they came.
         names: of the image's probes.
-        counts_ticks: the trace clock is the board's counter of ticks, so that these show how often
-            it has wrapped.
+        per_tick: at most how much the clock counts in a tick of the port; 0 if not known.
 
     Raises:
         DecodeError: they do not follow each other, or contradict the clock.
     """
-    pieces = _Pieces(core, blocks, names, counts_ticks)
-    events, syncs = _without_syncs(join(list(pieces.decoded())))
+    pieces = _Pieces(core, blocks, names, per_tick)
+    joined = join(list(pieces))
+    end = (int(joined.time[-1]) if len(joined) else 0) + pieces.idle
+    events, syncs = _without_syncs(joined)
     first, last = blocks[0], blocks[-1]
     return CoreEvents(
         events,
         syncs,
-        pieces.idle_until(len(blocks) - 1),
+        end,
         last.dropped,
+        pieces.unsure,
         first.sequence == 0,
         not last.other_clock,
-        (pieces.elapsed[-1], last.ticks - first.ticks),
+        (pieces.elapsed, last.ticks - first.ticks),
     )
 
 
@@ -111,89 +116,120 @@ def _without_syncs(events: Events) -> tuple[Events, Syncs]:
     return events.where(~is_sync), syncs
 
 
+_LONG = WRAP // 16
+"""Between two blocks, so that they are decoded apart: the agent sends one after twice of that."""
+
+
 class _Pieces:
-    """The events up to the ends of whole blocks.
+    """The events of a core up to the ends of whole blocks.
 
     From one to the next, their times must add up to what the clock has counted. With the names of
     another image they would not.
+
+    The clock may wrap between two events. Blocks in between show how often. Without any, the port's
+    ticks show that it may have wrapped. As the place is not known, all events between these two
+    blocks are left out. DROPPED stands there instead, with the value 0.
+
+    Attributes:
+        idle: ticks from the last event to the end.
+        unsure: events that were left out.
     """
 
     def __init__(
-        self, core: int, blocks: Sequence[Block], names: ProbeNames, counts_ticks: bool
+        self, core: int, parts: Sequence[Block], names: ProbeNames, per_tick: float
     ) -> None:
-        self._core, self._blocks, self._names = core, blocks, names
-        self.elapsed = [0]
-        for before, block in pairwise(blocks):
-            step = (block.now - before.now) % _WRAP
-            more = block.ticks - before.ticks - step if counts_ticks else 0
-            wraps = max(0, (more + _WRAP // 2) // _WRAP)
-            self.elapsed.append(self.elapsed[-1] + step + wraps * _WRAP)
-        self._counts_ticks = counts_ticks
-        self._time = 0  # of the last event
-        self._known: tuple[int, int] | None = None  # a block, and when it was made
+        """Take the blocks of a core."""
+        self._core, self._parts, self._names, self._per_tick = core, parts, names, per_tick
+        self.idle = self.unsure = 0
+        self.elapsed = 0  # ticks from the first block to the last one
 
-    def idle_until(self, index: int) -> int:
-        """Return when a block was made, if no event came since the last one that was decoded."""
-        at, time = self._known or (0, self._made(0))
-        return time + self.elapsed[index] - self.elapsed[at]
-
-    def _made(self, index: int) -> int:
-        """Return when a block was made, right after the last event."""
-        block = self._blocks[index]
-        return self._time + (0 if block.other_clock else (block.now - block.last) % _WRAP)
-
-    def decoded(self) -> Iterator[Events]:
-        """Yield them."""
-        blocks = self._blocks
-        words = decoded = blocks[0].sequence
+    def __iter__(self) -> Iterator[Events]:
+        """Yield the events."""
+        due = self._due()
+        words = decoded = self._parts[0].sequence
+        now = passed = 0
+        before: Block | None = None
         waiting: list[npt.NDArray[np.uint32]] = []
-        clock: tuple[int, int] | None = None
-        last_whole = max((i for i, block in enumerate(blocks) if block.whole), default=-1)
-        floor = 0
-        for index, block in enumerate(blocks):
-            if block.sequence != words % _WRAP:
+        for index, part in enumerate(self._parts):
+            if part.sequence != words % WRAP:
                 raise DecodeError(
                     f"Events of core {self._core} are missing: a block begins with word "
-                    f"{block.sequence}, and {words} words came before it.",
+                    f"{part.sequence}, and {words} words came before it.",
                     hint="record again",
                 )
-            words += len(block.words)
-            waiting.append(block.words)
-            is_empty = block.whole and not len(block.words)
-            is_due = clock is None or words - decoded >= _AT_ONCE or is_empty
-            is_due = (is_due or index == last_whole) and block.whole
-            if words != decoded and (is_due or index == len(blocks) - 1):
-                events = decode_words(np.concatenate(waiting), self._names)
-                waiting, decoded = [], words
-                yield self._placed(events, floor)
-                if self._known is None or not self._counts_ticks:
-                    self._known = index, self._made(index)
-                if not block.whole:
-                    return
-                if clock and (self._time - clock[0] - (block.last - clock[1])) % _WRAP:
-                    raise DecodeError(
-                        f"The events of core {self._core} contradict the board's clock after "
-                        f"{words} words.",
-                        hint="give the image that runs on the board (--image)",
-                    )
-                clock = (self._time, block.last)
-            if is_empty:
-                floor = self.idle_until(index)
+            words += len(part.words)
+            waiting.append(part.words)
+            step = (part.now - self._parts[max(index - 1, 0)].now) % WRAP
+            passed += step
+            self.elapsed += step
+            is_due = before is None or words - decoded >= _AT_ONCE or index in due
+            if not ((part.whole and is_due) or part is self._parts[-1]):
+                continue
+            events = decode_words(np.concatenate(waiting), self._names)
+            if not part.whole or before is None:
+                self.idle = _age(part)
+            else:
+                events = self._checked(events, before, part, passed, words)
+            events.time[:] += now
+            yield events
+            now = int(events.time[-1]) if len(events) else now
+            if now > _LONGEST:
+                raise DecodeError(
+                    f"The clock of core {self._core} has run for centuries, as its events say.",
+                    hint="give the image that runs on the board (--image)",
+                )
+            waiting, decoded, passed, before = [], words, 0, part
 
-    def _placed(self, events: Events, floor: int) -> Events:
-        """Place events after those before; the first one is not before ``floor``.
+    def _due(self) -> set[int]:
+        """Return the whole blocks at which a piece ends: those around a long time, and the last."""
+        whole = [index for index, part in enumerate(self._parts) if part.whole]
+        due = set(whole[-1:])
+        for before, after in pairwise(whole):
+            first, second = self._parts[before], self._parts[after]
+            if (second.now - first.now) % WRAP >= _LONG or self._most(first, second) >= WRAP:
+                due |= {before, after}
+        return due
 
-        What their times say of a longer time without an event has lost the wraps of the clock.
+    def _most(self, first: Block, second: Block) -> float:
+        """Return at most how much the clock has counted between two blocks; 0 if not known."""
+        return (second.ticks - first.ticks) * self._per_tick
+
+    def _checked(
+        self, events: Events, before: Block, after: Block, passed: int, words: int
+    ) -> Events:
+        """Return the events between two blocks, with times that agree with the blocks' clocks.
+
+        Args:
+            events: with times from the last event of ``before`` on.
+            before: the last block of the piece before.
+            after: the last block of this piece.
+            passed: between these two, by the clocks of all blocks; too little if it has wrapped
+                between two of them.
+            words: of the core up to ``after``.
         """
-        if not len(events):
-            return events
-        first = self._time + int(events.time[0])
-        wraps = max(0, -((first + _SLACK - floor) // _WRAP))
-        if max(first, floor) > _LONGEST:
+        took = int(events.time[-1]) if len(events) else 0
+        if (took - (after.last - before.last)) % WRAP:
             raise DecodeError(
-                f"The clock of core {self._core} has run for centuries, as its events say.",
+                f"The events of core {self._core} contradict the board's clock after {words} "
+                "words.",
                 hint="give the image that runs on the board (--image)",
             )
-        events.time[:] += self._time + wraps * _WRAP
-        self._time = int(events.time[-1])
+        left = _age(after) if len(events) else self.idle + passed
+        missing = self.idle + passed - left - took
+        if after.other_clock:  # its clock runs a little differently, so that only wraps count
+            missing = (missing + WRAP // 4) // WRAP * WRAP
+        by_events = took + left - self.idle
+        self.idle = left
+        if self._most(before, after) >= max(by_events, passed) + WRAP or (
+            missing > 0 and passed >= WRAP
+        ):
+            self.unsure += len(events)
+            return gap(took)
+        if missing > 0:  # before the first event: after it there was no time for that
+            events.time[:] += missing
         return events
+
+
+def _age(block: Block) -> int:
+    """Return how old the last record was when a block was made; 0 if its core's clock says not."""
+    return 0 if block.other_clock else (block.now - block.last) % WRAP

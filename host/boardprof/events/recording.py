@@ -26,11 +26,13 @@ class TraceClock:
         unit: ``cycles``, ``instructions`` or ``ticks``.
         source: the register.
         hz: its rate; 0 if it is not known or no time passes with it.
+        per_tick: at most how much it counts in a tick of the port's counter; 0 if not known.
     """
 
     unit: str
     source: str
     hz: int
+    per_tick: float = 0
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,14 @@ class Slot:
     Attributes:
         number: of the range's begin.
         count: passes.
-        lost: passes that overlapped another one, and are not in ``count``.
+        lost: passes that overlapped another one or took too long, and are not in ``count``.
         least: ticks of the shortest pass; 0 if there is none.
         most: of the longest one.
         sum: of all.
         squares: sum of their squares; None if it was too large for the board.
+        too_long: whether passes were left out because the trace clock may wrap in them.
+        unmatched: whether passes were left out because a task was in the range when recording
+            began.
     """
 
     number: int
@@ -54,6 +59,8 @@ class Slot:
     most: int
     sum: int
     squares: int | None
+    too_long: bool = False
+    unmatched: bool = False
 
     @property
     def mean(self) -> float:
@@ -197,7 +204,7 @@ class ProbeRecording:
             if not each.has_own_end and ends:
                 end = max(end, *ends)
             found[core] = Timeline(
-                events, self.names, self.costs, end, each.dropped, task, clock=clock
+                events, self.names, self.costs, end, each.dropped, task, each.unsure, clock
             )
         return found
 
@@ -206,7 +213,7 @@ class ProbeRecording:
         for block in blocks(self.content, self.facts.order):
             found.setdefault(block.core, []).append(block)
         return {
-            core: events_of_core(core, each, self.names, counts_ticks=self._counts_ticks)
+            core: events_of_core(core, each, self.names, per_tick=self.clock.per_tick)
             for core, each in sorted(found.items())
         }
 

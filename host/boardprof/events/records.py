@@ -19,7 +19,8 @@ from boardprof_protocol.trace import TRACE_BLOCK
 _HEADER = struct.Struct("<BBHIIIIQ")
 """`TRACE_BLOCK`; struct is twenty times as fast as construct."""
 
-_WHOLE, _OTHER_CLOCK = int(TraceBlockFlag.WHOLE), int(TraceBlockFlag.OTHER_CLOCK)
+_WHOLE, _LAST = int(TraceBlockFlag.WHOLE), int(TraceBlockFlag.LAST)
+_OTHER_CLOCK = int(TraceBlockFlag.OTHER_CLOCK)
 """A flag's own operators would take longer than all else that a block takes."""
 
 _HINT = "trace the firmware again; if this happens again, its image is not the one that runs"
@@ -32,6 +33,7 @@ class Block(NamedTuple):
         core: its number.
         sequence: words of this core before it, modulo 2^32.
         dropped: events that this core has dropped so far.
+        is_last: recording has ended, and no block follows.
         whole: it ends with the last record that there was, at the time ``last``.
         other_clock: ``now`` is the clock of another core, which has made the block.
         last: the trace clock of that record, 32 bits.
@@ -43,6 +45,7 @@ class Block(NamedTuple):
     core: int
     sequence: int
     dropped: int
+    is_last: bool
     whole: bool
     other_clock: bool
     last: int
@@ -68,8 +71,9 @@ def blocks(content: bytes, order: str = "<") -> Iterator[Block]:
             return
         words = all_words[at // 4 : at // 4 + count]
         at += 4 * count
-        whole, other = bool(flags & _WHOLE), bool(flags & _OTHER_CLOCK)
-        yield Block(core, sequence, dropped, whole, other, last, now, ticks, words)
+        is_last, whole = bool(flags & _LAST), bool(flags & _WHOLE)
+        other = bool(flags & _OTHER_CLOCK)
+        yield Block(core, sequence, dropped, is_last, whole, other, last, now, ticks, words)
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,17 @@ def decode_words(words: npt.NDArray[np.uint32], names: ProbeNames) -> Events:
         now += int(records.delta.sum(dtype=np.int64))
         at += records.words
     return join(pieces)
+
+
+def gap(time: int) -> Events:
+    """Return an event that says that others were left out, since their times are not known."""
+    return Events(
+        np.array([time], np.int64),
+        np.array([TraceId.DROPPED], np.uint16),
+        np.zeros(1, np.uint32),
+        np.zeros(1, np.bool_),
+        np.zeros(1, np.uint32),
+    )
 
 
 _PIECE = 1 << 16
@@ -270,7 +285,7 @@ def kept_blocks(
     records = pairs.copy()
     if len(records):
         records[0, 0] &= 255
-        if ids[0] == TraceId.LONG:
+        if ids[0] in (TraceId.LONG, TraceId.WRAPPED):
             records[0, 1] = 0
     found = records[kept]
     return b"".join(
@@ -286,14 +301,12 @@ _BLOCK = 1 << 15
 def _block(
     core: int, sequence: int, words: npt.NDArray[np.uint32], last: int, *, whole: bool
 ) -> bytes:
-    header = {
-        "core": core,
-        "flags": int(TraceBlockFlag.WHOLE) if whole else 0,
-        "words": len(words),
-        "sequence": sequence,
-        "dropped": 0,
-        "last": last,
-        "now": last,
-        "ticks": 0,
-    }
+    head = empty_block(core, last, whole=whole)
+    header = {**TRACE_BLOCK.struct.parse(head), "words": len(words), "sequence": sequence}
     return bytes(TRACE_BLOCK.struct.build(header)) + words.tobytes()
+
+
+def empty_block(core: int, now: int, ticks: int = 0, *, whole: bool = True) -> bytes:
+    """Return a block without records, made at the time of the last record."""
+    flags = TraceBlockFlag.WHOLE if whole else 0
+    return _HEADER.pack(core, flags, 0, 0, 0, now, now, ticks)

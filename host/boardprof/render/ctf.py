@@ -69,6 +69,7 @@ _OWN = {
     TraceId.CALLER: ("alloc_caller", "address_t caller;"),
     TraceId.FREE: ("free", "address_t block;"),
     TraceId.DROPPED: ("dropped", "uint32_t events;"),
+    TraceId.LIVE: ("live_before", "uint32_t blocks;"),
 }
 """Names and fields of events that have no name in the firmware."""
 

@@ -28,6 +28,10 @@ _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
 
 
+_LOOK_S = 1.0
+"""How often the trace clock is read, so that it does not wrap unnoticed."""
+
+
 @dataclass(frozen=True)
 class RecordingPlan:
     """What is recorded, and for how long.
@@ -161,11 +165,11 @@ def intervals(
     """
     number = 0
     with board.tracing(events=events, statistics=True) as recorder:
-        made, began_s = Intervals(recorder.now), time.monotonic()
+        made = Intervals(recorder.now)
         while count is None or number < count:
             deadline_s = time.monotonic() + interval_s
             while (left_s := deadline_s - time.monotonic()) > 0:
-                recorder.read(left_s)
-            taken, now, now_s = recorder.take(), recorder.now, time.monotonic()
-            yield made.next(taken, now, now_s - began_s)
-            number, began_s = number + 1, now_s
+                recorder.read(min(left_s, _LOOK_S))
+                made.look(recorder.now)
+            yield made.next(recorder.take(), recorder.now)
+            number += 1
