@@ -340,6 +340,11 @@ static inline uint32_t bp_trace_now(void) {
 }
 void bp_trace_set(uint32_t what);
 #define BP_TRACE_WHAT ((uint32_t)BP_TRACE_EVENTS | (uint32_t)BP_TRACE_STATISTICS)
+#if BP_CFG_TRACE_HEAP
+void bp_trace_begin(uint32_t what); /* the first of the events says what memory is live */
+#else
+#define bp_trace_begin(what) bp_trace_set((bp_tracing | (what)) & BP_TRACE_WHAT)
+#endif
 uint32_t bp_trace_mix(uint32_t word, uint32_t value);
 uint32_t bp_trace_place(const bp_trace_ring_t *ring);
 void bp_slots_clear(void);

@@ -370,6 +370,16 @@ static void bp_trace_more(uintptr_t id, uint32_t value) {
 #define bp_trace_more bp_trace_value
 #endif
 
+/* The address in the image's file: where that is loaded is not known to the host. */
+static inline uint32_t bp_trace_caller(const void *caller) {
+#ifdef BP_ARCH_IMAGE_BEGIN
+    uintptr_t place = (uintptr_t)caller - BP_ARCH_IMAGE_BEGIN;
+    return place < BP_ARCH_IMAGE_END - BP_ARCH_IMAGE_BEGIN ? (uint32_t)place : 0;
+#else
+    return (uint32_t)(uintptr_t)caller;
+#endif
+}
+
 /* Three records, which no interrupt takes apart. */
 void bp_trace_alloc(const void *block, size_t size, const void *caller) {
     uintptr_t before;
@@ -378,9 +388,95 @@ void bp_trace_alloc(const void *block, size_t size, const void *caller) {
     }
     bp_trace_more(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
     bp_trace_more(BP_TRACE_SIZE, (uint32_t)size);
-    bp_trace_more(BP_TRACE_CALLER, (uint32_t)(uintptr_t)caller);
+    bp_trace_more(BP_TRACE_CALLER, bp_trace_caller(caller));
     bp_arch_unlock(before);
 }
+
+#if BP_CFG_TRACE_HEAP
+
+/// Live memory ///
+
+static uint32_t bp_live_blocks;
+static size_t bp_live_bytes;
+
+/* Where the lock may be refused, something else may be changing them. */
+#ifdef BP_ARCH_HAS_THREADS
+#define BP_LIVE_ADD(counter, n) ((void)__atomic_fetch_add(&(counter), (n), __ATOMIC_RELAXED))
+#else
+#define BP_LIVE_ADD(counter, n) ((void)((counter) += (n)))
+#endif
+
+/* Returns whether to record events. What is live is counted in any case. */
+static bool bp_live_lock(uintptr_t *before, uint32_t events) {
+    *before = bp_arch_lock();
+    bool records = (bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0;
+#ifdef BP_ARCH_HAS_THREADS
+    if (bp_arch_is_refused(*before)) {
+        __atomic_fetch_add(&bp_trace_refused, records ? events : 0, __ATOMIC_RELAXED);
+        return false;
+    }
+#else
+    (void)events;
+#endif
+    return records;
+}
+
+static void bp_live_take(bool records, const void *block, size_t bytes, size_t held,
+                         const void *caller) {
+    if (block != NULL) {
+        BP_LIVE_ADD(bp_live_blocks, 1u);
+        BP_LIVE_ADD(bp_live_bytes, held);
+    }
+    if (records) {
+        bp_trace_more(BP_TRACE_ALLOC, (uint32_t)(uintptr_t)block);
+        bp_trace_more(BP_TRACE_SIZE, (uint32_t)bytes);
+        bp_trace_more(BP_TRACE_CALLER, bp_trace_caller(caller));
+    }
+}
+
+static void bp_live_give(bool records, const void *block, size_t held) {
+    BP_LIVE_ADD(bp_live_blocks, UINT32_MAX);
+    BP_LIVE_ADD(bp_live_bytes, (size_t)0 - held);
+    if (records) {
+        bp_trace_more(BP_TRACE_FREE, (uint32_t)(uintptr_t)block);
+        bp_trace_more(BP_TRACE_SIZE, (uint32_t)held);
+    }
+}
+
+void bp_heap_taken(const void *block, size_t bytes, size_t held, const void *caller) {
+    uintptr_t before;
+    bool records = bp_live_lock(&before, 3);
+    bp_live_take(records, block, bytes, held, caller);
+    bp_arch_unlock(before);
+}
+
+void bp_heap_given(const void *block, size_t held) {
+    uintptr_t before;
+    bool records = bp_live_lock(&before, 2);
+    bp_live_give(records, block, held);
+    bp_arch_unlock(before);
+}
+
+void bp_heap_replaced(const void *old, size_t old_held, const void *block, size_t bytes,
+                      size_t held, const void *caller) {
+    uintptr_t before;
+    bool records = bp_live_lock(&before, 5);
+    bp_live_give(records, old, old_held);
+    bp_live_take(records, block, bytes, held, caller);
+    bp_arch_unlock(before);
+}
+
+void bp_trace_begin(uint32_t what) {
+    uintptr_t before = bp_arch_lock_always();
+    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
+    if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        bp_trace_more(BP_TRACE_LIVE, bp_live_blocks);
+        bp_trace_more(BP_TRACE_SIZE, (uint32_t)bp_live_bytes);
+    }
+    bp_arch_unlock(before);
+}
+
+#endif
 
 /// Statistics ///
 

@@ -274,7 +274,7 @@ int bp_trace_start(bp_call_t *call) {
         bp_trace_look_begin();
     }
     bp_ret_uint(call, began);
-    bp_trace_set((bp_tracing | what) & BP_TRACE_WHAT);
+    bp_trace_begin(what);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
         bp_trace_task();

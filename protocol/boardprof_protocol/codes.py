@@ -192,6 +192,7 @@ class TraceId(IntEnum):
     DROPPED = 10
     LONG = 11
     WRAPPED = 12
+    LIVE = 13
 
 
 class TraceFlag(IntFlag):

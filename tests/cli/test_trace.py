@@ -80,6 +80,13 @@ def test_a_board_without_probes_says_how_to_get_them() -> None:
     assert "qemu-rv32" in done.err
 
 
+def test_heap_is_for_a_function_that_is_built_here() -> None:
+    done = boardprof("trace", *RV32, "--image", CALLS, "--heap")
+    assert done.code == 2
+    assert "--heap changes how firmware is built, and no function is named" in done.err
+    assert "BP_CFG_TRACE_HEAP" in done.err
+
+
 def test_nothing_to_call_and_no_firmware_is_a_mistake() -> None:
     done = boardprof("trace", *RV32)
     assert done.code == 2

@@ -193,6 +193,51 @@ def test_records_are_the_words_of_the_specification(
     assert board.lib.test_locks == 0
 
 
+def test_a_recording_begins_with_the_memory_that_is_live(boards: Boards) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_HEAP": 1})
+
+    def place(address: int) -> Any:
+        return board.ffi.cast("void *", address)
+
+    board.lib.bp_heap_taken(place(0x100), 90, 96, place(0x8000))
+    board.lib.bp_heap_taken(place(0x200), 8, 16, place(0x8010))
+    board.lib.bp_heap_taken(board.ffi.NULL, 5000, 0, place(0x8020))
+    board.lib.bp_heap_replaced(place(0x100), 96, place(0x300), 100, 112, place(0x8030))
+    board.call(START, EVENTS, DROP)
+    board.lib.bp_heap_given(place(0x200), 16)
+    board.lib.bp_heap_taken(place(0x200), 12, 16, place(0x8040))
+    board.lib.bp_heap_taken(board.ffi.NULL, 5000, 0, place(0x8050))
+    board.lib.bp_heap_replaced(place(0x300), 112, place(0x100), 90, 96, place(0x8060))
+    [block] = Reader(board).read()
+    assert block.records == (
+        *(13, 2, 4, 128),  # LIVE: two blocks, and the bytes that they hold
+        *(6, 0x200, 4, 16),
+        *(3, 0x200, 4, 12, 5, 0x8040),
+        *(3, 0, 4, 5000, 5, 0x8050),
+        *(6, 0x300, 4, 112, 3, 0x100, 4, 90, 5, 0x8060),
+    )
+    assert board.lib.test_locks == 0
+    board.lib.bp_heap_given(place(0x100), 96)
+    board.lib.bp_heap_given(place(0x200), 16)
+
+
+def test_memory_is_counted_between_recordings_and_statistics_alone_do_not_tell_it(
+    boards: Boards,
+) -> None:
+    board = probes(boards, {**PROBES, "BP_CFG_TRACE_HEAP": 1})
+    one, other = (board.ffi.cast("void *", each) for each in (0x100, 0x200))
+    board.call(START, EVENTS, DROP)
+    board.lib.bp_heap_taken(one, 50, 56, board.ffi.NULL)
+    board.call(STOP, EVENTS)
+    board.lib.bp_heap_taken(other, 8, 16, board.ffi.NULL)
+    board.lib.bp_heap_given(one, 56)
+    board.call(START, EVENTS, DROP)
+    board.call(START, STATISTICS, DROP)
+    [block, *_] = Reader(board).read()
+    assert block.records == (13, 1, 4, 16)
+    board.lib.bp_heap_given(other, 16)
+
+
 def test_a_long_time_between_records_takes_one_of_its_own(
     board: MemoryBoard, number: Callable[[str], int]
 ) -> None:

@@ -124,6 +124,12 @@
 #define BP_CFG_TRACE_CLOCK 0
 #endif
 
+/* 1: malloc, calloc, realloc and free are probes (libc/bp_heap.c), and a recording of events begins
+ * with what was live before. The linker must wrap them; see docs/probes.md. 0: off. */
+#ifndef BP_CFG_TRACE_HEAP
+#define BP_CFG_TRACE_HEAP 0
+#endif
+
 /* The most tasks of an operating system whose names and stacks the host can ask for (bp_tasks.h),
  * up to 255. Each takes about 32 bytes. 0: no table. */
 #ifndef BP_CFG_TASKS
@@ -198,6 +204,12 @@
 #endif
 #if BP_CFG_TRACE_CLOCK < 0
 #error "BP_CFG_TRACE_CLOCK is out of range (0 or more)"
+#endif
+#if BP_CFG_TRACE_HEAP != 0 && BP_CFG_TRACE_HEAP != 1
+#error "BP_CFG_TRACE_HEAP is out of range (0, 1)"
+#endif
+#if BP_CFG_TRACE_HEAP != 0 && BP_CFG_TRACE == 0
+#error "BP_CFG_TRACE_HEAP needs BP_CFG_TRACE: the heap is recorded by probes"
 #endif
 #if BP_CFG_TASKS < 0 || BP_CFG_TASKS > 255
 #error "BP_CFG_TASKS is out of range (0..255)"

@@ -115,6 +115,25 @@ void bp_range_begin(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
 void bp_range_end(bp_slot_t *slot, uintptr_t id, uint32_t tracing);
 void bp_trace_alloc(const void *block, size_t size, const void *caller);
 
+#if BP_CFG_TRACE_HEAP
+/* For a heap whose live memory is counted all the time, so that a recording knows what existed
+ * before it. They record events as BP_ALLOC and BP_FREE do.
+ *
+ *   block   NULL: there was no memory
+ *   bytes   that were asked for
+ *   held    that the heap has set aside for the block; the same when it is given back
+ *   caller  where the allocating function returns to; NULL if it is not known
+ *
+ * Call bp_heap_taken after the heap has given the block, and bp_heap_given before the heap takes it
+ * back: then another task cannot get the block in between. */
+void bp_heap_taken(const void *block, size_t bytes, size_t held, const void *caller);
+void bp_heap_given(const void *block, size_t held);
+
+/* A block is given back and another one taken, at once. They may be the same. */
+void bp_heap_replaced(const void *old, size_t old_held, const void *block, size_t bytes,
+                      size_t held, const void *caller);
+#endif
+
 #ifdef __cplusplus
 }
 #endif

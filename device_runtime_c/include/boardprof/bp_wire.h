@@ -129,6 +129,7 @@ enum bp_trace_id {
     BP_TRACE_DROPPED = 10,
     BP_TRACE_LONG = 11,
     BP_TRACE_WRAPPED = 12,
+    BP_TRACE_LIVE = 13,
 };
 
 enum bp_trace_flag {

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from boardprof.events.doubts import doubts_of
+from boardprof.events.heap import heap_of
 from boardprof.events.interval import Interval, is_known
 from boardprof.events.recording import ProbeRecording, Task, task_name
 from boardprof.events.timeline import UNKNOWN_TASK, Timeline
@@ -163,6 +164,11 @@ def _notes(recording: ProbeRecording, timelines: Sequence[Timeline], span: int) 
         values = sum(int(line.has_value.sum()) for line in timelines)
         cost = values * recording.costs.value + (events - values) * recording.costs.mark
         yield f"Probes took {100 * cost / span:.2g} % of the time; it is left out of ranges."
+    if heap := heap_of(timelines):
+        yield (
+            f"Memory: {heap.peak:,} bytes at the peak, {heap.at_end:,} at the end. By call site: "
+            "boardprof export memory TRACE."
+        )
     yield from doubts_of(recording, timelines)
 
 
