@@ -219,19 +219,20 @@ int bp_trace(bp_call_t *call) {
 }
 
 /* What the image adds to the check of a ring: its build id, and its names. */
-static uint32_t bp_build_check(const bp_trace_ring_t *ring) {
-    uint32_t check = bp_names_check();
+static uint32_t bp_build_check(const bp_trace_ring_t *ring, uint32_t names) {
+    uint32_t check = names;
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         check = check * 33u + ring->build_id[i];
     }
     return check;
 }
 
-static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode,
-                          bp_trace_time_t now) {
+static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode) {
     bool overwrites = mode == BP_TRACE_OVERWRITE;
+    uint32_t names = bp_names_check(); /* now, since interrupts wait from here on */
     uintptr_t before = bp_arch_lock_always();
     __builtin_memset(words, 0, (size_t)BP_TRACE_WORDS * 4);
+    bp_trace_time_t now = bp_trace_time();
     *ring = (bp_trace_ring_t){
         .begin = words,
         .at = words,
@@ -245,7 +246,7 @@ static void bp_ring_start(bp_trace_ring_t *ring, uint32_t *words, uint8_t mode,
     for (uint_fast8_t i = 0; i < sizeof ring->build_id; i++) {
         ring->build_id[i] = BP_ROM_GET(bp_firmware.build_id[i]);
     }
-    ring->check = bp_build_check(ring);
+    ring->check = bp_build_check(ring, names);
     ring->check += bp_trace_place(ring);
     bp_arch_unlock(before);
 }
@@ -263,21 +264,22 @@ int bp_trace_start(bp_call_t *call) {
         return bp_fail(call, BP_ERR_UNSUPPORTED, 0);
     }
     bp_trace_set(bp_tracing & ~what & BP_TRACE_WHAT);
-    bp_trace_time_t began = bp_trace_time();
+    uint32_t began = bp_trace_now();
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
 #ifdef BP_ARCH_HAS_THREADS
         bp_trace_forget_refused();
 #endif
         for (uint8_t core = 0; core < BP_CFG_TRACE_CORES; core++) {
-            bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode, began);
+            bp_ring_start(&bp_trace_ring[core], bp_trace_words[core], mode);
         }
         bp_trace_is_ready = true;
+        began = (uint32_t)bp_trace_ring[0].last;
     }
     if ((what & (uint32_t)BP_TRACE_STATISTICS) != 0) {
         bp_slots_clear();
         bp_trace_look_begin();
     }
-    bp_ret_uint(call, (uint32_t)began);
+    bp_ret_uint(call, began);
     bp_trace_begin(what);
 #if BP_CFG_TASKS
     if ((what & (uint32_t)BP_TRACE_EVENTS) != 0) {
@@ -422,7 +424,7 @@ static bool bp_is_kept(const bp_trace_ring_t *ring, const uint32_t *words) {
         at % 8 != 0) {
         return false;
     }
-    uint32_t check = bp_build_check(ring);
+    uint32_t check = bp_build_check(ring, bp_names_check());
     for (uint32_t i = 0; i < BP_TRACE_WORDS; i += 2) {
         check += bp_trace_mix(words[i], words[i + 1]);
     }

@@ -110,6 +110,8 @@ def test_names_of_another_image_are_refused_even_where_its_code_is_the_same(
         "added": [_function(tmp_path / "a", "one", "more", "left"), two],
         "linked in another order": [two, one],
     }
+    if name != "native":  # each is a build of its own
+        others = {"exchanged": others["exchanged"]}
     with build(spec, [one, two], BuildOptions()).open() as board:
         right = board.image
         for each in others.values():
