@@ -168,6 +168,37 @@ def test_more_events_than_the_ring_holds_are_counted(calls: Board) -> None:
     assert line.dropped > 2000
 
 
+@pytest.mark.parametrize("mode", ["drop", "stop"])
+def test_the_costs_of_probes_are_known_if_the_firmware_has_filled_the_ring_before(
+    calls: Board, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with calls.tracing(mode=mode) as recorder:
+        quiet = recorder.costs
+    invoke = calls.session.invoke
+
+    def busy(function: int, name: str, *arguments: object) -> object:
+        if name == "bp.trace_calibrate":
+            calls.functions.marks(5000)
+        return invoke(function, name, *arguments)
+
+    monkeypatch.setattr(calls.session, "invoke", busy)
+    with calls.tracing(mode=mode) as recorder:
+        assert recorder.costs.mark == pytest.approx(quiet.mark, abs=1)
+        assert recorder.costs.range == pytest.approx(quiet.range, abs=1)
+        assert recorder.costs.mark > 5
+
+
+def test_a_ring_without_room_to_measure_what_probes_cost_is_refused() -> None:
+    spec = available("qemu-rv32")
+    own = replace(spec.build, config={**spec.build.config, "trace": 64})
+    small = replace(spec, build=own)
+    with build(small, [FIXTURES / "calls.c"], BuildOptions()).open() as board:
+        with pytest.raises(UsageError, match="cannot be measured: its ring has no room") as refused:
+            board.tracing().__enter__()
+        assert "BP_CFG_TRACE" in (refused.value.hint or "")
+        assert board.functions.loop(3) == 3
+
+
 def test_nothing_is_recorded_unless_it_is_asked_for(calls: Board) -> None:
     calls.functions.marks(100)
     with calls.tracing() as recorder:
