@@ -83,6 +83,8 @@ def heap_of(cores: Iterable[Events]) -> Heap | None:
         cores: the events of each core. They share the memory.
     """
     found = [_memory_events(each) for each in cores]
+    if not found:
+        return None
     time, number, value = (np.concatenate(column) for column in zip(*found, strict=True))
     if not len(time):
         return None
