@@ -72,6 +72,20 @@ def test_nothing_to_record_is_a_mistake() -> None:
     assert "neither events nor statistics" in done.err
 
 
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("-", "A trace is not text, and is not printed."),
+        ("/nowhere/a.trace", "/nowhere/a.trace cannot be written: there is no folder /nowhere."),
+    ],
+)
+def test_a_trace_that_cannot_be_written_is_not_recorded(output: str, said: str) -> None:
+    for command in (("trace", *RV32, f"{CALLS}:marks", "n=1"), ("dump", *RV32)):
+        done = boardprof(*command, "-o", output)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"error: {said}")
+
+
 def test_a_board_without_probes_says_how_to_get_them() -> None:
     done = boardprof("trace", "-b", "arduino-uno", f"{FIXTURES / 'scalars.c'}:count_calls")
     assert done.code == 2

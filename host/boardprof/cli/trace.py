@@ -117,6 +117,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
     if not options["events"] and not options["statistics"]:
         raise UsageError("Nothing is recorded: neither events nor statistics.", hint="--statistics")
     _check(target, output, options)
+    _check_output(output)
     wanted = RecordingPlan(
         mode=options["mode"],
         events=options["events"],
@@ -149,6 +150,7 @@ def dump(output: str | None, **options: Any) -> None:
     """
     from boardprof.run.record_events import board_of
 
+    _check_output(output)
     with progress_bar() as on_progress:
         plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, on_progress)
         with board_of(plan, listener) as (board, _):
@@ -199,6 +201,16 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
             elif number:
                 echo("")
             echo_page(interval_page(interval))
+
+
+def _check_output(output: str | None) -> None:
+    """Check that the trace can be written, before anything is recorded."""
+    from boardprof.report.report_file import check_report_file
+
+    if output == "-":
+        raise UsageError("A trace is not text, and is not printed.", hint="-o FILE")
+    if output is not None:
+        check_report_file(output)
 
 
 def _check(target: str, output: str | None, options: Mapping[str, Any]) -> None:
