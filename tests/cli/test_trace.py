@@ -119,6 +119,21 @@ def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
     assert len(read_recording(str(file)).timelines()[0].ranges) > 0
 
 
+def test_an_emulator_runs_while_it_keeps_statistics_alone(running: str) -> None:
+    options = ("--statistics", "--no-events", "--time", "500ms")
+    done = boardprof("trace", *RV32, "--image", running, *options)
+    assert done.code == 0, done.err
+    passes = re.search(r"^filter +([\d,]+) ", done.out, re.MULTILINE)
+    assert passes is not None, done.out
+    assert int(passes[1].replace(",", "")) > 100
+
+
+def test_a_recording_in_which_no_range_ended_says_so() -> None:
+    done = boardprof("trace", *RV32, f"{CALLS}:loop", "n=3")
+    assert done.code == 0, done.err
+    assert done.out.startswith("No range has ended in this recording.\n")
+
+
 def test_top_prints_a_table_for_each_interval(running: str) -> None:
     done = boardprof("top", *RV32, "--image", running, "--interval", "300ms", "--count", "2")
     assert done.code == 0, done.err

@@ -231,9 +231,14 @@ class ProbeRecorder:
         return self._session.invoke(self._ids[name], name, *arguments)
 
     def read(self, timeout_s: float = 0.0) -> int:
-        """Take what has come; wait up to ``timeout_s`` for more. Returns all bytes so far."""
+        """Take what has come; wait up to ``timeout_s`` for more. Returns all bytes so far.
+
+        Without events it waits for the whole time: an emulator runs only while its line is read.
+        """
         if self._stream is not None:
             self._content += self._stream.read(timeout_s)
+        elif timeout_s > 0:
+            self._session.listen(timeout_s, lambda: False, "a recording of statistics")
         return len(self._content)
 
     def take(self) -> ProbeRecording:
