@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from boardprof.events.recording import ProbeRecording
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
+from boardprof.run import record_events
+from boardprof.run.measure_plan import Listener
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
 
@@ -235,6 +238,16 @@ def test_the_last_events_before_a_reset_are_read_after_it(name: str) -> None:
     names = found.names.by_number
     events = found.timelines()[0].events
     assert [names[n].text for n in events.number.tolist()] == ["many", "many", "many", "last"]
+
+
+def test_a_board_that_was_reset_ends_a_long_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_events, "_SILENCE_S", 0.2)
+    board = build(available("qemu-rv32"), [FIXTURES / "calls.c"], BuildOptions()).open()
+    ended = pytest.raises(DeviceResetError, match="the recording")
+    with ended, board, board.tracing() as recorder:
+        with suppress(DeviceResetError):
+            board.functions.reset()
+        record_events._wait(60.0, recorder, Listener(on_note=print))
 
 
 @pytest.mark.parametrize(("word", "bit"), [(0, 0), (1, 31), (1000, 7), (2047, 15)])

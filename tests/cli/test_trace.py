@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -116,6 +117,23 @@ def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
         out, err = process.communicate(timeout=30)
     assert process.returncode == 0, err
     assert "control" in out
+    assert len(read_recording(str(file)).timelines()[0].ranges) > 0
+
+
+def test_what_came_before_the_board_was_lost_is_written(running: str, tmp_path: Path) -> None:
+    file = tmp_path / "lost.trace"
+    command = [*BOARDPROF, "trace", *RV32, "--image", running, "--time", "60s", "-o", str(file)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(4)
+        threads = Path(f"/proc/{process.pid}/task").glob("*/children")
+        [emulator] = " ".join(each.read_text() for each in threads).split()
+        os.kill(int(emulator), signal.SIGKILL)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 6, err
+    assert re.search(r"^control +[\d,]+ ", out, re.MULTILINE)
+    assert f"Trace written to {file}" in err
     assert len(read_recording(str(file)).timelines()[0].ranges) > 0
 
 

@@ -18,7 +18,14 @@ import numpy.typing as npt
 from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
-from boardprof.errors import BoardprofError, FrameError, UsageError
+from boardprof.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    DeviceResetError,
+    FrameError,
+    LinkError,
+    UsageError,
+)
 from boardprof.events.probe_names import NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
 from boardprof.events.records import blocks, decode_words, kept_blocks
@@ -195,9 +202,9 @@ class ProbeRecorder:
         """End recording, and take the last blocks and the statistics."""
         if error is None:
             self.stop()
-            return
-        with suppress(BoardprofError):  # the first error counts; the board may be gone
-            self.stop()
+        elif not isinstance(error, BoardTimeoutError | DeviceResetError | LinkError):
+            with suppress(BoardprofError):  # the first error counts
+                self.stop()
 
     def stop(self) -> ProbeRecording:
         """End recording; take the last blocks, and the statistics of ranges.
@@ -270,6 +277,14 @@ class ProbeRecorder:
     def now(self) -> int:
         """The trace clock of the board, 32 bits."""
         return int(self._call(_TRACE)[6])
+
+    def check_board(self) -> None:
+        """Check that the board is still there, and in the same session.
+
+        Raises:
+            BoardprofError: it was reset, does not answer, or the connection is lost.
+        """
+        self._session.invoke(self._ids[_TRACE], "the recording")
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""

@@ -128,11 +128,13 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
     shows_console = options["verbose"] or options["console"]
     with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
         plan, listener = _plan(target, values, options), _listener(options, on_progress)
-        recording = record_events(plan, wanted, listener)
-    if wanted.mode == "overwrite":
+        recording, error = record_events(plan, wanted, listener)
+    if wanted.mode == "overwrite" and error is None:
         echo_note("recording goes on; read it with boardprof dump, also after a reset")
     else:
         _finish(recording, output)
+    if error is not None:  # what came until then is shown and written
+        raise error
 
 
 @click.command(cls=SectionedCommand, sections={"The board": _BOARD})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from boardprof.board.board import Board
 from boardprof.board.probe_recorder import ProbeRecorder
-from boardprof.errors import UsageError
+from boardprof.errors import BoardprofError, UsageError
 from boardprof.events.interval import Interval, Intervals
 from boardprof.events.recording import ProbeRecording
 from boardprof.run.function_choice import chosen_functions
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
+
+_SILENCE_S = 5.0
+"""After how long without events the board is asked whether it still records."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,17 @@ def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware |
         yield board, firmware
 
 
-def record_events(plan: Plan, wanted: RecordingPlan, listener: Listener) -> ProbeRecording:
+def record_events(
+    plan: Plan, wanted: RecordingPlan, listener: Listener
+) -> tuple[ProbeRecording, BoardprofError | None]:
     """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned.
+
+    Returns:
+        What was recorded, and the error that has ended it; None if it ended as planned.
 
     Raises:
         UsageError: the firmware has no probes, or the plan names several functions.
-        BoardprofError: as `boardprof.connect` and a call of the function.
+        BoardprofError: as `boardprof.connect` and a call of the function, if no event had come.
     """
     with board_of(plan, listener) as (board, firmware):
         names = chosen_functions(board, plan, firmware, listener.on_note) if wanted.calls else []
@@ -77,13 +85,19 @@ def record_events(plan: Plan, wanted: RecordingPlan, listener: Listener) -> Prob
         recorder = board.tracing(
             events=wanted.events, statistics=wanted.statistics, mode=wanted.mode
         )
-        with recorder:
-            if names:
-                _call(plan, wanted, board, names[0], recorder, listener)
-            elif wanted.mode != "overwrite":
-                with suppress(KeyboardInterrupt):
-                    _wait(wanted.time_s, recorder, listener)
-            return recorder.stop()
+        try:
+            with recorder:
+                if names:
+                    _call(plan, wanted, board, names[0], recorder, listener)
+                elif wanted.mode != "overwrite":
+                    with suppress(KeyboardInterrupt):
+                        _wait(wanted.time_s, recorder, listener)
+                return recorder.stop(), None
+        except BoardprofError as error:
+            recording = recorder.recording()
+            if not recording.facts.time or not recording.content:
+                raise
+            return recording, error
 
 
 def _call(
@@ -103,12 +117,22 @@ def _call(
 
 
 def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> None:
-    began_s = time.monotonic()
+    began_s = heard_s = time.monotonic()
+    received = 0
     while True:
-        passed_s = time.monotonic() - began_s
+        now_s = time.monotonic()
+        passed_s = now_s - began_s
         if time_s is not None and passed_s >= time_s:
             return
-        recorder.read(_AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s))
+        before = received
+        received = recorder.read(
+            _AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s)
+        )
+        if received != before:
+            heard_s = now_s
+        elif now_s - heard_s > _SILENCE_S:  # a line may not show that a board was reset
+            recorder.check_board()
+            heard_s = now_s
         whole = None if time_s is None else max(1, round(time_s))
         _show(recorder, listener, int(passed_s), whole)
 
