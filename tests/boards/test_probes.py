@@ -162,6 +162,20 @@ def test_passes_that_overlap_are_not_in_the_statistics(calls: Board) -> None:
     assert len(nets(found, "again")) == 5
 
 
+@pytest.mark.parametrize("name", ["native", *BOARDS])
+def test_a_range_of_templates_is_one_range(name: str) -> None:
+    with build(available(name), [FIXTURES / "templates.cpp"], BuildOptions()).open() as board:
+        with board.tracing(statistics=True) as recorder:
+            assert board.functions.mixed(6) == 12 + 12 + 3
+    recording = recorder.recording()
+    passes = {each: len(nets(recording, each)) for each in ("twice", "add", "step")}
+    assert passes == {"twice": 3, "add": 2, "step": 1}
+    texts = {each.number: each.text for each in recording.names.names}
+    slots = {texts[slot.number]: (slot.count, slot.lost) for slot in recording.slots}
+    # The first pass of `twice` has the other two in it.
+    assert slots == {"twice": (0, 3), "add": (2, 0), "step": (1, 0)}
+
+
 def test_more_events_than_the_ring_holds_are_counted(calls: Board) -> None:
     with calls.tracing() as recorder:
         calls.functions.marks(5000)
