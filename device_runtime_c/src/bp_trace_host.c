@@ -373,10 +373,14 @@ static inline uintptr_t bp_calibration_lock(void) {
 }
 
 /* [] -> nil: probes without anything between them. Their records and the slot of the range
- * bp_calibration show what probes cost. Interrupts wait until a pair of probes is over. */
+ * bp_calibration show what probes cost. Interrupts wait until a pair of probes is over. The ring
+ * begins again, so that events of the firmware take no room in it. */
 int bp_trace_calibrate(bp_call_t *call) {
     if (bp_arg_end(call) != 0) {
         return call->err;
+    }
+    if ((bp_tracing & (uint32_t)BP_TRACE_EVENTS) != 0) {
+        bp_ring_start(&bp_trace_ring[0], bp_trace_words[0], bp_trace_ring[0].mode, bp_trace_time());
     }
     for (uint_fast8_t i = 0; i < 8; i++) {
         uintptr_t before = bp_calibration_lock();

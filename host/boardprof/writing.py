@@ -6,6 +6,8 @@ from __future__ import annotations
 import errno
 import os
 import re
+import tempfile
+from pathlib import Path
 
 from boardprof.errors import BoardprofError, StorageError, UsageError
 
@@ -24,6 +26,42 @@ def check_is_file(name: str) -> None:
             f"{name} cannot be written: it is a folder.",
             hint=f"name a file in it, such as {os.path.join(name, 'report')}",
         )
+
+
+def write_bytes(content: bytes, file: str) -> None:
+    """Write a file; a regular file completely or not at all.
+
+    Raises:
+        UsageError, StorageError: the file cannot be written.
+    """
+    path = Path(file)
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
+            path.write_bytes(content)
+        else:
+            _replace(path.resolve(), content)
+    except OSError as error:
+        raise unwritable(file, error) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    with tempfile.NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as temporary:
+        try:
+            temporary.write(content)
+            temporary.flush()
+            os.chmod(temporary.name, 0o666 & ~_umask())
+            os.replace(temporary.name, path)
+        except OSError:
+            os.unlink(temporary.name)
+            raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def unwritable(what: object, error: OSError, hint: str | None = None) -> BoardprofError:

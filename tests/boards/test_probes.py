@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from boardprof.events.recording import ProbeRecording
 from boardprof.firmware.build_options import BuildOptions
 from boardprof.firmware.builder import build
 from boardprof.metrics import Count
+from boardprof.run import record_events
+from boardprof.run.measure_plan import Listener
 from boardprof_protocol.codes import TraceId
 from tests.boards.conftest import available
 
@@ -203,6 +206,20 @@ def test_passes_that_overlap_are_not_in_the_statistics(calls: Board) -> None:
     assert len(nets(found, "again")) == 5
 
 
+@pytest.mark.parametrize("name", ["native", *BOARDS])
+def test_a_range_of_templates_is_one_range(name: str) -> None:
+    board = build(available(name), [FIXTURES / "templates.cpp"], BuildOptions()).open()
+    with board, board.tracing(statistics=True) as recorder:
+        assert board.functions.mixed(6) == 12 + 12 + 3
+    recording = recorder.recording()
+    passes = {each: len(nets(recording, each)) for each in ("twice", "add", "step")}
+    assert passes == {"twice": 3, "add": 2, "step": 1}
+    texts = {each.number: each.text for each in recording.names.names}
+    slots = {texts[slot.number]: (slot.count, slot.lost) for slot in recording.slots}
+    # The first pass of `twice` has the other two in it.
+    assert slots == {"twice": (0, 3), "add": (2, 0), "step": (1, 0)}
+
+
 def test_more_events_than_the_ring_holds_are_counted(calls: Board) -> None:
     with calls.tracing() as recorder:
         calls.functions.marks(5000)
@@ -210,6 +227,37 @@ def test_more_events_than_the_ring_holds_are_counted(calls: Board) -> None:
     recorded = line.events.number != TraceId.DROPPED
     assert line.dropped + int(recorded.sum()) == 5000 + 1
     assert line.dropped > 2000
+
+
+@pytest.mark.parametrize("mode", ["drop", "stop"])
+def test_the_costs_of_probes_are_known_if_the_firmware_has_filled_the_ring_before(
+    calls: Board, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with calls.tracing(mode=mode) as recorder:
+        quiet = recorder.costs
+    invoke = calls.session.invoke
+
+    def busy(function: int, name: str, *arguments: object) -> object:
+        if name == "bp.trace_calibrate":
+            calls.functions.marks(5000)
+        return invoke(function, name, *arguments)
+
+    monkeypatch.setattr(calls.session, "invoke", busy)
+    with calls.tracing(mode=mode) as recorder:
+        assert recorder.costs.mark == pytest.approx(quiet.mark, abs=1)
+        assert recorder.costs.range == pytest.approx(quiet.range, abs=1)
+        assert recorder.costs.mark > 5
+
+
+def test_a_ring_without_room_to_measure_what_probes_cost_is_refused() -> None:
+    spec = available("qemu-rv32")
+    own = replace(spec.build, config={**spec.build.config, "trace": 64})
+    small = replace(spec, build=own)
+    with build(small, [FIXTURES / "calls.c"], BuildOptions()).open() as board:
+        with pytest.raises(UsageError, match="cannot be measured: its ring has no room") as refused:
+            board.tracing().__enter__()
+        assert "BP_CFG_TRACE" in (refused.value.hint or "")
+        assert board.functions.loop(3) == 3
 
 
 def test_nothing_is_recorded_unless_it_is_asked_for(calls: Board) -> None:
@@ -248,6 +296,16 @@ def test_the_last_events_before_a_reset_are_read_after_it(name: str) -> None:
     names = found.names.by_number
     events = found.timelines()[0].events
     assert [names[n].text for n in events.number.tolist()] == ["many", "many", "many", "last"]
+
+
+def test_a_board_that_was_reset_ends_a_long_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_events, "_SILENCE_S", 0.2)
+    board = build(available("qemu-rv32"), [FIXTURES / "calls.c"], BuildOptions()).open()
+    ended = pytest.raises(DeviceResetError, match="the recording")
+    with ended, board, board.tracing() as recorder:
+        with suppress(DeviceResetError):
+            board.functions.reset()
+        record_events._wait(60.0, recorder, Listener(on_note=print))
 
 
 @pytest.mark.parametrize(("word", "bit"), [(0, 0), (1, 31), (1000, 7), (2047, 15)])

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import re
+import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from boardprof.cli import main
+from boardprof.events.recording import Slot
 from boardprof.events.trace_file import read_recording, write_recording
 from tests.cli.command import FIXTURES, Outcome, boardprof
 from tests.unit.recordings import CONTROL, block, event, recording, two_tasks
@@ -59,6 +64,36 @@ def test_each_form_is_printed_and_written_alike(
     silent = command("export", name, trace, "-o", file)
     assert (silent.code, silent.out, silent.err) == (0, "", f"Trace written to {file}\n")
     assert file.read_bytes() == done.out.encode("latin-1")
+
+
+@pytest.fixture
+def statistics(tmp_path: Path) -> Path:
+    """A recording of statistics alone: 20 passes of 5 cycles."""
+    slot = Slot(CONTROL, count=20, lost=0, least=5, most=5, sum=100, squares=500)
+    file = tmp_path / "days.trace"
+    write_recording(replace(recording(), slots=(slot,)), str(file))
+    return file
+
+
+@pytest.mark.parametrize("name", [*FORMS.keys() - {"html"}, "ctf"])
+def test_statistics_without_events_cannot_be_drawn(
+    statistics: Path, name: str, tmp_path: Path, command: Run
+) -> None:
+    done = command("export", name, statistics, "-o", tmp_path / "out")
+    assert (done.code, done.out) == (2, "")
+    assert "The recording of bench has statistics and no events: there is nothing to" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_page_has_statistics_without_events_and_memory_is_not_known(
+    statistics: Path, command: Run
+) -> None:
+    page = command("export", "html", statistics)
+    assert page.code == 0, page.err
+    assert re.search(r"control.*?<td[^>]*>(<bdi>)?20\b", page.out, re.DOTALL)
+    memory = command("export", "memory", statistics)
+    assert memory.code == 2
+    assert "says nothing of memory" in memory.err
 
 
 def test_a_form_of_reports_only_gets_the_ranges_as_rows(trace: Path, command: Run) -> None:
@@ -146,3 +181,18 @@ def test_memory_of_a_board_has_its_call_sites_by_file_and_line(tmp_path: Path) -
     unknown = boardprof("export", "memory", file)
     assert "memory.c" not in unknown.out
     assert "is not the image that ran, so call sites are shown by their addres" in unknown.err
+
+
+def test_a_trace_is_written_through_a_link_and_into_a_pipe(tmp_path: Path) -> None:
+    link, target, pipe = tmp_path / "link", tmp_path / "target", tmp_path / "pipe"
+    link.symlink_to(target)
+    write_recording(two_tasks(), str(link))
+    assert link.is_symlink()
+    assert read_recording(str(target)).content == two_tasks().content
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(pipe.read_bytes)
+        write_recording(two_tasks(), str(pipe))
+        assert pipe.is_fifo()
+        assert zipfile.is_zipfile(io.BytesIO(reader.result(10)))
+    assert sorted(tmp_path.iterdir()) == [link, pipe, target]

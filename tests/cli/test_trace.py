@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -73,6 +74,20 @@ def test_nothing_to_record_is_a_mistake() -> None:
     assert "neither events nor statistics" in done.err
 
 
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("-", "A trace is not text, and is not printed."),
+        ("/nowhere/a.trace", "/nowhere/a.trace cannot be written: there is no folder /nowhere."),
+    ],
+)
+def test_a_trace_that_cannot_be_written_is_not_recorded(output: str, said: str) -> None:
+    for command in (("trace", *RV32, f"{CALLS}:marks", "n=1"), ("dump", *RV32)):
+        done = boardprof(*command, "-o", output)
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith(f"error: {said}")
+
+
 def test_a_board_without_probes_says_how_to_get_them() -> None:
     done = boardprof("trace", "-b", "arduino-uno", f"{FIXTURES / 'scalars.c'}:count_calls")
     assert done.code == 2
@@ -111,6 +126,38 @@ def test_running_firmware_is_traced_for_a_time_and_until_ctrl_c(
     assert process.returncode == 0, err
     assert "control" in out
     assert len(read_recording(str(file)).timelines()[0].ranges) > 0
+
+
+def test_what_came_before_the_board_was_lost_is_written(running: str, tmp_path: Path) -> None:
+    file = tmp_path / "lost.trace"
+    command = [*BOARDPROF, "trace", *RV32, "--image", running, "--time", "60s", "-o", str(file)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        time.sleep(4)
+        threads = Path(f"/proc/{process.pid}/task").glob("*/children")
+        [emulator] = " ".join(each.read_text() for each in threads).split()
+        os.kill(int(emulator), signal.SIGKILL)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 6, err
+    assert re.search(r"^control +[\d,]+ ", out, re.MULTILINE)
+    assert f"Trace written to {file}" in err
+    assert len(read_recording(str(file)).timelines()[0].ranges) > 0
+
+
+def test_an_emulator_runs_while_it_keeps_statistics_alone(running: str) -> None:
+    options = ("--statistics", "--no-events", "--time", "500ms")
+    done = boardprof("trace", *RV32, "--image", running, *options)
+    assert done.code == 0, done.err
+    passes = re.search(r"^filter +([\d,]+) ", done.out, re.MULTILINE)
+    assert passes is not None, done.out
+    assert int(passes[1].replace(",", "")) > 100
+
+
+def test_a_recording_in_which_no_range_ended_says_so() -> None:
+    done = boardprof("trace", *RV32, f"{CALLS}:loop", "n=3")
+    assert done.code == 0, done.err
+    assert done.out.startswith("No range has ended in this recording.\n")
 
 
 def test_top_prints_a_table_for_each_interval(running: str) -> None:

@@ -7,6 +7,7 @@ figures can be compared to the last one. Its timer interrupts every 50,000 instr
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable
@@ -62,6 +63,14 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Made:
         return made[key]
 
     return image
+
+
+def test_the_example_finds_the_command_on_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(command(tmp_path).parent), prepend=os.pathsep)
+    printed = shell(["make", "-n", "-f", MAKEFILE, f"BOARD={RV32}"], tmp_path)
+    assert "boardprof glue --board qemu-rv32" in printed
 
 
 @dataclass

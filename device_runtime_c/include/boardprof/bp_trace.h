@@ -254,23 +254,52 @@ void bp_heap_replaced(const void *old, size_t old_held, const void *block, size_
 #define BP_TRACE_NOBITS "@nobits"
 #endif
 
-#define BP_TRACE_SLOT(name)                                                                \
-    (__extension__({                                                                       \
-        extern bp_slot_t bp_slot_of_##name __asm__("bp_slot." #name)                       \
-            __attribute__((visibility("hidden")));                                         \
-        __asm__(".ifndef bp_slot." #name "\n"                                              \
-                ".pushsection " BP_TRACE_BSS ".bp_slot." #name ",\"awG\"," BP_TRACE_NOBITS \
-                ",bp_slot." #name ",comdat\n"                                              \
-                ".weak bp_slot." #name "\n"                                                \
-                ".hidden bp_slot." #name "\n"                                              \
-                ".balign %c0\n"                                                            \
-                "bp_slot." #name ":\n"                                                     \
-                ".skip %c1\n"                                                              \
-                ".popsection\n"                                                            \
-                ".endif" ::"i"(sizeof(void *)),                                            \
-                "i"(sizeof(bp_slot_t)));                                                   \
-        &bp_slot_of_##name;                                                                \
+#define BP_TRACE_DEFINE_SLOT(name)                                                               \
+    ".ifndef bp_slot." #name "\n"                                                                \
+    ".pushsection " BP_TRACE_BSS ".bp_slot." #name ",\"awG\"," BP_TRACE_NOBITS ",bp_slot." #name \
+    ",comdat\n"                                                                                  \
+    ".weak bp_slot." #name "\n"                                                                  \
+    ".hidden bp_slot." #name "\n"                                                                \
+    ".balign %c[align]\n"                                                                        \
+    "bp_slot." #name ":\n"                                                                       \
+    ".skip %c[size]\n"                                                                           \
+    ".popsection\n"                                                                              \
+    ".endif\n"
+#define BP_TRACE_SLOT_SIZE [align] "i"(sizeof(void *)), [size] "i"(sizeof(bp_slot_t))
+
+#if !defined(__cplusplus) || defined(__clang__)
+#define BP_TRACE_SLOT(name)                                          \
+    (__extension__({                                                 \
+        extern bp_slot_t bp_slot_of_##name __asm__("bp_slot." #name) \
+            __attribute__((visibility("hidden")));                   \
+        __asm__(BP_TRACE_DEFINE_SLOT(name)::BP_TRACE_SLOT_SIZE);     \
+        &bp_slot_of_##name;                                          \
     }))
+#else
+/* In a template, g++ forgets the symbol that a declaration names, so the address is loaded here. */
+#if defined(__riscv)
+#define BP_TRACE_ADDRESS(symbol) "lla %[slot], " symbol
+#elif defined(__AVR__)
+#define BP_TRACE_ADDRESS(symbol) "ldi %A[slot], lo8(" symbol ")\n ldi %B[slot], hi8(" symbol ")"
+#elif defined(__ARM_ARCH_6M__) || defined(__ARM_ARCH_8M_BASE__)
+#define BP_TRACE_ADDRESS(symbol) "ldr %[slot], 1f\n b 2f\n .balign 4\n 1: .word " symbol "\n 2:"
+#elif defined(__arm__)
+#define BP_TRACE_ADDRESS(symbol) \
+    "movw %[slot], #:lower16:" symbol "\n movt %[slot], #:upper16:" symbol
+#elif defined(__aarch64__)
+#define BP_TRACE_ADDRESS(symbol) "adrp %[slot], " symbol "\n add %[slot], %[slot], :lo12:" symbol
+#else
+#define BP_TRACE_ADDRESS(symbol) "leaq " symbol "(%%rip), %[slot]"
+#endif
+#define BP_TRACE_SLOT(name)                                                   \
+    (__extension__({                                                          \
+        bp_slot_t *bp_slot;                                                   \
+        __asm__(BP_TRACE_DEFINE_SLOT(name) BP_TRACE_ADDRESS("bp_slot." #name) \
+                : [slot] BP_TRACE_REGISTER(bp_slot)                           \
+                : BP_TRACE_SLOT_SIZE);                                        \
+        bp_slot;                                                              \
+    }))
+#endif
 
 /// Values ///
 

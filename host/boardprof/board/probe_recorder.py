@@ -19,7 +19,14 @@ import numpy.typing as npt
 from boardprof.boards.board_lookup import board_spec, find_boards
 from boardprof.decode.dictionary import Dictionary
 from boardprof.elf.object_file import images, read_image
-from boardprof.errors import BoardprofError, FrameError, UsageError
+from boardprof.errors import (
+    BoardprofError,
+    BoardTimeoutError,
+    DeviceResetError,
+    FrameError,
+    LinkError,
+    UsageError,
+)
 from boardprof.events.core_events import WRAP
 from boardprof.events.probe_names import CHECK_SECTION, NAMES_SECTION, ProbeNames, read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
@@ -58,6 +65,9 @@ _MOST_RING, _MOST_CORES, _MOST_TASKS = 1 << 24, 8, 255
 
 _MOST_ON_ITS_WAY = 1 << 20
 """Bytes that may come after recording was stopped, besides what the rings hold."""
+
+_CALIBRATIONS = 3
+"""How often the costs of probes are measured, if events of the firmware come in between."""
 
 _LAST_BLOCK_S = 5.0
 """How long the last block is waited for, as long as none comes."""
@@ -274,23 +284,43 @@ class ProbeRecorder:
         return bool(self._what & TraceFlag.EVENTS) and self._mode != TraceMode.OVERWRITE
 
     def _calibrate(self) -> None:
-        """Measure what probes cost, in the same mode: from records that the board makes of them."""
-        self._call(_START, int(self._what), int(self._mode))
+        """Measure what probes cost: from records that the board makes of them.
+
+        Raises:
+            UsageError: the ring has no room for these records.
+        """
+        for _ in range(_CALIBRATIONS):
+            costs = self._measured_costs()
+            if costs is not None:
+                self.costs = replace(costs, slot=self._slot_cost())
+                return
+        raise UsageError(
+            f"What probes cost on {self._facts.board} cannot be measured: its ring has no room.",
+            hint="build its firmware with a larger BP_CFG_TRACE, 1024 or more",
+        )
+
+    def _measured_costs(self) -> ProbeCosts | None:
+        """Run the probes of bp.trace_calibrate once; None if some of their records are missing."""
+        # Events of the firmware may fill the ring at once: that must not stop the recording.
+        mode = TraceMode.DROP if self._mode == TraceMode.STOP else self._mode
+        self._call(_START, int(self._what), int(mode))
         self._call(_CALIBRATE)
         self._call(_STOP, int(self._what))
+        if not self._what & TraceFlag.EVENTS:
+            return ProbeCosts()
         if self._streams:
             self._read_to_end()
-        elif self._what & TraceFlag.EVENTS:
+        else:
             self._content[:] = self._kept_content()
         found = [b for b in blocks(bytes(self._content), self._facts.order) if b.core == 0]
+        self._content.clear()
         # A recording that still ran may have left blocks: ours begins with word 0.
         begins = [at for at, block in enumerate(found) if block.sequence == 0]
         words = [block.words for block in found[begins[-1] if begins else 0 :]]
-        self.costs = replace(_costs(words, self._names), slot=self._slot_cost())
-        self._content.clear()
         self._seen = self._words = 0
         self._dropped.clear()
         self._ended.clear()
+        return _costs(words, self._names) if words else None
 
     def __exit__(
         self,
@@ -304,8 +334,9 @@ class ProbeRecorder:
             return
         with suppress(BoardprofError):  # the first error counts; the board may be gone
             self.read()
-        with suppress(BoardprofError):
-            self.stop()
+        if not isinstance(error, BoardTimeoutError | DeviceResetError | LinkError):
+            with suppress(BoardprofError):
+                self.stop()
         if self._stream is not None:
             stream, self._stream = self._stream, None
             stream.__exit__(kind, error, trace)
@@ -344,9 +375,14 @@ class ProbeRecorder:
         return self._session.invoke(self._ids[name], name, *arguments)
 
     def read(self, timeout_s: float = 0.0) -> int:
-        """Take what has come; wait up to ``timeout_s`` for more. Returns all bytes so far."""
+        """Take what has come; wait up to ``timeout_s`` for more. Returns all bytes so far.
+
+        Without events it waits for the whole time: an emulator runs only while its line is read.
+        """
         if self._stream is not None:
             self._content += self._stream.read(timeout_s)
+        elif timeout_s > 0:
+            self._session.listen(timeout_s, lambda: False, "a recording of statistics")
         return len(self._content)
 
     def take(self) -> ProbeRecording:
@@ -388,6 +424,14 @@ class ProbeRecorder:
     def now(self) -> int:
         """The trace clock of the board, 32 bits."""
         return self._look()[0]
+
+    def check_board(self) -> None:
+        """Check that the board is still there, and in the same session.
+
+        Raises:
+            BoardprofError: it was reset, does not answer, or the connection is lost.
+        """
+        self._session.invoke(self._ids[_TRACE], "the recording")
 
     def recording(self) -> ProbeRecording:
         """Return what was recorded so far."""
@@ -532,34 +576,34 @@ def _unexpected(name: str, value: object) -> FrameError:
     return FrameError(f"{name} returned {value!r:.60}, not what SPEC.md 5.12 says.")
 
 
-def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeCosts:
-    """Return what the probes of bp.trace_calibrate cost.
+def _costs(words: Sequence[npt.NDArray[np.uint32]], names: ProbeNames) -> ProbeCosts | None:
+    """Return what the probes of bp.trace_calibrate cost; None if some of them were dropped.
 
     The board has shifted its clock in between, so that the blocks' clocks do not agree with it.
     """
-    if not words:
-        return ProbeCosts()
     line = Timeline(decode_words(np.concatenate(words), names), names, ProbeCosts())
     numbers = {name.kind: name.number for name in names.names if name.text == _CALIBRATION}
 
-    def between(kind: ProbeKind, inner: int = 0, *, late: bool = False) -> float:
+    def between(kind: ProbeKind, inner: int = 0, *, late: bool = False) -> float | None:
         """The ticks from the first to the second of two probes with ``inner`` between them."""
         mine = np.flatnonzero(line.events.number == numbers[kind])
         first, second = mine[: len(mine) // 2 * 2 : 2], mine[1::2]
         steps = line.events.time[second] - line.events.time[first] - line.events.took[first]
         steps = steps[(second - first == inner + 1) & (line.events.late[first] == late)]
-        return _typical(steps) if len(steps) else 0
+        return _typical(steps) if len(steps) else None
 
     empty = line.ranges.own[line.ranges.of(numbers[ProbeKind.RANGE])]
-    mark = between(ProbeKind.MARK)
+    mark, value = between(ProbeKind.MARK), between(ProbeKind.U32)
     late = between(ProbeKind.MARK, late=True)
     around_range = between(ProbeKind.MARK, inner=2)
+    if mark is None or value is None or around_range is None or len(empty) < 2:
+        return None
     return ProbeCosts(
-        empty=_typical(empty[1:]) if len(empty) > 1 else 0,
+        empty=_typical(empty[1:]),
         mark=mark,
-        value=between(ProbeKind.U32),
-        range=(around_range - mark) / 2 if around_range else 0,
-        late=late - mark if late else 0,
+        value=value,
+        range=(around_range - mark) / 2,
+        late=0 if late is None else late - mark,
         interrupt=_interrupt_cost(line),
     )
 

@@ -122,6 +122,7 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
     if not options["events"] and not options["statistics"]:
         raise UsageError("Nothing is recorded: neither events nor statistics.", hint="--statistics")
     _check(target, output, options)
+    _check_output(output)
     wanted = RecordingPlan(
         mode=options["mode"],
         events=options["events"],
@@ -132,11 +133,13 @@ def trace(target: str, values: tuple[str, ...], output: str | None, **options: A
     shows_console = options["verbose"] or options["console"]
     with progress_bar() as on_progress, stdout_of_boards(shown=shows_console):
         plan, listener = _plan(target, values, options), _listener(options, on_progress)
-        recording = record_events(plan, wanted, listener, lambda came: _keep(came, output))
-    if wanted.mode == "overwrite":
+        recording, error = record_events(plan, wanted, listener)
+    if wanted.mode == "overwrite" and error is None:
         echo_note("recording goes on; read it with boardprof dump, also after a reset")
     else:
         _finish(recording, output)
+    if error is not None:  # what came until then is shown and written
+        raise error
 
 
 @click.command(cls=SectionedCommand, sections={"The board": _BOARD})
@@ -154,6 +157,7 @@ def dump(output: str | None, **options: Any) -> None:
     """
     from boardprof.run.record_events import board_of
 
+    _check_output(output)
     with progress_bar() as on_progress:
         plan, listener = _plan("", (), {**options, "flash": False}), _listener(options, on_progress)
         with board_of(plan, listener) as (board, _):
@@ -204,6 +208,16 @@ def top(interval_s: float, count: int | None, **options: Any) -> None:
             elif number:
                 echo("")
             echo_page(interval_page(interval))
+
+
+def _check_output(output: str | None) -> None:
+    """Check that the trace can be written, before anything is recorded."""
+    from boardprof.report.report_file import check_report_file
+
+    if output == "-":
+        raise UsageError("A trace is not text, and is not printed.", hint="-o FILE")
+    if output is not None:
+        check_report_file(output)
 
 
 def _check(target: str, output: str | None, options: Mapping[str, Any]) -> None:
@@ -259,17 +273,6 @@ def _listener(options: Mapping[str, Any], on_progress: Any) -> Listener:
         on_progress=on_progress,
         flash_output=_STDERR,
     )
-
-
-def _keep(came: ProbeRecording, output: str | None) -> None:
-    """Save what had come before an error."""
-    from boardprof.events.trace_file import write_recording
-
-    if output is None:
-        echo_note("recording ended early; with -o FILE what had come before would be kept")
-        return
-    write_recording(came, output)
-    echo_note(f"recording ended early; what had come before is in {output}")
 
 
 def _finish(recording: ProbeRecording, output: str | None) -> None:

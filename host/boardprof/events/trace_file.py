@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import zipfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from boardprof.errors import ReportFileError
 from boardprof.events.probe_names import read_names
 from boardprof.events.recording import ProbeRecording, Recorded, Slot, Task, TraceClock
 from boardprof.events.timeline import ProbeCosts
-from boardprof.writing import unwritable
+from boardprof.writing import write_bytes
 
 VERSION = 1
 """Of the archive's content."""
@@ -24,10 +24,10 @@ _MOST_BYTES = 1 << 33
 
 
 def write_recording(recording: ProbeRecording, file: str) -> None:
-    """Write a recording.
+    """Write a recording; a regular file completely or not at all.
 
     Raises:
-        BoardprofError: the file cannot be written.
+        UsageError, StorageError: the file cannot be written.
     """
     facts = {
         "version": VERSION,
@@ -38,15 +38,11 @@ def write_recording(recording: ProbeRecording, file: str) -> None:
         "slots": [asdict(slot) for slot in recording.slots],
         "tasks": [asdict(task) for task in recording.tasks],
     }
-    part = Path(f"{file}.part")
-    try:
-        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(_FACTS, json.dumps(facts, indent=1))
-            archive.writestr(_CONTENT, recording.content)
-        part.replace(file)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise unwritable(file, error) from error
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(_FACTS, json.dumps(facts, indent=1))
+        archive.writestr(_CONTENT, recording.content)
+    write_bytes(packed.getvalue(), file)
 
 
 def read_recording(file: str) -> ProbeRecording:

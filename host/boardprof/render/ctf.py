@@ -21,6 +21,7 @@ from boardprof import __version__
 from boardprof.events.probe_names import VALUES, ProbeName, ProbeNames
 from boardprof.events.recording import ProbeRecording
 from boardprof.events.timeline import Ints, Timeline
+from boardprof.render.probe_tracks import check_events
 from boardprof_protocol.codes import ProbeKind, TraceId
 
 _NS = 10**9
@@ -86,8 +87,10 @@ def render_ctf(recording: ProbeRecording) -> dict[str, bytes]:
     """Return the files of a folder for babeltrace2, Trace Compass and similar programs, by name.
 
     Raises:
-        DecodeError: the recording is damaged.
+        UsageError: the recording has no events.
+        DecodeError: it is damaged.
     """
+    check_events(recording)
     files = {"metadata": _description(recording).encode()}
     for core, timeline in recording.timelines().items():
         files[f"core{core}"] = b"".join(_packets(core, timeline))

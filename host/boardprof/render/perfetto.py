@@ -14,7 +14,14 @@ import numpy as np
 
 from boardprof.events.recording import ProbeRecording
 from boardprof.events.timeline import Ints
-from boardprof.render.probe_tracks import Counter, Lane, ProbeTracks, Track, lane_title
+from boardprof.render.probe_tracks import (
+    Counter,
+    Lane,
+    ProbeTracks,
+    Track,
+    check_events,
+    lane_title,
+)
 from boardprof.render.protobuf import double, message, number, text, varint, varints
 
 _PACKET = 1  # of Trace
@@ -40,8 +47,10 @@ def render_perfetto(recording: ProbeRecording) -> bytes:
     """Return a recording for ui.perfetto.dev and Perfetto's trace processor.
 
     Raises:
-        DecodeError: the recording is damaged.
+        UsageError: the recording has no events.
+        DecodeError: it is damaged.
     """
+    check_events(recording)
     drawing = ProbeTracks(recording)
     return b"".join(_packets(drawing))
 

@@ -12,7 +12,14 @@ from boardprof import __version__
 from boardprof.events.recording import ProbeRecording
 from boardprof.events.timeline import Ints
 from boardprof.render.chrome_trace import json_text, microseconds, trace_text, track_names
-from boardprof.render.probe_tracks import Counter, Lane, ProbeTracks, Track, lane_title
+from boardprof.render.probe_tracks import (
+    Counter,
+    Lane,
+    ProbeTracks,
+    Track,
+    check_events,
+    lane_title,
+)
 
 
 def render_probe_chrome(recording: ProbeRecording) -> str:
@@ -21,8 +28,10 @@ def render_probe_chrome(recording: ProbeRecording) -> str:
     A core is a process. Values that are infinite or NaN are left out, as JSON has none.
 
     Raises:
-        DecodeError: the recording is damaged.
+        UsageError: the recording has no events.
+        DecodeError: it is damaged.
     """
+    check_events(recording)
     drawing = ProbeTracks(recording)
     entries = _Entries(drawing)
     names = [line for core in drawing.timelines for line in entries.names_of(core)]

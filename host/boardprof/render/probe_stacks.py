@@ -10,7 +10,14 @@ from boardprof.errors import UsageError
 from boardprof.events.recording import ProbeRecording
 from boardprof.printable import bounded
 from boardprof.render.flame_graph import frame_text, speedscope_text
-from boardprof.render.probe_tracks import Lane, ProbeTracks, TrackKind, lane_title, task_title
+from boardprof.render.probe_tracks import (
+    Lane,
+    ProbeTracks,
+    TrackKind,
+    check_events,
+    lane_title,
+    task_title,
+)
 
 
 def render_probe_speedscope(recording: ProbeRecording) -> str:
@@ -54,6 +61,7 @@ def _check(drawing: ProbeTracks) -> None:
     Raises:
         UsageError: there is nothing.
     """
+    check_events(drawing.recording)
     if not any(track.lanes for track in drawing.tracks):
         raise UsageError(
             f"The recording of {drawing.recording.facts.board} has no complete pass of a range: "

@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from boardprof.errors import UsageError
 from boardprof.events.heap import Heap, heap_of
 from boardprof.events.probe_names import VALUES, ProbeName
 from boardprof.events.recording import ProbeRecording, Task, TraceClock, task_name
@@ -217,6 +218,20 @@ def _numbers_of(name: ProbeName, value: npt.NDArray[np.uint32]) -> npt.NDArray[n
     kinds = {ProbeKind.I32: np.dtype(np.int32), ProbeKind.F32: np.dtype(np.float32)}
     with np.errstate(invalid="ignore"):  # a float may be any NaN
         return value.view(kinds.get(name.kind, np.dtype(np.uint32))).astype(np.float64)
+
+
+def check_events(recording: ProbeRecording) -> None:
+    """Check that a recording has events, not statistics alone.
+
+    Raises:
+        UsageError: it has none.
+    """
+    if not recording.content:
+        raise UsageError(
+            f"The recording of {recording.facts.board} has statistics and no events: "
+            "there is nothing to draw.",
+            hint="record without --no-events, or export html, table or csv",
+        )
 
 
 def gaps_of(timeline: Timeline) -> tuple[Ints, Ints]:

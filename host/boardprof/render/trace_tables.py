@@ -98,12 +98,13 @@ def recording_page(recording: ProbeRecording) -> Page:
     ranges = range_figures(recording, timelines)
     if ranges:
         page.append(_table("Range", recording, ranges, whole))
+    else:
+        page.append("No range has ended in this recording.")
     if interrupts := interrupt_figures(timelines):
         page += ["", _table("Interrupt", recording, interrupts, whole)]
     if span and any(set(line.task_ticks()) - {UNKNOWN_TASK} for line in timelines):
         page += ["", _tasks(recording.tasks, timelines, span)]
-    page += ["", *_notes(recording, timelines, span)]
-    return page[1:] if page and page[0] == "" else page
+    return [*page, "", *_notes(recording, timelines, span)]
 
 
 def _table(title: str, recording: ProbeRecording, rows: Sequence[RangeFigures], span: int) -> Table:

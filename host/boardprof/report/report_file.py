@@ -25,7 +25,6 @@ import json
 import os
 import re
 import shlex
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -34,7 +33,7 @@ from boardprof.errors import ReportFileError, UsageError
 from boardprof.metrics import TAGS, Count, Duration, Percent, Ratio, metric_from_json
 from boardprof.report.calls import LABEL, Row
 from boardprof.report.report import SCHEMA_VERSION, Report
-from boardprof.writing import check_is_file, unwritable
+from boardprof.writing import check_is_file, write_bytes
 
 _OR_RUN = "`boardprof history` lists the runs that were kept"
 
@@ -100,36 +99,9 @@ def write_text(text: str, file: str) -> None:
     """Write a text; a regular file completely or not at all.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError, StorageError: the file cannot be written.
     """
-    path = Path(file)
-    try:
-        if path.exists() and not path.is_file():  # a pipe or a device: it must not be replaced
-            path.write_text(text, encoding="utf-8")
-        else:
-            _replace(path.resolve(), text)
-    except OSError as error:
-        raise unwritable(file, error) from error
-
-
-def _replace(path: Path, text: str) -> None:
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as temporary:
-        try:
-            temporary.write(text)
-            temporary.flush()
-            os.chmod(temporary.name, 0o666 & ~_umask())
-            os.replace(temporary.name, path)
-        except OSError:
-            os.unlink(temporary.name)
-            raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    write_bytes(text.encode(), file)
 
 
 def read_report(file: str) -> Report:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,12 +21,11 @@ from boardprof.run.plan import Plan, boards_of
 if TYPE_CHECKING:
     from boardprof.firmware.firmware import Firmware
 
-_SILENT_S = 2.0
-"""After this long without an event, the board is asked whether it still records."""
-
 _AT_ONCE_S = 0.1
 """How long the stream is waited for, before progress is shown."""
 
+_SILENCE_S = 2.0
+"""After how long without events the board is asked whether it still records."""
 
 _LOOK_S = 1.0
 """How often the trace clock is read, so that it does not wrap unnoticed."""
@@ -68,22 +67,16 @@ def board_of(plan: Plan, listener: Listener) -> Iterator[tuple[Board, Firmware |
 
 
 def record_events(
-    plan: Plan,
-    wanted: RecordingPlan,
-    listener: Listener,
-    on_cut: Callable[[ProbeRecording], None] | None = None,
-) -> ProbeRecording:
+    plan: Plan, wanted: RecordingPlan, listener: Listener
+) -> tuple[ProbeRecording, BoardprofError | None]:
     """Record a board's probes; Ctrl-C ends the time, and what was recorded is returned.
 
-    Args:
-        plan: names the board, and the function to call.
-        wanted: what is recorded.
-        listener: hears of progress.
-        on_cut: gets what had come when an error ended the recording, if anything had.
+    Returns:
+        What was recorded, and the error that has ended it; None if it ended as planned.
 
     Raises:
         UsageError: the firmware has no probes, or the plan names several functions.
-        BoardprofError: as `boardprof.connect` and a call of the function.
+        BoardprofError: as `boardprof.connect` and a call of the function, if no event had come.
     """
     with board_of(plan, listener) as (board, firmware):
         names = chosen_functions(board, plan, firmware, listener.on_note) if wanted.calls else []
@@ -102,12 +95,12 @@ def record_events(
                 elif wanted.mode != "overwrite":
                     with suppress(KeyboardInterrupt):
                         _wait(wanted.time_s, recorder, listener)
-                return recorder.stop()
-        except BoardprofError:
-            came = recorder.recording()
-            if came.content and on_cut is not None:
-                on_cut(came)
-            raise
+                return recorder.stop(), None
+        except BoardprofError as error:
+            recording = recorder.recording()
+            if not recording.facts.time or not recording.content:
+                raise
+            return recording, error
 
 
 def _call(
@@ -128,18 +121,20 @@ def _call(
 
 def _wait(time_s: float | None, recorder: ProbeRecorder, listener: Listener) -> None:
     began_s = heard_s = time.monotonic()
-    came = 0
+    received = 0
     while True:
         now_s = time.monotonic()
         passed_s = now_s - began_s
         if time_s is not None and passed_s >= time_s:
             return
-        before = came
-        came = recorder.read(_AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s))
-        if came != before:
+        before = received
+        received = recorder.read(
+            _AT_ONCE_S if time_s is None else min(_AT_ONCE_S, time_s - passed_s)
+        )
+        if received != before:
             heard_s = now_s
-        elif now_s - heard_s > _SILENT_S:
-            _ = recorder.now  # a board that was reset, or is gone, is noticed
+        elif now_s - heard_s > _SILENCE_S:  # a line may not show that a board was reset
+            recorder.check_board()
             heard_s = now_s
         whole = None if time_s is None else max(1, round(time_s))
         _show(recorder, listener, int(passed_s), whole)
