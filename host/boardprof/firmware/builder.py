@@ -118,6 +118,32 @@ def source_functions(
     return _Build(spec, sources, options, verbose).functions()
 
 
+def link_objects(
+    spec: BoardSpec,
+    objects: Sequence[Object],
+    functions: Sequence[CFunction],
+    options: BuildOptions = _DEFAULT,
+    *,
+    verbose: Callable[[str], None] | None = None,
+) -> Firmware:
+    """Link objects whose functions are known with the agent.
+
+    Args:
+        spec: the board.
+        objects: the user's; each was made by this board's compiler.
+        functions: of the objects.
+        options: of the link. Libraries among the sources are linked whole.
+        verbose: gets each command before it runs.
+
+    Raises:
+        MissingToolError: the board's compiler, or its C library, is not installed.
+        BuildError: they do not link, with the linker's own text.
+    """
+    libraries = [path for path in options.sources if Path(path).suffix == ".a"]
+    options = replace(options, sources=())
+    return _Build(spec, libraries, options, verbose, needs_libc=True).link(objects, functions)
+
+
 def serve_agent(
     spec: BoardSpec,
     sources: Sequence[str],
@@ -163,6 +189,8 @@ class _Build:
         sources: Sequence[str | Path],
         options: BuildOptions,
         verbose: Callable[[str], None] | None,
+        *,
+        needs_libc: bool = False,
     ) -> None:
         self._spec = spec
         self._sources = find_sources([*sources, *options.sources])
@@ -171,9 +199,10 @@ class _Build:
         self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
         self._compilers = {"c": self._cc, "assembler": self._cc}
         if any(language(file) == "c++" for file in self._sources.files):
-            name, package = _cxx(spec)
+            name, package = cxx_of(spec)
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
-        self._libc = find_libc(spec, self._cc) if self._sources.named else None
+        needs_libc = needs_libc or self._sources.named
+        self._libc = find_libc(spec, self._cc) if needs_libc else None
         if options.libc == "none" and not spec.build.freestanding:
             raise UsageError(
                 f"{spec.name} always links the C library of its system.",
@@ -218,18 +247,45 @@ class _Build:
         hidden = {name: source for name, source, _ in unseen}
         elsewhere = [*brought.objects, *brought.archives]
         check_kept(self._flags, brought.files, [fn.name for fn in functions], hidden, elsewhere)
+        firmware = self._linked(agent, objects, archives, functions, [*runtime, *user], hidden)
+        paths = [each.path for each in (*objects, *archives)]
+        return replace(
+            firmware,
+            compilers=compilers_of(paths),
+            flags=self._effective_flags(),
+            sources=_sources(compiled),
+        )
+
+    def link(self, objects: Sequence[Object], functions: Sequence[CFunction]) -> Firmware:
+        """Link compiled objects, whose functions are known."""
+        runtime = agent_units(self._spec)
+        with self._compiling([], runtime) as (_, of_agent):
+            agent = of_agent()
+        archives = edited(self._cc, list(map(Object.of, self._sources.archives)), self._flags)
+        return self._linked(agent, objects, archives, functions, runtime, {})
+
+    def _linked(
+        self,
+        agent: Sequence[Object],
+        objects: Sequence[Object],
+        archives: Sequence[Object],
+        functions: Sequence[CFunction],
+        units: Sequence[Unit],
+        hidden: Mapping[str, str],
+    ) -> Firmware:
+        """Link the agent and the user's code; the firmware says nothing yet on their compilers."""
         fallback = fallback_library(self._cc, agent)
         if fallback is not None:
             agent = with_own_memory(self._cc, agent)
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
-        build_id = self._build_id([*runtime, *user], [*agent, *theirs], inputs)
+        build_id = self._build_id(units, [*agent, *theirs], inputs)
         link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id)
         paths = [each.path for each in theirs]
-        (image, libc), functions, missing = link_what_can_be(
+        (image, libc), offered, missing = link_what_can_be(
             self._cache, functions, paths, build_id, link
         )
-        called = [fn.name for fn in functions if fn.reason is None]
+        called = [fn.name for fn in offered if fn.reason is None]
         check_constructors(self._spec, self._cache, image, theirs, called)
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown
@@ -237,15 +293,12 @@ class _Build:
         return Firmware(
             image,
             build_id,
-            tuple(functions),
+            tuple(offered),
             self._spec,
             tuple(commands),
-            hidden,
+            dict(hidden),
             libc,
-            compilers_of(paths),
-            self._effective_flags(),
-            missing,
-            _sources(compiled),
+            missing=missing,
         )
 
     def _link_step(
@@ -374,7 +427,7 @@ def _sources(compiled: Sequence[Object]) -> tuple[Path, ...]:
     return tuple(path for path in every if not path.is_relative_to(runtime_dir()))
 
 
-def _cxx(spec: BoardSpec) -> tuple[str, str]:
+def cxx_of(spec: BoardSpec) -> tuple[str, str]:
     """Return the board's C++ compiler and its package; its name follows the C compiler's."""
     board = spec.build
     name = board.cxx or re.sub(r"gcc(?=(-[\d.]+)?$)", "g++", board.cc)

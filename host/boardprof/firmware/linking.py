@@ -300,9 +300,11 @@ def _constructing(paths: Sequence[Path], offered: Collection[str]) -> list[str]:
     """Return the objects with constructors, and the needed members of libraries with them."""
     needed, found = set(offered), []
     for image in (image for path in paths for image in images(path)):
-        names = read_image(image, lambda elf: list(global_names(elf)))
+        names, constructs = read_image(
+            image, lambda elf: (list(global_names(elf)), _has_constructors(elf))
+        )
         needed.update(name for name, is_here in names if not is_here)
-        if read_image(image, _has_constructors):
+        if constructs:
             own = {name for name, is_here in names if is_here}
             found.append((image.label, own if image.in_library else None))
     return [label for label, own in found if own is None or own & needed]

@@ -41,6 +41,7 @@ _TEMPORARY = "tmp"
 _LOCK = ".lock"
 # The builder's; other modules look after their own folders.
 _FOLDERS = (
+    "candidates",
     "compilers",
     "constructors",
     "edited",
