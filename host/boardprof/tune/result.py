@@ -160,7 +160,9 @@ def _error_to_data(error: BoardprofError) -> dict[str, Any]:
     }
     location = getattr(error, "location", None)
     return {
-        "type": type(error).__name__,
+        "type": next(
+            kind.__name__ for kind in type(error).__mro__ if hasattr(errors, kind.__name__)
+        ),
         "message": error.message,
         "hint": error.hint,
         "facts": facts,
@@ -169,7 +171,7 @@ def _error_to_data(error: BoardprofError) -> dict[str, Any]:
 
 
 def _error_from_data(data: Mapping[str, Any]) -> BoardprofError:
-    kind = getattr(errors, data["type"], BoardprofError)
+    kind = getattr(errors, data["type"])
     error: BoardprofError = kind.__new__(kind, data["message"])
     vars(error).update(data["facts"], message=data["message"], hint=data["hint"])
     if data["location"] is not None:
