@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from boardprof.errors import BoardprofError, UsageError
 
@@ -28,6 +28,8 @@ _T = TypeVar("_T")
 MAGIC = b"!<arch>\n"
 THIN_MAGIC = b"!<thin>\n"
 _HEADER = 60
+_SECTION = {32: "4xI8xIIII8x", 64: "4xI16xQQII16x"}  # ELF, "Sections": type, offset ... info
+_TABLE_KINDS = (2, 11)  # SHT_SYMTAB; SHT_DYNSYM, if the file is stripped
 _SYMBOL = {32: "IIIBBH", 64: "IBBHQQ"}  # ELF, "Symbol Table"
 _UNDEFINED, _RESERVED = 0, 0xFF00  # SHN_UNDEF, SHN_LORESERVE
 _FUNCTION, _FILE = 2, 4  # STT_FUNC, STT_FILE
@@ -226,13 +228,15 @@ def _read_symbols(elf: ELFFile, globals_only: bool) -> Iterator[Symbol]:
 
     A compiler makes hundreds. pyelftools takes 50 us for each, and struct takes one.
     """
-    table = _table(elf)
-    if table is None:
+    sections = list(_section_headers(elf))
+    kinds = [kind for kind, *_ in sections]
+    kind = next((each for each in _TABLE_KINDS if each in kinds), None)
+    if kind is None:
         return
+    _, at, size, link, first = sections[kinds.index(kind)]
+    names, table = _content(elf, *sections[link][1:3]), memoryview(_content(elf, at, size))
     layout = struct.Struct(("<" if elf.little_endian else ">") + _SYMBOL[elf.elfclass])
-    names: bytes = elf.get_section(table["sh_link"]).data()
-    entries = memoryview(table.data())[table["sh_info"] * layout.size * globals_only :]
-    for name, *values in layout.iter_unpack(entries):
+    for name, *values in layout.iter_unpack(table[first * layout.size * globals_only :]):
         if elf.elfclass == 64:
             info, _, section, value, size = values
         else:
@@ -241,11 +245,19 @@ def _read_symbols(elf: ELFFile, globals_only: bool) -> Iterator[Symbol]:
         yield Symbol(text, value, size, info >> 4, info & 15, section)
 
 
-def _table(elf: ELFFile) -> Any:
-    from elftools.elf.sections import SymbolTableSection
+def _section_headers(elf: ELFFile) -> Iterator[tuple[int, int, int, int, int]]:
+    """Yield type, offset, size, link and info of each section."""
+    layout = struct.Struct(("<" if elf.little_endian else ">") + _SECTION[elf.elfclass])
+    size: int = elf["e_shentsize"] if elf["e_shoff"] else 0
+    table = _content(elf, elf["e_shoff"], elf.num_sections() * size)
+    for at in range(0, len(table), size or 1):
+        yield layout.unpack_from(table, at)
 
-    tables = map(elf.get_section_by_name, (".symtab", ".dynsym"))
-    return next((each for each in tables if isinstance(each, SymbolTableSection)), None)
+
+def _content(elf: ELFFile, offset: int, size: int) -> bytes:
+    elf.stream.seek(offset)
+    content: bytes = elf.stream.read(size)
+    return content
 
 
 # -- static libraries --------------------------------------------------------------------------
