@@ -85,6 +85,7 @@ class Runner:
         function: str | None = None,
         sources: Sequence[str | Path] = (),
         constraints: Mapping[str, float] | None = None,
+        metrics: Sequence[str] = (),
         expect: Mapping[str, Any] | npt.NDArray[Any] | None = None,
         tolerance: float = 0.0,
         number: int = 1,
@@ -107,6 +108,7 @@ class Runner:
             function: its name. None if each candidate has only one function.
             sources: files of candidates that have none of their own.
             constraints: metric -> its largest allowed value.
+            metrics: further ones that results must have, such as ``stack``.
             expect: the expected outputs by parameter, ``return`` for the result; or the only one.
                 None checks nothing.
             tolerance: largest relative difference of floats; with 0 every bit must be the same.
@@ -127,13 +129,13 @@ class Runner:
             UsageError: a setting is not valid, or the board cannot be flashed.
         """
         self.spec = board_spec(board) if isinstance(board, str) else board
-        self.metric = _metric_name(metric)
-        self.constraints = {_metric_name(k): float(v) for k, v in (constraints or {}).items()}
+        self.metric = metric_name(metric)
+        self.constraints = {metric_name(k): float(v) for k, v in (constraints or {}).items()}
         self._function = function
         self._sources = [Path(each) for each in sources]
         self._settings = Settings(
             arguments,
-            tuple(dict.fromkeys([self.metric, *self.constraints])),
+            tuple(dict.fromkeys([self.metric, *self.constraints, *map(metric_name, metrics)])),
             operator.index(number),
             warmup,
             repeat,
@@ -222,7 +224,7 @@ class Runner:
             builder.environment,
             repr(self.spec),
             [settings.number, settings.warmup, settings.repeat, settings.tolerance],
-            [self.metric, sorted(self.constraints.items())],
+            [self.metric, sorted(self.constraints.items()), settings.metrics],
             _content(settings.arguments),
             _content(settings.expected),
         ]
@@ -355,7 +357,7 @@ class Runner:
 
     def _broken(self, metrics: Mapping[str, float], measured: Measured) -> BoardprofError | None:
         """Return the error of a constraint that is broken, or that nothing is known about."""
-        for name in (self.metric, *self.constraints):
+        for name in self._settings.metrics:
             if name not in metrics:
                 why = measured.stack if name == STACK and isinstance(measured.stack, str) else None
                 return CheckFailedError(f"{name} is not known{f': {why}' if why else ''}.")
@@ -392,7 +394,8 @@ def _named(error: BoardprofError, job: Job) -> BoardprofError:
     return error
 
 
-def _metric_name(name: str) -> str:
+def metric_name(name: str) -> str:
+    """Return a metric's own name for a short one."""
     return SHORT_NAMES.get(name, name)
 
 
