@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from boardprof.tune.result import MeasureError
+from boardprof.tune import MeasureError
 from tests.cli.command import boardprof
 
 SOURCE = """\

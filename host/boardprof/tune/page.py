@@ -14,7 +14,8 @@ from boardprof import __version__
 from boardprof.render.html_facts import isolated
 from boardprof.render.layout import Column, Page, Table
 from boardprof.render.page_parts import asset, content_hash, page_html
-from boardprof.tune.result import FLASH, RAM, STACK, MeasureError
+from boardprof.report.measure_result import MeasureError
+from boardprof.tune.result import FLASH, RAM, STACK
 from boardprof.tune.search import FLAGS, Search, Trial
 
 _MOST_ROWS = 5
