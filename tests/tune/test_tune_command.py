@@ -13,6 +13,7 @@ import pytest
 
 from boardprof.tune import MeasureError
 from tests.cli.command import boardprof
+from tests.cli.test_flash import lab, serving
 
 SOURCE = """\
 #include <stdint.h>
@@ -185,3 +186,20 @@ def test_on_an_exact_board_the_winner_costs_the_same_by_itself(source: Path) -> 
     assert found["cost_by_itself"] == best["metrics"]["instructions"]
     assert best["metrics"]["Stack (bytes)"] <= 500
     assert "By itself it takes" in done.out
+
+
+def test_a_board_at_a_port_is_flashed_with_each_image(tmp_path: Path) -> None:
+    path, file = tmp_path / "triple.c", tmp_path / "tuned.json"
+    path.write_text(SOURCE)
+    made = lab(tmp_path, "linux")
+    with serving(made, "{firmware}", "--pty"):
+        done = made.run(
+            *("tune", "-b", made.board, "-p", made.port, f"{path}:triple", *ARGUMENTS),
+            *("--param", "TIMES=1,*(volatile int*)8", "--flags", "-O1|-O2"),
+            *("--minimise", "time", "--json", file),
+        )
+    assert done.code == 0, done.err
+    found = json.loads(file.read_text())
+    errors = {each["choice"]["TIMES"]: each["error_no"] for each in found["trials"]}
+    assert errors == {"1": 0, "*(volatile int*)8": MeasureError.RUNTIME_DEVICE}
+    assert f"-p {made.port} --flash" in found["command"]
