@@ -110,7 +110,7 @@ def trial_table(search: Search, trials: Sequence[Trial], first: Trial | None = N
     if first is not None and first.ok and first not in rows:
         rows.append(first)
         names.append(f"#{first.number} baseline")
-    sizes = [name for name in (FLASH, RAM, STACK) if any(name in each.metrics for each in rows)]
+    sizes = [n for n in (FLASH, RAM, STACK) if any(each.metrics.get(n) for each in rows)]
     metrics = list(dict.fromkeys([*search.goals, *sizes]))
     return Table(
         [
