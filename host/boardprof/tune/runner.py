@@ -25,6 +25,7 @@ from boardprof.errors import (
     BoardTimeoutError,
     CheckFailedError,
     DeviceEndedError,
+    DeviceError,
     DeviceResetError,
     DeviceTimeoutError,
     LinkError,
@@ -201,13 +202,15 @@ class Runner:
             for batch in factory.batches():
                 aliases += batch.repeated
                 fresh = {}
-                for job, result in self._measured(batch, factory):
-                    take(job, result)
-                    if job.key:
-                        self._known[job.key] = result
-                    if result.run_s:
-                        fresh[job.key] = result
-                self._keep(fresh)
+                try:
+                    for job, result in self._measured(batch, factory):
+                        take(job, result)
+                        if job.key:
+                            self._known[job.key] = result
+                        if result.error is None or isinstance(result.error, DeviceError):
+                            fresh[job.key] = result
+                finally:  # also after Ctrl-C
+                    self._keep(fresh)
         for job in aliases:
             known = replace(self._known[job.key], is_known=True, all_cost=job.build_s)
             take(job, replace(known, build_s=job.build_s, run_s=0.0))
