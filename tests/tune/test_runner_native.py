@@ -60,6 +60,19 @@ def test_files_of_one_candidate_belong_together(tmp_path: Path) -> None:
     assert [int(result.outputs["return"]) for result in run.measure(both)] == [10, 15]
 
 
+def test_cplusplus_is_a_language_of_candidates(tmp_path: Path) -> None:
+    text = """\
+    #include <string>
+    extern "C" int f(int n) { return (int)(std::string(n, 'x') + "%s").size(); }
+    """
+    paths = [tmp_path / "one.cpp", tmp_path / "two.cpp"]
+    for path, more in zip(paths, ("a", "bc"), strict=True):
+        path.write_text(text % more)
+    results = Runner("native", {"n": 40}, "time", function="f", remember=False).measure(paths)
+    assert [result.error for result in results] == [None, None]
+    assert [int(result.outputs["return"]) for result in results] == [41, 42]
+
+
 def test_a_candidate_has_one_origin() -> None:
     with pytest.raises(UsageError, match="one of source, text and image"):
         Candidate("fir.c", text="int f;")

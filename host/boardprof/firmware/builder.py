@@ -124,6 +124,7 @@ def link_objects(
     functions: Sequence[CFunction],
     options: BuildOptions = _DEFAULT,
     *,
+    cplusplus: bool = False,
     verbose: Callable[[str], None] | None = None,
 ) -> Firmware:
     """Link objects whose functions are known with the agent.
@@ -133,6 +134,7 @@ def link_objects(
         objects: the user's; each was made by this board's compiler.
         functions: of the objects.
         options: of the link. Libraries among the sources are linked whole.
+        cplusplus: whether there is C++ among the sources.
         verbose: gets each command before it runs.
 
     Raises:
@@ -141,7 +143,8 @@ def link_objects(
     """
     libraries = [path for path in options.sources if Path(path).suffix == ".a"]
     options = replace(options, sources=())
-    return _Build(spec, libraries, options, verbose, needs_libc=True).link(objects, functions)
+    linking = _Build(spec, libraries, options, verbose, needs_libc=True, cplusplus=cplusplus)
+    return linking.link(objects, functions)
 
 
 def serve_agent(
@@ -191,6 +194,7 @@ class _Build:
         verbose: Callable[[str], None] | None,
         *,
         needs_libc: bool = False,
+        cplusplus: bool = False,
     ) -> None:
         self._spec = spec
         self._sources = find_sources([*sources, *options.sources])
@@ -198,7 +202,7 @@ class _Build:
         self._cache = Cache()
         self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
         self._compilers = {"c": self._cc, "assembler": self._cc}
-        if any(language(file) == "c++" for file in self._sources.files):
+        if cplusplus or any(language(file) == "c++" for file in self._sources.files):
             name, package = cxx_of(spec)
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
         needs_libc = needs_libc or self._sources.named

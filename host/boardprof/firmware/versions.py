@@ -186,7 +186,15 @@ class VersionBuilder:
             return build(self.spec, only.sources, own, verbose=self._verbose)
         objects = [version.made for version in versions if version.made is not None]
         called = [_in_image(version) for version in versions]
-        return link_objects(self.spec, objects, called, self._options, verbose=self._verbose)
+        files = (file for version in versions for file in version.sources)
+        return link_objects(
+            self.spec,
+            objects,
+            called,
+            self._options,
+            cplusplus=any(language(file) == "c++" for file in files),
+            verbose=self._verbose,
+        )
 
     def sizes(self, versions: Sequence[Version]) -> list[dict[str, int] | None]:
         """Return bytes of text, data and bss of each version, without the C library's.
