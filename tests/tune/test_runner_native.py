@@ -73,6 +73,16 @@ def test_cplusplus_is_a_language_of_candidates(tmp_path: Path) -> None:
     assert [int(result.outputs["return"]) for result in results] == [41, 42]
 
 
+@pytest.mark.board("linux")
+def test_a_candidate_that_keeps_the_board_from_starting_does_not_stop_its_neighbours() -> None:
+    ends = "#include <unistd.h>\n__attribute__((constructor)) static void end(void) { _exit(3); }\n"
+    texts = [f"int f(int n) {{ return n + {i}; }}\n" for i in range(4)]
+    texts[2] = ends + texts[2]
+    results = Runner("linux", {"n": 1}, "time", function="f", remember=False).measure(texts)
+    assert [result.ok for result in results] == [True, True, False, True]
+    assert results[2].error_no is MeasureError.RUNTIME_DEVICE
+
+
 def test_a_candidate_has_one_origin() -> None:
     with pytest.raises(UsageError, match="one of source, text and image"):
         Candidate("fir.c", text="int f;")
