@@ -81,6 +81,20 @@ def test_broken_candidates_get_their_errors_and_all_others_their_costs(count: in
     assert all(not result.costs for result in results if result.error is not None)
 
 
+def test_a_candidate_that_the_boards_own_timer_does_not_stop_ends_by_wall_time() -> None:
+    texts = [GOOD.format(number=1), source.HANGS.format(number=2), GOOD.format(number=3)]
+    began_s = time.monotonic()
+    results = measured(*texts, timeout_s=1000.0, wall_timeout_s=1.0)
+    assert time.monotonic() - began_s < 30.0
+    assert [result.error_no for result in results] == [
+        MeasureError.NO_ERROR,
+        MeasureError.RUN_TIMEOUT,
+        MeasureError.NO_ERROR,
+    ]
+    assert isinstance(results[1].error, DeviceTimeoutError)
+    assert results[1].error.limit_s == 1.0
+
+
 def test_the_error_of_a_fault_has_file_and_line() -> None:
     [result] = measured(source.TRAPS.format(number=1))
     assert isinstance(result.error, DeviceFaultError)

@@ -97,10 +97,8 @@ def test_a_search_goes_on_where_it_ended(source: Path) -> None:
     options = ("--param", "GREEDY=1,2,3,4", "--minimise", "flash", "--study", study)
     _, _, first = tuned(source, *options, "--trials", "2")
     _, _, second = tuned(source, *options, "--trials", "3")
-    _, _, third = tuned(source, *options, "--trials", "3")
-    assert [len(each["trials"]) for each in (first, second, third)] == [2, 3, 3]
+    assert [len(each["trials"]) for each in (first, second)] == [2, 3]
     assert second["trials"][:2] == first["trials"]
-    assert third["trials"] == second["trials"]
     assert len({each["choice"]["GREEDY"] for each in second["trials"]}) == 3
     done = boardprof(
         *("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, "--param", "GREEDY=1,2"),
