@@ -36,6 +36,7 @@ from boardprof.firmware.symbol_renaming import edited
 from boardprof.toolchain.cache import Cache, digest
 from boardprof.toolchain.compiler import Compiler, Object
 
+_ALIGN = "--set-section-alignment"
 _ALIGNED = (".text*", ".rodata*")
 _ALIGNMENT = 64  # bytes: the longest cache line of the known boards
 _LONGEST_PREFIX = 40
@@ -164,7 +165,7 @@ class VersionBuilder:
             made = self._cc.merge(f"{function.name}.o", objects, self.spec.build.cflags)
         code = self._cc.edit(made, "--strip-debug").sha256
         name = f"{function.name[:_LONGEST_PREFIX]}_{code[:_DIGITS]}"
-        made = self._cc.edit(made, *_renaming(function, name))
+        made = self._cc.edit(made, *_renaming(function, name), *self._alignment)
         return Version(function, name, code, made, tuple(sources), options)
 
     def link(self, versions: Sequence[Version]) -> Firmware:
@@ -206,6 +207,16 @@ class VersionBuilder:
         left = iter(found or ())
         return [None if version.made is None else next(left, None) for version in versions]
 
+    @cached_property
+    def _alignment(self) -> list[str]:
+        """Options of objcopy that align a version's code.
+
+        Binutils before 2.33 have none. That is no loss on AVR, whose flash has no cache.
+        """
+        if not self._cc.can_edit(_ALIGN):
+            return []
+        return [f"{_ALIGN}={section}={_ALIGNMENT}" for section in _ALIGNED]
+
     def _compiler(self, source: Path) -> Compiler:
         return self._cxx if language(source) == "c++" else self._cc
 
@@ -240,7 +251,6 @@ def _renaming(function: CFunction, name: str) -> list[str]:
     return [
         *(f"--redefine-sym={old}={new}" for old, new in names.items()),
         *(f"--keep-global-symbol={new}" for new in names.values()),
-        *(f"--set-section-alignment={section}={_ALIGNMENT}" for section in _ALIGNED),
     ]
 
 

@@ -196,6 +196,15 @@ class Compiler(Driver):
         place = ("edited", digest(self._identity, made.sha256, options))
         return Object.of(self._cache.made(made.path.name, edited, *place))
 
+    def can_edit(self, option: str) -> bool:
+        """Return whether the compiler's own ``objcopy`` knows an option."""
+
+        def told() -> str:
+            return self._tools.run(self.program("objcopy"), ["--help"], Path("/"), "objcopy fails")
+
+        place = ("compilers", digest(self._identity, self._cc, "objcopy --help"))
+        return option in self._cache.recall(told, *place)
+
     def convert(self, image: Path, form: str, converted: Path) -> None:
         """Write an ELF image in another format of ``objcopy``, such as ``ihex``.
 
