@@ -13,6 +13,7 @@ import pytest
 
 from boardprof.tune import MeasureError
 from tests.cli.command import boardprof
+from tests.cli.terminal import on_terminal
 from tests.cli.test_flash import lab, serving
 
 SOURCE = """\
@@ -131,6 +132,19 @@ def test_a_page_has_the_history_of_trials(source: Path) -> None:
     assert "triple on native" in text
     assert "http" not in text.replace("http-equiv", "")
     assert "<script" not in text
+
+
+def test_a_terminal_shows_the_best_trials_while_the_search_runs(source: Path) -> None:
+    code, shown = on_terminal(
+        *("tune", "-b", "native", f"{source}:triple", *ARGUMENTS, "--flags", "-O3|-Os"),
+        *("--minimise", "flash"),
+        environment={"TERM": "xterm"},
+        both=True,
+    )
+    assert code == 0
+    assert "1 of 2 trials, 0 failed" in shown
+    assert "2 of 2 trials, 0 failed" in shown
+    assert "Best Flash (bytes): " in shown.rpartition("2 of 2 trials")[2]
 
 
 def test_a_baseline_that_fails_is_an_error(source: Path) -> None:
