@@ -211,7 +211,7 @@ class VersionBuilder:
     def _alignment(self) -> list[str]:
         """Options of objcopy that align a version's code.
 
-        Binutils before 2.33 have none. That is no loss on AVR, whose flash has no cache.
+        Binutils before 2.33 have none. AVR, whose binutils are older, does not need them.
         """
         if not self._cc.can_edit(_ALIGN):
             return []
