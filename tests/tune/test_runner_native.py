@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from boardprof.errors import UsageError
+from boardprof.firmware.build_options import BuildOptions
 from boardprof.tune import Candidate, MeasureError, Runner
 from tests.tune import candidates as source
 from tests.tune.candidates import EXPECTED, GOOD, arguments
@@ -58,6 +59,23 @@ def test_files_of_one_candidate_belong_together(tmp_path: Path) -> None:
     run = Runner("native", {"n": 5}, "time", function="f", remember=False)
     both = [Candidate([tmp_path / "f.c", tmp_path / f"{name}.c"]) for name in ("two", "three")]
     assert [int(result.outputs["return"]) for result in run.measure(both)] == [10, 15]
+
+
+def test_static_functions_set_ups_and_checks_work_as_in_other_builds() -> None:
+    text = """\
+    static int state;
+    static int f(int n) {{ return state + n; }}
+    int g(int n) {{ return f(n) + {extra}; }}
+    void g_setup(void) {{ state = 100; }}
+    int g_check(void) {{ return state == 100 ? 0 : 1; }}
+    """
+    texts = [text.format(extra=extra) for extra in (1, 2)]
+    run = Runner("native", {"n": 5}, "time", function="g", remember=False)
+    assert [int(each.outputs["return"]) for each in run.measure(texts)] == [106, 107]
+    kept = BuildOptions(keep=("f",))
+    run = Runner("native", {"n": 5}, "time", function="f", options=kept, remember=False)
+    [result] = run.measure([texts[0]])
+    assert int(result.outputs["return"]) == 5
 
 
 def test_cplusplus_is_a_language_of_candidates(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ class Candidate:
 
     Attributes:
         source: a file, or several: C, C++, assembler or objects. () takes those of the runner.
-        text: C source, instead of a file.
+        text: C source, instead of a file. Its headers are searched in the runner's include folders.
         flags: compiler flags, after those of the runner; the last ``-O`` counts.
         defines: macros: name -> value. None as a value defines the name alone.
         image: an ELF image that has the function, instead of all that.
