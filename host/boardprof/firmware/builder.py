@@ -129,6 +129,8 @@ def link_objects(
 ) -> Firmware:
     """Link objects whose functions are known with the agent.
 
+    Their global names must not be those of functions that the agent calls.
+
     Args:
         spec: the board.
         objects: the user's; each was made by this board's compiler.
@@ -266,7 +268,7 @@ class _Build:
         with self._compiling([], runtime) as (_, of_agent):
             agent = of_agent()
         archives = edited(self._cc, list(map(Object.of, self._sources.archives)), self._flags)
-        return self._linked(agent, objects, archives, functions, runtime, {})
+        return self._linked(agent, objects, archives, functions, runtime, {}, named=archives)
 
     def _linked(
         self,
@@ -276,15 +278,20 @@ class _Build:
         functions: Sequence[CFunction],
         units: Sequence[Unit],
         hidden: Mapping[str, str],
+        named: Sequence[Object] | None = None,
     ) -> Firmware:
-        """Link the agent and the user's code; the firmware says nothing yet on their compilers."""
+        """Link the agent and the user's code; the firmware says nothing yet on their compilers.
+
+        ``named``: what may have names of functions that the agent calls; None for all of it.
+        """
         fallback = fallback_library(self._cc, agent)
         if fallback is not None:
             agent = with_own_memory(self._cc, agent)
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
         build_id = self._build_id(units, [*agent, *theirs], inputs)
-        link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id)
+        named = theirs if named is None else named
+        link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id, named)
         paths = [each.path for each in theirs]
         (image, libc), offered, missing = link_what_can_be(
             self._cache, functions, paths, build_id, link
@@ -314,13 +321,14 @@ class _Build:
         inputs: Mapping[str, str | None],
         hidden: Mapping[str, str],
         build_id: bytes,
+        named: Sequence[Object],
     ) -> Callable[[Sequence[CFunction]], tuple[Path, str | None]]:
         """Return a function that links the agent and the user's code with a table of functions.
 
         The user's functions that have names of the agent's are renamed first.
         """
         taken = libraries_taken(self._flags.linker)
-        every = [*objects, *archives, *(part for path in taken for part in parts_of(path))]
+        every = [*named, *(part for path in taken for part in parts_of(path))]
         names = names_to_change(self._cache, agent, every, self._flags.lto)
         copies = renamed_libraries(self._cc, self._cache, taken, names)
         flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
