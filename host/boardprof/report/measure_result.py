@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from boardprof.errors import BoardprofError
 from boardprof.metrics import Count, Duration, raw_of
-from boardprof.report.assemble import assemble
+from boardprof.report.assemble import rows_of
 from boardprof.report.calls import PERTURBATION, SHARE, STACK
+from boardprof.report.emulator_detection import mark_emulators
 from boardprof.report.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class MeasureResult:
 def samples_of(measurement: Measurement) -> dict[str, list[float]]:
     """Return a measurement's samples per call, by metric, as a Report has them."""
     found: dict[str, list[float]] = {}
-    for row in assemble([measurement]).calls:
+    [measurement] = mark_emulators([measurement])
+    for row in rows_of(measurement, {}, False):
         for name, metric in row.items():
             if name in _NOT_PER_CALL or isinstance(metric, str):
                 continue

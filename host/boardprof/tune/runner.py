@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -338,7 +339,7 @@ class Runner:
 
     def _result(self, job: Job, measured: Measured, run_s: float) -> MeasureResult:
         """Return the result of a candidate whose output is right."""
-        metrics = {name: float(np.median(each)) for name, each in measured.samples.items()}
+        metrics = {name: statistics.median(each) for name, each in measured.samples.items()}
         metrics |= job.sizes or {}
         if isinstance(measured.stack, int):
             metrics[STACK] = float(measured.stack)
