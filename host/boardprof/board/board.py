@@ -501,7 +501,7 @@ class Board:
         return self._probe_recorder(TraceFlag.EVENTS, TraceMode.OVERWRITE).kept()
 
     def _probe_recorder(self, what: TraceFlag, mode: TraceMode) -> ProbeRecorder:
-        from boardprof.board.probe_recorder import ProbeRecorder, check_probes, image_names
+        from boardprof.board.probe_recorder import ProbeRecorder, check_probes
         from boardprof.events.recording import Recorded
 
         check_probes(self.spec.name, self.dictionary)
@@ -529,7 +529,6 @@ class Board:
             self.session,
             self.dictionary,
             self.stream,
-            image_names(self.image),
             what,
             mode,
         )

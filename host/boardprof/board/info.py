@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from boardprof.board.board import Board
+from boardprof.board.probe_recorder import probe_facts
 from boardprof.boards.build_and_guard import GuardSpec
 from boardprof.measure.available_metrics import ListedMetric
 from boardprof.render.layout import plain, text_table
@@ -44,6 +45,7 @@ def board_info(board: Board) -> dict[str, Any]:
         "time_scale": board.spec.clock.time_scale,
         "faults": _guard(board).facts(),
         "interrupts": None if board.interrupts is None else asdict(board.interrupts),
+        "probes": probe_facts(board.session, dictionary),
         "collectors": [
             {
                 "name": collector.name,
@@ -89,6 +91,7 @@ def info_text(facts: dict[str, Any]) -> str:
         f"  arena       {facts['arena_bytes']:,} bytes",
         f"  clock       {facts['clock_kind']}" + (", emulated" if facts["emulated"] else ""),
         f"  interrupts  {_interrupts(facts['interrupts'])}",
+        f"  probes      {_probes(facts['probes'])}",
         f"  last reset  {facts['reset_cause']}",
     ]
     counters = [
@@ -102,6 +105,18 @@ def info_text(facts: dict[str, Any]) -> str:
     lines.append("Functions")
     lines += [f"  {f['name']}{f['signature']}" for f in facts["functions"]] or ["  (none)"]
     return "\n".join(lines)
+
+
+def _probes(facts: dict[str, Any] | None) -> str:
+    if facts is None:
+        return "none: the agent was built without BP_CFG_TRACE"
+    cores = f" on each of {facts['cores']} cores" if facts["cores"] > 1 else ""
+    why = f", which {facts['clock_unsupported']}" if facts["clock_unsupported"] else ""
+    runs = f"; recording {' and '.join(facts['recording'])}" if facts["recording"] else ""
+    return (
+        f"a ring of {facts['ring_bytes']:,} bytes{cores}; the clock counts "
+        f"{facts['clock_unit']} of {facts['clock_source']}{why}{runs}"
+    )
 
 
 def _interrupts(facts: dict[str, Any] | None) -> str:

@@ -79,7 +79,8 @@ class profile(Results):
             on_trace_ready: called with this profile when a trace is ready.
             record_shapes: keep the shapes and values of arguments.
             profile_memory: record the memory that boards take and give back during each call, as
-                their BP_ALLOC and BP_FREE tell it; see `export_memory_timeline`. If the firmware of
+                their malloc and free (``build(..., heap=True)``) or BP_ALLOC and BP_FREE tell it;
+                see `export_memory_timeline`. If the firmware of
                 a board has no probes, its first call raises NotSupportedByAgentError. Recording
                 begins before each call and ends after it, which takes several exchanges.
             with_stack: record which functions run within each call, and what they cost; see
@@ -87,7 +88,8 @@ class profile(Results):
                 goes on into the call. Each call is made once more, on an emulator of its own,
                 before it is made; calls of one function with equal arguments share a recording.
                 The host's times of ranges around a call include that. Only emulated boards can;
-                for others `diagnostics` gives the reason.
+                for others `diagnostics` gives the reason. With ``profile_memory``, the memory of
+                any board also has file and line where it was taken; see `FunctionEvent.memory`.
             with_flops: count operations by the formulas of `register_flops`.
             with_modules: traces name the ranges around each event.
             experimental_config: ``{"metrics": [...]}``, as the argument of that name, or with
@@ -271,6 +273,7 @@ class profile(Results):
             functools.partial(self._flops, failed),
             with_ranges=self._settings.device_ranges,
             with_memory=self._settings.profile_memory,
+            with_places=self._settings.with_stack,
         )
         trace = replace(trace, diagnostics=(*trace.diagnostics, *failed.values()))
         if self._accumulates and self._trace is not None:
