@@ -28,7 +28,6 @@ from boardprof.errors import (
     DeviceEndedError,
     DeviceError,
     DeviceResetError,
-    DeviceTimeoutError,
     LinkError,
     UnknownNameError,
     UsageError,
@@ -152,7 +151,7 @@ class Runner:
         elif self.spec.launch.kind == "serial":
             raise UsageError(
                 f"{self.spec.name} is a real board and needs a port, to be flashed through it.",
-                hint='port="/dev/ttyACM0"',
+                hint="--port PORT",
             )
         self._history = history_path() if remember else None
         self._known: dict[str, MeasureResult] = {}
@@ -392,8 +391,6 @@ def _named(error: BoardprofError, job: Job) -> BoardprofError:
         own, name = job.version.function.name, job.version.name
         error.message = error.message.replace(name, own)
         error.hint = error.hint and error.hint.replace(name, own)
-    if isinstance(error, CheckFailedError | DeviceTimeoutError):
-        error.hint = None  # it is about options of the command line
     return error
 
 
