@@ -100,8 +100,7 @@ class ImageFactory:
         candidates: in the caller's order.
         base: options of each compilation.
         sources: files of candidates that have none of their own.
-        function: the function's name; None if each candidate has only one.
-        conditions: digest of what all results depend on, such as the arguments.
+        conditions: returns the key of a candidate's code under the conditions of all results.
         is_known: tells for keys which of them need not be measured.
     """
 
@@ -109,7 +108,6 @@ class ImageFactory:
     candidates: Sequence[Candidate]
     base: BuildOptions
     sources: Sequence[Path]
-    function: str | None
     conditions: Callable[[str], str]
     is_known: Callable[[Sequence[str]], set[str]]
     _pool: ThreadPoolExecutor = field(init=False)

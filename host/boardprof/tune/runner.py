@@ -194,7 +194,6 @@ class Runner:
             todo,
             self._options,
             self._sources,
-            self._function,
             lambda code: digest(conditions, code),
             self._recall,
         )
