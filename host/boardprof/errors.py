@@ -90,9 +90,11 @@ _PARAMETERS = {
     "--mask-interrupts": "mask_interrupts=True",
     "--metrics": "metrics=",
     "--number": "number=",
+    "--port": "port=",
     "--repeat": "repeat=",
     "--takeover": "takeover=True",
     "--timeout": "timeout_s=",
+    "--tolerance": "tolerance=",
     "--wall-timeout": "wall_timeout_s=",
     "--warmup": "warmup=",
 }

@@ -12,7 +12,7 @@ from elftools.elf.sections import SymbolTableSection
 
 from boardprof.cfunction import CFunction, Parameter, Scalar, signature
 from boardprof.elf.functions import functions, hidden_functions
-from boardprof.elf.object_file import global_names
+from boardprof.elf.object_file import global_names, symbols
 from boardprof.errors import BuildError, UsageError
 from tests.unit.objects import ARM, AVR, MACHINES, RISCV, X86_64, compiled, found, signatures
 
@@ -167,24 +167,40 @@ def test_only_global_functions_are_offered_and_neither_main_nor_bp(tmp_path: Pat
     assert list(found(tmp_path, text)) == ["offered"]
 
 
-def test_of_the_local_symbols_none_is_read_to_find_the_global_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An object may have tens of thousands, of which each takes a tenth of a millisecond."""
+def test_global_names_are_found_among_hundreds_of_local_ones(tmp_path: Path) -> None:
     labels = "".join(f'__asm__(".local_{n}:");\n' for n in range(500))
     text = "extern int other; int here(void) { return other; } int value;\n" + labels
-    read = SymbolTableSection.get_symbol
-    asked: list[int] = []
-
-    def counted(table: SymbolTableSection, index: int) -> object:
-        asked.append(index)
-        return read(table, index)
-
     with compiled(tmp_path, text).open("rb") as file:
-        monkeypatch.setattr(SymbolTableSection, "get_symbol", counted)
         names = dict(global_names(ELFFile(file)))
     assert names == {"here": True, "other": False, "value": True}
-    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("cc", MACHINES, ids=lambda cc: cc[0])
+def test_symbols_are_those_that_pyelftools_reads(tmp_path: Path, cc: list[str]) -> None:
+    text = """\
+    extern int other;
+    __attribute__((noinline)) static int own(int n) { return n + other; }
+    __attribute__((weak)) int maybe(void) { return own(2); }
+    int value = 7;
+    int common;
+    int here(int n) { return own(n) + maybe(); }
+    """
+    with compiled(tmp_path, text, cc).open("rb") as file:
+        elf = ELFFile(file)
+        table = elf.get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        wanted = [
+            (each.name, each["st_value"], each["st_size"], each["st_info"]["bind"][4:],
+             each["st_shndx"] != "SHN_UNDEF", isinstance(each["st_shndx"], int))
+            for each in table.iter_symbols()
+        ]  # fmt: skip
+        found = [
+            (each.name, each.value, each.size, ("LOCAL", "GLOBAL", "WEAK")[each.bind],
+             each.is_defined, each.is_in_section)
+            for each in symbols(elf)
+        ]  # fmt: skip
+    assert found == wanted
+    assert {name for name, *_ in wanted} >= {"other", "own", "maybe", "value", "here"}
 
 
 def test_functions_come_in_the_order_of_their_names(tmp_path: Path) -> None:

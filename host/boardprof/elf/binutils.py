@@ -127,9 +127,8 @@ def locate(image: Path, pc: int) -> Location | None:
 def _function_at(pc: int, elf: ELFFile) -> str | None:
     for symbol in functions_in(elf):
         begin = code_address(elf, symbol)
-        if begin <= pc < begin + symbol["st_size"]:
-            name: str = symbol.name
-            return name.partition(".")[0]  # GCC's clones: name.part.0
+        if begin <= pc < begin + symbol.size:
+            return symbol.name.partition(".")[0]  # GCC's clones: name.part.0
     return None
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,6 +24,7 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DWARFInfo
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import Section
 
 from boardprof.elf.symbol_table import symbol_array
 
@@ -40,15 +41,16 @@ def debug_info(elf: ELFFile) -> DWARFInfo | None:
     info = elf.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
     if elf["e_type"] != "ET_REL":
         return info
-    units = _joined(elf, ".debug_info")
-    types = _joined(elf, ".debug_types")
-    offsets = _joined(elf, ".debug_str_offsets")
+    sections = list(elf.iter_sections())  # pyelftools reads them anew each time
+    units = _joined(sections, ".debug_info")
+    types = _joined(sections, ".debug_types")
+    offsets = _joined(sections, ".debug_str_offsets")
     bases = {**units.bases, **types.bases}
-    info.debug_info_sec = _filled(elf, units, bases)
+    info.debug_info_sec = _filled(elf, sections, units, bases)
     if types.bases:
-        info.debug_types_sec = _filled(elf, types, bases)
+        info.debug_types_sec = _filled(elf, sections, types, bases)
     if offsets.bases:
-        info.debug_str_offsets_sec = _filled(elf, offsets, bases)
+        info.debug_str_offsets_sec = _filled(elf, sections, offsets, bases)
     return info
 
 
@@ -61,9 +63,9 @@ class _Joined:
     bases: Mapping[int, int]
 
 
-def _joined(elf: ELFFile, name: str) -> _Joined:
+def _joined(sections: Sequence[Section], name: str) -> _Joined:
     content, bases = bytearray(), {}
-    for index, section in enumerate(elf.iter_sections()):
+    for index, section in enumerate(sections):
         if section.name == name:
             bases[index] = len(content)
             content += section.data()
@@ -73,17 +75,19 @@ def _joined(elf: ELFFile, name: str) -> _Joined:
     return _Joined(name, bytes(content), bases)
 
 
-def _filled(elf: ELFFile, part: _Joined, bases: Mapping[int, int]) -> DebugSectionDescriptor:
+def _filled(
+    elf: ELFFile, sections: Sequence[Section], part: _Joined, bases: Mapping[int, int]
+) -> DebugSectionDescriptor:
     """Return a section with the offsets into other debug sections written into it."""
     content = bytearray(part.content)
     order: Literal["little", "big"] = "little" if elf.little_endian else "big"
-    debug = {i for i, s in enumerate(elf.iter_sections()) if s.name.startswith(_DEBUG)}
-    for section in elf.iter_sections():
+    debug = {i for i, s in enumerate(sections) if s.name.startswith(_DEBUG)}
+    for section in sections:
         if not isinstance(section, RelocationSection) or section["sh_info"] not in part.bases:
             continue
         base = part.bases[section["sh_info"]]
         size = 8 if content[base : base + 4] == _LONG_FORMAT else 4
-        table = symbol_array(elf, elf.get_section(section["sh_link"]))
+        table = symbol_array(elf, sections[section["sh_link"]])
         symbols = list(zip(table["section"].tolist(), table["value"].tolist(), strict=True))
         for offset, number, addend in _relocations(elf, section):
             target, value = symbols[number]

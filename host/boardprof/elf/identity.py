@@ -249,8 +249,8 @@ def _build_id(elf: ELFFile) -> bytes | None:
     symbol = next((each for each in symbols(elf) if each.name == _FIRMWARE), None)
     if symbol is None:
         return None
-    section = elf.get_section(symbol["st_shndx"])
+    section = elf.get_section(symbol.section)
     pointer = _POINTER_BYTES_AVR if elf["e_machine"] == "EM_AVR" else elf.elfclass // 8
-    begin = symbol["st_value"] - section["sh_addr"] + _POINTERS * pointer + _REST
+    begin = symbol.value - section["sh_addr"] + _POINTERS * pointer + _REST
     found: bytes = section.data()[begin : begin + _BUILD_ID_BYTES]
     return found if len(found) == _BUILD_ID_BYTES else None

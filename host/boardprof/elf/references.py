@@ -17,7 +17,7 @@ from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 
-from boardprof.elf.object_file import Image, defining, images, read_image, symbols
+from boardprof.elf.object_file import LOCAL, WEAK, Image, defining, images, read_image, symbols
 
 _Section = tuple[int, int]  # which image, and the section's index in it
 
@@ -86,20 +86,18 @@ class _References:
     def _read(self, number: int, elf: ELFFile) -> None:
         table = symbols(elf)
         for symbol in table:
-            index, info = symbol["st_shndx"], symbol["st_info"]
-            if isinstance(index, int) and info["bind"] != "STB_LOCAL":
-                self._defined.setdefault(symbol.name, (number, index))
-                if info["type"] == "STT_FUNC":
-                    self.functions.setdefault(symbol.name, (number, index))
+            if symbol.is_in_section and symbol.bind != LOCAL:
+                self._defined.setdefault(symbol.name, (number, symbol.section))
+                if symbol.is_function:
+                    self.functions.setdefault(symbol.name, (number, symbol.section))
         for section in _loaded_relocations(elf):
             uses = self._uses.setdefault((number, section["sh_info"]), {})
             for relocation in section.iter_relocations():
                 symbol = table[relocation["r_info_sym"]]
-                index, bind = symbol["st_shndx"], symbol["st_info"]["bind"]
-                if bind == "STB_WEAK" and index == "SHN_UNDEF":
+                if symbol.bind == WEAK and not symbol.is_defined:
                     continue  # it may be missing
-                own = isinstance(index, int) and bind == "STB_LOCAL"
-                uses[(number, index) if own else symbol.name] = None
+                own = symbol.is_in_section and symbol.bind == LOCAL
+                uses[(number, symbol.section) if own else symbol.name] = None
 
 
 def _loaded_relocations(elf: ELFFile) -> Iterator[RelocationSection]:

@@ -19,7 +19,7 @@ from boardprof.elf.instructions import (
     masks_interrupts,
     targets,
 )
-from boardprof.elf.object_file import code_address, functions_in, read_if_possible, symbols
+from boardprof.elf.object_file import GLOBAL, code_address, functions_in, read_if_possible, symbols
 
 if TYPE_CHECKING:  # pyelftools takes a while to import
     from elftools.elf.elffile import ELFFile
@@ -123,13 +123,13 @@ class _Reader:
 
     def _read_symbols(self, elf: ELFFile) -> None:
         for symbol in symbols(elf):
-            if symbol["st_shndx"] != "SHN_UNDEF" and symbol.name in (*_ROOM, *_GUARD):
-                self._addresses[symbol.name] = symbol["st_value"]
+            if symbol.is_defined and symbol.name in (*_ROOM, *_GUARD):
+                self._addresses[symbol.name] = symbol.value
         for symbol in functions_in(elf):
             name, begin = symbol.name, code_address(elf, symbol)
-            self._functions[begin] = _Function(name, begin, symbol["st_size"])
+            self._functions[begin] = _Function(name, begin, symbol.size)
             # If several functions share a name, the global one is meant and not a static one.
-            if name not in self._by_name or symbol["st_info"]["bind"] == "STB_GLOBAL":
+            if name not in self._by_name or symbol.bind == GLOBAL:
                 self._by_name[name] = begin
 
     def _read_frames(self, elf: ELFFile) -> dict[int, int]:

@@ -119,6 +119,37 @@ def source_functions(
     return _Build(spec, sources, options, verbose).functions()
 
 
+def link_objects(
+    spec: BoardSpec,
+    objects: Sequence[Object],
+    functions: Sequence[CFunction],
+    options: BuildOptions = _DEFAULT,
+    *,
+    cplusplus: bool = False,
+    verbose: Callable[[str], None] | None = None,
+) -> Firmware:
+    """Link objects whose functions are known with the agent.
+
+    Their global names must not be those of functions that the agent calls.
+
+    Args:
+        spec: the board.
+        objects: the user's; each was made by this board's compiler.
+        functions: of the objects.
+        options: of the link. Libraries among the sources are linked whole.
+        cplusplus: whether there is C++ among the sources.
+        verbose: gets each command before it runs.
+
+    Raises:
+        MissingToolError: the board's compiler, or its C library, is not installed.
+        BuildError: they do not link, with the linker's own text.
+    """
+    libraries = [path for path in options.sources if Path(path).suffix == ".a"]
+    options = replace(options, sources=())
+    linking = _Build(spec, libraries, options, verbose, needs_libc=True, cplusplus=cplusplus)
+    return linking.link(objects, functions)
+
+
 def serve_agent(
     spec: BoardSpec,
     sources: Sequence[str],
@@ -164,6 +195,9 @@ class _Build:
         sources: Sequence[str | Path],
         options: BuildOptions,
         verbose: Callable[[str], None] | None,
+        *,
+        needs_libc: bool = False,
+        cplusplus: bool = False,
     ) -> None:
         self._spec = with_heap(spec) if options.heap else spec
         self._sources = find_sources([*sources, *options.sources])
@@ -171,10 +205,11 @@ class _Build:
         self._cache = Cache()
         self._cc = Compiler(spec.build.cc, spec.build.package, self._cache, verbose)
         self._compilers = {"c": self._cc, "assembler": self._cc}
-        if any(language(file) == "c++" for file in self._sources.files):
-            name, package = _cxx(spec)
+        if cplusplus or any(language(file) == "c++" for file in self._sources.files):
+            name, package = cxx_of(spec)
             self._compilers["c++"] = Compiler(name, package, self._cache, verbose)
-        self._libc = find_libc(spec, self._cc) if self._sources.named else None
+        needs_libc = needs_libc or self._sources.named
+        self._libc = find_libc(spec, self._cc) if needs_libc else None
         if options.libc == "none" and not spec.build.freestanding:
             raise UsageError(
                 f"{spec.name} always links the C library of its system.",
@@ -219,18 +254,50 @@ class _Build:
         hidden = {name: source for name, source, _ in unseen}
         elsewhere = [*brought.objects, *brought.archives]
         check_kept(self._flags, brought.files, [fn.name for fn in functions], hidden, elsewhere)
+        firmware = self._linked(agent, objects, archives, functions, [*runtime, *user], hidden)
+        paths = [each.path for each in (*objects, *archives)]
+        return replace(
+            firmware,
+            compilers=compilers_of(paths),
+            flags=self._effective_flags(),
+            sources=_sources(compiled),
+        )
+
+    def link(self, objects: Sequence[Object], functions: Sequence[CFunction]) -> Firmware:
+        """Link compiled objects, whose functions are known."""
+        runtime = agent_units(self._spec)
+        with self._compiling([], runtime) as (_, of_agent):
+            agent = of_agent()
+        archives = edited(self._cc, list(map(Object.of, self._sources.archives)), self._flags)
+        return self._linked(agent, objects, archives, functions, runtime, {}, named=archives)
+
+    def _linked(
+        self,
+        agent: Sequence[Object],
+        objects: Sequence[Object],
+        archives: Sequence[Object],
+        functions: Sequence[CFunction],
+        units: Sequence[Unit],
+        hidden: Mapping[str, str],
+        named: Sequence[Object] | None = None,
+    ) -> Firmware:
+        """Link the agent and the user's code; the firmware says nothing yet on their compilers.
+
+        ``named``: what may have names of functions that the agent calls; None for all of it.
+        """
         fallback = fallback_library(self._cc, agent)
         if fallback is not None:
             agent = with_own_memory(self._cc, agent)
         inputs = {**link_inputs(self._spec), **digests(linker_files(self._flags.linker))}
         theirs = [*objects, *archives]
-        build_id = self._build_id([*runtime, *user], [*agent, *theirs], inputs)
-        link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id)
+        build_id = self._build_id(units, [*agent, *theirs], inputs)
+        named = theirs if named is None else named
+        link = self._link_step(agent, objects, archives, fallback, inputs, hidden, build_id, named)
         paths = [each.path for each in theirs]
-        (image, libc), functions, missing = link_what_can_be(
+        (image, libc), offered, missing = link_what_can_be(
             self._cache, functions, paths, build_id, link
         )
-        called = [fn.name for fn in functions if fn.reason is None]
+        called = [fn.name for fn in offered if fn.reason is None]
         check_constructors(self._spec, self._cache, image, theirs, called)
         commands = [tuple(c) for each in self._all_compilers() for c in each.commands]
         if commands:  # or the cache has not grown
@@ -238,15 +305,12 @@ class _Build:
         return Firmware(
             image,
             build_id,
-            tuple(functions),
+            tuple(offered),
             self._spec,
             tuple(commands),
-            hidden,
+            dict(hidden),
             libc,
-            compilers_of(paths),
-            self._effective_flags(),
-            missing,
-            _sources(compiled),
+            missing=missing,
         )
 
     def _link_step(
@@ -258,13 +322,14 @@ class _Build:
         inputs: Mapping[str, str | None],
         hidden: Mapping[str, str],
         build_id: bytes,
+        named: Sequence[Object],
     ) -> Callable[[Sequence[CFunction]], tuple[Path, str | None]]:
         """Return a function that links the agent and the user's code with a table of functions.
 
         The user's functions that have names of the agent's are renamed first.
         """
         taken = libraries_taken(self._flags.linker)
-        every = [*objects, *archives, *(part for path in taken for part in parts_of(path))]
+        every = [*named, *(part for path in taken for part in parts_of(path))]
         names = names_to_change(self._cache, agent, every, self._flags.lto)
         copies = renamed_libraries(self._cc, self._cache, taken, names)
         flags = replace(self._flags, linker=with_copies(self._flags.linker, copies))
@@ -375,7 +440,7 @@ def _sources(compiled: Sequence[Object]) -> tuple[Path, ...]:
     return tuple(path for path in every if not path.is_relative_to(runtime_dir()))
 
 
-def _cxx(spec: BoardSpec) -> tuple[str, str]:
+def cxx_of(spec: BoardSpec) -> tuple[str, str]:
     """Return the board's C++ compiler and its package; its name follows the C compiler's."""
     board = spec.build
     name = board.cxx or re.sub(r"gcc(?=(-[\d.]+)?$)", "g++", board.cc)

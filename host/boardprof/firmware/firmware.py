@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,20 +145,26 @@ def write_image(firmware: Firmware, output: str | Path | None = None) -> Path:
 
 
 def image_sizes(firmware: Firmware) -> dict[str, int] | None:
-    """Return bytes of text, data and bss, as the board's ``size`` prints them.
+    """Return bytes of text, data and bss of an image; see `sizes_of`."""
+    sizes = sizes_of(firmware.board, [firmware.image])
+    return None if sizes is None else sizes[0]
+
+
+def sizes_of(spec: BoardSpec, files: Sequence[Path]) -> list[dict[str, int]] | None:
+    """Return bytes of text, data and bss of each file, as the board's ``size`` prints them.
 
     None if the board names no such program, or if it is not installed.
 
     Raises:
         BuildError: it fails.
     """
-    program = shutil.which(firmware.board.build.size or "")
+    program = shutil.which(spec.build.size or "")
     if program is None:
         return None
-    said = Tools(None).run(program, [str(firmware.image)], Path("/"), f"{program} fails")
-    lines = [line.split() for line in said.splitlines()]
-    if len(lines) != 2:
+    said = Tools(None).run(program, [*map(str, files)], Path("/"), f"{program} fails")
+    names, *rows = [line.split() for line in said.splitlines()] or [[]]
+    if len(rows) != len(files):
         raise BuildError(f"{program} does not print sizes in the Berkeley format.")
-    names, values = lines
-    sizes = dict(zip(names, values, strict=False))
-    return {name: int(sizes[name]) for name in ("text", "data", "bss") if name in sizes}
+    found = [dict(zip(names, values, strict=False)) for values in rows]
+    kinds = ("text", "data", "bss")
+    return [{name: int(sizes[name]) for name in kinds if name in sizes} for sizes in found]

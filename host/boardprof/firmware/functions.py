@@ -73,9 +73,13 @@ def read_functions(
         data = json.loads(known)
         found = [function_from_json(each) for each in data["functions"]]
         hidden = [HiddenFunction(*each) for each in data["hidden"]]
+    return [fitted(spec, fn) for fn in found], hidden
+
+
+def fitted(spec: BoardSpec, fn: CFunction) -> CFunction:
+    """Return a function, with a reason if the board's agent cannot call it."""
     options = {**agent_options(), **spec.build.config}
-    limits = {name: options[name] for name in ("slot_bytes", "mtu", "arena")}
-    return [fit(fn, **limits) for fn in found], hidden
+    return fit(fn, **{name: options[name] for name in ("slot_bytes", "mtu", "arena")})
 
 
 def _readers() -> list[str | None]:

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -301,13 +302,18 @@ def check_constructors(
 def _constructing(paths: Sequence[Path], offered: Collection[str]) -> list[str]:
     """Return the objects with constructors, and the needed members of libraries with them."""
     needed, found = set(offered), []
+    has_libraries = any(map(is_library, paths))  # whose members are only linked if needed
     for image in (image for path in paths for image in images(path)):
-        names = read_image(image, lambda elf: list(global_names(elf)))
+        names, constructs = read_image(image, partial(_names_and_constructors, has_libraries))
         needed.update(name for name, is_here in names if not is_here)
-        if read_image(image, _has_constructors):
+        if constructs:
             own = {name for name, is_here in names if is_here}
             found.append((image.label, own if image.in_library else None))
     return [label for label, own in found if own is None or own & needed]
+
+
+def _names_and_constructors(named: bool, elf: ELFFile) -> tuple[list[tuple[str, bool]], bool]:
+    return list(global_names(elf)) if named else [], _has_constructors(elf)
 
 
 def _has_constructors(elf: ELFFile) -> bool:

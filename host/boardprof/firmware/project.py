@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 from boardprof.boards.build_and_guard import agent_options
 from boardprof.cfunction import CFunction
 from boardprof.elf.functions import functions, hidden_functions
-from boardprof.elf.object_file import images, read_image, symbols
+from boardprof.elf.object_file import OBJECT, images, read_image, symbols
 from boardprof.errors import BuildError, UsageError
 from boardprof.firmware.glue import fit, table_source
 from boardprof.resources import runtime_dir
@@ -155,7 +155,7 @@ def _marks_of(elf: ELFFile) -> list[str]:
     return [
         symbol.name.removeprefix(_MARK)
         for symbol in symbols(elf)
-        if symbol.name.startswith(_MARK) and symbol["st_info"]["type"] == "STT_OBJECT"
+        if symbol.name.startswith(_MARK) and symbol.kind == OBJECT
     ]
 
 

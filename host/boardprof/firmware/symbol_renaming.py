@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from boardprof.firmware.build_options import UserFlags
 from boardprof.toolchain.cache import Cache, digest
 from boardprof.toolchain.compiler import Compiler, Object
 
-_FORMAT = 2
+_FORMAT = 3
 
 _NAMES = ("memcpy", "memmove", "memset", "memcmp")
 _OBJECT = "bp_mem.o"
@@ -40,7 +41,7 @@ def names_to_change(
     """Return the names that the user's code defines and the agent uses but does not define.
 
     Args:
-        cache: remembers the answer.
+        cache: remembers the answer, and the names in each file for the next one.
         agent: its objects.
         user: the user's objects and libraries.
         lto: whether code is compiled at link time: then nothing can be renamed.
@@ -54,8 +55,8 @@ def names_to_change(
     place = ("names", digest(_FORMAT, *hashes, sorted(also)))
 
     def clashes() -> str:
-        own, needed = _symbols(agent)
-        theirs, _ = _symbols(user)
+        own, needed = _symbols(cache, agent)
+        theirs, _ = _symbols(cache, user)
         return json.dumps(sorted((needed - own | {*also}) & theirs))
 
     names: list[str] = json.loads(cache.recall(clashes, *place))
@@ -124,14 +125,26 @@ def renamed_libraries(
     return copies
 
 
-def _symbols(objects: Sequence[Object]) -> tuple[set[str], set[str]]:
+def _symbols(cache: Cache, objects: Sequence[Object]) -> tuple[set[str], set[str]]:
     """Return the global names that objects define, and those that they use."""
     defined: set[str] = set()
     used: set[str] = set()
-    for image in (image for made in objects for image in images(made.path)):
+    for made in objects:
+        place = ("names", digest(_FORMAT, made.sha256))
+        here, needed = json.loads(cache.recall(partial(_names, made.path), *place))
+        defined.update(here)
+        used.update(needed)
+    return defined, used
+
+
+def _names(path: Path) -> str:
+    """Return the same for one object or library, as JSON."""
+    defined: set[str] = set()
+    used: set[str] = set()
+    for image in images(path):
         for name, here in read_image(image, lambda elf: list(global_names(elf))):
             (defined if here else used).add(name.partition("@")[0])  # name@@version
-    return defined, used
+    return json.dumps([sorted(defined), sorted(used)])
 
 
 def with_own_memory(compiler: Compiler, agent: Sequence[Object]) -> list[Object]:

@@ -41,6 +41,7 @@ _TEMPORARY = "tmp"
 _LOCK = ".lock"
 # The builder's; other modules look after their own folders.
 _FOLDERS = (
+    "candidates",
     "compilers",
     "constructors",
     "edited",
@@ -92,9 +93,9 @@ class Cache:
 
     def keep(self, file: Path, *place: str) -> Path:
         """Move ``file``, from a scratch folder, to its ``place`` in the cache; return its path."""
+        # Nothing is forced to the disk, which takes longer than to compile a small file: a file
+        # that a power cut has emptied counts as absent.
         target = self.root.joinpath(*place)
-        with file.open("rb") as content:
-            os.fsync(content)  # after a power cut there must be no name without its content
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.replace(file, target)

@@ -196,6 +196,15 @@ class Compiler(Driver):
         place = ("edited", digest(self._identity, made.sha256, options))
         return Object.of(self._cache.made(made.path.name, edited, *place))
 
+    def can_edit(self, option: str) -> bool:
+        """Return whether the compiler's own ``objcopy`` knows an option."""
+
+        def told() -> str:
+            return self._tools.run(self.program("objcopy"), ["--help"], Path("/"), "objcopy fails")
+
+        place = ("compilers", digest(self._identity, self._cc, "objcopy --help"))
+        return option in self._cache.recall(told, *place)
+
     def convert(self, image: Path, form: str, converted: Path) -> None:
         """Write an ELF image in another format of ``objcopy``, such as ``ihex``.
 
@@ -204,6 +213,27 @@ class Compiler(Driver):
         """
         command = ["-O", form, str(image), str(converted)]
         self._binutil("objcopy", command, f"{image} cannot be converted")
+
+    def merge(self, name: str, objects: Sequence[Object], flags: Sequence[str]) -> Object:
+        """Return one relocatable object made of several.
+
+        Args:
+            name: of its file.
+            objects: at least one.
+            flags: that choose the machine.
+
+        Raises:
+            BuildError: the linker fails, for example because two define the same symbol.
+        """
+
+        def merged(target: Path) -> None:
+            files = [str(made.path) for made in objects]
+            command = [*flags, "-r", "-nostdlib", "-o", str(target), *files]
+            self._tools.run(self._cc, command, Path("/"), f"{name} cannot be merged", LC_ALL="C")
+
+        hashes = [made.sha256 for made in objects]
+        place = ("edited", digest(self._identity, "merged", hashes, list(flags)))
+        return Object.of(self._cache.made(name, merged, *place))
 
     def library(self, name: str, made: Object) -> Object:
         """Return a static library of one object.

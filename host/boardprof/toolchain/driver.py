@@ -55,6 +55,7 @@ class Driver:
         self._tools = Tools(report)
         environment = {name: os.environ.get(name) for name in _ENVIRONMENT}
         self.version, programs = _answers(found, environment, cache)
+        self._programs: dict[str, str] = {}
         self._identity = digest(_FORMAT, cc, self.version, environment, _program_states(programs))
 
     @property
@@ -64,6 +65,11 @@ class Driver:
 
     def program(self, name: str) -> str:
         """Return the path of a program that belongs to the compiler, such as ``objcopy``."""
+        if name not in self._programs:
+            self._programs[name] = self._program(name)
+        return self._programs[name]
+
+    def _program(self, name: str) -> str:
         place = ("compilers", digest(self._identity, self._cc, name))
         known = self._cache.read(*place)
         if known is None or not shutil.which(known):

@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``boardprof tune``: find the flags and macros with which a function costs least."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from boardprof.cli.build import build_options, taken_build_options
+from boardprof.cli.group import SectionedCommand
+from boardprof.cli.options import (
+    STDOUT,
+    Real,
+    Seconds,
+    Whole,
+    board_option,
+    complete_file,
+    complete_target,
+    complete_value,
+    file_option,
+    width_option,
+)
+from boardprof.cli.output import (
+    echo,
+    echo_command,
+    echo_json,
+    echo_note,
+    echo_page,
+    echo_written,
+    is_quiet,
+    stdout_of_boards,
+)
+from boardprof.errors import UsageError
+
+if TYPE_CHECKING:
+    from boardprof.run.plan import Plan
+    from boardprof.tune.page import Winner
+    from boardprof.tune.search import Search, Space, Trial
+    from boardprof.tune.winner import Subject
+
+_SECTIONS = {
+    "What to try": "flags params trials sampler seed study",
+    "What to look for": "goals constraints expect tolerance",
+    "How to measure": "repeat number timeout_s wall_timeout_s",
+    "The board": "board port baud",
+    "The build": "optimize sources includes defines cflags ldflags keep libc",
+    "The output": "json_file html_file width verbose quiet debug",
+}
+
+_EXAMPLES = """
+\b
+Examples:
+  boardprof tune -b BOARD fir.c:fir n=256 --flags "-O2|-O3|-Os"
+  boardprof tune -b BOARD fir.c:fir n=256 --param TILE=4,8,16 --param UNROLL=1,2,4
+  boardprof tune -b BOARD fir.c:fir n=256 --param TILE=4,8,16 --minimise cycles
+      --minimise flash --constraint 'stack<=2048' --study fir.db
+"""
+
+_LIMIT = re.compile(r"\s*(?P<name>[^<>=]+?)\s*<=\s*(?P<limit>[0-9.]+(e[0-9]+)?)\s*")
+_SHOWN = 5
+"""Rows of the live table."""
+
+
+@click.command(cls=SectionedCommand, sections=_SECTIONS, epilog=_EXAMPLES)
+@click.argument("target", shell_complete=complete_target)
+@click.argument("values", nargs=-1, metavar="[NAME=VALUE]...", shell_complete=complete_value)
+@board_option
+@click.option(
+    "--flags",
+    metavar='"FLAGS|FLAGS"',
+    help='Settings of compiler flags to choose from, e.g. "-O2|-O3|-Os".',
+)
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=V,V...",
+    help="A macro, and the values to choose from.",
+)
+@click.option(
+    "--trials",
+    metavar="N",
+    default=100,
+    show_default=True,
+    type=Whole(min=1),
+    help="Choices to try, those of earlier runs of the study included.",
+)
+@click.option(
+    "--sampler",
+    type=click.Choice(["tpe", "random", "grid", "nsga2"]),
+    default="tpe",
+    show_default=True,
+    help="How choices are proposed: tpe learns from results, grid tries all in order, nsga2 suits "
+    "several goals.",
+)
+@click.option("--seed", metavar="N", default=1, show_default=True, help="Seed of the sampler.")
+@click.option(
+    "--study",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="SQLite file that keeps the search. If it exists, the search goes on where it ended.",
+)
+@click.option(
+    "--minimise",
+    "goals",
+    multiple=True,
+    metavar="METRIC",
+    help="What shall be least: a metric of the board, or flash, ram, stack, time. Several give a "
+    "table of the best compromises. [default: cycles, or instructions if the board counts none]",
+)
+@click.option(
+    "--constraint",
+    "constraints",
+    multiple=True,
+    metavar="'METRIC<=N'",
+    help="Refuse candidates above a limit, e.g. 'stack<=2048'.",
+)
+@click.option(
+    "--expect",
+    multiple=True,
+    metavar="[NAME=]@FILE.npy",
+    help="The right output. [default: what the first alternatives give]",
+)
+@click.option(
+    "--tolerance",
+    default=0.0,
+    type=Real(min=0),
+    metavar="REL",
+    help="Relative tolerance for floats in the output. [default: 0]",
+)
+@click.option(
+    "--repeat",
+    metavar="N",
+    type=Whole(min=1),
+    help="Samples of each candidate. [default: 1 on emulated boards, 5 on others]",
+)
+@click.option(
+    "--number",
+    metavar="N",
+    default=1,
+    show_default=True,
+    type=Whole(min=1),
+    help="Calls per sample.",
+)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=Seconds(),
+    metavar="TIME",
+    help="Longest time of a call on the board's clock. [default: 10s]",
+)
+@click.option(
+    "--wall-timeout",
+    "wall_timeout_s",
+    type=Seconds(),
+    metavar="TIME",
+    default="10s",
+    show_default=True,
+    help="Longest wall time of a call.",
+)
+@click.option(
+    "-p",
+    "--port",
+    metavar="PORT",
+    shell_complete=complete_file,
+    help="Port of a real board, which is flashed with each image.",
+)
+@click.option("--baud", type=Whole(min=1), metavar="N", help="Baud rate of a serial port.")
+@build_options
+@file_option("json", "all trials as JSON")
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page with the history of trials.",
+)
+@width_option
+@click.option("-v", "--verbose", is_flag=True, help="Show each compiler command.")
+def tune(target: str, values: tuple[str, ...], **options: Any) -> None:
+    """Find the compiler flags and macros with which a function costs least on a board.
+
+    TARGET is PATH:FUNCTION, and NAME=VALUE sets an argument, as for `boardprof run`. Each --param
+    is a macro of the source with alternatives; the first ones, and the first flags, are the
+    baseline. A candidate counts only if its output is right.
+
+    Needs optuna: pip install 'boardprof[tune]'.
+    """
+    from boardprof.report.report_file import write_text
+    from boardprof.tune.page import render_tuning, tuning_facts, tuning_page
+
+    plan = _plan(target, values, options)
+    space = _space(options["flags"], options["params"])
+    subject = _subject(plan, options)
+    with stdout_of_boards(shown=False), _without_progress():
+        search, facts = _search(subject, space, plan, options)
+        trials = min(options["trials"], space.size)
+        with _live(search, trials) as show:
+            search.run(trials, show)
+        winner = _winner(search, subject)
+    facts = tuning_facts(search, facts, winner)
+    if options["json_file"] == STDOUT:
+        echo_json(facts)
+    else:
+        echo_page(tuning_page(search, winner))
+    if options["json_file"] not in (None, STDOUT):
+        import json
+
+        write_text(json.dumps(facts, indent=2) + "\n", options["json_file"])
+        echo_written("JSON", options["json_file"])
+    if options["html_file"] is not None:
+        title = f"{target} on {subject.spec.name}"
+        text = f"{len(search.trials)} of {space.size:,} choices, {options['sampler']}"
+        write_text(render_tuning(search, title, text, winner), options["html_file"])
+        echo_written("Page", options["html_file"])
+
+
+def _plan(target: str, values: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
+    from boardprof.run.plan import ALL, Plan
+
+    plan = Plan(
+        target=target,
+        values=values,
+        boards=(options["board"],) if options["board"] else (),
+        port=options["port"],
+        code=taken_build_options(options),
+        expect=options["expect"],
+        flash=options["port"] is not None,
+    )
+    if plan.path is None or plan.function == ALL:
+        raise UsageError(
+            f"{target!r} does not name one function of a source.", hint="PATH:FUNCTION"
+        )
+    return plan
+
+
+def _space(flags: str | None, params: Sequence[str]) -> Space:
+    """Return the alternatives of ``--flags`` and of each ``--param``."""
+    from boardprof.firmware.build_options import settings_of
+    from boardprof.tune.search import FLAGS, Space
+
+    alternatives: dict[str, tuple[str, ...]] = {}
+    if flags is not None:
+        alternatives[FLAGS] = settings_of(flags, "")
+    for text in params:
+        name, equals, rest = text.partition("=")
+        values = tuple(each.strip() for each in rest.split(",") if each.strip())
+        if not equals or not re.fullmatch(r"[A-Za-z_]\w*", name) or not values:
+            raise UsageError(f"{text!r} is not a --param.", hint="--param TILE=4,8,16")
+        if name in alternatives or len(set(values)) < len(values):
+            raise UsageError(f"--param {text} is given twice, or has a value twice.")
+        alternatives[name] = values
+    return Space(alternatives)
+
+
+def _constraint(text: str) -> tuple[str, float]:
+    from boardprof.tune.runner import metric_name
+
+    found = _LIMIT.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text!r} is not a --constraint.", hint="--constraint 'stack<=2048'")
+    return metric_name(found["name"]), float(found["limit"])
+
+
+def _subject(plan: Plan, options: Mapping[str, Any]) -> Subject:
+    from boardprof.run.plan import boards_of
+    from boardprof.tune.winner import Subject
+
+    [spec] = boards_of(plan)
+    assert plan.path is not None, "_plan has checked it"
+    names = ("port", "baud", "timeout_s", "wall_timeout_s", "repeat", "number")
+    limits: dict[str, Any] = {name: options[name] for name in names}
+    limits["verbose"] = echo_command if options["verbose"] else None
+    data = plan.read_data([spec.name])
+    return Subject(spec, plan.path, plan.function, plan.values, data.arguments, plan.code, limits)
+
+
+def _search(
+    subject: Subject, space: Space, plan: Plan, options: Mapping[str, Any]
+) -> tuple[Search, dict[str, Any]]:
+    """Measure the baseline, and open the study; also return what it is about."""
+    from boardprof.tune.runner import metric_name
+    from boardprof.tune.search import Search
+
+    constraints = dict(map(_constraint, options["constraints"]))
+    given = {each.name: each.array for each in plan.read_data([subject.spec.name]).expectations}
+    goals, baseline = subject.baseline(space, options["goals"], given, options["tolerance"])
+    expect = given or baseline.outputs
+    if not expect:
+        echo_note(f"{plan.function} returns nothing and writes no array, so nothing is checked")
+    facts = {
+        "board": subject.spec.name,
+        "target": plan.target,
+        "arguments": list(plan.values),
+        "constraints": constraints,
+    }
+    runner = subject.runner(
+        goals[0],
+        metrics=goals[1:],
+        constraints=constraints,
+        expect=expect,
+        tolerance=options["tolerance"],
+    )
+    search = Search(
+        runner,
+        space,
+        list(map(metric_name, goals)),
+        sampler=options["sampler"],
+        seed=options["seed"],
+        study=options["study"],
+        subject=facts,
+    )
+    return search, facts
+
+
+def _winner(search: Search, subject: Subject) -> Winner | None:
+    from boardprof.tune.page import Winner
+    from boardprof.tune.result import FLASH, RAM, STACK
+
+    best, goal = search.best, search.goals[0]
+    if best is None:
+        return None
+    is_measured = goal not in (FLASH, RAM, STACK)
+    cost = subject.cost_by_itself(best.choice, goal) if is_measured else None
+    return Winner(subject.command(best.choice, subject.limits["port"]), cost)
+
+
+# -- while it runs -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _without_progress() -> Iterator[None]:
+    """Show no bars: the live table has the terminal."""
+    from boardprof.progress import shown_by
+
+    with shown_by(lambda what, done, total: None):
+        yield
+
+
+@contextmanager
+def _live(search: Search, trials: int) -> Iterator[Callable[[Trial], None] | None]:
+    """Show the best trials so far: a table on a terminal, or a line for each new best."""
+    if is_quiet():
+        yield None
+        return
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield _lines(search)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    every = list(search.trials)
+    with Live(console=Console(stderr=True), auto_refresh=False, transient=True) as live:
+
+        def show(trial: Trial) -> None:
+            every.append(trial)
+            live.update(_live_table(search, every, trials), refresh=True)
+
+        yield show
+
+
+def _lines(search: Search) -> Callable[[Trial], None]:
+    """Return a function that prints a line for each trial that is better than all before."""
+    from boardprof.tune.page import number
+
+    goal = search.goals[0]
+    best = float("inf") if search.best is None else search.best.metrics[goal]
+
+    def tell(trial: Trial) -> None:
+        nonlocal best
+        if trial.ok and trial.metrics[goal] < best:
+            best = trial.metrics[goal]
+            what = ", ".join(f"{name}={value}" for name, value in trial.choice.items())
+            echo(f"trial {trial.number}: {number(best)} {goal} with {what}", err=True)
+
+    return tell
+
+
+def _live_table(search: Search, every: Sequence[Trial], trials: int) -> Any:
+    from rich.table import Table
+
+    from boardprof.printable import escaped
+    from boardprof.tune.page import number
+
+    failed = sum(not each.ok for each in every)
+    table = Table(title=f"{len(every)} of {trials} trials, {failed} failed", title_justify="left")
+    for header in ("trial", *search.goals, *search.space.alternatives):
+        table.add_column(escaped(header), justify="right")
+    good = sorted((t for t in every if t.ok), key=lambda t: t.metrics[search.goals[0]])
+    for each in good[:_SHOWN]:
+        goals = (number(each.metrics[goal]) for goal in search.goals)
+        choice = (each.choice[name] for name in search.space.alternatives)
+        table.add_row(f"#{each.number}", *goals, *map(escaped, choice))
+    return table

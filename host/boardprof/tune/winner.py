@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a search begins and ends with: the baseline's output, and the winner built by itself."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from boardprof.arguments.argument_text import ArgumentText
+from boardprof.boards.board_file import BoardSpec
+from boardprof.errors import UsageError
+from boardprof.firmware.build_options import BuildOptions
+from boardprof.firmware.builder import build
+from boardprof.firmware.flash import flash
+from boardprof.report.measure_result import MeasureResult, samples_of
+from boardprof.tune.result import SHORT_NAMES
+from boardprof.tune.runner import Runner
+from boardprof.tune.search import Choice, Space
+
+_DEFAULT_GOALS = ("cycles", "instructions", "time")
+"""The first one that the board counts is minimised by default."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The function that is tuned, and how it is measured.
+
+    Attributes:
+        spec: the board.
+        path: of its source.
+        function: its name.
+        values: its arguments as they were given: ``NAME=VALUE``.
+        arguments: the same by name.
+        options: of each build.
+        limits: how to measure: further arguments of `Runner`.
+    """
+
+    spec: BoardSpec
+    path: Path
+    function: str
+    values: Sequence[str]
+    arguments: Mapping[str, ArgumentText]
+    options: BuildOptions
+    limits: Mapping[str, Any]
+
+    def runner(self, metric: str, **options: Any) -> Runner:
+        """Return a runner for its candidates."""
+        return Runner(
+            self.spec,
+            self.arguments,
+            metric,
+            function=self.function,
+            sources=[self.path],
+            options=self.options,
+            **{**self.limits, **options},
+        )
+
+    def baseline(
+        self,
+        space: Space,
+        goals: Sequence[str],
+        expect: Mapping[str | None, npt.NDArray[Any]],
+        tolerance: float,
+    ) -> tuple[list[str], MeasureResult]:
+        """Measure the first alternatives.
+
+        Args:
+            space: the alternatives.
+            goals: metrics to minimise; empty for the default of the board.
+            expect: the right outputs; empty if they are not known.
+            tolerance: largest relative difference of floats.
+
+        Returns:
+            The goals, and the result, with its outputs.
+
+        Raises:
+            UsageError: the board does not count a goal.
+            BoardprofError: what is wrong with the baseline.
+        """
+        candidate = space.candidate(space.baseline)
+        for number, first in enumerate(goals[:1] or _DEFAULT_GOALS, 1):
+            runner = self.runner(
+                first, metrics=goals[1:], expect=expect, tolerance=tolerance, remember=False
+            )
+            try:
+                [result] = runner.measure([candidate])
+            except UsageError:
+                if goals or number == len(_DEFAULT_GOALS):
+                    raise
+                continue
+            if result.error is not None:
+                raise result.error
+            return [first, *goals[1:]], result
+        raise AssertionError("the last default goal raises or returns")
+
+    def chosen(self, choice: Choice) -> BuildOptions:
+        """Return the options of a build with a choice."""
+        options = Space.candidate(choice).options(self.options)
+        return replace(options, cflags=options.cflags.strip())
+
+    def command(self, choice: Choice, port: str | None) -> str:
+        """Return the command line that measures a choice by itself."""
+        options = self.chosen(choice)
+        words = ["boardprof", "run", "-b", self.spec.name]
+        words += ["-p", port, "--flash"] if port is not None else []
+        words += [f"{self.path}:{self.function}", *self.values]
+        level = options.optimize.removeprefix("-O")
+        words += [f"-O{level}"] if level != "2" else []
+        for flag, each in (
+            ("--source", options.sources),
+            ("-I", options.includes),
+            ("-D", options.defines),
+            ("--keep", options.keep),
+        ):
+            words += [word for value in each for word in (flag, str(value))]
+        words += [f"--cflags={options.cflags}"] if options.cflags else []
+        words += [f"--ldflags={options.ldflags}"] if options.ldflags else []
+        words += ["--libc", options.libc] if options.libc != "board" else []
+        return shlex.join(words)
+
+    def cost_by_itself(self, choice: Choice, metric: str) -> float | None:
+        """Build a choice as its command does, and measure it; None if it has no such metric."""
+        firmware = build(self.spec, [self.path], self.chosen(choice))
+        port, limits = self.limits.get("port"), self.limits
+        if port is not None:
+            flash(self.spec, firmware.image, port)
+        with firmware.open(
+            port,
+            baud=limits.get("baud"),
+            timeout_s=limits.get("timeout_s"),
+            wall_timeout_s=limits.get("wall_timeout_s"),
+        ) as board:
+            pointers = board.functions[self.function].signature.pointers
+            named = {name: text.value(pointers.get(name)) for name, text in self.arguments.items()}
+            is_exact = board.device.emulated
+            wanted = None if board.offer.find(metric) is None else [metric]
+            measurement = board.measure(
+                self.function,
+                named=named,
+                metrics=wanted,
+                warmup=0 if is_exact else 1,
+                repeat=limits.get("repeat") or (1 if is_exact else 5),
+                number=limits.get("number", 1),
+            )
+        found = samples_of(measurement).get(SHORT_NAMES.get(metric, metric))
+        return statistics.median(found) if found else None
