@@ -66,7 +66,7 @@ class profile(Results):
         experimental_config: Mapping[str, object] | None = None,
         acc_events: bool = False,
         custom_trace_id_callback: Callable[[], str] | None = None,
-        metrics: str | Iterable[str] | None = None,
+        metrics: str | Iterable[str] | Mapping[str, Iterable[str]] | None = None,
         *,
         mask_interrupts: bool = False,
     ) -> None:
@@ -90,7 +90,8 @@ class profile(Results):
                 for others `diagnostics` gives the reason.
             with_flops: count operations by the formulas of `register_flops`.
             with_modules: traces name the ranges around each event.
-            experimental_config: ``{"metrics": [...]}``, as the argument of that name.
+            experimental_config: ``{"metrics": [...]}``, as the argument of that name, or with
+                the counters of each board: ``{"metrics": {"native": ["duration"], ...}}``.
                 ``{"device_ranges": True}`` makes events of the ranges on boards (BP_RANGE_BEGIN)
                 within each call, and shows their marks. It records as ``profile_memory`` does.
             acc_events: keep the events of earlier cycles together with later ones.
@@ -102,7 +103,7 @@ class profile(Results):
                 a window around the call. Its counts include the agent's work and its wait for the
                 link, and tables mark them. A board that lacks a counter counts the others, and
                 `diagnostics` gives the reason. A warning at the end names metrics that no called
-                board has.
+                board has. A dict has the counters of each board, by its name.
             mask_interrupts: mask interrupts on the board while it counts ``metrics`` of a call. In
                 a window of the host they still run, and the event's ``args`` say so. If a board
                 cannot mask, or only after a call with interrupts on, its first call raises
@@ -279,6 +280,9 @@ class profile(Results):
             warn_user(text)
         if recorded.unknown:
             warn_user(_uncounted(recorded))
+        if recorded.uncalled:
+            names = ", ".join(recorded.uncalled)
+            warn_user(f"Metrics are named for {names}, but no board of that name was called.")
 
     def _drop_trace(self) -> None:
         if self._recorder is not None:
